@@ -21,7 +21,7 @@
  *   ENOSPC      the server's pools cannot hold the request
  *   EDQUOT      a limit of the tenant or session would be exceeded
  *   ESTALE      the lease has ended (freed, revoked, expired), or the session is lost for
- *               good
+ *               good, or was opened by the parent process
  *   EBUSY       operations are outstanding, or the object is in use
  *   ETIMEDOUT   no answer in time; a write or request may or may not have taken effect, but a
  *               write takes none any more
@@ -76,8 +76,12 @@
  * Threads.  [any]: any thread at any time; calls on one object are serialised inside.
  * [owner]: one thread at a time; no lock is taken.
  *
- * After fork() the child must not use what the parent opened: connections and registered
- * memory belong to the parent, and the service threads do not exist in the child. */
+ * After fork() the parent goes on undisturbed.  In the child each call that uses what the parent
+ * has opened fails with ESTALE, and rmem_lease_status() returns it; rmem_close() and
+ * rmem_queue_free() do nothing.  fork() has closed the child's copies of the descriptors, those
+ * of rmem_fd(), rmem_queue_fd() and rmem_notified_fd() included; descriptors of RDMA devices
+ * stay open until the child ends or calls exec().  The child can open sessions of its own.
+ * fork() must not be called by a signal handler that may interrupt a call of this library. */
 #ifndef RMEM_H
 #define RMEM_H
 

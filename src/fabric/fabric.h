@@ -579,6 +579,10 @@ struct fabric_client_ops {
 	bool (*alive)(struct fabric_channel *channel);
 	/* Disconnect and free; unpolled completions are lost. */
 	void (*channel_free)(struct fabric_channel *channel);
+	/* In the child of a fork(), instead: close this process's copies of the channel's
+	 * descriptors, as far as they are the channel's alone.  The connection is the parent's
+	 * and goes on. */
+	void (*channel_leave)(const struct fabric_channel *channel);
 };
 
 extern const struct fabric_server_ops fabric_tcp_server;

@@ -20,6 +20,7 @@
 #include "librmem/params.h"
 #include "librmem/queue/queue.h"
 #include "librmem/channel/channel.h"
+#include "librmem/session/process.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
 #include "librmem/sync.h"
@@ -165,6 +166,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	list_init(&session->queues);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
+	list_init(&session->process_node);
 	err = options_apply(session, options);
 	if (err)
 		goto err_free;
@@ -178,9 +180,14 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 				&session->connection);
 	if (err)
 		goto err_fds;
+	err = process_add(session);
+	if (err)
+		goto err_connection;
 	*ret_session = session;
 	return 0;
 
+err_connection:
+	connection_free(session->connection);
 err_fds:
 	fds_close(session);
 err_free:
@@ -351,8 +358,10 @@ static void queues_free(struct rmem *session)
 
 void rmem_close(rmem *session)
 {
-	if (!session)
+	/* an inherited session has no descriptors, and its memory may be in any state */
+	if (!session || session->inherited)
 		return;
+	process_remove(session);
 	if (session->served) {
 		service_remove(session);
 		session->served = false;
@@ -514,6 +523,8 @@ int rmem_info(rmem *session, struct rmem_info *info)
 		return err_set(-EINVAL,
 			       "rmem_info: the size of rmem_info is %zu, not %zu",
 			       info->size, sizeof(*info));
+	if (session_own(session))
+		return err_prefix(-ESTALE, "rmem_info");
 	(void)pthread_mutex_lock(&session->lock);
 	*info = (struct rmem_info){
 		.size = sizeof(*info),

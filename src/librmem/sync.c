@@ -181,9 +181,10 @@ static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 {
 	struct rmem_completion completion;
-	int got = 0;
+	int got = 0, err = submit_begin(queue);
 
-	submit_begin(queue);
+	if (err)
+		return err;
 	if (!submit_one(queue, op)) {
 		int result = submit_all(queue, op, 1);
 
@@ -266,8 +267,10 @@ static RARE int sync_wait(struct rmem *session)
 /* Run an operation on the session's own queue, one thread after the other. */
 static int session_run_op(struct rmem *session, struct rmem_op *op)
 {
-	int err;
+	int err = session_own(session);
 
+	if (err)
+		return err;
 	session_nudge(session);
 	if (!quick_lock_try(&session->sync->lock)) {
 		err = sync_wait(session);

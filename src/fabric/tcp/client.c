@@ -334,6 +334,11 @@ static int channel_alive_fd(const struct fabric_channel *channel)
 	return -1;
 }
 
+static void channel_leave(const struct fabric_channel *channel)
+{
+	(void)close(channel->fd);
+}
+
 const struct fabric_client_ops fabric_tcp_client = {
 	.name = "tcp",
 	.kind = FABRIC_TCP,
@@ -361,4 +366,5 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.alive_fd = channel_alive_fd,
 	.alive = channel_alive,
 	.channel_free = channel_free,
+	.channel_leave = channel_leave,
 };

@@ -678,6 +678,18 @@ static void channels_work(struct rmem *session, uint64_t now_ns)
 	channels_request(session, now_ns);
 }
 
+static void channels_inherited(struct rmem *session)
+{
+	early_hello_reset();
+	list_for_each_entry(const struct channel, channel, &session->channels->all,
+			    node) {
+		if (channel->fabric)
+			session->domains->ops->channel_leave(channel->fabric);
+		if (channel->fresh)
+			session->domains->ops->channel_leave(channel->fresh);
+	}
+}
+
 const struct session_observer channel_observer = {
 	.state = channels_state,
 	.event = channels_event,
@@ -685,4 +697,5 @@ const struct session_observer channel_observer = {
 	.due = channels_due,
 	.ready = channels_ready,
 	.run = channels_connect_one,
+	.inherited = channels_inherited,
 };

@@ -114,6 +114,10 @@ bool early_hello_load(struct rmem *session);
  * if the channel could have been prepared before the hello.  Under the session's lock. */
 void early_hello_store(const struct rmem *session, unsigned endpoint);
 
+/* In the child of a fork(), where another thread of the parent may have been at work: remember no
+ * server. */
+void early_hello_reset(void);
+
 /* fabric_channel_params.exchange; ctx is the struct channel.  A channel number in the welcome
  * belongs to the channel also on failure; the caller closes it.
  *   -EAGAIN  the server's endpoints have changed, or the server did not join the channel */

@@ -18,6 +18,14 @@ static struct {
 	struct wire_endpoint endpoints[WIRE_ENDPOINTS_MAX];
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+void early_hello_reset(void)
+{
+	const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+
+	known.lock = unlocked;
+	known.peer_bytes = 0;
+}
+
 /* Under known.lock. */
 static bool is_known(const struct rmem *session)
 {

@@ -302,6 +302,8 @@ int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 	err = params_import(&all, sizeof(all), params, params->size, sizeof(all),
 			    "rmem_buffer_params");
 	if (!err)
+		err = session_own(session);
+	if (!err)
 		err = buffer_create(session, &all, ret_buffer);
 	return err ? err_prefix(err, "rmem_buffer_create") : 0;
 }
@@ -314,6 +316,8 @@ int rmem_buffer_free(rmem_buffer *buffer)
 	if (!buffer)
 		return 0;
 	session = buffer->session;
+	if (session_own(session))
+		return err_prefix(-ESTALE, "rmem_buffer_free");
 	recovery_hold(session);
 	(void)pthread_mutex_lock(&session->lock);
 	outstanding = buffer_inflight(buffer);

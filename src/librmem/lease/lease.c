@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "librmem/channel/device_recovery.h"
@@ -452,7 +453,17 @@ static void leases_endpoint_opened(struct rmem *session, unsigned endpoint)
 	leases_rekey(session);
 }
 
+static void leases_inherited(struct rmem *session)
+{
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node)
+		atomic_store(&lease->status, -ESTALE);
+	if (session->leases->notice_fd >= 0)
+		(void)close(session->leases->notice_fd);
+	session->leases->notice_fd = -1;
+}
+
 const struct session_observer lease_observer = {
+	.inherited = leases_inherited,
 	.state = leases_state,
 	.event = leases_event,
 	.work = leases_work,

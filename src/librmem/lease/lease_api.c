@@ -243,8 +243,11 @@ static int idle_check(const struct rmem_lease *lease)
 static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request)
 {
 	struct rmem *session = lease->session;
-	int err = idle_check(lease);
+	int err = session_own(session);
 
+	if (err)
+		return err;
+	err = idle_check(lease);
 	if (err)
 		return err;
 	if (atomic_load(&lease->status) == 0)

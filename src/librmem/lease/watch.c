@@ -140,6 +140,9 @@ int rmem_watch(rmem_lease *lease)
 		return err_set(-EINVAL, "rmem_watch: the lease is NULL");
 	session = lease->session;
 	request.watch.lease = lease->id;
+	err = session_own(session);
+	if (err)
+		return lease_error(lease, err, "rmem_watch");
 	(void)pthread_mutex_lock(&session->lock);
 	if (!session->leases->notices.ring)
 		err = notices_open(&session->leases->notices, NOTICES_MAX);
@@ -158,6 +161,8 @@ int rmem_unwatch(rmem_lease *lease)
 	if (!lease)
 		return err_set(-EINVAL, "rmem_unwatch: the lease is NULL");
 	request.unwatch.lease = lease->id;
+	if (session_own(lease->session))
+		return lease_error(lease, -ESTALE, "rmem_unwatch");
 	if (atomic_load(&lease->status) == 0)
 		err = session_call(lease->session, &request, NULL, NULL);
 	/* a lease that has ended is not watched */
@@ -250,6 +255,8 @@ int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 
 	if (!session || !notices || n == 0)
 		return err_set(-EINVAL, "rmem_notified: an argument is NULL or 0");
+	if (session_own(session))
+		return err_prefix(-ESTALE, "rmem_notified");
 	(void)pthread_mutex_lock(&session->lock);
 	if (session->no_thread)
 		session_work(session);
@@ -265,6 +272,8 @@ int rmem_notified_fd(rmem *session)
 
 	if (!session)
 		return err_set(-EINVAL, "rmem_notified_fd: the session is NULL");
+	if (session_own(session))
+		return err_prefix(-ESTALE, "rmem_notified_fd");
 	(void)pthread_mutex_lock(&session->lock);
 	if (session->leases->notice_fd < 0)
 		session->leases->notice_fd =

@@ -47,11 +47,6 @@ static void queues_state(struct rmem *session)
 		queues_wake(session);
 }
 
-const struct session_observer queue_observer = {
-	.state = queues_state,
-	.wake = queues_wake,
-};
-
 /* ---- descriptors ---- */
 
 static int fd_watch(int epfd, int fd)
@@ -107,6 +102,24 @@ int queue_timer(struct rmem_queue *queue)
 	queue->timer_fd = -1;
 	return err;
 }
+
+/* `woken` stays set, and lets the calls look at session->inherited. */
+static void queues_inherited(struct rmem *session)
+{
+	list_for_each_entry(struct rmem_queue, queue, &session->queues, node) {
+		for (unsigned i = 0; i < queue->n_cqs; i++)
+			if (queue->cqs[i])
+				(void)close(queue->ops->cq_fd(queue->cqs[i]));
+		fds_close(queue);
+		atomic_store(&queue->woken, true);
+	}
+}
+
+const struct session_observer queue_observer = {
+	.state = queues_state,
+	.wake = queues_wake,
+	.inherited = queues_inherited,
+};
 
 /* ---- domains ---- */
 
@@ -467,6 +480,8 @@ int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 
 	if (!session || !ret_queue)
 		return err_set(-EINVAL, "rmem_queue_create: an argument is NULL");
+	if (session_own(session))
+		return err_prefix(-ESTALE, "rmem_queue_create");
 	if (params)
 		err = params_import(&all, sizeof(all), params, params->size,
 				    sizeof(all), "rmem_queue_params");
@@ -484,5 +499,7 @@ int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 
 void rmem_queue_free(rmem_queue *queue)
 {
+	if (!queue || queue->session->inherited)
+		return;
 	queue_drop(queue);
 }

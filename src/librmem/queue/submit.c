@@ -205,6 +205,9 @@ __attribute__((noinline)) int submit_all(struct rmem_queue *queue,
 
 int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 {
-	submit_begin(queue);
+	int err = submit_begin(queue);
+
+	if (err)
+		return err_prefix(err, "rmem_submit");
 	return n == 1 && submit_one(queue, ops) ? 1 : submit_all(queue, ops, n);
 }

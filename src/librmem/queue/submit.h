@@ -11,16 +11,23 @@
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/validate.h"
 
-/* At the start of a call that submits: read the clock, handle events and time-outs. */
-static inline void submit_begin(struct rmem_queue *queue)
+/* At the start of a call that submits: read the clock, handle events and time-outs.
+ *   -ESTALE  the session is inherited */
+static inline int submit_begin(struct rmem_queue *queue)
 {
 	uint64_t now_ns = clock_now_ns();
 
 	queue->now_ns = now_ns;
-	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
+	if (atomic_load_explicit(&queue->woken, memory_order_acquire)) {
+		int err = session_own(queue->session);
+
+		if (err)
+			return err;
 		schedule_events(queue);
+	}
 	if (now_ns >= queue->next_deadline_ns)
 		complete_deadlines(queue, now_ns);
+	return 0;
 }
 
 /* No operation waits, so a new one may be posted now. */

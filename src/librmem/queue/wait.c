@@ -30,6 +30,8 @@ poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned
 		.end = completions + n,
 	};
 
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_poll");
 	if (queue_outstanding(queue) == 0 &&
 	    !atomic_load_explicit(&queue->woken, memory_order_acquire))
 		return 0;
@@ -126,6 +128,8 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 	uint64_t until = UINT64_MAX;
 	unsigned got = 0;
 
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_wait");
 	/* with completions always at hand nothing below sleeps, nor drives the session */
 	session_nudge(queue->session);
 	if (min > n)
@@ -145,14 +149,18 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 
 int rmem_queue_fd(const rmem_queue *queue)
 {
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_queue_fd");
 	return queue->epfd;
 }
 
 int rmem_queue_arm(rmem_queue *queue)
 {
 	struct itimerspec when = { .it_value = { 0, 0 } };
-	int err = queue_timer(queue);
+	int err = session_own(queue->session);
 
+	if (!err)
+		err = queue_timer(queue);
 	if (err)
 		return err_prefix(err, "rmem_queue_arm");
 	if (queue_arm(queue))
@@ -170,6 +178,8 @@ int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
 {
 	unsigned n = 0;
 
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_cancel");
 	/* operations that have completed on the wire keep their result */
 	queue->now_ns = clock_now_ns();
 	complete_completions(queue, NULL);

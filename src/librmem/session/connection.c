@@ -153,6 +153,14 @@ void connection_free(struct connection *connection)
 	free(connection);
 }
 
+void connection_leave(struct connection *connection)
+{
+	if (!connection || connection->fd < 0)
+		return;
+	(void)close(connection->fd);
+	connection->fd = -1;
+}
+
 int connection_adopt(struct connection *connection, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };

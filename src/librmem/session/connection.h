@@ -39,6 +39,9 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 /* Calls still waiting end in -ECONNRESET.  NULL: nothing. */
 void connection_free(struct connection *connection);
 
+/* In the child of a fork(): close the child's copy of the socket.  NULL: nothing. */
+void connection_leave(struct connection *connection);
+
 /* The socket's local address.  -errno; -ENOTCONN: there is no socket. */
 int connection_local(const struct connection *connection,
 		     struct sockaddr_storage *ret_local);

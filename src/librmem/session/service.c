@@ -15,7 +15,7 @@
 
 #define EVENTS 16
 
-static struct service {
+struct service {
 	pthread_mutex_t admin; /* held to add or remove a session; acquired first */
 	pthread_mutex_t lock;  /* held by the service thread while it works */
 	struct list sessions;
@@ -32,14 +32,18 @@ static struct service {
 	pthread_t thread, connector;
 	int epfd;
 	int wake_fd;
-} service = {
-	.admin = PTHREAD_MUTEX_INITIALIZER,
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.sessions = LIST_INIT(service.sessions),
-	.connects = LIST_INIT(service.connects),
-	.wanted = PTHREAD_COND_INITIALIZER,
-	.idle = PTHREAD_COND_INITIALIZER,
 };
+
+#define SERVICE_INIT                                                                   \
+	{                                                                              \
+		.admin = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, \
+		.sessions = LIST_INIT(service.sessions),                               \
+		.connects = LIST_INIT(service.connects),                               \
+		.wanted = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER,  \
+		.epfd = -1, .wake_fd = -1,                                             \
+	}
+
+static struct service service = SERVICE_INIT;
 
 static bool known(const struct rmem *session)
 {
@@ -168,8 +172,10 @@ err_thread:
 	thread_end(service.thread);
 err_wake:
 	(void)close(service.wake_fd);
+	service.wake_fd = -1;
 err_epoll:
 	(void)close(service.epfd);
+	service.epfd = -1;
 	return err;
 }
 
@@ -179,6 +185,7 @@ static void service_stop(void)
 	thread_end(service.thread);
 	(void)close(service.wake_fd);
 	(void)close(service.epfd);
+	service.wake_fd = service.epfd = -1;
 }
 
 static int session_add(struct rmem *session)
@@ -231,6 +238,28 @@ void service_remove(struct rmem *session)
 	if (service.n == 0)
 		service_stop();
 	(void)pthread_mutex_unlock(&service.admin);
+}
+
+void service_lock(void)
+{
+	(void)pthread_mutex_lock(&service.lock);
+}
+
+void service_unlock(void)
+{
+	(void)pthread_mutex_unlock(&service.lock);
+}
+
+void service_reset(void)
+{
+	const struct service none = SERVICE_INIT;
+
+	if (service.epfd >= 0)
+		(void)close(service.epfd);
+	if (service.wake_fd >= 0)
+		(void)close(service.wake_fd);
+	/* threads of the parent may wait for these objects: do not destroy them */
+	service = none;
 }
 
 int service_hand_over(struct rmem *session)

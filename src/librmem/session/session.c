@@ -112,11 +112,19 @@ void session_work(struct rmem *session)
 
 void session_nudge_now(struct rmem *session)
 {
+	if (session->inherited)
+		return;
 	(void)pthread_mutex_lock(&session->lock);
 	if (session->state != SESSION_UP ||
 	    clock_now_ns() >= session_state_due(session))
 		session_work(session);
 	(void)pthread_mutex_unlock(&session->lock);
+}
+
+int session_inherited_error(void)
+{
+	return err_set(-ESTALE, "the session is of the parent process: open another "
+				"one in this process");
 }
 
 int session_refusal(const struct rmem *session)
@@ -239,8 +247,10 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 static int call(struct rmem *session, struct waiter *waiter,
 		const struct wire_msg *request, uint64_t end_ns, bool while_up)
 {
-	int err;
+	int err = session_own(session);
 
+	if (err)
+		return err;
 	waiter->session = session;
 	waiter->type = request->type;
 	(void)pthread_mutex_lock(&session->lock);
@@ -302,6 +312,8 @@ int rmem_fd(rmem *session)
 	if (!session || !session->no_thread)
 		return err_set(-EINVAL, "rmem_fd: the session is not open with "
 					"RMEM_NO_THREAD");
+	if (session_own(session))
+		return err_prefix(-ESTALE, "rmem_fd");
 	return session->epfd;
 }
 
@@ -312,6 +324,8 @@ int rmem_process(rmem *session)
 	if (!session || !session->no_thread)
 		return err_set(-EINVAL, "rmem_process: the session is not open with "
 					"RMEM_NO_THREAD");
+	if (session_own(session))
+		return err_prefix(-ESTALE, "rmem_process");
 	(void)pthread_mutex_lock(&session->lock);
 	session_work(session);
 	if (session->state == SESSION_LOST)

@@ -9,9 +9,9 @@
  * RMEM_NO_THREAD, the threads that wait for something drive the session, or the program by
  * rmem_process().  Another thread may connect channels, see service.h.
  *
- * Nothing here survives a fork: the child shares the sockets but has no service threads.
+ * In the child of a fork() a session is `inherited` (process.h).
  *
- * Lock order: service.admin, service.lock, sync->lock, session.lock, buffers->lock. */
+ * Lock order: service.admin, process.lock, service.lock, sync->lock, session.lock, buffers->lock. */
 #ifndef LIBRMEM_SESSION_SESSION_H
 #define LIBRMEM_SESSION_SESSION_H
 
@@ -69,6 +69,9 @@ struct session_observer {
 	void (*wake)(struct rmem *session);
 	/* The server has granted a channel through the endpoint. */
 	void (*endpoint_opened)(struct rmem *session, unsigned endpoint);
+	/* In the child of a fork(), which has no other thread: close the layer's descriptors, and
+	 * let its calls fail. */
+	void (*inherited)(struct rmem *session);
 	/* A domain is open again: register local memory in it, -errno: that failed.  A domain is
 	 * about to be closed: deregister local memory in it. */
 	int (*domain_opened)(struct rmem *session, unsigned number);
@@ -94,6 +97,7 @@ struct rmem {
 	const struct session_observer *const *observers;
 	struct uri uri;
 	bool no_thread;
+	bool inherited; /* opened by the parent process */
 	unsigned timeout_ms;
 	char client[WIRE_LABEL_MAX + 1];
 	char server[96]; /* address:port */
@@ -147,6 +151,8 @@ struct rmem {
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
 	struct list queues;
 
+	struct list process_node; /* under the lock of process.c */
+
 	/* under the service's lock */
 	struct list service_node;
 	struct list connect_node; /* waits for its turn to connect a channel */
@@ -186,6 +192,14 @@ void session_abandon(struct rmem *session, struct connection_call *call,
 
 /* Send a request without waiting for its answer.  Under the lock. */
 void session_send_only(struct rmem *session, const struct wire_msg *request);
+
+/* The error of a call on an inherited session.  [any] */
+RARE int session_inherited_error(void);
+/* 0; -ESTALE: the session is inherited.  Before a call touches anything of the session.  [any] */
+static inline int session_own(const struct rmem *session)
+{
+	return session->inherited ? session_inherited_error() : 0;
+}
 
 /* session_usable() when its result is not 0.  [any] */
 RARE int session_refusal(const struct rmem *session);

@@ -511,6 +511,11 @@ static void fake_abort(struct fabric_channel *channel)
 	fake_unlock();
 }
 
+static void fake_channel_leave(const struct fabric_channel *channel)
+{
+	(void)close(channel->alive_fd);
+}
+
 static int fake_alive_fd(const struct fabric_channel *channel)
 {
 	return channel->alive_fd;
@@ -569,6 +574,7 @@ static int always_available(void)
 	.prepare_atomic = fake_prepare_atomic, .prepare_inband = fake_prepare_inband,  \
 	.post = fake_post, .post_one = fake_post_one, .poll = fake_poll,               \
 	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,           \
+	.channel_leave = fake_channel_leave,                                           \
 	.channel_free = fake_channel_free
 /* clang-format on */
 

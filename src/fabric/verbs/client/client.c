@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -369,6 +370,16 @@ err_release:
 	return err;
 }
 
+/* Objects of the device are the parent's, and stay: the device's own descriptors are shared by the
+ * sessions of a process. */
+static void connection_leave(const struct fabric_channel *channel)
+{
+	if (channel->wakeup.fd >= 0)
+		(void)close(channel->wakeup.fd);
+	if (!channel->cq->domain->direct)
+		(void)close(channel->cm_id.events->fd);
+}
+
 static int connection_alive_fd(const struct fabric_channel *channel)
 {
 	/* without rdma_cm only the control connection and posted operations show that the peer is
@@ -476,4 +487,5 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.alive_fd = connection_alive_fd,
 	.alive = connection_alive,
 	.channel_free = connection_free,
+	.channel_leave = connection_leave,
 };

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/session/process.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "librmem/session/service.h"
+
+static struct {
+	pthread_mutex_t lock;
+	struct list sessions;
+	struct list inherited;
+	int err; /* of pthread_atfork() */
+} process = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.sessions = LIST_INIT(process.sessions),
+	.inherited = LIST_INIT(process.inherited),
+};
+
+/* Locks are held during the fork, so that the child finds lists that are whole. */
+static void before_fork(void)
+{
+	(void)pthread_mutex_lock(&process.lock);
+	service_lock();
+	list_for_each_entry(struct rmem, session, &process.sessions, process_node)
+		(void)pthread_mutex_lock(&session->lock);
+}
+
+static void sessions_unlock(void)
+{
+	list_for_each_entry(struct rmem, session, &process.sessions, process_node)
+		(void)pthread_mutex_unlock(&session->lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	sessions_unlock();
+	service_unlock();
+	(void)pthread_mutex_unlock(&process.lock);
+}
+
+static void session_inherit(struct rmem *session)
+{
+	session->inherited = true;
+	atomic_store(&session->status, -ESTALE);
+	atomic_store(&session->until_ns, 0);
+	SESSION_NOTIFY(session, inherited, session);
+	connection_leave(session->connection);
+	(void)close(session->timer_fd);
+	(void)close(session->wake_fd);
+	(void)close(session->epfd);
+	session->timer_fd = session->wake_fd = session->epfd = -1;
+}
+
+static void after_fork_in_child(void)
+{
+	list_for_each_entry(struct rmem, session, &process.sessions, process_node)
+		session_inherit(session);
+	sessions_unlock();
+	list_splice(&process.inherited, &process.sessions);
+	service_reset();
+	(void)pthread_mutex_unlock(&process.lock);
+}
+
+static void handlers_register(void)
+{
+	process.err =
+		-pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+int process_add(struct rmem *session)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, handlers_register);
+	if (process.err)
+		return err_errno(process.err, "pthread_atfork");
+	(void)pthread_mutex_lock(&process.lock);
+	list_append(&process.sessions, &session->process_node);
+	(void)pthread_mutex_unlock(&process.lock);
+	return 0;
+}
+
+void process_remove(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&process.lock);
+	list_remove(&session->process_node);
+	(void)pthread_mutex_unlock(&process.lock);
+}
