@@ -76,6 +76,12 @@
  * Threads.  [any]: any thread at any time; calls on one object are serialised inside.
  * [owner]: one thread at a time; no lock is taken.
  *
+ * A signal handler that interrupts a thread which waits in a call may take any time: the service
+ * threads keep the session alive, unless RMEM_NO_THREAD.  Calls that wait are no cancellation
+ * points: a thread that is cancelled meanwhile goes on until the call has ended, and session and
+ * queue stay as they are.  rmem_submit(), rmem_poll() and rmem_cancel() make system calls that are
+ * cancellation points: disable cancellation around them.
+ *
  * After fork() the parent goes on undisturbed.  In the child each call that uses what the parent
  * has opened fails with ESTALE, and rmem_lease_status() returns it; rmem_close() and
  * rmem_queue_free() do nothing.  fork() has closed the child's copies of the descriptors, those

@@ -20,6 +20,7 @@
 #include "librmem/params.h"
 #include "librmem/queue/queue.h"
 #include "librmem/channel/channel.h"
+#include "librmem/session/cancel.h"
 #include "librmem/session/process.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
@@ -356,11 +357,8 @@ static void queues_free(struct rmem *session)
 		queue_drop(queue);
 }
 
-void rmem_close(rmem *session)
+static void session_close(struct rmem *session)
 {
-	/* an inherited session has no descriptors, and its memory may be in any state */
-	if (!session || session->inherited)
-		return;
 	process_remove(session);
 	if (session->served) {
 		service_remove(session);
@@ -390,6 +388,18 @@ static int session_first_hello(struct rmem *session)
 	if (!err || session->welcomed)
 		return 0;
 	return session->hello_sent ? err : session_hello(session, NULL);
+}
+
+void rmem_close(rmem *session)
+{
+	int before;
+
+	/* an inherited session has no descriptors, and its memory may be in any state */
+	if (!session || session->inherited)
+		return;
+	before = cancel_disable();
+	session_close(session);
+	cancel_restore(before);
 }
 
 /* One call of rmem_open(), which may try several sessions. */
@@ -505,11 +515,13 @@ static int session_open(const char *text, const struct rmem_options *options,
 
 int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_session)
 {
-	int err;
+	int err, before;
 
 	if (!ret_session)
 		return err_set(-EINVAL, "rmem_open: ret_session is NULL");
+	before = cancel_disable();
 	err = session_open(uri, options, ret_session);
+	cancel_restore(before);
 	return err ? err_prefix(err, "rmem_open") : 0;
 }
 

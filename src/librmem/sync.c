@@ -15,6 +15,7 @@
 #include "librmem/lease/lease.h"
 #include "librmem/queue/submit.h"
 #include "librmem/queue/wait.h"
+#include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 #include "librmem/sync.h"
 
@@ -265,12 +266,10 @@ static RARE int sync_wait(struct rmem *session)
 }
 
 /* Run an operation on the session's own queue, one thread after the other. */
-static int session_run_op(struct rmem *session, struct rmem_op *op)
+static int op_run_in_turn(struct rmem *session, struct rmem_op *op)
 {
-	int err = session_own(session);
+	int err;
 
-	if (err)
-		return err;
 	session_nudge(session);
 	if (!quick_lock_try(&session->sync->lock)) {
 		err = sync_wait(session);
@@ -283,6 +282,18 @@ static int session_run_op(struct rmem *session, struct rmem_op *op)
 	quick_lock_release(&session->sync->lock);
 	if (atomic_load_explicit(&session->sync->queue->woken, memory_order_acquire))
 		queue_serve_later(session);
+	return err;
+}
+
+static int session_run_op(struct rmem *session, struct rmem_op *op)
+{
+	int err = session_own(session), before;
+
+	if (err)
+		return err;
+	before = cancel_disable();
+	err = op_run_in_turn(session, op);
+	cancel_restore(before);
 	return err;
 }
 

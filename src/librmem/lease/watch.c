@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/notices.h"
 #include "librmem/lease/lease.h"
+#include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 
@@ -251,17 +252,19 @@ int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 	uint64_t until = timeout_ms < 0
 				 ? UINT64_MAX
 				 : clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-	int got;
+	int got, before;
 
 	if (!session || !notices || n == 0)
 		return err_set(-EINVAL, "rmem_notified: an argument is NULL or 0");
 	if (session_own(session))
 		return err_prefix(-ESTALE, "rmem_notified");
+	before = cancel_disable();
 	(void)pthread_mutex_lock(&session->lock);
 	if (session->no_thread)
 		session_work(session);
 	got = await(session, notices, n, until);
 	(void)pthread_mutex_unlock(&session->lock);
+	cancel_restore(before);
 	return got < 0 ? err_prefix(got, "rmem_notified from %s", session->server)
 		       : got;
 }

@@ -16,6 +16,7 @@
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/channel/channel.h"
+#include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/vec.h"
 
@@ -476,7 +477,7 @@ int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 {
 	struct rmem_queue_params all = RMEM_QUEUE_INIT;
 	struct rmem_queue *queue = NULL;
-	int err = 0;
+	int err = 0, before;
 
 	if (!session || !ret_queue)
 		return err_set(-EINVAL, "rmem_queue_create: an argument is NULL");
@@ -485,21 +486,27 @@ int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 	if (params)
 		err = params_import(&all, sizeof(all), params, params->size,
 				    sizeof(all), "rmem_queue_params");
+	before = cancel_disable();
 	if (!err)
 		err = queue_new(session, &all, &queue);
 	if (!err)
 		err = queue_connect(queue, true);
-	if (err) {
+	if (err)
 		queue_drop(queue);
+	cancel_restore(before);
+	if (err)
 		return err_prefix(err, "rmem_queue_create at %s", session->server);
-	}
 	*ret_queue = queue;
 	return 0;
 }
 
 void rmem_queue_free(rmem_queue *queue)
 {
+	int before;
+
 	if (!queue || queue->session->inherited)
 		return;
+	before = cancel_disable();
 	queue_drop(queue);
+	cancel_restore(before);
 }

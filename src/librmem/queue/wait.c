@@ -16,6 +16,7 @@
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
 #include "librmem/queue/wait.h"
+#include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 
 #define SPIN_NS UINT64_C(20000)
@@ -122,14 +123,12 @@ static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
 	}
 }
 
-int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
-	      unsigned min, int timeout_ms)
+static int queue_wait(struct rmem_queue *queue, struct rmem_completion *completions,
+		      unsigned n, unsigned min, int timeout_ms)
 {
 	uint64_t until = UINT64_MAX;
 	unsigned got = 0;
 
-	if (session_own(queue->session))
-		return err_prefix(-ESTALE, "rmem_wait");
 	/* with completions always at hand nothing below sleeps, nor drives the session */
 	session_nudge(queue->session);
 	if (min > n)
@@ -145,6 +144,19 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 		if (!queue_arm(queue))
 			queue_sleep(queue, until);
 	}
+}
+
+int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
+	      unsigned min, int timeout_ms)
+{
+	int before, got;
+
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_wait");
+	before = cancel_disable();
+	got = queue_wait(queue, completions, n, min, timeout_ms);
+	cancel_restore(before);
+	return got;
 }
 
 int rmem_queue_fd(const rmem_queue *queue)

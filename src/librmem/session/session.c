@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/session/cancel.h"
 #include "wire/codec.h"
 
 #define WORK_EVENTS 16
@@ -247,10 +248,11 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 static int call(struct rmem *session, struct waiter *waiter,
 		const struct wire_msg *request, uint64_t end_ns, bool while_up)
 {
-	int err = session_own(session);
+	int err = session_own(session), before;
 
 	if (err)
 		return err;
+	before = cancel_disable();
 	waiter->session = session;
 	waiter->type = request->type;
 	(void)pthread_mutex_lock(&session->lock);
@@ -259,6 +261,7 @@ static int call(struct rmem *session, struct waiter *waiter,
 	if (!err)
 		err = call_wait(session, waiter, end_ns, while_up);
 	(void)pthread_mutex_unlock(&session->lock);
+	cancel_restore(before);
 	return err;
 }
 

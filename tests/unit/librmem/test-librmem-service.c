@@ -2,7 +2,9 @@
 /* Many sessions with the daemon share the service threads. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "unit/librmem/core-case.h"
 
@@ -110,11 +112,123 @@ START_TEST(slow_server__is_reached_by_a_later_attempt)
 }
 END_TEST
 
+/* ---- threads that are interrupted or cancelled ---- */
+
+#define FENCE_MS 400u
+
+static rmem_lease *lease;
+static atomic_bool handled;
+
+static void *run_ping(void *arg)
+{
+	(void)arg;
+	(void)rmem_ping(client, NULL);
+	return NULL;
+}
+
+static void *run_read(void *arg)
+{
+	(void)arg;
+	(void)rmem_read(lease, 0, buf, 9);
+	return NULL;
+}
+
+static void *run_wait(void *arg)
+{
+	(void)arg;
+	(void)wait_status();
+	return NULL;
+}
+
+static void *run_notified(void *arg)
+{
+	struct rmem_notice notice;
+
+	(void)arg;
+	(void)rmem_notified(client, &notice, 1, 1000);
+	return NULL;
+}
+
+static void *(*const waits[])(void *arg) = { run_ping, run_read, run_wait,
+					     run_notified };
+
+/* Start a thread that waits in a call. */
+static void waiter_start(void *(*run)(void *arg), pthread_t *ret_thread)
+{
+	unsigned posts;
+
+	set_heartbeat(FENCE_MS / 8, FENCE_MS);
+	ck_assert_int_eq(open_within(0, 1000), 0);
+	lease = alloc(1000, NULL);
+	queue_open(1);
+	posts = fake.posts;
+	if (run == run_ping)
+		proxy.hold = WIRE_TYPE_ping;
+	fake.automatic = false;
+	if (run == run_wait)
+		submit_write(lease);
+	ck_assert_int_eq(pthread_create(ret_thread, NULL, run, NULL), 0);
+	if (run == run_read)
+		AWAIT(fake.posts > posts);
+	for (unsigned i = 0; i < 50; i++)
+		sleep_1ms();
+}
+
+static void waiter_end(pthread_t thread)
+{
+	proxy_release();
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	fake.automatic = true;
+}
+
+static void sleep_in_handler(int signal)
+{
+	struct timespec time = { .tv_nsec = 2 * FENCE_MS * 1000000L };
+
+	(void)signal;
+	(void)nanosleep(&time, NULL);
+	handled = true;
+}
+
+/* A signal handler keeps the waiting thread for longer than the fence. */
+START_TEST(signal_handler__that_sleeps_loses_no_session)
+{
+	struct sigaction action = { .sa_handler = sleep_in_handler };
+	pthread_t thread;
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	/* held heartbeats would end the session */
+	waiter_start(waits[_i + 1], &thread);
+	ck_assert_int_eq(pthread_kill(thread, SIGUSR1), 0);
+	AWAIT(handled);
+	waiter_end(thread);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 9), 0);
+	ck_assert_uint_eq(info().resumes, 0);
+	ck_assert_uint_eq(core.counters.sessions_fenced, 0);
+}
+END_TEST
+
+/* A call of a cancelled thread ends as any other: session and queue go on. */
+START_TEST(cancelled_thread__ends_after_its_call)
+{
+	pthread_t thread;
+
+	waiter_start(waits[_i], &thread);
+	ck_assert_int_eq(pthread_cancel(thread), 0);
+	waiter_end(thread);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 9), 0);
+	ck_assert_int_eq(queue_write(lease), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = core_case("service");
 
 	tcase_add_test(tc, unreachable_server__ends_no_session);
 	tcase_add_test(tc, slow_server__is_reached_by_a_later_attempt);
+	tcase_add_loop_test(tc, signal_handler__that_sleeps_loses_no_session, 0, 3);
+	tcase_add_loop_test(tc, cancelled_thread__ends_after_its_call, 0, 4);
 	return unit_main();
 }
