@@ -50,6 +50,7 @@ struct fabric_endpoint {
 	struct fabric_address address;
 	int node;                       /* NUMA node of the device, -1 unknown */
 	uint32_t flags;                 /* FABRIC_ENDPOINT_* */
+	unsigned channels_max;          /* of the device at a time; 0: not known */
 	char device[FABRIC_DEVICE_MAX]; /* "rxe0"; "" for tcp */
 };
 

@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/control/control.h"
+#include "rmemd/control/descriptors.h"
 #include "rmemd/control/listener.h"
 #include "rmemd/control/session.h"
 #include "rmemd/fabrics.h"
@@ -406,6 +407,9 @@ static int open_all(struct daemon *daemon)
 
 	err = tenants_set(&daemon->tenants, daemon->config.tenants,
 			  daemon->config.n_tenants);
+	if (err)
+		return err;
+	err = descriptors_raise_limit();
 	if (err)
 		return err;
 	err = systemd_listen_fds(&fds);

@@ -22,8 +22,8 @@ exec 8<&"${PAUSED[0]}" 9>&"${PAUSED[1]}"
 said()
 {
 	local word
-	read -r -t $((60 * patience)) -u 8 word && [ "$word" = "$1" ] ||
-		fail "paused: $(cat "$dir/paused.err")"
+	read -r -t $((60 * patience)) -u 8 word || word=nothing
+	[ "$word" = "$1" ] || fail "paused: $word, not $1: $(cat "$dir/paused.err")"
 }
 said open
 

@@ -22,8 +22,8 @@ exec 8<&"${DRAIN[0]}" 9>&"${DRAIN[1]}"
 at_step()
 {
 	local word
-	read -r -t $((70 * patience)) -u 8 word && [ "$word" = "$1" ] ||
-		fail "not $1: $(cat "$dir/drain.err")"
+	read -r -t $((70 * patience)) -u 8 word || word=nothing
+	[ "$word" = "$1" ] || fail "$word, not $1: $(cat "$dir/drain.err")"
 	ok "$1"
 	echo >&9
 }

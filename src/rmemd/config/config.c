@@ -405,10 +405,14 @@ static const char *limits_fault(const struct tenant_limits *limits)
 static int tenants_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
+	unsigned reserved = 0;
 
 	for (unsigned i = 0; i < config->n_tenants; i++) {
 		const char *fault = limits_fault(&config->tenants[i].limits);
 
+		reserved += config->tenants[i].limits.reserve;
+		if (!fault && reserved > 100)
+			fault = "the reserves of tenants are more than 100% together";
 		if (fault)
 			return parse_fail(parse, parse->named_lines[CONFIG_TENANT][i],
 					  err_set(-EINVAL, "tenant '%s': %s",

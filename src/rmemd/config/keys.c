@@ -113,6 +113,8 @@ const struct config_key config_keys[] = {
 	  TENANT(lease_max), RELOAD, "length of one lease at most; 0: no limit" },
 	{ CONFIG_SECTION_TENANT, "ttl_max", CONFIG_TYPE_MS, 0, 36500 * DAY_MS, "0",
 	  TENANT(ttl_max_ms), RELOAD, "time to live of a named lease at most; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "reserve", CONFIG_TYPE_PERCENT, 1, 100, "auto",
+	  TENANT(reserve), RELOAD, "part of sessions and channels that is kept for it" },
 	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
 	  FIELD(scrub_rate), RELOAD, "bytes zeroed a second on a node at most; 0: no limit" },
 	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",

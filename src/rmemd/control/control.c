@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/connection.h"
+#include "rmemd/control/descriptors.h"
 #include "rmemd/control/session.h"
 #include "rmemd/pool/resize.h"
 
@@ -282,6 +283,29 @@ static void set_endpoints(struct control *control)
 			     endpoints_segment_max(&control->endpoints));
 }
 
+/* Limits of the configuration beyond the descriptors of the process do not hold. */
+static void set_descriptors(struct control *control)
+{
+	unsigned n_tcp = endpoints_n_tcp(&control->endpoints);
+	uint64_t limit = descriptors_limit();
+	struct descriptors wanted = descriptors_wanted(control->config, n_tcp);
+	struct descriptors fits = descriptors_divide(limit, control->config, n_tcp);
+	bool sessions_fit = fits.sessions == wanted.sessions;
+
+	control->sessions_fit = (uint32_t)fits.sessions;
+	endpoints_set_channels(&control->endpoints, fits.channels);
+	if (sessions_fit && fits.channels == wanted.channels)
+		return;
+	log_event(sessions_fit ? LOG_NOTICE : LOG_WARNING, "descriptors-limited", NULL,
+		  "%" PRIu64 " descriptors may be open, which is enough for %" PRIu64
+		  " sessions and %" PRIu64 " channels over TCP, but [limits] allow "
+		  "%" PRIu64 " and %" PRIu64
+		  ": raise LimitNOFILE (RLIMIT_NOFILE) to %" PRIu64
+		  ", or lower [limits]",
+		  limit, fits.sessions, fits.channels, wanted.sessions, wanted.channels,
+		  descriptors_needed(control->config, n_tcp));
+}
+
 int control_open(struct control *control)
 {
 	control->sessions_next_ms = UINT64_MAX;
@@ -332,6 +356,7 @@ int control_start(struct control *control, struct pools *pools)
 void control_reload(struct control *control)
 {
 	pools_set_scrub_rate(control->pools, control->config->scrub_rate);
+	set_descriptors(control);
 	sessions_check(control);
 	resizes_configure(control->resizes, control->config);
 	pools_changed(control, false);

@@ -46,6 +46,8 @@ struct control {
 	struct leases *leases;
 	struct sessions *sessions;
 	struct connections *connections;
+	/* Sessions for which there are descriptors; 0: not known. */
+	uint32_t sessions_fit;
 	uint64_t memory_bytes;           /* of all pools */
 	char server[WIRE_LABEL_MAX + 1]; /* the name of this host for clients */
 	struct control_counters counters;

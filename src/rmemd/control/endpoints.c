@@ -220,6 +220,41 @@ const char *endpoints_missing(const struct endpoints *endpoints,
 	return NULL;
 }
 
+unsigned endpoints_n_tcp(const struct endpoints *endpoints)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < endpoints->n; i++)
+		n += endpoints->at[i].info->kind == FABRIC_TCP;
+	return n;
+}
+
+/* The number of endpoints with the device of this one; all over TCP have none. */
+static unsigned count_siblings(const struct endpoints *endpoints,
+			       const struct fabric_endpoint *info)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < endpoints->n; i++)
+		n += strcmp(endpoints->at[i].info->device, info->device) == 0;
+	return n;
+}
+
+void endpoints_set_channels(struct endpoints *endpoints, uint64_t tcp_channels)
+{
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		struct endpoint *at = &endpoints->at[i];
+		uint64_t max = at->info->kind == FABRIC_TCP ? tcp_channels
+							    : at->info->channels_max;
+		uint64_t each = max / count_siblings(endpoints, at->info);
+
+		/* 0 stands for no limit */
+		if (max && !each)
+			each = 1;
+		at->channels_max = each < UINT32_MAX ? (unsigned)each : UINT32_MAX;
+	}
+}
+
 unsigned endpoints_all(const struct endpoints *endpoints)
 {
 	return (1u << endpoints->n) - 1;

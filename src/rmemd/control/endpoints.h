@@ -16,6 +16,7 @@ struct endpoint {
 	struct fabric_server *server;
 	unsigned local; /* its number in that server */
 	const struct fabric_endpoint *info;
+	unsigned channels_max; /* at a time; 0: no limit is known */
 };
 
 struct endpoints {
@@ -37,6 +38,10 @@ unsigned endpoints_of_pool(const struct endpoints *endpoints,
 /* A device of the pool that has no endpoint, or NULL. */
 const char *endpoints_missing(const struct endpoints *endpoints,
 			      const struct pool_params *pool);
+/* The number of endpoints over TCP. */
+unsigned endpoints_n_tcp(const struct endpoints *endpoints);
+/* Divide the channels of each device, and these over TCP, equally by their endpoints. */
+void endpoints_set_channels(struct endpoints *endpoints, uint64_t tcp_channels);
 /* All endpoints, a bit each. */
 unsigned endpoints_all(const struct endpoints *endpoints);
 

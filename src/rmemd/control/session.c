@@ -239,6 +239,15 @@ static void session_when_keys_dead(struct session *session)
 	session_deliver(session);
 }
 
+static uint32_t sessions_max(const struct control *control)
+{
+	uint32_t max = control->config->sessions_max;
+
+	return control->sessions_fit && control->sessions_fit < max
+		       ? control->sessions_fit
+		       : max;
+}
+
 /* Whether the client, if it comes back, has anything to come back for. */
 static bool session_is_vacant(const struct session *session)
 {
@@ -246,41 +255,48 @@ static bool session_is_vacant(const struct session *session)
 	       !session->n_requests && lease_client_is_vacant(&session->lease_client);
 }
 
-/* End the oldest vacant session, of this tenant unless it is NULL.  False: there is none. */
-static bool sessions_evict(struct sessions *sessions, const struct tenant *tenant)
+/* Whether its end makes room for a new session of this tenant, and not only for others of the tenant
+ * it belongs to. */
+static bool session_makes_room(const struct session *session,
+			       const struct tenant *tenant)
+{
+	const struct control *control = session->sessions->control;
+	const struct tenant *own = session->lease_client.tenant;
+
+	if (own == tenant || tenant_sessions_full(tenant))
+		return own == tenant;
+	return tenants_over_reserve(control->tenants, own, TENANT_SESSIONS,
+				    sessions_max(control));
+}
+
+/* Sessions that have lost their clients and own nothing do not keep new ones out: end one, the
+ * oldest.  Those whose keys are not dead yet would count further. */
+static void sessions_make_room(struct sessions *sessions, const struct tenant *tenant)
 {
 	list_for_each_entry(struct session, session, &sessions->all, all) {
-		if (!session_is_vacant(session))
-			continue;
-		/* it counts for its tenant until its keys are dead */
-		if (tenant &&
-		    (session->lease_client.tenant != tenant || session->n_closing))
+		if (!session_is_vacant(session) || session->n_closing ||
+		    !session_makes_room(session, tenant))
 			continue;
 		session_end(session,
 			    "without leases, and a new session needs its place");
 		session_when_keys_dead(session);
-		return true;
+		return;
 	}
-	return false;
 }
 
-/* Sessions that have lost their clients and own nothing do not keep new ones out. */
-static int sessions_make_room(struct sessions *sessions, struct tenant *tenant)
+static int sessions_check_room(struct sessions *sessions, struct tenant *tenant)
 {
-	uint32_t max = sessions->control->config->sessions_max;
+	const struct tenants *tenants = sessions->control->tenants;
+	uint32_t max = sessions_max(sessions->control);
 	int err;
 
-	if (tenant_sessions_full(tenant))
-		(void)sessions_evict(sessions, tenant);
+	if (tenant_sessions_full(tenant) ||
+	    tenants_share_full(tenants, tenant, TENANT_SESSIONS, max))
+		sessions_make_room(sessions, tenant);
 	err = tenant_check_session(tenant);
-	if (err)
-		return err;
-	if (sessions->by_id.n_nodes >= max)
-		(void)sessions_evict(sessions, NULL);
-	if (sessions->by_id.n_nodes < max)
-		return 0;
-	return err_set(-EDQUOT, "the server has %zu sessions, as many as it may",
-		       sessions->by_id.n_nodes);
+	if (!err)
+		err = tenants_check_share(tenants, tenant, TENANT_SESSIONS, max);
+	return err;
 }
 
 int session_open(struct connection *connection, const char *tenant_name,
@@ -298,7 +314,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 			"there is no tenant \"%s\" on this server: it must be one "
 			"that its configuration has a section for",
 			tenant_name);
-	err = sessions_make_room(sessions, tenant);
+	err = sessions_check_room(sessions, tenant);
 	if (err)
 		return err;
 	session = session_new(sessions);

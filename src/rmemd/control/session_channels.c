@@ -52,9 +52,17 @@ static void channel_forget_dying(struct session *session, struct channel *channe
 	free(channel);
 }
 
+static void port_charge(const struct session_port *port, int n_channels)
+{
+	struct tenant *tenant = port->session->lease_client.tenant;
+
+	tenant->n_channels += (uint32_t)n_channels;
+	tenant->n_channels_at[port - port->session->ports] += (uint32_t)n_channels;
+}
+
 static void port_uncharge_dying(struct session_port *port)
 {
-	port->session->lease_client.tenant->n_channels -= port->n_dying;
+	port_charge(port, -(int)port->n_dying);
 	port->n_dying = 0;
 }
 
@@ -65,7 +73,7 @@ static void channel_drop(struct session *session, struct channel *channel)
 
 	channel_forget_dying(session, channel);
 	port->n_dying--;
-	session->lease_client.tenant->n_channels--;
+	port_charge(port, -1);
 }
 
 void session_drop_channels(struct session *session)
@@ -192,11 +200,36 @@ void sessions_leave_endpoint(struct sessions *sessions, unsigned endpoint)
 		session_leave_port(session, endpoint);
 }
 
+/* Whether the tenant may have no channel more at the endpoint. */
+static bool channels_full(const struct session *session, unsigned endpoint)
+{
+	const struct control *control = session->sessions->control;
+	const struct tenant *tenant = session->lease_client.tenant;
+	unsigned max = control->endpoints.at[endpoint].channels_max;
+
+	return tenant_channels_full(tenant) ||
+	       (max && tenants_share_full(control->tenants, tenant, endpoint, max));
+}
+
+static int check_channel(const struct session *session, unsigned endpoint)
+{
+	const struct control *control = session->sessions->control;
+	struct tenant *tenant = session->lease_client.tenant;
+	unsigned max = control->endpoints.at[endpoint].channels_max;
+	int err;
+
+	if (channels_full(session, endpoint))
+		tenant_drop_unused(session->sessions, tenant);
+	err = tenant_check_channel(tenant);
+	if (!err && max)
+		err = tenants_check_share(control->tenants, tenant, endpoint, max);
+	return err;
+}
+
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel)
 {
 	const struct control *control = session->sessions->control;
-	struct tenant *tenant = session->lease_client.tenant;
 	struct channel *channel;
 	int err;
 
@@ -210,9 +243,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 			       ", 1 more was asked for: close some, or raise [limits] "
 			       "channels",
 			       session->n_channels, control->config->channels_max);
-	if (tenant_channels_full(tenant))
-		tenant_drop_unused(session->sessions, tenant);
-	err = tenant_check_channel(tenant);
+	err = check_channel(session, endpoint);
 	if (err)
 		return err;
 	if (session->next_channel == session->channels_end)
@@ -235,7 +266,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	};
 	list_append(&session->channels, &channel->link);
 	session->n_channels++;
-	tenant->n_channels++;
+	port_charge(&session->ports[endpoint], 1);
 	*ret_channel = channel->number;
 	return 0;
 }
@@ -254,7 +285,7 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
 		if (kind != fabric)
 			continue;
 		/* the client learns why when it asks for a channel */
-		if (tenant_channels_full(session->lease_client.tenant))
+		if (channels_full(session, i))
 			break;
 		first.endpoint = (uint8_t)i;
 		if (session_open_channel(session, i, &first.channel))

@@ -271,6 +271,20 @@ static void tenant_configure(struct tenant *tenant, const struct tenant_params *
 	tenant_ref(tenant);
 }
 
+/* Tenants without a reserve of their own divide half of what the others leave. */
+static void set_automatic(struct tenants *tenants, const struct tenant_params *params,
+			  unsigned n)
+{
+	unsigned claimed = 0;
+
+	tenants->n_automatic = 0;
+	for (unsigned i = 0; i < n; i++) {
+		claimed += params[i].limits.reserve;
+		tenants->n_automatic += params[i].limits.reserve == 0;
+	}
+	tenants->automatic_sum = (100 - claimed) / 2;
+}
+
 int tenants_set(struct tenants *tenants, const struct tenant_params *params, unsigned n)
 {
 	struct list fresh;
@@ -284,6 +298,7 @@ int tenants_set(struct tenants *tenants, const struct tenant_params *params, uns
 		return err;
 	}
 	list_splice(&tenants->all, &fresh);
+	set_automatic(tenants, params, n);
 	for (unsigned i = 0; i < n; i++)
 		tenant_configure(find_tenant(&tenants->all, params[i].name),
 				 &params[i]);
@@ -292,6 +307,89 @@ int tenants_set(struct tenants *tenants, const struct tenant_params *params, uns
 			tenant_leave(tenant);
 	}
 	return 0;
+}
+
+static uint32_t held(const struct tenant *tenant, unsigned shared)
+{
+	return shared == TENANT_SESSIONS ? tenant->n_sessions
+					 : tenant->n_channels_at[shared];
+}
+
+/* What is kept of `max` for a tenant. */
+static uint32_t reserve(const struct tenants *tenants, const struct tenant *tenant,
+			unsigned shared, uint32_t max)
+{
+	const struct tenant_limits *limits = &tenant->limits;
+	uint64_t limit = limit_or_max(shared == TENANT_SESSIONS ? limits->sessions_max
+								: limits->channels_max);
+	uint64_t kept;
+
+	if (tenant->leaving)
+		return 0;
+	if (limits->reserve)
+		kept = (uint64_t)max * limits->reserve / 100;
+	else
+		kept = (uint64_t)max * tenants->automatic_sum / 100 /
+		       tenants->n_automatic;
+	return (uint32_t)(kept < limit ? kept : limit);
+}
+
+bool tenants_over_reserve(const struct tenants *tenants, const struct tenant *tenant,
+			  unsigned shared, uint32_t max)
+{
+	return held(tenant, shared) > reserve(tenants, tenant, shared, max);
+}
+
+/* What all tenants have, and what is kept for others than this one. */
+static void count_shared(const struct tenants *tenants, const struct tenant *tenant,
+			 unsigned shared, uint32_t max, uint64_t *ret_used,
+			 uint64_t *ret_kept)
+{
+	uint64_t used = 0, kept = 0;
+
+	list_for_each_entry(const struct tenant, other, &tenants->all, link) {
+		uint32_t has = held(other, shared);
+		uint32_t reserved = reserve(tenants, other, shared, max);
+
+		used += has;
+		if (other != tenant && reserved > has)
+			kept += reserved - has;
+	}
+	/* what is kept for itself is not kept from it */
+	if (held(tenant, shared) < reserve(tenants, tenant, shared, max))
+		kept = 0;
+	*ret_used = used;
+	*ret_kept = kept;
+}
+
+bool tenants_share_full(const struct tenants *tenants, const struct tenant *tenant,
+			unsigned shared, uint32_t max)
+{
+	uint64_t used, kept;
+
+	count_shared(tenants, tenant, shared, max, &used, &kept);
+	return used + kept >= max;
+}
+
+int tenants_check_share(const struct tenants *tenants, struct tenant *tenant,
+			unsigned shared, uint32_t max)
+{
+	const bool sessions = shared == TENANT_SESSIONS;
+	uint64_t used, kept;
+
+	count_shared(tenants, tenant, shared, max, &used, &kept);
+	if (used + kept < max)
+		return 0;
+	tenant->refused++;
+	return err_set(
+		-EDQUOT,
+		"of %" PRIu32 " %s tenant %s has %" PRIu32 ", others have %" PRIu64
+		", and %" PRIu64 " are kept for others: end some%s",
+		max, sessions ? "sessions" : "channels of the endpoint", tenant->name,
+		held(tenant, shared), used - held(tenant, shared), kept,
+		kept       ? ", or raise [tenant NAME] reserve"
+		: sessions ? ", or raise [limits] sessions"
+			   : "");
 }
 
 struct tenant *tenants_find(const struct tenants *tenants, const char *name)

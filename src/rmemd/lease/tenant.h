@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "wire/msg.h"
 
 #define TENANT_NAME_MAX 32
 
@@ -31,7 +32,12 @@ struct tenant_limits {
 	uint64_t lease_min;        /* bytes of one lease that has memory */
 	uint64_t lease_max;        /* bytes of one lease; 0: no limit */
 	uint64_t ttl_max_ms;       /* of a named lease; 0: no limit */
+	unsigned reserve; /* per cent kept for it of what tenants share; 0: automatic */
 };
+
+/* What tenants share: the sessions of the server, and the channels of each endpoint, by its
+ * number. */
+#define TENANT_SESSIONS WIRE_ENDPOINTS_MAX
 
 struct tenant_params {
 	char name[TENANT_NAME_MAX + 1];
@@ -46,6 +52,7 @@ struct tenant {
 	bool leaving; /* gets no more grants, and is freed with the last reference */
 	uint32_t n_sessions; /* until all keys of the session are dead */
 	uint32_t n_channels; /* from the grant until the channel is dead */
+	uint32_t n_channels_at[WIRE_ENDPOINTS_MAX];
 	uint32_t n_leases;
 	uint64_t n_attachments;
 	uint64_t bytes;            /* of extents, until the keys to them are dead */
@@ -88,7 +95,9 @@ int tenant_check_bytes(struct tenant *tenant, uint64_t bytes);
 
 /* Embedded in the owner. */
 struct tenants {
-	struct list all; /* struct tenant */
+	struct list all;        /* struct tenant */
+	unsigned n_automatic;   /* tenants without a reserve of their own */
+	unsigned automatic_sum; /* per cent kept for them together */
 };
 
 void tenants_init(struct tenants *tenants);
@@ -105,6 +114,16 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name);
  * with these limits is added.  NULL: -ENOMEM */
 struct tenant *tenants_ensure(struct tenants *tenants,
 			      const struct tenant_params *params);
+/* Whether the tenant may have one more of `max` sessions, or channels of an endpoint: what is kept
+ * for other tenants stays free.  -EDQUOT */
+int tenants_check_share(const struct tenants *tenants, struct tenant *tenant,
+			unsigned shared, uint32_t max);
+/* Whether it may not; counts no refusal. */
+bool tenants_share_full(const struct tenants *tenants, const struct tenant *tenant,
+			unsigned shared, uint32_t max);
+/* Whether the tenant has more than what is kept for it of `max`. */
+bool tenants_over_reserve(const struct tenants *tenants, const struct tenant *tenant,
+			  unsigned shared, uint32_t max);
 /* Call each() for every tenant until it returns non-zero, and return its result. */
 int tenants_each(const struct tenants *tenants,
 		 int (*each)(const struct tenant *tenant, void *arg), void *arg);

@@ -73,6 +73,7 @@ void verbs_endpoint_describe(struct verbs_endpoint *endpoint,
 		.kind = FABRIC_VERBS,
 		.address = *address,
 		.node = device->node,
+		.channels_max = device->ids.n,
 		.flags = (device->attr.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
 			 (device->attr.atomics ? FABRIC_ENDPOINT_ATOMICS : 0) |
 			 (endpoint->direct ? FABRIC_ENDPOINT_DIRECT : 0) |

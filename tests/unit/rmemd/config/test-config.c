@@ -138,6 +138,7 @@ START_TEST(load__reads_every_type)
 		"lease_min = 6\n"
 		"lease_max = 7G\n"
 		"ttl_max = 8h\n"
+		"reserve = 20%\n"
 		"[tenant b]\n");
 	ck_assert_uint_eq(config.n_listen, 2);
 	ck_assert_str_eq(config.listen[1], "fd00::1");
@@ -164,6 +165,8 @@ START_TEST(load__reads_every_type)
 	ck_assert_uint_eq(limits->lease_min, 6);
 	ck_assert_uint_eq(limits->lease_max, UINT64_C(7) << 30);
 	ck_assert_uint_eq(limits->ttl_max_ms, 8 * 3600000);
+	ck_assert_uint_eq(limits->reserve, 20);
+	ck_assert_uint_eq(config.tenants[1].limits.reserve, 0);
 	ck_assert_str_eq(config.tenants[1].name, "b");
 	ck_assert_uint_eq(config.tenants[1].limits.leases_max, 65536);
 	ck_assert_uint_eq(config.n_pools, 3);
@@ -348,6 +351,8 @@ static const struct {
 	  "1: tenant 'a': lease_min is more than bytes" },
 	{ "[tenant a]\nlease_min = 2G\nlease_max = 1G\n",
 	  "1: tenant 'a': lease_min is more than lease_max" },
+	{ "[tenant a]\nreserve = 60%\n[tenant b]\n[tenant c]\nreserve = 41%\n",
+	  "4: tenant 'c': the reserves of tenants are more than 100% together" },
 	{ "[tenant]\n", "1: a tenant's section is [tenant NAME]" },
 	{ "[tenants]\n", "1: unknown section [tenants]; did you mean [tenant NAME]?" },
 	{ "[tenant a]\n[tenant b]\n[tenant a]\n",

@@ -348,7 +348,7 @@ START_TEST(sessions__with_unread_input_are_not_fenced)
 {
 	int fds[PAUSED];
 
-	stage_config.sessions_max = PAUSED;
+	stage_config.sessions_max = 2 * PAUSED;
 	for (int i = 0; i < PAUSED; i++) {
 		fds[i] = connect_client();
 		open_session(fds[i]);

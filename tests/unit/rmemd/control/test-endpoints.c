@@ -56,7 +56,7 @@ START_TEST(segment_max__is_the_smallest_limit_of_the_devices)
 END_TEST
 
 static const struct fabric_endpoint mixed[] = {
-	{ .kind = FABRIC_VERBS, .node = 1, .device = "a" },
+	{ .kind = FABRIC_VERBS, .node = 1, .device = "a", .channels_max = 4096 },
 	{ .kind = FABRIC_TCP, .node = -1 },
 	{ .kind = FABRIC_VERBS, .node = 2, .device = "b" },
 	{ .kind = FABRIC_TCP, .node = -1 },
@@ -100,6 +100,24 @@ START_TEST(endpoints_of_a_pool__are_those_of_its_devices)
 }
 END_TEST
 
+/* The endpoints over TCP share the descriptors of the process. */
+START_TEST(channels__are_divided_by_endpoints)
+{
+	struct endpoints endpoints;
+
+	init_mixed(&endpoints);
+	ck_assert_uint_eq(endpoints_n_tcp(&endpoints), 2);
+	endpoints_set_channels(&endpoints, 101);
+	ck_assert_uint_eq(endpoints.at[0].channels_max, 4096);
+	ck_assert_uint_eq(endpoints.at[1].channels_max, 50);
+	/* this device has told nothing */
+	ck_assert_uint_eq(endpoints.at[2].channels_max, 0);
+	ck_assert_uint_eq(endpoints.at[3].channels_max, 50);
+	endpoints_set_channels(&endpoints, 1);
+	ck_assert_uint_eq(endpoints.at[3].channels_max, 1);
+}
+END_TEST
+
 START_TEST(node__is_that_of_the_device)
 {
 	struct endpoints endpoints;
@@ -121,6 +139,7 @@ int main(void)
 			    sizeof(hosts) / sizeof(hosts[0]));
 	tcase_add_loop_test(tc, endpoints_of_a_pool__are_those_of_its_devices, 0,
 			    sizeof(pools) / sizeof(pools[0]));
+	tcase_add_test(tc, channels__are_divided_by_endpoints);
 	tcase_add_test(tc, node__is_that_of_the_device);
 	return unit_main();
 }

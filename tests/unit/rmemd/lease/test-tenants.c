@@ -266,6 +266,95 @@ END_TEST
 
 /* ---- quotas ---- */
 
+static const struct {
+	unsigned reserve, other_reserve;
+	unsigned max; /* of 8 sessions or channels, that the first tenant may have */
+} reserves[] = { { 0, 0, 6 }, { 0, 50, 4 }, { 50, 0, 6 }, { 50, 50, 4 }, { 1, 75, 2 } };
+
+static void set_reserves(int i)
+{
+	params[0].limits.reserve = reserves[i].reserve;
+	params[1].limits.reserve = reserves[i].other_reserve;
+	configure(2);
+}
+
+/* A tenant may have what is not kept for others; what is kept for it, it gets. */
+START_TEST(sessions__are_kept_for_other_tenants)
+{
+	static struct client clients[9];
+	unsigned n, max = reserves[_i].max;
+
+	set_reserves(_i);
+	for (n = 0; n < max; n++)
+		client_open(&clients[n]);
+	client_init(&one);
+	client_fail(&one, hello(), -EDQUOT);
+	ck_assert_ptr_nonnull(strstr(one.answer.error.text, "kept for others"));
+	ck_assert_uint_eq(tenant_of("default")->refused, 1);
+	for (; n < 8; n++)
+		client_open_as(&clients[n], "other");
+	client_init(&one);
+	client_fail(&one, hello_of("other"), -EDQUOT);
+	/* a tenant that is alone may have all */
+	configure(1);
+	client_lose(&clients[7]);
+	client_open(&clients[8]);
+}
+END_TEST
+
+/* The end of another tenant's session makes no room if its place is kept for that tenant. */
+START_TEST(sessions__that_are_vacant_keep_their_tenants_place)
+{
+	static struct client clients[8];
+
+	for (unsigned i = 0; i < 8; i++)
+		client_open_as(&clients[i], i < 6 ? "default" : "other");
+	client_lose(&clients[6]);
+	client_lose(&clients[7]);
+	client_init(&one);
+	client_fail(&one, hello(), -EDQUOT);
+	ck_assert_uint_eq(tenant_of("other")->n_sessions, 2);
+	/* that of a tenant with more than that makes room */
+	client_lose(&clients[0]);
+	client_open_as(&one, "other");
+	ck_assert_uint_eq(tenant_of("default")->n_sessions, 5);
+	client_lose(&one);
+}
+END_TEST
+
+START_TEST(channels__are_kept_for_other_tenants)
+{
+	unsigned max = reserves[_i].max;
+	struct wire_msg *msg;
+
+	set_reserves(_i);
+	stage_config.channels_max = 100;
+	stage_control.endpoints.at[0].channels_max = 8;
+	client_open(&one);
+	for (unsigned n = 0; n < max; n++)
+		(void)client_channel(&one, 0);
+	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
+	ck_assert_ptr_nonnull(strstr(one.answer.error.text, "kept for others"));
+	/* the other endpoint has no limit of its own */
+	for (unsigned n = 0; n < 9; n++)
+		(void)client_channel(&one, 1);
+	client_open_as(&two, "other");
+	for (unsigned n = max; n < 8; n++)
+		(void)client_channel(&two, 0);
+	client_fail(&two, message(WIRE_TYPE_open_channel), -EDQUOT);
+	/* nor is one granted with the welcome */
+	client_init(&three);
+	msg = hello_of("other");
+	msg->hello.channel = WIRE_FABRIC_TCP;
+	ck_assert_uint_eq(client_ask(&three, msg, WIRE_TYPE_welcome)->welcome.channel,
+			  0);
+	client_lose(&one);
+	fake_fabric_settle();
+	ck_assert_uint_eq(tenant_of("default")->n_channels_at[0], 0);
+	ck_assert_uint_eq(tenant_of("other")->n_channels_at[0], 8 - max);
+}
+END_TEST
+
 START_TEST(sessions__without_leases_make_room_in_their_tenant)
 {
 	params[0].limits.sessions_max = 1;
@@ -648,6 +737,11 @@ int main(void)
 	tcase_add_test(tc, lease__of_another_tenant_is_not_found_by_name);
 	tcase_add_test(tc, name__of_another_tenant_may_be_used);
 	tcase_add_test(tc, channel__of_another_tenant_is_refused);
+	tcase_add_loop_test(tc, sessions__are_kept_for_other_tenants, 0,
+			    sizeof(reserves) / sizeof(reserves[0]));
+	tcase_add_loop_test(tc, channels__are_kept_for_other_tenants, 0,
+			    sizeof(reserves) / sizeof(reserves[0]));
+	tcase_add_test(tc, sessions__that_are_vacant_keep_their_tenants_place);
 	tcase_add_test(tc, sessions__without_leases_make_room_in_their_tenant);
 	tcase_add_test(tc, sessions__count_until_their_keys_are_dead);
 	tcase_add_test(tc, channels__count_until_they_are_closed);

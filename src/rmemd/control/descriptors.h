@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* File descriptors: each control connection needs one, and each channel over TCP.  The limits of the
+ * configuration may allow more of them than the process may open; then channels have to leave
+ * descriptors to control connections.  Threads: [loop]. */
+#ifndef RMEMD_CONTROL_DESCRIPTORS_H
+#define RMEMD_CONTROL_DESCRIPTORS_H
+
+#include <stdint.h>
+
+#include "rmemd/config/config.h"
+
+/* At a time. */
+struct descriptors {
+	uint64_t sessions;
+	uint64_t channels; /* over TCP */
+};
+
+/* Raise the soft limit of open descriptors to the hard one.  -errno */
+int descriptors_raise_limit(void);
+/* The number of descriptors that may be open. */
+uint64_t descriptors_limit(void);
+
+/* What the configuration allows, with this number of endpoints over TCP. */
+struct descriptors descriptors_wanted(const struct config *config, unsigned n_tcp);
+/* The limit at which all that is wanted fits. */
+uint64_t descriptors_needed(const struct config *config, unsigned n_tcp);
+/* What fits below a limit: sessions get at least half of what is free, if they want it. */
+struct descriptors descriptors_divide(uint64_t limit, const struct config *config,
+				      unsigned n_tcp);
+
+#endif
