@@ -81,6 +81,17 @@ START_TEST(sessions__have_a_limit)
 }
 END_TEST
 
+START_TEST(sessions__are_no_more_than_descriptors)
+{
+	stage_control.sessions_fit = 1;
+	client_open(&one);
+	client_init(&two);
+	client_fail(&two, hello(), -EDQUOT);
+	stage_control.sessions_fit = 100;
+	client_open(&two);
+}
+END_TEST
+
 /* Sessions that have lost their clients and own nothing make room, the oldest first; until then
  * they can be resumed. */
 START_TEST(sessions__without_leases_make_room)
@@ -444,6 +455,7 @@ int main(void)
 	tcase_add_loop_test(tc, hello__is_refused, 0,
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, sessions__have_a_limit);
+	tcase_add_test(tc, sessions__are_no_more_than_descriptors);
 	tcase_add_test(tc, sessions__without_leases_make_room);
 	tcase_add_test(tc, resume__of_a_session_without_leases_repeats_requests);
 	tcase_add_test(tc, silence__fences);

@@ -302,6 +302,43 @@ START_TEST(sessions__are_kept_for_other_tenants)
 }
 END_TEST
 
+/* Two tenants are new, and what is left is less than what is kept for both. */
+START_TEST(sessions__that_are_kept_are_for_the_first_that_asks)
+{
+	static struct client clients[7];
+	const struct tenant_params three_tenants[] = { { "default", stage_limits },
+						       { "other", stage_limits },
+						       { "third", stage_limits } };
+
+	configure(1);
+	for (unsigned i = 0; i < 7; i++)
+		client_open(&clients[i]);
+	ck_assert_int_eq(tenants_set(&stage_tenants, three_tenants, 3), 0);
+	client_init(&one);
+	client_fail(&one, hello(), -EDQUOT);
+	client_open_as(&two, "third");
+	configure(2);
+}
+END_TEST
+
+/* A channel that was granted and not connected makes room. */
+START_TEST(channels__that_are_unused_make_room)
+{
+	set_reserves(0);
+	stage_config.channels_max = 100;
+	stage_control.endpoints.at[0].channels_max = 8;
+	client_open(&one);
+	for (unsigned n = 0; n < 6; n++)
+		(void)client_open_channel(&one, 0);
+	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
+	stage_now_ms += 30000;
+	for (unsigned n = 0; n < 6; n++)
+		(void)client_channel(&one, 0);
+	ck_assert_uint_eq(tenant_of("default")->n_channels_at[0], 6);
+	ck_assert_uint_eq(tenant_of("default")->refused, 1);
+}
+END_TEST
+
 /* The end of another tenant's session makes no room if its place is kept for that tenant. */
 START_TEST(sessions__that_are_vacant_keep_their_tenants_place)
 {
@@ -741,6 +778,8 @@ int main(void)
 			    sizeof(reserves) / sizeof(reserves[0]));
 	tcase_add_loop_test(tc, channels__are_kept_for_other_tenants, 0,
 			    sizeof(reserves) / sizeof(reserves[0]));
+	tcase_add_test(tc, sessions__that_are_kept_are_for_the_first_that_asks);
+	tcase_add_test(tc, channels__that_are_unused_make_room);
 	tcase_add_test(tc, sessions__that_are_vacant_keep_their_tenants_place);
 	tcase_add_test(tc, sessions__without_leases_make_room_in_their_tenant);
 	tcase_add_test(tc, sessions__count_until_their_keys_are_dead);
