@@ -321,7 +321,7 @@ START_TEST(hello__is_answered_when_its_channel_is_connected)
 	ck_assert_uint_eq(one.answers, 0);
 	ck_assert(one.connection.hello_pending);
 	/* the client cannot send a heartbeat */
-	pass(STAGE_FENCE_MS - 1);
+	pass(STAGE_SILENCE_MS - 1);
 	one.session = one.connection.session->lease_client.id;
 	report_connected(&one, 1, _i ? -ETIMEDOUT : 0);
 	ck_assert_uint_eq(one.answers, 1);
@@ -330,7 +330,7 @@ START_TEST(hello__is_answered_when_its_channel_is_connected)
 	ck_assert_uint_eq(one.answer.welcome.qpn, _i ? 0 : 42);
 	ck_assert_uint_eq(one.authenticated, 1);
 	ck_assert(!one.connection.hello_pending);
-	pass(STAGE_FENCE_MS - 1);
+	pass(STAGE_SILENCE_MS - 1);
 	ck_assert_uint_eq(sessions_in("active"), 1);
 }
 END_TEST
