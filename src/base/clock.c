@@ -55,6 +55,15 @@ struct timespec clock_monotonic_timespec(uint64_t ns)
 				      : UINT64_MAX);
 }
 
+uint64_t clock_thread_ns(void)
+{
+	struct timespec ts;
+
+	/* cannot fail on Linux */
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 void clock_set_source(uint64_t (*source)(void))
 {
 	clock_source = source;

@@ -18,6 +18,9 @@ uint64_t clock_coarse_ns(void);
 /* For timers that are set to times of clock_now_ns(). */
 #define CLOCK_TIMER_ID CLOCK_BOOTTIME
 
+/* The time of the CPU that the calling thread has used. */
+uint64_t clock_thread_ns(void);
+
 /* A time of clock_now_ns() for system calls; never 0, which some of them take for "never". */
 static inline struct timespec clock_timespec(uint64_t ns)
 {

@@ -312,7 +312,8 @@ struct fabric_server_ops {
 	int (*session_open)(struct fabric_server *server, unsigned endpoint,
 			    void *cookie, struct fabric_session **ret_session);
 	/* End a fabric_session: on return its channels are in ERROR (tcp: after the
-	 * request in progress); then each mr is deregistered, then session_closed() is called. */
+	 * request in progress), and with them its keys reach nothing.  The caller deregisters each
+	 * mr, at any time; when there is none left, session_closed() is called. */
 	void (*session_close)(struct fabric_session *session);
 	/* The session's client was heard: apply what its channels carry until until_ns
 	 * (clock_now_ns()); before the first call without a limit.  Channels that are open when

@@ -495,15 +495,30 @@ static void log_ready(const struct daemon *daemon)
 	log_event(LOG_NOTICE, "ready", NULL, "listening on %s", text);
 }
 
+/* Poll for events once, and handle them. */
+static int run_turn(struct daemon *daemon)
+{
+	struct turn *turn = &daemon->control.turn;
+	int result;
+
+	turn_begin(turn, clock_thread_ns());
+	result = event_base_loop(daemon->base, EVLOOP_ONCE);
+	turn_end(turn, clock_now_ns(), clock_thread_ns());
+	return result;
+}
+
 int daemon_run(struct daemon *daemon)
 {
+	int result;
+
 	(void)describe(daemon);
 	log_ready(daemon);
 	systemd_ready("%s", daemon->status_text);
 	verify_fdstore(daemon);
-	if (event_base_dispatch(daemon->base) < 0)
-		return err_set(-EIO, "the event loop failed");
-	return 0;
+	do {
+		result = run_turn(daemon);
+	} while (result == 0 && !event_base_got_break(daemon->base));
+	return result < 0 ? err_set(-EIO, "the event loop failed") : 0;
 }
 
 static void event_drop(struct event *event)

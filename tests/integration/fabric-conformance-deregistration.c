@@ -105,6 +105,7 @@ START_TEST(session_close__ends_one_session_and_no_other)
 	traffic_await(&stays, 20);
 	remote = ends.scene.remote;
 	party_close_session(ends.scene.party);
+	remote_deregister(remote);
 	party_await_closed(ends.scene.party);
 	/* the memory was deregistered before the session was closed */
 	remote_await_deregistered(remote);

@@ -115,7 +115,7 @@ void remote_await_notes(struct remote *remote, uint64_t n)
 void remote_free(struct remote *remote)
 {
 	if (stage.server) {
-		if (!remote->deregistered && remote->mr && remote->party->session)
+		if (!remote->deregistered && remote->mr)
 			remote_deregister(remote);
 		remote_await_deregistered(remote);
 	}

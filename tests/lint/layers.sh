@@ -21,11 +21,12 @@ src/librmem/session: base wire fabric librmem/channel/domain.h rmem/rmem.h
 src/librmem/channel: base wire fabric librmem/session rmem/rmem.h
 src/librmem/lease: base wire fabric librmem/session librmem/channel librmem/params.h rmem/rmem.h
 src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease librmem/params.h rmem/rmem.h
-src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/pool rmemd/state rmemd/system
-src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/pool
+src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool rmemd/state rmemd/system
+src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool
 src/rmemd/config: base fabric rmemd/lease rmemd/pool
-src/rmemd/control: base wire fabric rmemd/config rmemd/lease rmemd/pool rmemd/state
-src/rmemd/lease: base wire fabric rmemd/config rmemd/pool rmemd/state
+src/rmemd/control: base wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool rmemd/state
+src/rmemd/lease: base wire fabric rmemd/config rmemd/loop rmemd/pool rmemd/state
+src/rmemd/loop: base
 src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/state

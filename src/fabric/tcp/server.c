@@ -330,6 +330,8 @@ static void mr_dereg(struct fabric_mr *mr)
 
 static bool mr_dereg_now(struct fabric_mr *mr)
 {
+	struct fabric_session *session = mr->session;
+
 	if (mr->state != TCP_MR_REGISTERED) {
 		mr_dereg(mr);
 		return false;
@@ -343,6 +345,8 @@ static bool mr_dereg_now(struct fabric_mr *mr)
 		return false;
 	}
 	mr_remove(mr);
+	if (session->closing)
+		session_check_closed(session);
 	return true;
 }
 
@@ -397,8 +401,6 @@ static void session_close(struct fabric_session *session)
 	session->closing = true;
 	list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session)
 		conn_end(conn);
-	list_for_each_entry(struct fabric_mr, mr, &session->mrs, link)
-		mr_dereg(mr);
 	session_check_closed(session);
 }
 

@@ -101,6 +101,27 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	sessions_check(control);
 }
 
+/* ---- work in slices ---- */
+
+static void on_slices(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *control = arg;
+
+	(void)fd;
+	(void)what;
+	slices_run(&control->slices);
+}
+
+static void on_wake(void *ctx)
+{
+	const struct timeval at_once = { 0 };
+	struct control *control = ctx;
+
+	/* without memory for the timer, in this turn, while others wait */
+	if (event_add(control->slices_event, &at_once))
+		event_active(control->slices_event, EV_TIMEOUT, 0);
+}
+
 /* ---- events of leases, sessions and pools ---- */
 
 /* Programs grant and free at any rate: only for debugging. */
@@ -313,15 +334,18 @@ int control_open(struct control *control)
 		control->server[0] = '\0';
 	control->tick = evtimer_new(control->base, on_tick, control);
 	control->freed_timer = evtimer_new(control->base, on_freed_timer, control);
-	if (!control->tick || !control->freed_timer)
+	control->slices_event = evtimer_new(control->base, on_slices, control);
+	slices_init(&control->slices, &control->turn, on_wake, control);
+	if (!control->tick || !control->freed_timer || !control->slices_event)
 		return err_set(-ENOMEM, "no memory for the timers");
 	return connections_open(control, &control->connections);
 }
 
 static int open_tables(struct control *control)
 {
-	int err = leases_open(control->pools, control->ledger, &leases_events, control,
-			      control->first_id, &control->leases);
+	int err = leases_open(control->pools, control->ledger, &control->slices,
+			      &leases_events, control, control->first_id,
+			      &control->leases);
 
 	if (!err)
 		err = sessions_open(control, on_session_due, &control->sessions);
@@ -391,6 +415,7 @@ void control_close(struct control *control)
 		pools_on_freed(control->pools, NULL, NULL);
 	event_drop(control->pools_event);
 	event_drop(control->freed_timer);
+	event_drop(control->slices_event);
 	event_drop(control->tick);
 	resizes_close(control->resizes);
 }

@@ -12,6 +12,8 @@
 #include "rmemd/control/endpoints.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/tenant.h"
+#include "rmemd/loop/slices.h"
+#include "rmemd/loop/turn.h"
 #include "wire/msg.h"
 
 struct connections;
@@ -38,6 +40,8 @@ struct control {
 	struct ledger *ledger; /* outlasts the process */
 	uint64_t first_id;     /* of the next session, and of the next lease */
 
+	struct turn turn; /* measured by the user */
+	struct slices slices;
 	struct endpoints endpoints;
 	/* Endpoints of pools that are not lent through all endpoints, a bit each. */
 	unsigned sole;
@@ -58,6 +62,7 @@ struct control {
 	struct event *tick;
 	bool tick_polled; /* one turn of the loop has read the sockets; timers are next */
 	uint64_t sessions_next_ms;
+	struct event *slices_event;
 	struct event *freed_timer; /* hands freed memory to the scrubbers */
 	struct event *pools_event;
 };

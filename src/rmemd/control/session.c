@@ -22,6 +22,10 @@
 #define FENCE_RESERVE 16
 #define FENCE_RESERVE_MS_MAX 250
 
+/* Keys and leases that are ended before others get their turn. */
+#define KEYS_PER_SLICE 128
+#define LEASES_PER_SLICE 64
+
 static void log_session(int level, const char *event, const struct session *session,
 			const char *text)
 {
@@ -164,6 +168,13 @@ void session_opened(struct session *session, uint64_t hello_id,
 	connection->ops->authenticated(connection);
 }
 
+/* End keys and leases of the session, in slices.  This may free it. */
+static void session_start_work(struct session *session)
+{
+	slices_start(&session->sessions->control->slices,
+		     &session->lease_client.tenant->slices, &session->work);
+}
+
 static void session_fence(struct session *session, const char *why)
 {
 	session->state = SESSION_FENCED;
@@ -173,9 +184,10 @@ static void session_fence(struct session *session, const char *why)
 	log_session(session->sessions->stopping ? LOG_DEBUG : LOG_NOTICE,
 		    "session-fenced", session, why);
 	timer_moved(session);
+	session_start_work(session);
 }
 
-/* Release the session's leases; then the caller calls session_when_keys_dead(), which frees it. */
+/* The session is freed when its keys are dead and its leases have ended, perhaps on return. */
 static void session_end(struct session *session, const char *why)
 {
 	struct sessions *sessions = session->sessions;
@@ -189,8 +201,8 @@ static void session_end(struct session *session, const char *why)
 	list_remove(&session->all);
 	list_append(&sessions->ended, &session->all);
 	requests_cancel(session);
-	lease_client_release(&session->lease_client);
 	log_session(LOG_INFO, "session-ended", session, why);
+	session_start_work(session);
 }
 
 static void session_activate(struct session *session, struct connection *connection)
@@ -207,14 +219,24 @@ static void session_activate(struct session *session, struct connection *connect
 	timer_moved(session);
 }
 
-/* No effect while fabric_sessions are being closed, with which the keys die.  Then an ended session
- * is freed, and a fenced one is resumed if a connection waits for it. */
+/* Whether keys or leases remain that session->work ends. */
+static bool session_has_work(const struct session *session)
+{
+	const struct lease_client *client = &session->lease_client;
+
+	return !list_empty(&client->unfenced) ||
+	       (session->state == SESSION_ENDED &&
+		!(list_empty(&client->owned) && list_empty(&client->attachments)));
+}
+
+/* No effect while keys are being ended, and their fabric_sessions closed.  Then an ended session is
+ * freed, and a fenced one is resumed if a connection waits for it. */
 static void session_when_keys_dead(struct session *session)
 {
 	static const struct session_first none;
 	struct connection *connection = session->waiting_connection;
 
-	if (session->n_closing)
+	if (session->n_closing || session_has_work(session))
 		return;
 	session->waiting_connection = NULL;
 	if (session->state == SESSION_ENDED) {
@@ -348,12 +370,26 @@ void session_bye(struct session *session, uint64_t bye_id)
 {
 	struct connection *connection = session_detach_connection(session);
 
-	session_end(session, "the client said good-bye");
 	/* no other frame is handled; the reply tells that all keys are dead */
 	connection->hello_pending = true;
 	session->waiting_connection = connection;
 	session->waiting_id = bye_id;
-	session_when_keys_dead(session);
+	session_end(session, "the client said good-bye");
+}
+
+bool session_work(struct slice_work *work)
+{
+	struct session *session = container_of(work, struct session, work);
+	struct lease_client *client = &session->lease_client;
+
+	if (lease_client_fence(client, KEYS_PER_SLICE))
+		return true;
+	if (session->state == SESSION_ENDED &&
+	    lease_client_release(client, LEASES_PER_SLICE))
+		return true;
+	if (session->waiting_connection || session->state == SESSION_ENDED)
+		session_when_keys_dead(session);
+	return false;
 }
 
 int session_resume(struct connection *connection, const char *tenant, uint64_t id,
@@ -601,7 +637,10 @@ static void deliver_unsent(struct sessions *sessions)
 	while ((session = list_first(&turn, struct session, unsent))) {
 		list_remove(&session->unsent);
 		session_deliver(session);
+		if (turn_over(&sessions->control->turn))
+			break;
 	}
+	list_splice(&sessions->unsent, &turn);
 }
 
 void sessions_tick(struct sessions *sessions)
@@ -619,8 +658,10 @@ void sessions_tick(struct sessions *sessions)
 				session_fence_silent(session);
 		} else {
 			session_end(session, "its time of grace is over");
-			session_when_keys_dead(session);
 		}
+		/* the others stay due */
+		if (turn_over(&sessions->control->turn))
+			break;
 	}
 }
 
@@ -700,7 +741,7 @@ int sessions_each(const struct sessions *sessions,
 			.keys = session->lease_client.n_keys,
 			.watches = session->lease_client.n_watches,
 			.notices = session->lease_client.notices.n,
-			.lent_bytes = lease_client_lent_bytes(&session->lease_client),
+			.lent_bytes = session->lease_client.lent_bytes,
 			.resumes = session->resumes,
 		};
 

@@ -17,6 +17,7 @@
 #include "fabric/fabric.h"
 #include "rmemd/control/reply_cache.h"
 #include "rmemd/lease/lease_client.h"
+#include "rmemd/loop/slices.h"
 #include "wire/msg.h"
 
 struct connection;
@@ -85,6 +86,8 @@ struct session {
 	unsigned n_connected;
 	uint32_t next_channel; /* the number used last */
 	uint32_t channels_end; /* numbers above it are not reserved in the ledger */
+
+	struct slice_work work; /* ends keys and leases */
 
 	struct list noticed; /* in sessions->noticed */
 	struct list unsent;  /* in sessions->unsent */
@@ -231,6 +234,8 @@ void session_closed(void *ctx, void *session_cookie);
 struct session *session_new(struct sessions *sessions);
 /* Add it to the table under its lease_client's id.  -ENOMEM */
 int session_insert(struct session *session);
+/* session->work.run */
+bool session_work(struct slice_work *work);
 /* Free a session that is in no list except sessions->all or ->ended and has no channel, waiting
  * request or connection. */
 void session_free(struct session *session);

@@ -172,7 +172,7 @@ void session_close_ports(struct session *session)
 	/* from here on nothing is registered at these ports */
 	memcpy(ports, session->lease_client.ports, sizeof(ports));
 	memset(session->lease_client.ports, 0, sizeof(session->lease_client.ports));
-	lease_client_fence(&session->lease_client);
+	lease_client_begin_fence(&session->lease_client);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		if (ports[i].session)
 			session_close_port(session, i, &ports[i]);

@@ -59,6 +59,7 @@ struct session *session_new(struct sessions *sessions)
 	list_init(&session->noticed);
 	list_init(&session->unsent);
 	list_init(&session->all);
+	slice_work_init(&session->work, session_work);
 	return session;
 }
 
@@ -79,6 +80,7 @@ void session_free(struct session *session)
 	list_remove(&session->all);
 	list_remove(&session->noticed);
 	list_remove(&session->unsent);
+	slices_remove(&session->work);
 	lease_client_destroy(&session->lease_client);
 	free(session);
 }

@@ -31,6 +31,7 @@ static int attachment_new(struct lease *lease, struct lease_client *client,
 	list_append(&client->attachments, &attachment->in_client);
 	lease->n_attachments++;
 	client->n_attachments++;
+	client->lent_bytes += lease->bytes;
 	client->tenant->n_attachments++;
 	*ret_attachment = attachment;
 	return 0;
@@ -66,7 +67,7 @@ static void attachment_unlink(struct attachment *attachment)
 	struct lease *lease = attachment->lease;
 
 	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
-		mr_deregister(mr, false);
+		mr_deregister(mr);
 	attachment_unwatch(attachment);
 	attachment_unrecord(attachment);
 	list_remove(&attachment->in_events);
@@ -74,6 +75,7 @@ static void attachment_unlink(struct attachment *attachment)
 	list_remove(&attachment->in_client);
 	lease->n_attachments--;
 	attachment->client->n_attachments--;
+	attachment->client->lent_bytes -= lease->bytes;
 	waiters_fail(lease, attachment, -ESTALE,
 		     "the lease has ended or was detached meanwhile");
 	lease_changed(lease);
@@ -135,7 +137,7 @@ void attachment_cut(struct attachment *attachment, const struct segment *segment
 {
 	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
 		if (mr->segment == segment && mr->bytes > segment->bytes)
-			mr_deregister(mr, false);
+			mr_deregister(mr);
 }
 
 static bool mr_is_retired(const struct mr *mr)
@@ -154,7 +156,7 @@ void attachment_retire(struct attachment *attachment)
 			return;
 		if (!mr_is_retired(mr))
 			continue;
-		mr_deregister(mr, false);
+		mr_deregister(mr);
 		n--;
 	}
 }
@@ -167,18 +169,23 @@ bool attachment_leave_port(struct attachment *attachment, unsigned port)
 		if (mr->port != port)
 			continue;
 		any = true;
-		mr_deregister(mr, true);
+		mr_deregister(mr);
 	}
 	return any;
 }
 
-void attachment_fence(struct attachment *attachment)
+unsigned attachment_fence(struct attachment *attachment)
 {
+	unsigned n = 0;
+
 	attachment->fenced = true;
 	/* a client that resumes is told again what is wanted back */
 	attachment->wanted = 0;
-	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
-		mr_deregister(mr, true);
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link) {
+		mr_deregister(mr);
+		n++;
+	}
+	return n;
 }
 
 /* ---- what the client is told ---- */

@@ -53,9 +53,9 @@ int attachment_register_missing(struct attachment *attachment);
 void attachment_cut(struct attachment *attachment, const struct segment *segment);
 /* Longer MRs have replaced shorter MRs, which stay for operations under way, up to a limit. */
 void attachment_retire(struct attachment *attachment);
-/* All keys die with the client's fabric_sessions. */
-void attachment_fence(struct attachment *attachment);
-/* The keys at one port die with its fabric_session.  True: there were keys. */
+/* Deregister all keys, as the client's fabric_sessions are closed; returns their number. */
+unsigned attachment_fence(struct attachment *attachment);
+/* Deregister the keys at one port, whose fabric_session is closed.  True: there were keys. */
 bool attachment_leave_port(struct attachment *attachment, unsigned port);
 
 /* Add an event for the client.  It may read the event at once, and EVENT_ENDED then frees the

@@ -341,7 +341,7 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 	}
 	lease->state = LEASE_ENDED;
 	/* before memory is freed: from here on the lease has ended, even after a crash */
-	lease_unrecord(lease);
+	lease_unrecord_ended(lease);
 	ledger_commit(lease->leases->ledger);
 	lease_unlink(lease);
 	while ((attachment =
@@ -369,6 +369,14 @@ void lease_send_changed(struct lease *lease, const struct lease_client *except,
 	}
 }
 
+void lease_set_bytes(struct lease *lease, uint64_t bytes)
+{
+	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
+			    in_lease)
+		attachment->client->lent_bytes += bytes - lease->bytes;
+	lease->bytes = bytes;
+}
+
 static void cut_segment(struct lease *lease, struct segment *segment, uint64_t bytes)
 {
 	segment->bytes = bytes;
@@ -394,7 +402,7 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *e
 		cut_segment(lease, segment, 0);
 		lease->n_segments--;
 	}
-	lease->bytes = bytes;
+	lease_set_bytes(lease, bytes);
 	lease->generation++;
 	/* The ledger gets the new length before memory is freed.  A request to shrink has reserved
 	 * room there.  If undoing a growth finds none, the record is removed: the next process

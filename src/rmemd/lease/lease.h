@@ -23,6 +23,7 @@ struct lease;
 struct leases;
 struct ledger;
 struct pools;
+struct slices;
 
 /* The part of a lease on one node. */
 struct lease_share {
@@ -70,8 +71,9 @@ struct leases_events {
 };
 
 /* Open a table that allocates from `pools` and records leases in `ledger`; borrows all pointers.
- * The first lease gets the id `first_id`, later ones higher ids.  -ENOMEM */
-int leases_open(struct pools *pools, struct ledger *ledger,
+ * Work that may be long is done in `slices`.  The first lease gets the id `first_id`, later ones
+ * higher ids.  -ENOMEM */
+int leases_open(struct pools *pools, struct ledger *ledger, struct slices *slices,
 		const struct leases_events *events, void *ctx, uint64_t first_id,
 		struct leases **ret_leases);
 
@@ -172,7 +174,8 @@ struct lease_waiter {
 	enum lease_wait kind;
 	struct list link; /* in lease->waiters */
 	uint64_t old_bytes;
-	struct list waiting; /* in leases->waiting, while it waits for memory */
+	struct list waiting;   /* in leases->waiting, while it waits for memory */
+	struct list in_tenant; /* in tenant->waiters or ->untried, meanwhile */
 	uint64_t wanted_bytes;
 	uint64_t give_up_ms;
 	int err; /* not 0: the request will fail with it */

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/ledger_record.h"
 
 void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *tenant)
 {
 	*client = (struct lease_client){ .id = id, .tenant = tenant };
 	list_init(&client->attachments);
+	list_init(&client->unfenced);
 	list_init(&client->owned);
 	list_init(&client->with_events);
 	tenant_ref(tenant);
@@ -24,23 +26,33 @@ void lease_client_destroy(struct lease_client *client)
 
 /* ---- the end of its keys ---- */
 
-void lease_client_fence(struct lease_client *client)
+void lease_client_begin_fence(struct lease_client *client)
+{
+	lease_client_drop_events(client);
+	list_splice(&client->unfenced, &client->attachments);
+}
+
+bool lease_client_fence(struct lease_client *client, unsigned max)
 {
 	struct leases *leases = NULL;
+	struct attachment *attachment;
+	unsigned n = 0;
 
-	lease_client_drop_events(client);
-	list_for_each_entry_safe(struct attachment, attachment, &client->attachments,
-				 in_client) {
+	while (n < max && (attachment = list_first(&client->unfenced, struct attachment,
+						   in_client))) {
 		struct lease *lease = attachment->lease;
 
 		leases = lease->leases;
-		attachment_fence(attachment);
+		list_remove(&attachment->in_client);
+		list_append(&client->attachments, &attachment->in_client);
+		n += 1 + attachment_fence(attachment);
 		if (lease->state == LEASE_GRANTING)
 			lease_terminate(lease, WIRE_REASON_FENCED, client);
 		lease_changed(lease);
 	}
 	if (leases)
 		leases_run(leases);
+	return !list_empty(&client->unfenced);
 }
 
 void lease_client_leave_port(struct lease_client *client, unsigned port)
@@ -60,23 +72,44 @@ void lease_client_leave_port(struct lease_client *client, unsigned port)
 		leases_run(leases);
 }
 
-void lease_client_release(struct lease_client *client)
+/* Remove about `max` owned leases from the ledger, which one commit in lease_terminate() ends
+ * together; returns their number. */
+static unsigned unrecord_owned(const struct lease_client *client, unsigned max)
 {
-	struct leases *leases = NULL;
-	struct attachment *attachment;
-	struct lease *lease;
+	unsigned n_leases = 0, n = 0;
 
-	while ((lease = list_first(&client->owned, struct lease, in_owner))) {
+	list_for_each_entry(const struct lease, lease, &client->owned, in_owner) {
+		if (n >= max)
+			break;
+		lease_unrecord_ended(lease);
+		n += 1 + lease->n_attachments;
+		n_leases++;
+	}
+	return n_leases;
+}
+
+bool lease_client_release(struct lease_client *client, unsigned max)
+{
+	unsigned n = unrecord_owned(client, max);
+	struct leases *leases = NULL;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct lease *lease =
+			list_first(&client->owned, struct lease, in_owner);
+
 		leases = lease->leases;
 		lease_terminate(lease, WIRE_REASON_FREED, client);
 	}
-	while ((attachment = list_first(&client->attachments, struct attachment,
-					in_client))) {
+	for (; n < max && !list_empty(&client->attachments); n++) {
+		struct attachment *attachment =
+			list_first(&client->attachments, struct attachment, in_client);
+
 		leases = attachment->lease->leases;
 		attachment_end(attachment);
 	}
 	if (leases)
 		leases_run(leases);
+	return !list_empty(&client->owned) || !list_empty(&client->attachments);
 }
 
 /* ---- events ---- */
@@ -153,16 +186,6 @@ bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_m
 bool lease_client_is_vacant(const struct lease_client *client)
 {
 	return list_empty(&client->owned) && list_empty(&client->attachments);
-}
-
-uint64_t lease_client_lent_bytes(const struct lease_client *client)
-{
-	uint64_t bytes = 0;
-
-	list_for_each_entry(const struct attachment, attachment, &client->attachments,
-			    in_client)
-		bytes += attachment->lease->bytes;
-	return bytes;
 }
 
 unsigned lease_client_endpoints(const struct lease_client *client)

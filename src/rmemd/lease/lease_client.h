@@ -34,9 +34,12 @@ struct lease_client {
 	int nodes[WIRE_ENDPOINTS_MAX];
 	unsigned n_nodes;
 	struct list attachments;
-	struct list owned;       /* ephemeral leases */
+	struct list
+		unfenced;  /* attachments whose keys lease_client_fence() is to end */
+	struct list owned; /* ephemeral leases */
 	struct list with_events; /* attachments with events */
 	unsigned n_attachments;
+	uint64_t lent_bytes;    /* sum of the lengths of attached leases */
 	uint32_t n_keys;        /* until they are dead */
 	unsigned n_watches;     /* attachments that watch their lease */
 	struct notices notices; /* of watched leases; open while n_watches > 0 */
@@ -47,16 +50,20 @@ void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *
 /* Of a client without leases and attachments, whose keys are dead. */
 void lease_client_destroy(struct lease_client *client);
 
-/* Called before the client's fabric_sessions, already removed from its ports, are closed: all keys
- * die.  Granted leases and their attachments stay.  Its requests were cancelled. */
-void lease_client_fence(struct lease_client *client);
-/* Called before the fabric_session of one port, already removed from it, is closed: its keys die,
+/* The client's fabric_sessions are removed from its ports, and about to be closed: its keys reach
+ * nothing from then on.  lease_client_fence() ends them, and with them what keeps freed memory from
+ * being lent again.  Granted leases and their attachments stay.  Its requests were cancelled. */
+void lease_client_begin_fence(struct lease_client *client);
+/* End about `max` keys.  False: all have ended. */
+bool lease_client_fence(struct lease_client *client, unsigned max);
+/* The fabric_session of one port, already removed from it, is about to be closed: its keys die,
  * and the client is told that its leases changed. */
 void lease_client_leave_port(struct lease_client *client, unsigned port);
 /* Drop unread events. */
 void lease_client_drop_events(struct lease_client *client);
-/* End the client's attachments and ephemeral leases. */
-void lease_client_release(struct lease_client *client);
+/* End about `max` of the client's attachments and ephemeral leases, once it is fenced.  False: all
+ * have ended. */
+bool lease_client_release(struct lease_client *client, unsigned max);
 
 /* Endpoints that the client uses or announced, a bit each; 0: none yet. */
 unsigned lease_client_endpoints(const struct lease_client *client);
@@ -66,7 +73,4 @@ unsigned lease_client_nodes(const struct lease_client *client,
 
 /* Whether it owns no lease and has none attached. */
 bool lease_client_is_vacant(const struct lease_client *client);
-/* The sum of the lengths of attached leases. */
-uint64_t lease_client_lent_bytes(const struct lease_client *client);
-
 #endif

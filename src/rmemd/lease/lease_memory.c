@@ -8,6 +8,11 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
+/* The number of waiters that are tried before others get their turn, and of those that fail for
+ * having waited too long; the rest stays due. */
+#define WAITERS_PER_SLICE 32
+#define ENDS_PER_TICK 64
+
 /* Append extents as segments of `bytes` together.  On failure the lease has none of them, and
  * they are free again. */
 static int append_extents(struct lease *lease, const struct extent *extents, unsigned n,
@@ -54,11 +59,13 @@ static uint64_t releasing_reclaimed(const struct leases *leases, unsigned endpoi
 	return bytes;
 }
 
-/* Whether there is room once the keys that are dying are dead, and their memory is scrubbed. */
-static bool will_fit(const struct leases *leases, const struct pool_request *request)
+/* Whether there is room once the keys that are dying are dead, and their memory is scrubbed.
+ * scrubbing: or once memory is clean that is being scrubbed now. */
+static bool will_fit(const struct leases *leases, const struct pool_request *request,
+		     bool scrubbing)
 {
 	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
-	uint64_t room = 0, releasing = 0;
+	uint64_t room = 0, releasing = 0, coming = 0;
 	bool reclaims = false;
 
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
@@ -68,9 +75,10 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 			continue;
 		room += status.free + status.scrubbing + status.releasing;
 		releasing += status.releasing;
+		coming += status.releasing + (scrubbing ? status.scrubbing : 0);
 		reclaims |= status.resizing == POOL_RECLAIMS;
 	}
-	if (!releasing || room < request->bytes)
+	if (!coming || room < request->bytes)
 		return false;
 	/* only if needed, as there may be many such segments */
 	if (reclaims)
@@ -94,8 +102,8 @@ static int lease_add_extents(struct lease *lease, const struct lease_client *cli
 		.endpoints = lease_client_endpoints(client),
 		.interleave = lease->placement == WIRE_PLACE_INTERLEAVE,
 	};
+	unsigned n, max = WIRE_SEGMENTS_MAX - lease->n_segments;
 	uint64_t lent = 0;
-	unsigned n;
 	int err;
 
 	if (lease->n_segments == WIRE_SEGMENTS_MAX)
@@ -106,9 +114,12 @@ static int lease_add_extents(struct lease *lease, const struct lease_client *cli
 	err = tenant_check_bytes(lease->tenant, bytes);
 	if (err)
 		return err;
-	err = pools_alloc(leases->pools, &request, extents,
-			  WIRE_SEGMENTS_MAX - lease->n_segments, &n);
-	if (err == -ENOSPC && will_fit(leases, &request))
+	/* many requests may wait that cannot be served yet: trying costs much more */
+	if (!pools_may_fit(leases->pools, &request, max) &&
+	    will_fit(leases, &request, true))
+		return -EAGAIN;
+	err = pools_alloc(leases->pools, &request, extents, max, &n);
+	if (err == -ENOSPC && will_fit(leases, &request, false))
 		return -EAGAIN;
 	if (err)
 		return err;
@@ -147,7 +158,7 @@ static int lease_grow(struct lease *lease, const struct lease_client *client,
 	}
 	if (slack)
 		segment_extend(last, slack);
-	lease->bytes = bytes;
+	lease_set_bytes(lease, bytes);
 	lease->generation++;
 	return 0;
 }
@@ -175,25 +186,74 @@ void lease_want_memory(struct lease_waiter *waiter, uint64_t bytes)
 		waiter_begin_memory(waiter);
 }
 
+/* The waiter that is next in this round, or in a new one if memory has changed since this one
+ * began, or NULL. */
+static struct lease_waiter *tenant_next_waiter(struct tenant *tenant)
+{
+	struct lease_waiter *waiter;
+
+	if (list_empty(&tenant->untried) && tenant->serve_again) {
+		tenant->serve_again = false;
+		list_splice(&tenant->untried, &tenant->waiters);
+	}
+	waiter = list_first(&tenant->untried, struct lease_waiter, in_tenant);
+	if (waiter) {
+		list_remove(&waiter->in_tenant);
+		list_append(&tenant->waiters, &waiter->in_tenant);
+	}
+	return waiter;
+}
+
+static bool tenant_has_untried(const struct tenant *tenant)
+{
+	return !list_empty(&tenant->untried) ||
+	       (tenant->serve_again && !list_empty(&tenant->waiters));
+}
+
+/* Try some waiters of the tenant. */
+static bool tenant_serve(struct slice_work *work)
+{
+	struct tenant *tenant = container_of(work, struct tenant, serve);
+	struct leases *leases = NULL;
+	struct lease_waiter *waiter;
+	bool served = false, more;
+
+	tenant_ref(tenant);
+	for (unsigned n = 0;
+	     n < WAITERS_PER_SLICE && (waiter = tenant_next_waiter(tenant)); n++) {
+		leases = waiter->lease->leases;
+		served |= !waiter_serve(waiter);
+	}
+	/* serving one may make others impossible */
+	if (served)
+		leases_serve_waiting(leases);
+	if (leases)
+		leases_run(leases);
+	more = tenant_has_untried(tenant);
+	tenant_unref(tenant);
+	return more;
+}
+
 void leases_serve_waiting(struct leases *leases)
 {
-	bool served;
-
-	/* serving one may make another impossible: begin again */
-	do {
-		served = false;
-		list_for_each_entry_safe(struct lease_waiter, waiter, &leases->waiting,
-					 waiting)
-			served |= !waiter_serve(waiter);
-	} while (served);
+	list_for_each_entry(struct tenant, tenant, &leases->wanting, wanting)
+		tenant->serve_again = true;
+	/* one that is served may leave the list */
+	list_for_each_entry_safe(struct tenant, tenant, &leases->wanting, wanting) {
+		tenant->serve.run = tenant_serve;
+		slices_start(leases->slices, &tenant->slices, &tenant->serve);
+	}
 }
 
 void leases_time_out(struct leases *leases, uint64_t now_ms)
 {
 	struct lease_waiter *waiter;
 
-	while ((waiter = list_first(&leases->waiting, struct lease_waiter, waiting)) &&
-	       waiter->give_up_ms <= now_ms) {
+	for (unsigned n = 0;
+	     n < ENDS_PER_TICK &&
+	     (waiter = list_first(&leases->waiting, struct lease_waiter, waiting)) &&
+	     waiter->give_up_ms <= now_ms;
+	     n++) {
 		(void)err_set(-ENOSPC, "the memory freed was not clean in %d s",
 			      LEASE_MEMORY_WAIT_MS / 1000);
 		waiter_fail(waiter, -ENOSPC, err_text());

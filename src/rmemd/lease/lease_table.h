@@ -21,6 +21,7 @@
 struct leases {
 	struct pools *pools;
 	struct ledger *ledger;
+	struct slices *slices;
 	bool closing; /* leases end, and stay in the ledger */
 	const struct leases_events *events;
 	void *ctx;
@@ -31,6 +32,7 @@ struct leases {
 	struct list changed; /* the work list */
 	bool running;        /* inside leases_run() */
 	struct list waiting; /* waiters for memory, the longest first */
+	struct list wanting; /* tenants that have some */
 	struct deadlines deadlines;
 	struct list releasing; /* segments without a lease whose keys are dying */
 	struct leases_counters counters;
@@ -117,6 +119,8 @@ struct lease_status lease_status(const struct lease *lease);
 /* End the lease, and tell all clients that have it attached, except `except` (may be NULL). */
 void lease_terminate(struct lease *lease, enum wire_reason reason,
 		     const struct lease_client *except);
+/* The lease has another length. */
+void lease_set_bytes(struct lease *lease, uint64_t bytes);
 /* Cut the lease to `bytes`, and tell all clients that have it attached, except `except`. */
 void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except);
 /* Tell all these clients, except `except`, that the lease changed; reason 0: it grew. */
@@ -128,9 +132,9 @@ void lease_send_changed(struct lease *lease, const struct lease_client *except,
 /* Make the lease of the waiter `bytes` long, now or when memory is clean.  Until then the waiter is
  * in leases->waiting; an error fails the waiter. */
 void lease_want_memory(struct lease_waiter *waiter, uint64_t bytes);
-/* Serve waiters with the memory that is clean now. */
+/* Serve waiters with the memory that is clean now, those of each tenant in turn, in slices. */
 void leases_serve_waiting(struct leases *leases);
-/* Fail requests that have waited too long. */
+/* Fail requests that have waited too long, a limited number at a time. */
 void leases_time_out(struct leases *leases, uint64_t now_ms);
 
 /* ---- reclaim.c ---- */

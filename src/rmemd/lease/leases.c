@@ -12,7 +12,7 @@
 /* The number of leases that expire before other clients are served; the rest stays due. */
 #define ENDS_PER_TICK 64
 
-int leases_open(struct pools *pools, struct ledger *ledger,
+int leases_open(struct pools *pools, struct ledger *ledger, struct slices *slices,
 		const struct leases_events *events, void *ctx, uint64_t first_id,
 		struct leases **ret_leases)
 {
@@ -22,6 +22,7 @@ int leases_open(struct pools *pools, struct ledger *ledger,
 		return err_set(-ENOMEM, "no memory for the leases");
 	leases->pools = pools;
 	leases->ledger = ledger;
+	leases->slices = slices;
 	leases->events = events;
 	leases->ctx = ctx;
 	leases->next_id = first_id;
@@ -30,6 +31,7 @@ int leases_open(struct pools *pools, struct ledger *ledger,
 	list_init(&leases->ended);
 	list_init(&leases->changed);
 	list_init(&leases->waiting);
+	list_init(&leases->wanting);
 	list_init(&leases->releasing);
 	*ret_leases = leases;
 	return 0;
@@ -45,7 +47,7 @@ void leases_close(struct leases *leases)
 	while ((lease = list_first(&leases->all, struct lease, all))) {
 		list_for_each_entry(struct attachment, attachment, &lease->attachments,
 				    in_lease)
-			attachment_fence(attachment);
+			(void)attachment_fence(attachment);
 		lease_terminate(lease, WIRE_REASON_SHUTDOWN, NULL);
 	}
 	list_for_each_entry(struct lease, ended, &leases->ended, all) {

@@ -100,14 +100,22 @@ static void remove_record(const struct leases *leases, struct ledger_key key)
 		ledger_remove(leases->ledger, &key);
 }
 
+void attachment_unrecord(const struct attachment *attachment)
+{
+	remove_record(attachment->lease->leases, attachment_key(attachment));
+}
+
 void lease_unrecord(const struct lease *lease)
 {
 	remove_record(lease->leases, lease_key(lease->id));
 }
 
-void attachment_unrecord(const struct attachment *attachment)
+void lease_unrecord_ended(const struct lease *lease)
 {
-	remove_record(attachment->lease->leases, attachment_key(attachment));
+	lease_unrecord(lease);
+	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
+			    in_lease)
+		attachment_unrecord(attachment);
 }
 
 /* ---- reading ---- */

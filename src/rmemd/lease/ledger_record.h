@@ -26,6 +26,8 @@ int lease_record_reserve(const struct lease *lease);
 
 /* Stage the removal of a record, if there is one.  No effect while the table is being closed. */
 void lease_unrecord(const struct lease *lease);
+/* With the records of its attachments. */
+void lease_unrecord_ended(const struct lease *lease);
 void attachment_unrecord(const struct attachment *attachment);
 
 /* ---- reading ---- */

@@ -81,7 +81,7 @@ err_uncount:
 	return err;
 }
 
-void mr_deregister(struct mr *mr, bool session_closing)
+void mr_deregister(struct mr *mr)
 {
 	struct lease *lease = mr->lease;
 
@@ -91,7 +91,8 @@ void mr_deregister(struct mr *mr, bool session_closing)
 	mr->attachment = NULL;
 	list_remove(&mr->link);
 	list_append(&lease->dying, &mr->link);
-	if (session_closing)
+	/* the fabrics are closed, and every key is dead */
+	if (lease->leases->closing)
 		return;
 	if (!mr->ops->dereg_mr_now)
 		mr->ops->dereg_mr(mr->fabric);

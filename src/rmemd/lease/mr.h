@@ -35,9 +35,8 @@ struct mr {
  * attachment owns the MR, which counts as a key of the client until it is freed.  -EDQUOT,
  * -ENOMEM, or an error of the fabric */
 int mr_register(struct attachment *attachment, struct segment *segment, unsigned port);
-/* Deregister.  The MR is freed at once, or lease_mr_deregistered() is called later.
- * session_closing: session_close() follows, which deregisters it. */
-void mr_deregister(struct mr *mr, bool session_closing);
+/* Deregister.  The MR is freed at once, or lease_mr_deregistered() is called later. */
+void mr_deregister(struct mr *mr);
 /* Free an MR whose fabric_mr does not exist any more. */
 void mr_free(struct mr *mr);
 

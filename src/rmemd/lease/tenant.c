@@ -17,6 +17,11 @@ void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 	memcpy(tenant->name, params->name, sizeof(tenant->name));
 	list_init(&tenant->link);
 	map_init(&tenant->names);
+	slice_queue_init(&tenant->slices);
+	list_init(&tenant->untried);
+	list_init(&tenant->waiters);
+	list_init(&tenant->wanting);
+	slice_work_init(&tenant->serve, NULL);
 }
 
 /* A new tenant, added to the list.  NULL: -ENOMEM */

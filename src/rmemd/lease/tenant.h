@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "rmemd/loop/slices.h"
 #include "wire/msg.h"
 
 #define TENANT_NAME_MAX 32
@@ -60,6 +61,14 @@ struct tenant {
 	uint64_t refused;          /* requests that exceeded a limit */
 	uint64_t accesses_refused; /* wrong key, bounds or rights */
 	struct map names;          /* struct lease by its name */
+	struct slice_queue slices; /* its work of the loop */
+
+	/* Requests that wait for memory, struct lease_waiter, the longest first: those that the
+	 * present round of `serve` has yet to try, and the others. */
+	struct list untried, waiters;
+	struct list wanting; /* in leases->wanting, while there are any */
+	struct slice_work serve;
+	bool serve_again; /* memory has changed since the round began */
 };
 
 /* The caller has the first reference. */

@@ -15,6 +15,7 @@ void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease 
 	waiter->old_bytes = lease->bytes;
 	waiter->err = 0;
 	list_init(&waiter->waiting);
+	list_init(&waiter->in_tenant);
 	list_append(&lease->waiters, &waiter->link);
 	lease_changed(lease);
 }
@@ -22,9 +23,13 @@ void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease 
 void waiter_begin_memory(struct lease_waiter *waiter)
 {
 	struct leases *leases = waiter->lease->leases;
+	struct tenant *tenant = waiter->lease->tenant;
 
 	waiter->give_up_ms = clock_now_ms() + LEASE_MEMORY_WAIT_MS;
 	list_append(&leases->waiting, &waiter->waiting);
+	list_append(&tenant->waiters, &waiter->in_tenant);
+	if (list_empty(&tenant->wanting))
+		list_append(&leases->wanting, &tenant->wanting);
 	pools_hurry(leases->pools, true);
 	leases->events->timer_moved(leases->ctx);
 }
@@ -32,10 +37,16 @@ void waiter_begin_memory(struct lease_waiter *waiter)
 void waiter_end_memory(struct lease_waiter *waiter)
 {
 	struct leases *leases = waiter->lease->leases;
+	struct tenant *tenant = waiter->lease->tenant;
 
 	if (list_empty(&waiter->waiting))
 		return;
 	list_remove(&waiter->waiting);
+	list_remove(&waiter->in_tenant);
+	if (list_empty(&tenant->waiters) && list_empty(&tenant->untried)) {
+		list_remove(&tenant->wanting);
+		slices_remove(&tenant->serve);
+	}
 	leases->counters.waited++;
 	leases->counters.waited_ms +=
 		clock_now_ms() - (waiter->give_up_ms - LEASE_MEMORY_WAIT_MS);

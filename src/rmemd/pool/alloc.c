@@ -361,6 +361,25 @@ static int set_too_long_error(const struct request *request)
 		UNITS_BYTES(request->wanted), UNITS_BYTES(request->most), request->max);
 }
 
+bool pools_may_fit(const struct pools *pools, const struct pool_request *request,
+		   unsigned max)
+{
+	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
+	uint64_t free = 0, largest = 0, one;
+
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		const struct pool *pool = &pools->pool[i];
+
+		if (pool->needs_zeroing || !(pool->endpoints & endpoints))
+			continue;
+		free += pool->extents.free;
+		one = extents_largest(&pool->extents, pools->grain);
+		if (one > largest)
+			largest = one;
+	}
+	return free >= request->bytes && max && largest >= request->bytes / max;
+}
+
 int pools_alloc(struct pools *pools, const struct pool_request *wish,
 		struct extent *ret_extents, unsigned max, unsigned *ret_n)
 {

@@ -182,6 +182,10 @@ struct pool_request {
  *   -ENOMEM  for the bookkeeping */
 int pools_alloc(struct pools *pools, const struct pool_request *request,
 		struct extent *ret_extents, unsigned max, unsigned *ret_n);
+/* A quick check: false if pools_alloc() cannot succeed now, as too little is free or in too many
+ * pieces. */
+bool pools_may_fit(const struct pools *pools, const struct pool_request *request,
+		   unsigned max);
 /* Free an extent, as it was allocated: it is zeroed, then free for allocation. */
 void pools_free(struct pools *pools, struct extent extent);
 

@@ -73,10 +73,18 @@ static void on_session_due(struct control *control, uint64_t ms)
 	stage_timer_moves++;
 }
 
+static void on_wake(void *ctx)
+{
+	(void)ctx;
+	stage_wakes++;
+}
+
 static void open_tables(void)
 {
-	ck_assert_int_eq(leases_open(NULL, stage_control.ledger, &lease_events,
-				     &stage_control, 1, &stage_control.leases),
+	slices_init(&stage_control.slices, &stage_control.turn, on_wake, NULL);
+	ck_assert_int_eq(leases_open(NULL, stage_control.ledger, &stage_control.slices,
+				     &lease_events, &stage_control, 1,
+				     &stage_control.leases),
 			 0);
 	stage_control.first_id = 1;
 	ck_assert_int_eq(
@@ -505,6 +513,7 @@ void pass(uint64_t ms)
 	stage_now_ms += ms;
 	sessions_tick(stage_control.sessions);
 	leases_tick(stage_control.leases);
+	slices_run(&stage_control.slices);
 }
 
 struct state_count {

@@ -39,6 +39,7 @@ extern const struct tenant_limits stage_limits;
 extern struct config stage_config;
 extern struct fabric_endpoint stage_endpoint_info[STAGE_ENDPOINTS];
 extern uint64_t stage_now_ms;
+extern unsigned stage_wakes;       /* calls for slices_run() */
 extern unsigned stage_timer_moves; /* calls for a changed timer */
 
 /* Checked fixtures.  The teardown ends all sessions by time and checks that nothing is left. */

@@ -2,6 +2,7 @@
 #include "unit/rmemd/lease-stage.h"
 
 #include <check.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,9 @@ struct leases *stage_leases;
 struct tenant stage_tenant;
 struct lease_client stage_a, stage_b;
 uint64_t stage_now_ms;
+struct turn stage_turn;
+struct slices stage_slices;
+unsigned stage_wakes;
 static const struct fabric_server_ops *ops;
 struct stage_event stage_revoked, stage_changed, stage_shrinking;
 struct wire_shrinking stage_shrinking_last;
@@ -96,10 +100,11 @@ void stage_fence(struct lease_client *client)
 
 	memcpy(ports, client->ports, sizeof(ports));
 	memset(client->ports, 0, sizeof(client->ports));
-	lease_client_fence(client);
+	lease_client_begin_fence(client);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		if (ports[i].session)
 			ops->session_close(ports[i].session);
+	ck_assert(!lease_client_fence(client, UINT_MAX));
 }
 
 void stage_pass(uint64_t ms)
@@ -113,6 +118,12 @@ void stage_scrub(void)
 	fake_pools_scrub();
 	leases_retry(stage_leases);
 	fake_fabric_settle();
+}
+
+static void on_wake(void *ctx)
+{
+	(void)ctx;
+	stage_wakes++;
 }
 
 static void setup(const struct fabric_server_ops *at)
@@ -129,10 +140,14 @@ static void setup(const struct fabric_server_ops *at)
 	stage_expired = 0;
 	stage_hold_events = false;
 	fake_pools_reset(0);
+	stage_turn = (struct turn){ 0 };
+	stage_wakes = 0;
+	slices_init(&stage_slices, &stage_turn, on_wake, NULL);
 	tenant_init(&stage_tenant, &params);
 	stage_ledger = fake_ledger();
-	ck_assert_int_eq(
-		leases_open(NULL, stage_ledger, &events, NULL, 7, &stage_leases), 0);
+	ck_assert_int_eq(leases_open(NULL, stage_ledger, &stage_slices, &events, NULL,
+				     7, &stage_leases),
+			 0);
 	lease_client_init(&stage_a, 1, &stage_tenant);
 	lease_client_init(&stage_b, 2, &stage_tenant);
 	stage_connect(&stage_a, 0);
@@ -155,7 +170,7 @@ void stage_teardown(void)
 
 	for (unsigned i = 0; i < 2; i++) {
 		stage_fence(clients[i]);
-		lease_client_release(clients[i]);
+		ck_assert(!lease_client_release(clients[i], UINT_MAX));
 		ck_assert_uint_eq(clients[i]->n_attachments, 0);
 	}
 	fake_fabric_settle();

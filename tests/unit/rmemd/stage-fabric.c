@@ -109,10 +109,6 @@ static void close_session(struct fabric_session *session)
 {
 	ck_assert(!session->closing);
 	session->closing = true;
-	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link) {
-		if (mr->session == session)
-			mr->state = FAKE_MR_DYING;
-	}
 }
 
 static int close_channel(struct fabric_session *session, uint32_t channel)
@@ -371,5 +367,6 @@ bool fake_fabric_key_works(uint64_t rkey, uint64_t bytes)
 {
 	const struct fabric_mr *mr = fake_fabric_find(rkey);
 
-	return mr && mr->state == FAKE_MR_LIVE && mr->bytes >= bytes;
+	return mr && mr->state == FAKE_MR_LIVE && !mr->session->closing &&
+	       mr->bytes >= bytes;
 }

@@ -311,6 +311,12 @@ static void start_pools(void)
 	}
 }
 
+/* zeros_tick() runs the slices. */
+static void on_wake(void *ctx)
+{
+	(void)ctx;
+}
+
 static void start_tables(void)
 {
 	static const struct leases_events lease_events = {
@@ -325,8 +331,9 @@ static void start_tables(void)
 	/* higher than all ids of earlier processes */
 	uint64_t id = atomic_load(&world->now_ms) << 10;
 
-	check(leases_open(pools, ledger, &lease_events, &zeros_control, id,
-			  &zeros_control.leases),
+	slices_init(&zeros_control.slices, &zeros_control.turn, on_wake, NULL);
+	check(leases_open(pools, ledger, &zeros_control.slices, &lease_events,
+			  &zeros_control, id, &zeros_control.leases),
 	      "leases");
 	zeros_control.first_id = id;
 	check(sessions_open(&zeros_control, on_session_due, &zeros_control.sessions),
@@ -380,6 +387,7 @@ void zeros_stop(void)
 
 void zeros_tick(void)
 {
+	slices_run(&zeros_control.slices);
 	sessions_tick(zeros_control.sessions);
 	leases_tick(zeros_control.leases);
 }

@@ -145,8 +145,6 @@ void verbs_session_close(struct fabric_session *session)
 {
 	session->closing = true;
 	verbs_channel_free_all(session);
-	list_for_each_entry_safe(struct fabric_mr, mr, &session->mrs, link)
-		verbs_mr_dereg(mr);
 	session_finish(session);
 }
 

@@ -259,6 +259,7 @@ START_TEST(reg_mr_now__that_fails_leaves_nothing)
 		ops->reg_mr_now(host.session, host.memory, 1, RW, NULL, &mr, &key),
 		-ESHUTDOWN);
 	ck_assert_ptr_null(mr);
+	ops->dereg_mr(host.mr);
 	host_await(&seen.closed, 1);
 	ck_assert_uint_eq(seen.deregistered, 1);
 	ck_assert_uint_eq(host_stats().exposures, 0);

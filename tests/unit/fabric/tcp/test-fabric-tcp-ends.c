@@ -150,6 +150,7 @@ START_TEST(session_close__does_not_wait_for_stalled_clients)
 	for (unsigned i = 0; i < 64; i++)
 		raw_request(reader, STREAM_READ, 0, STREAM_BYTES_MAX, i);
 	ops->session_close(host.session);
+	ops->dereg_mr(host.mr);
 	host_await(&seen.closed, 1);
 	ck_assert_uint_eq(seen.deregistered, 1);
 	ck_assert_uint_eq(seen.downs, 0);

@@ -146,19 +146,25 @@ END_TEST
 START_TEST(session_close__ends_channels_before_it_returns)
 {
 	struct fabric_session *unaffected = server_open_session(), *session;
+	struct fabric_mr *mrs[2];
 
 	(void)channel_new(unaffected, 1);
 	session = session_new(0);
 	(void)channel_new(session, 1);
 	(void)channel_new(session, 2);
-	(void)mr_new(session);
-	(void)mr_new(session);
+	mrs[0] = mr_new(session);
+	mrs[1] = mr_new(session);
 	SERVER->session_close(session);
 	ck_assert_uint_eq(fake_live_qps(), 1);
 	ck_assert_uint_eq(seen.downs, 0);
 	/* it was admitted: the daemon learns that it is no channel */
 	ck_assert_int_eq(fake_request_state(request(1, 3)), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.downs, 1);
+	/* the session exists until its caller has deregistered all */
+	SERVER->dereg_mr(mrs[0]);
+	await(&seen.deregistered, 1);
+	ck_assert_uint_eq(seen.closed, 0);
+	SERVER->dereg_mr(mrs[1]);
 	await(&seen.closed, 1);
 	ck_assert_uint_eq(seen.deregistered, 2);
 	ck_assert_uint_eq(seen.downs, 1);

@@ -85,6 +85,7 @@ void session_end(struct fabric_session *session)
 	unsigned closed = seen.closed;
 
 	SERVER->session_close(session);
+	session_deregister(session);
 	await(&seen.closed, closed + 1);
 }
 

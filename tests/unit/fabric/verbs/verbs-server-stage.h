@@ -31,7 +31,9 @@ void process_next(void);
 void await(const unsigned *counter, unsigned value);
 
 struct fabric_session *session_new(unsigned endpoint);
-/* Close a session and wait for the event. */
+/* Deregister all memory regions of the session. */
+void session_deregister(struct fabric_session *session);
+/* Close a session, deregister its memory regions, and wait for the event. */
 void session_end(struct fabric_session *session);
 /* Send a connect request with a hello to endpoint 0. */
 struct rdma_cm_id *request(uint64_t session, uint32_t channel);

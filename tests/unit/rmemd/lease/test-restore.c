@@ -81,8 +81,9 @@ static int crash(void)
 	lease_client_init(&stage_b, 2, &stage_tenant);
 	fake_pools_crash();
 	stage_ledger = fake_ledger_again(stage_ledger);
-	ck_assert_int_eq(
-		leases_open(NULL, stage_ledger, events, NULL, 7, &stage_leases), 0);
+	ck_assert_int_eq(leases_open(NULL, stage_ledger, &stage_slices, events, NULL, 7,
+				     &stage_leases),
+			 0);
 	lost = 0;
 	err = leases_restore(stage_leases, &with);
 	stage_connect(&stage_a, 0);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A turn of the main loop, from one poll for events to the next: how long turns take, and whether
+ * the present one has time left for work that may as well be done in the next.
+ * Threads: [loop]. */
+#ifndef RMEMD_LOOP_TURN_H
+#define RMEMD_LOOP_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+/* No turn should take more time of the CPU. */
+#define TURN_GOAL_NS (2 * NS_PER_MS)
+/* After this time a turn begins nothing that can wait. */
+#define TURN_WORK_NS NS_PER_MS
+/* The longest recent turn is that of this time, and of up to twice this time. */
+#define TURN_WINDOW_NS (30000 * NS_PER_MS)
+
+/* The longest turns. */
+struct turn_longest {
+	uint64_t ever_ns;
+	uint64_t window_ns[2]; /* of the present window, and of the one before */
+};
+
+/* All zero: no turn is measured, and there is always time left. */
+struct turn {
+	bool running;
+	uint64_t
+		first_ns; /* when work began, or 0; the loop waits for events before that */
+	uint64_t cpu_ns;    /* of the thread, at the start */
+	uint64_t window_ns; /* when the present window began */
+	uint64_t n, n_long; /* turns, and those longer than TURN_GOAL_NS of the CPU */
+	struct turn_longest cpu, wall;
+};
+
+/* cpu_ns: the time of the CPU that the thread has used. */
+void turn_begin(struct turn *turn, uint64_t cpu_ns);
+void turn_end(struct turn *turn, uint64_t now_ns, uint64_t cpu_ns);
+/* Whether work that can wait should wait for the next turn.  The first call tells when the turn's
+ * work began: each callback of the loop that may take long calls it first. */
+bool turn_over(struct turn *turn);
+
+/* The longest of the last one to two windows. */
+static inline uint64_t turn_recent_ns(const struct turn_longest *longest)
+{
+	return longest->window_ns[0] > longest->window_ns[1] ? longest->window_ns[0]
+							     : longest->window_ns[1];
+}
+
+#endif
