@@ -184,6 +184,13 @@ static int status_show(FILE *out, const json_t *answer)
 	(void)fprintf(out, "refused    connections %s, channels %s\n",
 		      at(answer, "counters", "connections_refused", CELL_NUMBER, a),
 		      at(answer, "counters", "channels_refused", CELL_NUMBER, b));
+	(void)fprintf(out,
+		      "turns      %s, %s too long; the longest recent one took %s us "
+		      "(of the CPU %s us)\n",
+		      at(answer, "turns", "count", CELL_NUMBER, a),
+		      at(answer, "turns", "long", CELL_NUMBER, b),
+		      at(answer, "turns", "wall_recent_us", CELL_NUMBER, c),
+		      at(answer, "turns", "cpu_recent_us", CELL_NUMBER, d));
 	return 0;
 }
 

@@ -392,6 +392,8 @@ static void fill_sources(struct daemon *daemon)
 	sources->leases = control->leases;
 	sources->pools = daemon->pools;
 	sources->sessions = control->sessions;
+	sources->turn = &control->turn;
+	sources->slices = &daemon->control.slices;
 	sources->tenants = &daemon->tenants;
 	sources->n_listeners = daemon->n_listeners;
 	if (*daemon->verbs_missing)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "rmemd/admin/admin_socket.h"
 #include "rmemd/admin/view.h"
+#include "rmemd/loop/slices.h"
 
 /* A request is a line and a few headers. */
 #define HEADERS_BYTES 8192
@@ -28,15 +29,32 @@ struct admin {
 	struct event *unpause;
 	int fd;
 	struct admin_socket socket; /* that it made */
+	struct slice_queue slices;
 };
 
+/* A resource has a view, or pages of a list. */
 static const struct resource {
 	const char *path;
 	json_t *(*view)(const struct admin_sources *from);
+	bool (*pages)(const struct admin_sources *from, struct view_page *page);
+	const char *list;
 } resources[] = {
-	{ "/v1/status", view_status },   { "/v1/pools", view_pools },
-	{ "/v1/devices", view_devices }, { "/v1/sessions", view_sessions },
-	{ "/v1/leases", view_leases },   { "/v1/tenants", view_tenants },
+	{ .path = "/v1/status", .view = view_status },
+	{ .path = "/v1/pools", .view = view_pools },
+	{ .path = "/v1/devices", .view = view_devices },
+	{ .path = "/v1/sessions", .pages = view_sessions, .list = "sessions" },
+	{ .path = "/v1/leases", .pages = view_leases, .list = "leases" },
+	{ .path = "/v1/tenants", .view = view_tenants },
+};
+
+/* A list that is being sent, owned by its connection. */
+struct stream {
+	struct admin *admin;
+	struct evhttp_request *request;
+	const struct resource *resource;
+	struct slice_work work; /* sends the next page */
+	uint64_t after;         /* the id of the last item sent */
+	bool begun;
 };
 
 static const struct resource *resource_find(const char *path)
@@ -52,18 +70,23 @@ static int body_write(const char *text, size_t bytes, void *ctx)
 	return evbuffer_add(ctx, text, bytes);
 }
 
+static int set_headers(struct evhttp_request *request)
+{
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+
+	return evhttp_add_header(headers, "Content-Type", "application/json") ||
+	       evhttp_add_header(headers, "Cache-Control", "no-store");
+}
+
 /* Takes the JSON over; NULL, or no memory for its text, is an internal error. */
 static void reply(struct evhttp_request *request, int code, const char *reason,
 		  json_t *json)
 {
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
 	struct evbuffer *body = evbuffer_new();
 
 	if (!json || !body ||
 	    json_dump_callback(json, body_write, body, JSON_COMPACT) ||
-	    evbuffer_add(body, "\n", 1) ||
-	    evhttp_add_header(headers, "Content-Type", "application/json") ||
-	    evhttp_add_header(headers, "Cache-Control", "no-store"))
+	    evbuffer_add(body, "\n", 1) || set_headers(request))
 		evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
 	else
 		evhttp_send_reply(request, code, reason, body);
@@ -77,6 +100,95 @@ static void reply_error(struct evhttp_request *request, int code, const char *re
 {
 	reply(request, code, reason,
 	      json_pack("{s:i, s:s}", "status", code, "error", text));
+}
+
+/* ---- lists ---- */
+
+static void on_stream_closed(struct evhttp_connection *connection, void *ctx)
+{
+	struct stream *stream = ctx;
+
+	(void)connection;
+	slices_remove(&stream->work);
+	free(stream);
+}
+
+/* The page is written: send the next one.  So a client that does not read costs no memory. */
+static void on_page_written(struct evhttp_connection *connection, void *ctx)
+{
+	struct stream *stream = ctx;
+	struct admin *admin = stream->admin;
+
+	(void)connection;
+	slices_add(admin->sources->slices, &admin->slices, &stream->work);
+}
+
+/* The JSON of a page in the body of the answer; brackets are around all pages. */
+static int page_dump(struct stream *stream, const struct view_page *page, bool last,
+		     struct evbuffer *body)
+{
+	int err = 0;
+
+	if (!page->array)
+		return -ENOMEM;
+	if (!stream->begun)
+		err = evbuffer_add_printf(body, "{\"%s\":[", stream->resource->list) <
+		      0;
+	for (size_t i = 0; !err && i < json_array_size(page->array); i++)
+		err = (stream->begun || i > 0 ? evbuffer_add(body, ",", 1) : 0) ||
+		      json_dump_callback(json_array_get(page->array, i), body_write,
+					 body, JSON_COMPACT);
+	stream->begun = true;
+	if (!err && last)
+		err = evbuffer_add(body, "]}\n", 3);
+	return err ? -ENOMEM : 0;
+}
+
+static bool stream_send_page(struct slice_work *work)
+{
+	struct stream *stream = container_of(work, struct stream, work);
+	struct evhttp_request *request = stream->request;
+	struct evhttp_connection *connection = evhttp_request_get_connection(request);
+	struct view_page page = { .array = json_array(), .after = stream->after };
+	bool more = stream->resource->pages(stream->admin->sources, &page);
+	struct evbuffer *body = evbuffer_new();
+
+	stream->after = page.after;
+	if (!body || page_dump(stream, &page, !more, body)) {
+		/* the client sees that the answer has no end; this frees the stream */
+		evhttp_connection_free(connection);
+	} else if (more) {
+		evhttp_send_reply_chunk_with_cb(request, body, on_page_written, stream);
+	} else {
+		evhttp_connection_set_closecb(connection, NULL, NULL);
+		free(stream);
+		evhttp_send_reply_chunk(request, body);
+		evhttp_send_reply_end(request);
+	}
+	if (body)
+		evbuffer_free(body);
+	json_decref(page.array);
+	return false;
+}
+
+static void reply_list(struct admin *admin, struct evhttp_request *request,
+		       const struct resource *resource)
+{
+	struct stream *stream = malloc(sizeof(*stream));
+
+	if (!stream || set_headers(request)) {
+		free(stream);
+		evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
+		return;
+	}
+	*stream = (struct stream){ .admin = admin,
+				   .request = request,
+				   .resource = resource };
+	slice_work_init(&stream->work, stream_send_page);
+	evhttp_connection_set_closecb(evhttp_request_get_connection(request),
+				      on_stream_closed, stream);
+	evhttp_send_reply_start(request, HTTP_OK, "OK");
+	slices_add(admin->sources->slices, &admin->slices, &stream->work);
 }
 
 static void on_request(struct evhttp_request *request, void *ctx)
@@ -98,8 +210,15 @@ static void on_request(struct evhttp_request *request, void *ctx)
 					"Allow", "GET, HEAD");
 		reply_error(request, HTTP_BADMETHOD, "Method Not Allowed",
 			    "this resource can only be read");
-	} else {
+	} else if (resource->view) {
 		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
+	} else if (method == EVHTTP_REQ_HEAD) {
+		if (set_headers(request))
+			evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
+		else
+			evhttp_send_reply(request, HTTP_OK, "OK", NULL);
+	} else {
+		reply_list(admin, request, resource);
 	}
 }
 
@@ -162,6 +281,7 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 		return err_errno(-ENOMEM, "admin socket");
 	admin->sources = sources;
 	admin->fd = -1;
+	slice_queue_init(&admin->slices);
 	if (fd < 0) {
 		err = admin_socket_open(path, &admin->socket);
 		if (err)

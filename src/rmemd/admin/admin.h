@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin socket: HTTP with JSON on a UNIX socket, read-only.
  *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases /v1/tenants
- * Answers are made from the daemon's state when asked; nothing is kept.
+ * Answers are made from the daemon's state when asked; nothing is kept.  Sessions and leases, of
+ * which there may be many, are sent in pages, each with the state at that time.
  * Threads: [loop].  Never blocks it. */
 #ifndef RMEMD_ADMIN_ADMIN_H
 #define RMEMD_ADMIN_ADMIN_H
@@ -17,7 +18,9 @@ struct endpoints;
 struct leases;
 struct pools;
 struct sessions;
+struct slices;
 struct tenants;
+struct turn;
 
 /* What it shows, filled by the daemon before the loop runs; all borrowed. */
 struct admin_sources {
@@ -31,6 +34,8 @@ struct admin_sources {
 	const char *listeners[CONFIG_LIST_MAX]; /* "127.0.0.1:7460" */
 	unsigned n_listeners;
 	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
+	const struct turn *turn;
+	struct slices *slices; /* long lists are sent in slices */
 	uint64_t started_ms;
 };
 

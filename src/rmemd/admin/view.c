@@ -13,6 +13,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/control/endpoints.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/loop/turn.h"
 #include "rmemd/pool/pools.h"
 
 /* ---- members of objects ----
@@ -104,6 +105,15 @@ static json_t *list_view(const char *key, json_t *array)
 	return object;
 }
 
+/* Add the item with this id, which it takes over, to the page; not 0: the page is full, or there is
+ * no memory. */
+static int page_add(struct view_page *page, uint64_t id, json_t *item)
+{
+	view_append(&page->array, item);
+	page->after = id;
+	return !page->array || json_array_size(page->array) >= VIEW_PAGE_ITEMS;
+}
+
 /* ---- /v1/status ---- */
 
 static json_t *memory_view(const struct pools *pools)
@@ -149,7 +159,7 @@ static json_t *sessions_sum_view(const struct sessions *sessions)
 	struct session_sums sums = { 0 };
 	json_t *object = json_object();
 
-	(void)sessions_each(sessions, session_count, &sums);
+	(void)sessions_each(sessions, 0, session_count, &sums);
 	view_number(&object, "active", sums.active);
 	view_number(&object, "fenced", sums.fenced);
 	view_number(&object, "channels", sums.channels);
@@ -157,31 +167,32 @@ static json_t *sessions_sum_view(const struct sessions *sessions)
 	return object;
 }
 
-struct lease_sums {
-	uint64_t named, ephemeral, bytes;
-};
-
-static int lease_count(const struct lease_status *lease, void *arg)
-{
-	struct lease_sums *sums = arg;
-
-	if (lease->name[0])
-		sums->named++;
-	else
-		sums->ephemeral++;
-	sums->bytes += lease->bytes;
-	return 0;
-}
-
 static json_t *leases_sum_view(const struct leases *leases)
 {
-	struct lease_sums sums = { 0 };
+	const struct leases_sums *sums = leases_sums(leases);
 	json_t *object = json_object();
 
-	(void)leases_each(leases, lease_count, &sums);
-	view_number(&object, "named", sums.named);
-	view_number(&object, "ephemeral", sums.ephemeral);
-	view_number(&object, "bytes", sums.bytes);
+	view_number(&object, "named", sums->named);
+	view_number(&object, "ephemeral", sums->ephemeral);
+	view_number(&object, "bytes", sums->bytes);
+	return object;
+}
+
+static void view_turns_us(json_t **object, const char *key, uint64_t ns)
+{
+	view_number(object, key, (ns + 999) / 1000);
+}
+
+static json_t *turns_view(const struct turn *turn)
+{
+	json_t *object = json_object();
+
+	view_number(&object, "count", turn->n);
+	view_number(&object, "long", turn->n_long);
+	view_turns_us(&object, "cpu_longest_us", turn->cpu.ever_ns);
+	view_turns_us(&object, "cpu_recent_us", turn_recent_ns(&turn->cpu));
+	view_turns_us(&object, "wall_longest_us", turn->wall.ever_ns);
+	view_turns_us(&object, "wall_recent_us", turn_recent_ns(&turn->wall));
 	return object;
 }
 
@@ -244,6 +255,7 @@ json_t *view_status(const struct admin_sources *from)
 	view_add(&object, "sessions", sessions_sum_view(from->sessions));
 	view_add(&object, "leases", leases_sum_view(from->leases));
 	view_add(&object, "counters", counters_view(from));
+	view_add(&object, "turns", turns_view(from->turn));
 	return object;
 }
 
@@ -496,7 +508,7 @@ json_t *view_devices(const struct admin_sources *from)
 
 static int session_view(const struct session_status *session, void *arg)
 {
-	json_t **array = arg, *object = json_object();
+	json_t *object = json_object();
 
 	view_id(&object, "id", session->id);
 	view_text(&object, "tenant", session->tenant);
@@ -513,17 +525,12 @@ static int session_view(const struct session_status *session, void *arg)
 	view_number(&object, "notices", session->notices);
 	view_number(&object, "lent_bytes", session->lent_bytes);
 	view_number(&object, "resumes", session->resumes);
-	view_append(array, object);
-	return *array ? 0 : 1;
+	return page_add(arg, session->id, object);
 }
 
-json_t *view_sessions(const struct admin_sources *from)
+bool view_sessions(const struct admin_sources *from, struct view_page *page)
 {
-	json_t *array = json_array();
-
-	/* ends early when memory is short: then the array is NULL */
-	(void)sessions_each(from->sessions, session_view, &array);
-	return list_view("sessions", array);
+	return sessions_each(from->sessions, page->after, session_view, page) != 0;
 }
 
 /* ---- /v1/leases ---- */
@@ -557,7 +564,7 @@ static json_t *lease_nodes_view(const struct lease_status *lease)
 
 static int lease_view(const struct lease_status *lease, void *arg)
 {
-	json_t **array = arg, *object = json_object();
+	json_t *object = json_object();
 
 	view_id(&object, "id", lease->id);
 	view_text(&object, "name", lease->name[0] ? lease->name : NULL);
@@ -578,16 +585,12 @@ static int lease_view(const struct lease_status *lease, void *arg)
 	view_number(&object, "age_ms", lease->age_ms);
 	view_known(&object, "ttl_ms", lease->ttl_ms);
 	view_number(&object, "generation", lease->generation);
-	view_append(array, object);
-	return *array ? 0 : 1;
+	return page_add(arg, lease->id, object);
 }
 
-json_t *view_leases(const struct admin_sources *from)
+bool view_leases(const struct admin_sources *from, struct view_page *page)
 {
-	json_t *array = json_array();
-
-	(void)leases_each(from->leases, lease_view, &array);
-	return list_view("leases", array);
+	return leases_each(from->leases, page->after, lease_view, page) != 0;
 }
 
 /* ---- /v1/tenants ---- */

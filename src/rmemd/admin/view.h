@@ -6,6 +6,8 @@
 #define RMEMD_ADMIN_VIEW_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 struct admin_sources;
 
@@ -13,8 +15,17 @@ struct admin_sources;
 json_t *view_status(const struct admin_sources *from);
 json_t *view_pools(const struct admin_sources *from);
 json_t *view_devices(const struct admin_sources *from);
-json_t *view_sessions(const struct admin_sources *from);
-json_t *view_leases(const struct admin_sources *from);
 json_t *view_tenants(const struct admin_sources *from);
+
+/* A part of a list that may be too long for one turn of the loop. */
+#define VIEW_PAGE_ITEMS 32
+struct view_page {
+	json_t *array;  /* the caller's; NULL: no memory */
+	uint64_t after; /* the id of the last item */
+};
+
+/* Add the items behind page->after.  False: it has the last ones. */
+bool view_sessions(const struct admin_sources *from, struct view_page *page);
+bool view_leases(const struct admin_sources *from, struct view_page *page);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests about leases. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -225,11 +226,12 @@ static int list_one(const struct lease_status *status, void *arg)
 int handle_list(struct session *session, const struct wire_msg *msg,
 		struct wire_msg *ret_reply)
 {
+	uint64_t after = msg->list.after;
+
 	ret_reply->type = WIRE_TYPE_entries;
 	ret_reply->entries.more = 0;
 	ret_reply->entries.n_entries = 0;
-	(void)leases_each_named(leases_of(session), session->lease_client.tenant,
-				msg->list.after, msg->list.prefix, list_one,
-				&ret_reply->entries);
+	(void)leases_each_named(session->lease_client.tenant, &after, msg->list.prefix,
+				UINT_MAX, list_one, &ret_reply->entries);
 	return HANDLER_REPLY;
 }

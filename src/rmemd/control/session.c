@@ -719,7 +719,7 @@ static const char *fabric_text(const struct lease_client *lease_client)
 	return kinds[FABRIC_TCP] ? "tcp" : "";
 }
 
-int sessions_each(const struct sessions *sessions,
+int sessions_each(const struct sessions *sessions, uint64_t after,
 		  int (*each)(const struct session_status *status, void *arg),
 		  void *arg)
 {
@@ -745,6 +745,8 @@ int sessions_each(const struct sessions *sessions,
 			.resumes = session->resumes,
 		};
 
+		if (status.id <= after)
+			continue;
 		result = each(&status, arg);
 		if (result)
 			return result;

@@ -134,9 +134,10 @@ void sessions_drain(struct sessions *sessions, uint64_t ms);
  * otherwise they are told that the server stops. */
 void sessions_stop(struct sessions *sessions, bool back);
 
-/* Call each() for every session in the order of ids, until it returns non-zero, and return its
- * result.  The strings are borrowed until each() returns; each() must not change the table. */
-int sessions_each(const struct sessions *sessions,
+/* Call each() for every session with an id above `after` in the order of ids, until it returns
+ * non-zero, and return its result.  The strings are borrowed until each() returns; each() must not
+ * change the table. */
+int sessions_each(const struct sessions *sessions, uint64_t after,
 		  int (*each)(const struct session_status *status, void *arg),
 		  void *arg);
 /* The number of sessions, including fenced ones. */

@@ -21,7 +21,9 @@
 enum channel_state { CHANNEL_GRANTED, CHANNEL_ADMITTED, CHANNEL_UP };
 
 struct channel {
-	struct list link; /* in session->channels */
+	struct list link;       /* in session->channels */
+	struct list in_granted; /* in tenant->granted, while CHANNEL_GRANTED */
+	struct session *session;
 	uint32_t number;
 	unsigned endpoint;
 	enum channel_state state;
@@ -49,6 +51,7 @@ static void channel_forget_dying(struct session *session, struct channel *channe
 	session->n_channels--;
 	session->ports[channel->endpoint].n_dying++;
 	list_remove(&channel->link);
+	list_remove(&channel->in_granted);
 	free(channel);
 }
 
@@ -96,13 +99,21 @@ static void channels_drop_unused(struct session *session)
 }
 
 /* Drop unused grants in all sessions of the tenant, as its limit is of all of them together. */
-static void tenant_drop_unused(const struct sessions *sessions,
-			       const struct tenant *tenant)
+static void tenant_drop_unused(const struct tenant *tenant)
 {
-	list_for_each_entry(struct session, session, &sessions->all, all) {
-		if (session->lease_client.tenant == tenant)
-			channels_drop_unused(session);
-	}
+	uint64_t now_ms = clock_now_ms();
+	struct channel *channel;
+
+	while ((channel = list_first(&tenant->granted, struct channel, in_granted)) &&
+	       now_ms - channel->granted_ms >= GRANT_UNUSED_MS)
+		channel_drop(channel->session, channel);
+}
+
+/* A granted channel is being connected. */
+static void channel_set_admitted(struct channel *channel)
+{
+	channel->state = CHANNEL_ADMITTED;
+	list_remove(&channel->in_granted);
 }
 
 void session_port_closed(struct session_port *port)
@@ -219,7 +230,7 @@ static int check_channel(const struct session *session, unsigned endpoint)
 	int err;
 
 	if (channels_full(session, endpoint))
-		tenant_drop_unused(session->sessions, tenant);
+		tenant_drop_unused(tenant);
 	err = tenant_check_channel(tenant);
 	if (!err && max)
 		err = tenants_check_share(control->tenants, tenant, endpoint, max);
@@ -259,12 +270,14 @@ int session_open_channel(struct session *session, unsigned endpoint,
 		return err;
 	}
 	*channel = (struct channel){
+		.session = session,
 		.number = ++session->next_channel,
 		.endpoint = endpoint,
 		.state = CHANNEL_GRANTED,
 		.granted_ms = clock_now_ms(),
 	};
 	list_append(&session->channels, &channel->link);
+	list_append(&session->lease_client.tenant->granted, &channel->in_granted);
 	session->n_channels++;
 	port_charge(&session->ports[endpoint], 1);
 	*ret_channel = channel->number;
@@ -407,7 +420,7 @@ int session_join_channel(struct session *session, uint32_t number,
 	if (!(at->info->flags & FABRIC_ENDPOINT_DIRECT))
 		return err_set(-ENOTSUP, "endpoint %u has no channels that are joined",
 			       channel->endpoint);
-	channel->state = CHANNEL_ADMITTED;
+	channel_set_admitted(channel);
 	end.gid_verified = gid_is_own(session, end.gid);
 	channel->join_id = id;
 	channel->opened = opened;
@@ -462,7 +475,7 @@ struct fabric_session *session_admit(struct session *session, unsigned endpoint,
 	*ret_why = "a channel that is connected already";
 	if (channel->state != CHANNEL_GRANTED)
 		return NULL;
-	channel->state = CHANNEL_ADMITTED;
+	channel_set_admitted(channel);
 	return session->lease_client.ports[endpoint].session;
 }
 

@@ -44,13 +44,9 @@ struct lease *leases_find_name(const struct tenant *tenant, const char *name)
 
 struct lease *leases_next_after(const struct leases *leases, uint64_t after)
 {
-	struct lease *lease = leases_find_id(leases, after);
+	struct tree_node *node = tree_above(&leases->order, after);
 
-	lease = lease ? list_next(lease, &leases->all, struct lease, all)
-		      : list_first(&leases->all, struct lease, all);
-	while (lease && lease->id <= after)
-		lease = list_next(lease, &leases->all, struct lease, all);
-	return lease;
+	return node ? container_of(node, struct lease, order) : NULL;
 }
 
 const char *quote_name(const char *name, char buf[QUOTE_BYTES])
@@ -84,6 +80,11 @@ int lease_set_name(struct lease *lease, const char *name)
 	if (map_insert(names, &lease->by_name, map_hash_string(name))) {
 		free(copy);
 		return err_set(-ENOMEM, "no memory for the names of leases");
+	}
+	if (!lease->name) {
+		tree_insert(&lease->tenant->named, &lease->in_named, lease->id);
+		lease->leases->sums.named++;
+		lease->leases->sums.ephemeral--;
 	}
 	free(lease->name);
 	lease->name = copy;
@@ -157,6 +158,14 @@ int lease_insert(struct lease *lease)
 	if (lease->owner)
 		list_append(&lease->owner->owned, &lease->in_owner);
 	list_append(&leases->all, &lease->all);
+	tree_insert(&leases->order, &lease->order, lease->id);
+	if (lease->name) {
+		tree_insert(&lease->tenant->named, &lease->in_named, lease->id);
+		leases->sums.named++;
+	} else {
+		leases->sums.ephemeral++;
+	}
+	leases->sums.bytes += lease->bytes;
 	lease->tenant->n_leases++;
 	if (leases->next_id <= lease->id)
 		leases->next_id = lease->id + 1;
@@ -317,8 +326,15 @@ static void lease_unlink(struct lease *lease)
 	struct leases *leases = lease->leases;
 
 	map_remove(&leases->by_id, &lease->by_id);
-	if (lease->name)
+	tree_remove(&leases->order, &lease->order);
+	if (lease->name) {
 		map_remove(&lease->tenant->names, &lease->by_name);
+		tree_remove(&lease->tenant->named, &lease->in_named);
+		leases->sums.named--;
+	} else {
+		leases->sums.ephemeral--;
+	}
+	leases->sums.bytes -= lease->bytes;
 	deadlines_clear(&leases->deadlines, &lease->deadline);
 	list_remove(&lease->in_owner);
 	lease->owner = NULL;
@@ -374,6 +390,7 @@ void lease_set_bytes(struct lease *lease, uint64_t bytes)
 	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
 			    in_lease)
 		attachment->client->lent_bytes += bytes - lease->bytes;
+	lease->leases->sums.bytes += bytes - lease->bytes;
 	lease->bytes = bytes;
 }
 

@@ -108,14 +108,16 @@ void leases_tick(struct leases *leases);
 /* When leases_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t leases_next_ms(const struct leases *leases);
 
-/* Call each() for every lease in the order of ids, until it returns non-zero, and return its
- * result.  The strings are borrowed until each() returns; each() must not change the table. */
-int leases_each(const struct leases *leases,
+/* Call each() for every lease with an id above `after` in the order of ids, until it returns
+ * non-zero, and return its result.  The strings are borrowed until each() returns; each() must not
+ * change the table. */
+int leases_each(const struct leases *leases, uint64_t after,
 		int (*each)(const struct lease_status *status, void *arg), void *arg);
-/* As leases_each(), for the tenant's named leases with ids above `after` and names that begin with
- * `prefix`. */
-int leases_each_named(const struct leases *leases, const struct tenant *tenant,
-		      uint64_t after, const char *prefix,
+/* As leases_each(), for the tenant's named leases with ids above *after and names that begin with
+ * `prefix`; looks at `max` leases at most.  *after becomes the id of the last one it looked at.
+ * -EAGAIN, without text: it has looked at `max` leases. */
+int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *prefix,
+		      unsigned max,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg);
 
@@ -133,6 +135,11 @@ struct leases_counters {
 	uint64_t waited, waited_ms;
 };
 const struct leases_counters *leases_counters(const struct leases *leases);
+/* The leases that there are, including those not granted yet. */
+struct leases_sums {
+	uint64_t named, ephemeral, bytes;
+};
+const struct leases_sums *leases_sums(const struct leases *leases);
 
 /* The memory that pools want back has changed, or a deadline has come: the next calls of
  * leases_tick() tell clients that have such leases attached, and end leases that are due. */

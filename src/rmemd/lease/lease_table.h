@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/tree.h"
 #include "rmemd/lease/deadlines.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/segment.h"
@@ -27,6 +28,7 @@ struct leases {
 	void *ctx;
 	uint64_t next_id;
 	struct map by_id;
+	struct tree order;   /* by their ids */
 	struct list all;     /* in the order of their ids */
 	struct list ended;   /* leases whose keys are still dying */
 	struct list changed; /* the work list */
@@ -36,6 +38,7 @@ struct leases {
 	struct deadlines deadlines;
 	struct list releasing; /* segments without a lease whose keys are dying */
 	struct leases_counters counters;
+	struct leases_sums sums;
 	bool reclaiming; /* a pool may want memory back, or sessions were told that it does */
 	bool reclaim_all; /* leases_reclaim_some() is checking leases in the order of ids */
 	uint64_t reclaim_after; /* the id of the last one checked */
@@ -54,9 +57,11 @@ struct lease {
 	uint32_t generation;
 	char *name; /* NULL: ephemeral */
 	struct map_node by_id, by_name;
-	struct list all;      /* in leases->all or ->ended */
-	struct list in_owner; /* in owner->owned */
-	struct list changed;  /* in leases->changed */
+	struct tree_node order;    /* in leases->order */
+	struct tree_node in_named; /* in tenant->named, if it has a name */
+	struct list all;           /* in leases->all or ->ended */
+	struct list in_owner;      /* in owner->owned */
+	struct list changed;       /* in leases->changed */
 
 	struct segment **segments;
 	unsigned n_segments;
@@ -92,7 +97,7 @@ static inline void lease_changed(struct lease *lease)
 struct lease *leases_find_id(const struct leases *leases, uint64_t id);
 /* The lease that has this name, granted or not, or NULL. */
 struct lease *leases_find_name(const struct tenant *tenant, const char *name);
-/* The first lease with a higher id, or NULL.  O(n) if no lease has the given id. */
+/* The first lease with a higher id, or NULL. */
 struct lease *leases_next_after(const struct leases *leases, uint64_t after);
 
 #define QUOTE_BYTES 104

@@ -64,10 +64,11 @@ void leases_close(struct leases *leases)
 
 /* ---- listing ---- */
 
-int leases_each(const struct leases *leases,
+int leases_each(const struct leases *leases, uint64_t after,
 		int (*each)(const struct lease_status *status, void *arg), void *arg)
 {
-	list_for_each_entry(const struct lease, lease, &leases->all, all) {
+	for (const struct lease *lease = leases_next_after(leases, after); lease;
+	     lease = list_next(lease, &leases->all, struct lease, all)) {
 		struct lease_status status = lease_status(lease);
 		int result = each(&status, arg);
 
@@ -77,26 +78,31 @@ int leases_each(const struct leases *leases,
 	return 0;
 }
 
-int leases_each_named(const struct leases *leases, const struct tenant *tenant,
-		      uint64_t after, const char *prefix,
+int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *prefix,
+		      unsigned max,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg)
 {
-	const struct lease *lease = leases_next_after(leases, after);
 	size_t prefix_len = strlen(prefix);
-	struct lease_status status;
-	int result = 0;
+	struct tree_node *node;
 
-	for (; !result && lease;
-	     lease = list_next(lease, &leases->all, struct lease, all)) {
-		if (!lease->name || lease->tenant != tenant ||
-		    lease->state != LEASE_READY ||
+	for (unsigned n = 0; (node = tree_above(&tenant->named, *after)); n++) {
+		const struct lease *lease = container_of(node, struct lease, in_named);
+		struct lease_status status;
+		int result;
+
+		if (n == max)
+			return -EAGAIN;
+		*after = lease->id;
+		if (lease->state != LEASE_READY ||
 		    strncmp(lease->name, prefix, prefix_len) != 0)
 			continue;
 		status = lease_status(lease);
 		result = each(&status, arg);
+		if (result)
+			return result;
 	}
-	return result;
+	return 0;
 }
 
 unsigned leases_count(const struct leases *leases)
@@ -107,6 +113,11 @@ unsigned leases_count(const struct leases *leases)
 const struct leases_counters *leases_counters(const struct leases *leases)
 {
 	return &leases->counters;
+}
+
+const struct leases_sums *leases_sums(const struct leases *leases)
+{
+	return &leases->sums;
 }
 
 /* ---- time ---- */

@@ -17,6 +17,7 @@ void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 	memcpy(tenant->name, params->name, sizeof(tenant->name));
 	list_init(&tenant->link);
 	map_init(&tenant->names);
+	list_init(&tenant->granted);
 	slice_queue_init(&tenant->slices);
 	list_init(&tenant->untried);
 	list_init(&tenant->waiters);

@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/tree.h"
 #include "rmemd/loop/slices.h"
 #include "wire/msg.h"
 
@@ -61,6 +62,9 @@ struct tenant {
 	uint64_t refused;          /* requests that exceeded a limit */
 	uint64_t accesses_refused; /* wrong key, bounds or rights */
 	struct map names;          /* struct lease by its name */
+	struct tree named;         /* the same leases, by their ids */
+	/* channels not connected yet, the oldest first; of control/ */
+	struct list granted;
 	struct slice_queue slices; /* its work of the loop */
 
 	/* Requests that wait for memory, struct lease_waiter, the longest first: those that the

@@ -341,7 +341,9 @@ START_TEST(show__formats_the_status)
 		"\"sessions_fenced\": 8, \"sessions_resumed\": 6,"
 		"\"leases_granted\": 21, \"leases_expired\": 20,"
 		"\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
-		"\"connections_refused\": 2, \"channels_refused\": 3}}",
+		"\"connections_refused\": 2, \"channels_refused\": 3},"
+		"\"turns\": {\"count\": 900, \"long\": 1, "
+		"\"wall_recent_us\": 950, \"cpu_recent_us\": 800}}",
 		"rmemd      1.2, pid 7, up 1min 5s\n"
 		"control    192.0.2.10:7460, [::1]:7460\n"
 		"rdma       not serving: no device\n"
@@ -352,7 +354,9 @@ START_TEST(show__formats_the_status)
 		"granted    21, expired 20, waited for zeroed memory 11, "
 		"in all for 1min 1s\n"
 		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
-		"refused    connections 2, channels 3\n");
+		"refused    connections 2, channels 3\n"
+		"turns      900, 1 too long; the longest recent one took 950 us "
+		"(of the CPU 800 us)\n");
 }
 END_TEST
 

@@ -199,7 +199,7 @@ void control_teardown(void)
 	fake_fabric_settle();
 	fake_fabric_check_empty();
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
-	(void)leases_each(stage_control.leases, check_detached, NULL);
+	(void)leases_each(stage_control.leases, 0, check_detached, NULL);
 	fake_pools_check(stage_control.leases);
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
@@ -533,6 +533,6 @@ unsigned sessions_in(const char *state)
 {
 	struct state_count state_count = { .state = state };
 
-	(void)sessions_each(stage_control.sessions, count, &state_count);
+	(void)sessions_each(stage_control.sessions, 0, count, &state_count);
 	return state_count.n;
 }

@@ -339,5 +339,5 @@ bool stage_status(uint64_t id, struct lease_status *ret_status)
 {
 	struct search search = { id, ret_status };
 
-	return leases_each(stage_leases, find, &search) == 1;
+	return leases_each(stage_leases, 0, find, &search) == 1;
 }

@@ -134,7 +134,7 @@ void fake_pools_check(const struct leases *leases)
 {
 	uint64_t lent = 0;
 
-	(void)leases_each(leases, add_lent, &lent);
+	(void)leases_each(leases, 0, add_lent, &lent);
 	ck_assert_uint_eq(fake_pools_lent() * FAKE_PAGE, lent);
 }
 

@@ -14,12 +14,13 @@
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/loop/slices.h"
 
 /* ---- the daemon ---- */
 
 struct pools *pools;
 struct tenants tenants;
-unsigned n_sessions = 2;
+unsigned n_sessions = 2, n_ephemeral = 1, n_pages;
 static struct config config;
 static const struct fabric_endpoint info[] = {
 	{ .kind = FABRIC_TCP,
@@ -88,11 +89,12 @@ static const struct fabric_server_ops tcp = { .stats = endpoint_stats };
 static const struct fabric_server_ops verbs = { .stats = endpoint_stats,
 						.device = endpoint_device };
 
-int sessions_each(const struct sessions *sessions,
+int sessions_each(const struct sessions *sessions, uint64_t after,
 		  int (*each)(const struct session_status *status, void *arg),
 		  void *arg)
 {
-	struct session_status status = { .id = UINT64_C(0xfffffffffffffff0),
+	struct session_status status = { .id = UINT64_C(0xfffffffffffffff2) -
+					       n_sessions,
 					 .tenant = "default",
 					 .client = "caf\xe9 \x1b[31m\"",
 					 .peer = "[::1]:9",
@@ -105,14 +107,15 @@ int sessions_each(const struct sessions *sessions,
 
 	(void)sessions;
 	for (unsigned i = 0; i < n_sessions && !err; i++) {
-		err = each(&status, arg);
+		if (status.id > after)
+			err = each(&status, arg);
 		status.id++;
 		status.state = "fenced";
 	}
 	return err;
 }
 
-int leases_each(const struct leases *leases,
+int leases_each(const struct leases *leases, uint64_t after,
 		int (*each)(const struct lease_status *status, void *arg), void *arg)
 {
 	struct lease_status named = { .id = 1,
@@ -125,7 +128,7 @@ int leases_each(const struct leases *leases,
 				      .node = POOL_NODE_ANY,
 				      .ready = true };
 	struct lease_status ephemeral = named;
-	int err;
+	int err = 0;
 
 	(void)leases;
 	ephemeral.id = 2;
@@ -135,8 +138,13 @@ int leases_each(const struct leases *leases,
 	ephemeral.placement = WIRE_PLACE_DEVICE;
 	ephemeral.node = 3;
 	ephemeral.ready = false;
-	err = each(&named, arg);
-	return err ? err : each(&ephemeral, arg);
+	if (after < named.id)
+		err = each(&named, arg);
+	for (; !err && ephemeral.id < 2 + n_ephemeral; ephemeral.id++)
+		if (after < ephemeral.id)
+			err = each(&ephemeral, arg);
+	n_pages++;
+	return err;
 }
 
 unsigned lease_shares(const struct lease_status *status,
@@ -152,6 +160,35 @@ const struct leases_counters *leases_counters(const struct leases *leases)
 	static const struct leases_counters none, ones = { 1, 1, 1, 1 };
 
 	return leases ? &ones : &none;
+}
+
+const struct leases_sums *leases_sums(const struct leases *leases)
+{
+	static const struct leases_sums sums = { .named = 1,
+						 .ephemeral = 1,
+						 .bytes = 10000 };
+
+	(void)leases;
+	return &sums;
+}
+
+static struct turn turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } };
+static struct slices slices;
+static struct event *slices_event;
+
+static void on_slices(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	slices_run(arg);
+}
+
+static void on_wake(void *ctx)
+{
+	const struct timeval at_once = { 0 };
+
+	(void)ctx;
+	ck_assert_int_eq(event_add(slices_event, &at_once), 0);
 }
 
 /* ---- a client ---- */
@@ -185,6 +222,12 @@ void admin_setup(void)
 	ck_assert_ptr_nonnull(base);
 	ck_assert_int_eq(pools_open(&params, 1, NULL, &pools), 0);
 	sources.pools = pools;
+	slices_init(&slices, &turn, on_wake, NULL);
+	slices_event = evtimer_new(base, on_slices, &slices);
+	ck_assert_ptr_nonnull(slices_event);
+	sources.slices = &slices;
+	sources.turn = &turn;
+	n_pages = 0;
 }
 
 void admin_teardown(void)
@@ -194,6 +237,7 @@ void admin_teardown(void)
 	close_admin();
 	json_decref(last_body);
 	pools_close(pools);
+	event_free(slices_event);
 	event_base_free(base);
 	(void)snprintf(command, sizeof(command), "rm -rf %s", directory);
 	ck_assert_int_eq(system(command), 0);

@@ -16,7 +16,9 @@
 /* What the daemon shows. */
 extern struct pools *pools; /* one, "a", of 1 MiB */
 extern struct tenants tenants;
-extern unsigned n_sessions; /* the first is active, the others are fenced */
+extern unsigned n_sessions;  /* the first is active, the others are fenced */
+extern unsigned n_ephemeral; /* leases */
+extern unsigned n_pages;     /* of leases that were made */
 
 extern char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
 extern char path[64]; /* of the socket, below the directory */

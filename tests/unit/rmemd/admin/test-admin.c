@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The views of the daemon. */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "rmemd/admin/view.h"
 #include "unit/rmemd/admin/admin-stage.h"
 
 static void setup(void)
@@ -55,7 +59,8 @@ START_TEST(status__has_the_sums)
 		   " 'memory': {'free_bytes': 1048576},"
 		   " 'sessions': {'active': 1, 'fenced': 1},"
 		   " 'leases': {'named': 1},"
-		   " 'counters': {'requests': 42}}");
+		   " 'counters': {'requests': 42},"
+		   " 'turns': {'count': 9, 'long': 1, 'cpu_longest_us': 2501}}");
 }
 END_TEST
 
@@ -177,6 +182,46 @@ START_TEST(leases__show_name_or_owner)
 }
 END_TEST
 
+START_TEST(leases__are_sent_in_pages)
+{
+	json_t *json, *array;
+
+	n_ephemeral = 1000;
+	json = get("/v1/leases");
+	array = json_object_get(json, "leases");
+	ck_assert_uint_eq(json_array_size(array), 1001);
+	for (unsigned i = 0; i < 1001; i++)
+		ck_assert_int_eq(atoi(json_string_value(json_object_get(
+					 json_array_get(array, i), "id"))),
+				 (int)i + 1);
+	ck_assert_uint_gt(n_pages, 1001 / VIEW_PAGE_ITEMS);
+	n_ephemeral = 1;
+}
+END_TEST
+
+/* A client that does not read, and goes. */
+START_TEST(leases__are_made_as_the_client_reads)
+{
+	const char *text = "GET /v1/leases HTTP/1.1\r\nHost: a\r\n\r\n";
+	int fd;
+
+	/* as the daemon does */
+	ck_assert_ptr_ne(signal(SIGPIPE, SIG_IGN), SIG_ERR);
+	n_ephemeral = 1000000;
+	fd = connect_client();
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	for (unsigned i = 0; i < 2000; i++)
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+	ck_assert_uint_lt(n_pages, 1000);
+	ck_assert_int_eq(close(fd), 0);
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+	n_ephemeral = 1;
+	ck_assert_int_eq(request("GET", "/v1/leases"), 200);
+}
+END_TEST
+
 START_TEST(leases__show_placement_and_nodes)
 {
 	check_view("/v1/leases",
@@ -259,6 +304,8 @@ int main(void)
 	tcase_add_test(tc, sessions__may_be_many);
 	tcase_add_test(tc, leases__show_name_or_owner);
 	tcase_add_test(tc, leases__show_placement_and_nodes);
+	tcase_add_test(tc, leases__are_sent_in_pages);
+	tcase_add_test(tc, leases__are_made_as_the_client_reads);
 	tcase_add_test(tc, tenants__show_quotas_and_uses);
 	return unit_main();
 }

@@ -171,8 +171,8 @@ static unsigned connected_channels(void)
 {
 	struct session_status status;
 
-	ck_assert_int_eq(sessions_each(stage_control.sessions, first_status, &status),
-			 1);
+	ck_assert_int_eq(
+		sessions_each(stage_control.sessions, 0, first_status, &status), 1);
 	return status.channels;
 }
 
