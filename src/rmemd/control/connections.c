@@ -16,17 +16,19 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
 #include "wire/codec.h"
 
 /* Time that one client's requests may take before others get their turn. */
-#define TURN_NS UINT64_C(1000000)
+#define INPUT_NS UINT64_C(200000)
 /* Bytes of a client's requests that are read before they are handled. */
 #define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
 
 struct connections {
 	struct control *control;
+	struct slice_queue slices;   /* input of the unauthenticated */
 	struct list active;          /* with a session */
 	struct list unauthenticated; /* without one, the oldest first */
 	unsigned n_unauthenticated;
@@ -43,9 +45,10 @@ struct client_socket {
 	struct list link;
 	struct bufferevent *bev; /* for output */
 	struct event *readable;
-	struct event *next_turn; /* handle input in the loop's next turn */
-	struct event *deadline;  /* of the hello, or of sending the last messages */
-	uint8_t *unread;         /* input that is not handled yet; NULL: none */
+	struct slice_work work; /* handles input */
+	struct tenant *tenant;  /* holds a reference; NULL before the hello */
+	struct event *deadline; /* of the hello, or of sending the last messages */
+	uint8_t *unread;        /* input that is not handled yet; NULL: none */
 	size_t unread_bytes;
 	size_t behind_bytes; /* of input behind the request that is being handled */
 	bool unauthenticated;
@@ -89,7 +92,9 @@ static void socket_free(struct client_socket *socket, const char *why)
 		connections->n_unauthenticated--;
 	list_remove(&socket->link);
 	event_drop(socket->readable);
-	event_drop(socket->next_turn);
+	slices_remove(&socket->work);
+	if (socket->tenant)
+		tenant_unref(socket->tenant);
 	event_drop(socket->deadline);
 	if (socket->bev)
 		bufferevent_free(socket->bev);
@@ -137,14 +142,16 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	socket_refuse(socket, socket->why);
 }
 
-/* Handle the rest of the input in the loop's next turn. */
+static struct slice_queue *queue_of(struct client_socket *socket)
+{
+	return socket->tenant ? &socket->tenant->slices : &socket->connections->slices;
+}
+
+/* Handle the rest of the input when the tenant's turn comes. */
 static void handle_soon(struct client_socket *socket)
 {
-	const struct timeval at_once = { 0 };
-
-	/* without memory for the timer, continue in this turn, while others wait */
-	if (event_add(socket->next_turn, &at_once))
-		event_active(socket->next_turn, EV_TIMEOUT, 0);
+	slices_add(&socket->connection.control->slices, queue_of(socket),
+		   &socket->work);
 }
 
 /* The answer to a lone request, a heartbeat above all, need not take a turn of the loop and
@@ -238,6 +245,10 @@ static void op_authenticated(struct connection *connection)
 	list_remove(&socket->link);
 	list_append(&socket->connections->active, &socket->link);
 	(void)event_del(socket->deadline);
+	if (!socket->tenant) {
+		socket->tenant = connection->session->lease_client.tenant;
+		tenant_ref(socket->tenant);
+	}
 	if (socket->unread)
 		handle_soon(socket);
 }
@@ -311,19 +322,19 @@ static size_t handle_frame(struct client_socket *socket, const uint8_t *at,
 	return (size_t)frame_bytes;
 }
 
-/* A client may send many requests that take long each; others get their turn between.
- * Returns how much was handled. */
+/* A client may send many requests that take long each; others get their turn between, and then
+ * *ret_more is set.  Returns how much was handled. */
 static size_t handle_frames(struct client_socket *socket, const uint8_t *at,
-			    size_t bytes)
+			    size_t bytes, bool *ret_more)
 {
-	uint64_t until_ns = clock_now_ns() + TURN_NS;
+	uint64_t until_ns = clock_now_ns() + INPUT_NS;
 	size_t done = 0, n;
 
 	while ((n = handle_frame(socket, at + done, bytes - done)) > 0) {
 		done += n;
 		if (done == bytes || clock_now_ns() < until_ns)
 			continue;
-		handle_soon(socket);
+		*ret_more = true;
 		break;
 	}
 	return socket->connection.closed ? bytes : done;
@@ -370,23 +381,34 @@ static void store_unread(struct client_socket *socket, const uint8_t *at, size_t
 /* Reading goes past the bufferevent, which asks the kernel for the length first and copies
  * twice: a lone request, a heartbeat above all, is one system call and no copy.  As in
  * send_at_once(), only while the bytes on the wire are the frames themselves. */
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static bool socket_serve(struct slice_work *work)
 {
-	struct client_socket *socket = arg;
+	struct client_socket *socket = container_of(work, struct client_socket, work);
 	const uint8_t *inbox = socket->connections->inbox;
 	size_t bytes, handled;
+	bool more = false;
 
-	(void)fd;
-	(void)what;
 	if (!inbox_fill(socket, &bytes))
-		return;
-	handled = handle_frames(socket, inbox, bytes);
+		return false;
+	handled = handle_frames(socket, inbox, bytes, &more);
 	if (handled < bytes || socket->unread)
 		store_unread(socket, inbox + handled, bytes - handled);
-	/* a full inbox is read into again when it was handled: handle_soon() */
+	/* a full inbox is read into again when it was handled */
 	if (socket->unread_bytes == INBOX_BYTES ? event_del(socket->readable)
 						: event_add(socket->readable, NULL))
 		socket_end_soon(socket, "its socket cannot be watched");
+	return more && !socket->connection.closed;
+}
+
+/* In this turn if nobody else waits and it has time left, else when the tenant's turn comes. */
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct client_socket *socket = arg;
+
+	(void)fd;
+	(void)what;
+	slices_start(&socket->connection.control->slices, queue_of(socket),
+		     &socket->work);
 }
 
 /* All output is written. */
@@ -424,10 +446,8 @@ static int socket_start(struct client_socket *socket, int fd)
 	}
 	socket->readable =
 		event_new(base, fd, EV_READ | EV_PERSIST, on_readable, socket);
-	socket->next_turn = evtimer_new(base, on_readable, socket);
 	socket->deadline = evtimer_new(base, on_deadline, socket);
-	if (!socket->readable || !socket->next_turn || !socket->deadline ||
-	    event_add(socket->deadline, &tv))
+	if (!socket->readable || !socket->deadline || event_add(socket->deadline, &tv))
 		return -ENOMEM;
 	bufferevent_setcb(socket->bev, NULL, on_write, on_event, socket);
 	return event_add(socket->readable, NULL) ? -ENOMEM : 0;
@@ -453,6 +473,7 @@ int connection_accept(struct connections *connections, int fd, const char *name)
 	socket->why = "no hello in time";
 	connection_init(&socket->connection, &connection_ops, control, name);
 	list_init(&socket->link);
+	slice_work_init(&socket->work, socket_serve);
 	become_unauthenticated(socket);
 	err = socket_start(socket, fd);
 	if (err) {
@@ -490,6 +511,7 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	connections->control = control;
 	list_init(&connections->active);
 	list_init(&connections->unauthenticated);
+	slice_queue_init(&connections->slices);
 	connections->empty = evtimer_new(control->base, on_drained, connections);
 	if (!connections->empty) {
 		free(connections);

@@ -14,6 +14,9 @@
  * can be lent before all are clean. */
 #define REZERO_BLOCK_BYTES (UINT64_C(256) << 20)
 
+/* Blocks that are handed to the scrubbers, or taken from them, before others get their turn. */
+#define BLOCKS_PER_TURN 256
+
 void pools_close(struct pools *pools)
 {
 	if (!pools)
@@ -66,9 +69,15 @@ void pools_on_freed(struct pools *pools, void (*on_freed)(void *ctx), void *ctx)
 
 void pools_scrub(struct pools *pools)
 {
+	unsigned n = 0;
+
 	list_for_each_entry_safe(struct scrub_job, job, &pools->freed, link) {
 		struct block *block = container_of(job, struct block, job);
 
+		if (pools->on_freed && n++ == BLOCKS_PER_TURN) {
+			pools->on_freed(pools->freed_ctx);
+			return;
+		}
 		list_remove(&job->link);
 		worker_post(&container_of(block->extents, struct pool, extents)
 				     ->scrubber->worker,
@@ -228,7 +237,8 @@ uint64_t pools_process(struct pools *pools)
 	uint64_t bytes = 0;
 
 	list_init(&done);
-	mailbox_receive(&pools->done, &done);
+	/* the descriptor stays readable while there are more */
+	mailbox_receive_some(&pools->done, &done, BLOCKS_PER_TURN);
 	list_for_each_safe(node, &done) {
 		list_remove(node);
 		if (node == &pools->end_free) {

@@ -140,12 +140,13 @@ int pools_zero_unlent(struct pools *pools);
 void pools_close(struct pools *pools);
 
 /* Polls readable when extents are clean, or a step of resizing is done; then call pools_process(),
- * which returns the number of bytes that became free. */
+ * which returns the number of bytes that became free, of a limited number of pieces. */
 int pools_fd(const struct pools *pools);
 uint64_t pools_process(struct pools *pools);
 
 /* Hand freed memory to the scrubbers in pools_scrub() only, because to wake them takes longer than
- * all other work for a small lease.  on_freed() is called when there is memory for pools_scrub().
+ * all other work for a small lease.  on_freed() is called when there is memory for pools_scrub(),
+ * which hands over a limited number of pieces.
  * NULL, as at first: hand it over at once. */
 void pools_on_freed(struct pools *pools, void (*on_freed)(void *ctx), void *ctx);
 void pools_scrub(struct pools *pools);

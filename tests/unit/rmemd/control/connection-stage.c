@@ -32,8 +32,10 @@ void connections_teardown(void)
 
 void run_loop(void)
 {
-	for (unsigned i = 0; i < 10; i++)
+	for (unsigned i = 0; i < 10; i++) {
 		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+		slices_run(&stage_control.slices);
+	}
 }
 
 int encode(struct wire_msg *msg, uint64_t id)
