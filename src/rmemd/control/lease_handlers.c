@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests about leases. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -183,19 +182,6 @@ int handle_fix_atomic_device(struct session *session, const struct wire_msg *msg
 	return HANDLER_REPLY;
 }
 
-static void fill_entry(const struct lease_status *status, struct wire_entry *entry)
-{
-	*entry = (struct wire_entry){
-		.lease = status->id,
-		.bytes = status->bytes,
-		.age_ms = status->age_ms,
-		.ttl_ms = status->ttl_ms,
-		.sessions = status->sessions,
-		.segments = status->segments,
-	};
-	(void)snprintf(entry->name, sizeof(entry->name), "%s", status->name);
-}
-
 int handle_stat(struct session *session, const struct wire_msg *msg,
 		struct wire_msg *ret_reply)
 {
@@ -208,30 +194,5 @@ int handle_stat(struct session *session, const struct wire_msg *msg,
 	ret_reply->entries.more = 0;
 	ret_reply->entries.n_entries = 1;
 	fill_entry(&status, &ret_reply->entries.entries[0]);
-	return HANDLER_REPLY;
-}
-
-static int list_one(const struct lease_status *status, void *arg)
-{
-	struct wire_entries *entries = arg;
-
-	if (entries->n_entries == WIRE_ENTRIES_MAX) {
-		entries->more = 1;
-		return 1;
-	}
-	fill_entry(status, &entries->entries[entries->n_entries++]);
-	return 0;
-}
-
-int handle_list(struct session *session, const struct wire_msg *msg,
-		struct wire_msg *ret_reply)
-{
-	uint64_t after = msg->list.after;
-
-	ret_reply->type = WIRE_TYPE_entries;
-	ret_reply->entries.more = 0;
-	ret_reply->entries.n_entries = 0;
-	(void)leases_each_named(session->lease_client.tenant, &after, msg->list.prefix,
-				UINT_MAX, list_one, &ret_reply->entries);
 	return HANDLER_REPLY;
 }

@@ -70,6 +70,11 @@ REQUEST_TYPES(DECLARE_HANDLER, DECLARE_STARTER)
 #undef DECLARE_HANDLER
 #undef DECLARE_STARTER
 
+/* An entry of the replies to stat and list. */
+void fill_entry(const struct lease_status *status, struct wire_entry *entry);
+/* The session's connection is lost: forget its requests `list`, which the client repeats. */
+void listings_cancel(struct session *session);
+
 /* Open or resume a session for a connection that has none; sends the reply. */
 void handle_hello(struct connection *connection, const struct wire_msg *msg);
 

@@ -80,6 +80,7 @@ static struct connection *session_detach_connection(struct session *session)
 	session->connection = NULL;
 	if (connection) {
 		connection->session = NULL;
+		listings_cancel(session);
 		requests_orphan(session);
 	}
 	return connection;

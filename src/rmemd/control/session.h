@@ -93,8 +93,9 @@ struct session {
 	struct list unsent;  /* in sessions->unsent */
 
 	struct list requests; /* waiting */
-	unsigned n_requests;
-	uint64_t last_id; /* the highest id of a request */
+	struct list listings; /* requests `list` that go on */
+	unsigned n_requests;  /* in both lists */
+	uint64_t last_id;     /* the highest id of a request */
 
 	/* The connection of a hello (FENCED) or bye (ENDED) that waits until the old keys are
 	 * dead. */

@@ -56,6 +56,7 @@ struct session *session_new(struct sessions *sessions)
 		session->ports[i].session = session;
 	list_init(&session->channels);
 	list_init(&session->requests);
+	list_init(&session->listings);
 	list_init(&session->noticed);
 	list_init(&session->unsent);
 	list_init(&session->all);

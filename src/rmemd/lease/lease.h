@@ -121,6 +121,9 @@ int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg);
 
+/* The lease with this id.  False: there is none, or it is not granted yet. */
+bool leases_find_status(const struct leases *leases, uint64_t id,
+			struct lease_status *ret_status);
 /* The parts of the lease in the order of nodes; returns their number.  `status` is from
  * leases_each(). */
 unsigned lease_shares(const struct lease_status *status,

@@ -105,6 +105,17 @@ int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *
 	return 0;
 }
 
+bool leases_find_status(const struct leases *leases, uint64_t id,
+			struct lease_status *ret_status)
+{
+	const struct lease *lease = leases_find_id(leases, id);
+
+	if (!lease || lease->state != LEASE_READY)
+		return false;
+	*ret_status = lease_status(lease);
+	return true;
+}
+
 unsigned leases_count(const struct leases *leases)
 {
 	return (unsigned)leases->by_id.n_nodes;

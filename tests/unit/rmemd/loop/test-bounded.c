@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a turn of the loop does is bounded, whatever clients hold or ask. */
-#include "base/clock.h"
+#include <stdio.h>
+#include <string.h>
+
 #include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
@@ -174,6 +176,55 @@ START_TEST(waiting_requests__are_tried_in_slices_by_tenants_in_turn)
 }
 END_TEST
 
+START_TEST(list__searches_in_slices)
+{
+	struct wire_msg *msg;
+	char name[16];
+
+	client_open(&one);
+	client_open(&two);
+	for (unsigned i = 0; i < 600; i++) {
+		(void)snprintf(name, sizeof(name), "%c%u", i % 300 ? 'n' : 'm', i);
+		(void)client_allocate(&one, 0, name);
+	}
+	end_turn();
+	for (unsigned lost = 0; lost < 2; lost++) {
+		msg = message(WIRE_TYPE_list);
+		(void)strcpy(msg->list.prefix, "m");
+		one.answers = 0;
+		client_send(&one, msg);
+		ck_assert_uint_eq(one.answers, 0);
+		client_ok(&two, message(WIRE_TYPE_ping));
+		if (lost)
+			client_lose(&one);
+		run_slice();
+		ck_assert_uint_eq(one.answers, 0);
+		run_slices();
+		end_turn();
+		ck_assert_uint_eq(one.answers, !lost);
+	}
+	ck_assert_uint_eq(one.answer.entries.n_entries, 2);
+	ck_assert_uint_eq(one.answer.entries.more, 0);
+	ck_assert_str_eq(one.answer.entries.entries[1].name, "m300");
+	run_slices();
+}
+END_TEST
+
+START_TEST(channels__that_are_connected_are_not_searched_for_unused_ones)
+{
+	const struct tenant *tenant;
+
+	client_open(&one);
+	tenant = sessions_lease_client(stage_control.sessions, one.session)->tenant;
+	(void)client_channel(&one, 0);
+	ck_assert(list_empty(&tenant->granted));
+	(void)client_open_channel(&one, 0);
+	ck_assert(!list_empty(&tenant->granted));
+	client_lose(&one);
+	ck_assert(list_empty(&tenant->granted));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("bounded", control_setup, control_teardown);
@@ -182,5 +233,8 @@ int main(void)
 	tcase_add_test(tc, keys__reach_nothing_before_they_end_in_slices);
 	tcase_add_test(tc, sessions__that_are_due_wait_when_the_turn_is_over);
 	tcase_add_test(tc, waiting_requests__are_tried_in_slices_by_tenants_in_turn);
+	tcase_add_test(tc, list__searches_in_slices);
+	tcase_add_test(tc,
+		       channels__that_are_connected_are_not_searched_for_unused_ones);
 	return unit_main();
 }
