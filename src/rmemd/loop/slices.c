@@ -100,6 +100,8 @@ static void run_next(struct slices *slices)
 
 void slices_run(struct slices *slices)
 {
+	/* the turn's work begins here, unless others have begun it */
+	(void)turn_over(slices->turn);
 	while (!list_empty(&slices->queues)) {
 		run_next(slices);
 		if (turn_over(slices->turn))

@@ -102,21 +102,22 @@ START_TEST(work__beyond_a_turn_waits_for_the_next)
 		slices_add(&slices, &queues[0], &jobs[i].work);
 	turn_begin(&turn, 0);
 	slices_run(&slices);
-	/* the first look at the clock is behind the first slice */
-	ck_assert_str_eq(record, "abc");
+	ck_assert_str_eq(record, "ab");
 	ck_assert_uint_eq(wakes, 2);
 	/* what begins now waits too */
 	slices_start(&slices, &queues[1], &jobs[3].work);
 	ck_assert_uint_eq(jobs[3].done, 0);
 	/* a turn that is over already does one slice all the same */
 	slices_run(&slices);
-	ck_assert_str_eq(record, "abca");
+	ck_assert_str_eq(record, "abc");
 	turn_begin(&turn, 0);
 	slices_run(&slices);
-	ck_assert_str_eq(record, "abcadbd");
-	turn_begin(&turn, 0);
-	slices_run(&slices);
-	ck_assert_str_eq(record, "abcadbdc");
+	ck_assert_str_eq(record, "abcda");
+	while (slices_busy(&slices)) {
+		turn_begin(&turn, 0);
+		slices_run(&slices);
+		turn.running = false;
+	}
 }
 END_TEST
 
