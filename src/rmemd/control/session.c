@@ -378,7 +378,7 @@ void session_bye(struct session *session, uint64_t bye_id)
 	session_end(session, "the client said good-bye");
 }
 
-bool session_work(struct slice_work *work)
+static bool session_work(struct slice_work *work)
 {
 	struct session *session = container_of(work, struct session, work);
 	struct lease_client *client = &session->lease_client;
@@ -596,6 +596,7 @@ int sessions_open(struct control *control,
 		return err_set(-ENOMEM, "no memory for the sessions");
 	sessions->control = control;
 	sessions->due = due;
+	sessions->work = session_work;
 	sessions->next_id = control->first_id;
 	map_init(&sessions->by_id);
 	list_init(&sessions->all);

@@ -47,6 +47,7 @@ struct session_status {
 struct sessions {
 	struct control *control;
 	void (*due)(struct control *control, uint64_t ms);
+	bool (*work)(struct slice_work *work); /* session->work.run */
 	uint64_t next_id;
 	struct map by_id;
 	struct list all;     /* in the order of their ids */
@@ -236,8 +237,6 @@ void session_closed(void *ctx, void *session_cookie);
 struct session *session_new(struct sessions *sessions);
 /* Add it to the table under its lease_client's id.  -ENOMEM */
 int session_insert(struct session *session);
-/* session->work.run */
-bool session_work(struct slice_work *work);
 /* Free a session that is in no list except sessions->all or ->ended and has no channel, waiting
  * request or connection. */
 void session_free(struct session *session);

@@ -60,7 +60,7 @@ struct session *session_new(struct sessions *sessions)
 	list_init(&session->noticed);
 	list_init(&session->unsent);
 	list_init(&session->all);
-	slice_work_init(&session->work, session_work);
+	slice_work_init(&session->work, sessions->work);
 	return session;
 }
 
