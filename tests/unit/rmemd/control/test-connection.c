@@ -155,6 +155,37 @@ static struct wire_msg *open_to_resume(int fd)
 
 /* While its hello waits, a client's requests fill a limited buffer; later requests stay in the
  * socket. */
+/* Three sessions of one tenant ask before one of another; it gets its answer in the second slice. */
+START_TEST(requests__are_handled_by_tenants_in_turn)
+{
+	int fds[4];
+
+	for (unsigned i = 0; i < 4; i++) {
+		fds[i] = connect_client();
+		request(fds[i], hello_of(i < 3 ? "default" : "other"), 1,
+			WIRE_TYPE_welcome);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		send_bytes(fds[i], frame, pings(1));
+		/* the turn is over, so what arrives waits */
+		turn_begin(&stage_control.turn, 0);
+		stage_control.turn.first_ns = 1;
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK),
+				 0);
+		ck_assert(nothing_arrived(fds[i]));
+	}
+	slices_run(&stage_control.slices);
+	slices_run(&stage_control.slices);
+	expect(fds[0], WIRE_TYPE_ok);
+	expect(fds[3], WIRE_TYPE_ok);
+	ck_assert(nothing_arrived(fds[1]) && nothing_arrived(fds[2]));
+	stage_control.turn.running = false;
+	slices_run(&stage_control.slices);
+	for (unsigned i = 0; i < 4; i++)
+		disconnect(fds[i]);
+}
+END_TEST
+
 START_TEST(requests__wait_in_the_socket_when_too_many)
 {
 	int a = connect_client(), b, bytes, n, sent = 0, answered = 0;
@@ -453,6 +484,7 @@ int main(void)
 	tcase_add_test(tc, frames__arrive_in_parts_or_together);
 	tcase_add_test(tc, heartbeat__takes_one_recv_and_one_send);
 	tcase_add_test(tc, many_requests__do_not_delay_other_clients);
+	tcase_add_test(tc, requests__are_handled_by_tenants_in_turn);
 	tcase_add_test(tc, requests__wait_in_the_socket_when_too_many);
 	tcase_add_loop_test(tc, invalid_length__ends_the_connection, 0, 4);
 	tcase_add_test(tc, last_reply__arrives_before_the_end);
