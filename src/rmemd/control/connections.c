@@ -271,8 +271,8 @@ static bool op_unread(const struct connection *connection)
 	const struct client_socket *socket = const_socket_of(connection);
 	uint8_t byte;
 
-	/* whole frames that were read wait for next_turn; a part of one is no sign of life */
-	return event_pending(socket->next_turn, EV_TIMEOUT, NULL) ||
+	/* whole frames that were read wait for their slice; a part of one is no sign of life */
+	return (socket->unread && slice_waits(&socket->work)) ||
 	       recv(bufferevent_getfd(socket->bev), &byte, sizeof(byte),
 		    MSG_PEEK | MSG_DONTWAIT) > 0;
 }
