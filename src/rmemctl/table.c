@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "base/utf8.h"
 
-#define COLUMNS_MAX 16
+#define COLUMNS_MAX 24
 #define GAP 2
 #define TEXT_MIN 8 /* texts are not cut to fewer characters */
 #define DOTS 3

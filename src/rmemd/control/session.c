@@ -169,12 +169,7 @@ void session_opened(struct session *session, uint64_t hello_id,
 	connection->ops->authenticated(connection);
 }
 
-/* End keys and leases of the session, in slices.  This may free it. */
-static void session_start_work(struct session *session)
-{
-	slices_start(&session->sessions->control->slices,
-		     &session->lease_client.tenant->slices, &session->work);
-}
+static void session_start_work(struct session *session);
 
 static void session_fence(struct session *session, const char *why)
 {
@@ -262,6 +257,17 @@ static void session_when_keys_dead(struct session *session)
 	session_deliver(session);
 }
 
+/* End keys and leases of the session, in slices; a session that has none makes room at once.  This
+ * may free it. */
+static void session_start_work(struct session *session)
+{
+	if (session_has_work(session))
+		slices_start(&session->sessions->control->slices,
+			     &session->lease_client.tenant->slices, &session->work);
+	else
+		session_when_keys_dead(session);
+}
+
 static uint32_t sessions_max(const struct control *control)
 {
 	uint32_t max = control->config->sessions_max;
@@ -302,7 +308,6 @@ static void sessions_make_room(struct sessions *sessions, const struct tenant *t
 			continue;
 		session_end(session,
 			    "without leases, and a new session needs its place");
-		session_when_keys_dead(session);
 		return;
 	}
 }

@@ -9,6 +9,7 @@ read -r line <&"${COUNTED[0]}" && [ "$line" = ready ] || fail "counted: $line"
 rig-mark connected
 rig-await loss
 loss_begin
+# shellcheck disable=SC2153 # of the coprocess
 counted_pid=$COUNTED_PID
 echo >&"${COUNTED[1]}"
 cat <&"${COUNTED[0]}"

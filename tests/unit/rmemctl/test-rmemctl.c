@@ -267,19 +267,23 @@ END_TEST
 
 START_TEST(show__lists_tenants)
 {
-	check_output("tenants",
-		     "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
-		     "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
-		     "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
-		     "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
-		     "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
-		     "\"ttl_max_ms\": 60000, \"refused\": 10}]}",
-		     "TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
-		     "(MAX)  LENT  "
-		     "(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED\n"
-		     "a       leaving         1   none         2      3       4      "
-		     "5   6 B  "
-		     "1 KiB     7      8       none        9 B     1min       10\n");
+	check_output(
+		"tenants",
+		"{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
+		"\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
+		"\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
+		"\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
+		"\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
+		"\"ttl_max_ms\": 60000, \"refused\": 10, "
+		"\"accesses_refused\": 11}]}",
+		"TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
+		"(MAX)  LENT  "
+		"(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED  "
+		"ACCESSES\n"
+		"a       leaving         1   none         2      3       4      "
+		"5   6 B  "
+		"1 KiB     7      8       none        9 B     1min       10        "
+		"11\n");
 }
 END_TEST
 

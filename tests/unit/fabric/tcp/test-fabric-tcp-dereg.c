@@ -315,6 +315,7 @@ START_TEST(session_close__waits_for_no_request)
 	int fd = busy_channel_open();
 
 	ops->session_close(host.session);
+	ops->dereg_mr(host.mr);
 	/* the thread is still in the first request, which uses the memory */
 	for (unsigned i = 0; i < 10; i++)
 		ops->process(host.server);

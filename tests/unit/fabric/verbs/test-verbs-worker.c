@@ -70,21 +70,25 @@ static struct fabric_session *session_of(unsigned number)
 	return session_new(0);
 }
 
-static void reg(struct fabric_session *session, uintptr_t cookie)
+static struct fabric_mr *reg(struct fabric_session *session, uintptr_t cookie)
 {
-	struct fabric_mr *mr;
+	struct fabric_mr *mr = NULL;
 
 	ck_assert_int_eq(SERVER->reg_mr(session, memory, LARGE, FABRIC_RIGHT_READ,
 					(void *)cookie, &mr),
 			 0);
+	return mr;
 }
 
 /* The thread is in a registration of the session. */
-static void reg_held(struct fabric_session *session, uintptr_t cookie)
+static struct fabric_mr *reg_held(struct fabric_session *session, uintptr_t cookie)
 {
+	struct fabric_mr *mr;
+
 	atomic_store(&hold, true);
-	reg(session, cookie);
+	mr = reg(session, cookie);
 	ck_assert_int_eq(sem_wait(&held), 0);
+	return mr;
 }
 
 START_TEST(registrations__of_tenants_take_turns)
@@ -145,11 +149,14 @@ END_TEST
 START_TEST(session_close__drops_registrations_that_wait)
 {
 	struct fabric_session *session = session_of(0);
+	struct fabric_mr *mrs[MANY + 1];
 
-	reg_held(session, 1);
+	mrs[MANY] = reg_held(session, 1);
 	for (unsigned i = 0; i < MANY; i++)
-		reg(session, 1);
+		mrs[i] = reg(session, 1);
 	SERVER->session_close(session);
+	for (unsigned i = 0; i <= MANY; i++)
+		SERVER->dereg_mr(mrs[i]);
 	await(&seen.deregistered, MANY);
 	ck_assert_uint_eq(seen.closed, 0);
 	ck_assert_int_eq(sem_post(&go), 0);
