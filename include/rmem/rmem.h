@@ -93,6 +93,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -130,7 +131,7 @@ enum rmem_fabric {
 
 #define RMEM_NO_THREAD 1u /* the program drives the session: rmem_fd, rmem_process */
 
-/* Options beyond the URI.  Start from RMEM_OPTIONS_INIT; members are only ever added. */
+/* Options beyond the URI.  Start from rmem_options_init(); members are only ever added. */
 struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
 	unsigned flags;      /* RMEM_NO_THREAD */
@@ -139,10 +140,14 @@ struct rmem_options {
 	 * or invisible characters; NULL: program name and process id */
 	const char *client;
 };
-#define RMEM_OPTIONS_INIT                           \
-	{                                           \
-		.size = sizeof(struct rmem_options) \
-	}
+static inline struct rmem_options rmem_options_init(void)
+{
+	struct rmem_options value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	return value;
+}
 
 /* Open a session.
  *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; an IPv6
@@ -233,7 +238,7 @@ enum rmem_placement {
 	RMEM_PLACE_INTERLEAVE = 2,
 };
 
-/* What to allocate.  Start from RMEM_ALLOC_INIT. */
+/* What to allocate.  Start from rmem_alloc_params_init(). */
 struct rmem_alloc_params {
 	size_t size;    /* sizeof(struct rmem_alloc_params) */
 	uint64_t bytes; /* exact length; 0: no memory yet, rmem_grow() adds it */
@@ -246,10 +251,15 @@ struct rmem_alloc_params {
 	enum rmem_placement placement; /* also of what rmem_grow() adds */
 	const char *device; /* RMEM_PLACE_DEVICE: its name at the server; else NULL */
 };
-#define RMEM_ALLOC_INIT                                                         \
-	{                                                                       \
-		.size = sizeof(struct rmem_alloc_params), .node = RMEM_NODE_ANY \
-	}
+static inline struct rmem_alloc_params rmem_alloc_params_init(void)
+{
+	struct rmem_alloc_params value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	value.node = RMEM_NODE_ANY;
+	return value;
+}
 
 /* Server call: borrow memory.  The lease reads as zero and can be read and written.  The caller
  * owns *ret_lease and ends it with rmem_free() or rmem_detach().
@@ -412,10 +422,14 @@ struct rmem_wanted {
 	 * lease stays, and the pool keeps its size */
 	int revoke;
 };
-#define RMEM_WANTED_INIT                           \
-	{                                          \
-		.size = sizeof(struct rmem_wanted) \
-	}
+static inline struct rmem_wanted rmem_wanted_init(void)
+{
+	struct rmem_wanted value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	return value;
+}
 
 /* Fill *wanted from the server's last event.  A notice tells of changes, also of a lease that
  * is not watched, see rmem_notified().
@@ -470,7 +484,7 @@ RMEM_API int rmem_notified_fd(rmem *session);
 
 /* ---- registered local memory ---- */
 
-/* What to register.  Start from RMEM_BUFFER_INIT. */
+/* What to register.  Start from rmem_buffer_params_init(). */
 struct rmem_buffer_params {
 	size_t size;            /* sizeof(struct rmem_buffer_params) */
 	void *addr;             /* NULL: allocate, page aligned and zeroed */
@@ -478,10 +492,15 @@ struct rmem_buffer_params {
 	int dmabuf_fd;          /* a dma-buf to register instead of addr; -1: none */
 	uint64_t dmabuf_offset; /* bytes */
 };
-#define RMEM_BUFFER_INIT                                                   \
-	{                                                                  \
-		.size = sizeof(struct rmem_buffer_params), .dmabuf_fd = -1 \
-	}
+static inline struct rmem_buffer_params rmem_buffer_params_init(void)
+{
+	struct rmem_buffer_params value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	value.dmabuf_fd = -1;
+	return value;
+}
 
 /* Register memory of this process with the devices, so that operations move bytes without a
  * copy.  The caller owns *ret_buffer and ends it with rmem_buffer_free(), and must keep
@@ -653,12 +672,12 @@ struct rmem_op {
 	uint64_t offset;     /* into the lease, bytes */
 	/* local memory; an atomic stores the number found here, a CRC its result */
 	void *addr;
-	union {
+	__extension__ union {
 		uint64_t bytes; /* length; 8 for an atomic */
 		uint64_t n_vec; /* vectored: entries of vec, up to RMEM_VEC_MAX */
 	};
 	uint64_t cookie; /* the caller's, returned in the completion */
-	union {
+	__extension__ union {
 		const struct rmem_atomic *atomic; /* read by rmem_submit() */
 		const struct rmem_place *source;  /* copy: read by rmem_submit() */
 		/* fill: 8 bytes in memory order, from the range's start on */
@@ -677,7 +696,7 @@ struct rmem_completion {
 	uint64_t bytes;  /* length of the operation; all moved if status is 0 */
 };
 
-/* Parameters of a queue.  Start from RMEM_QUEUE_INIT. */
+/* Parameters of a queue.  Start from rmem_queue_params_init(). */
 struct rmem_queue_params {
 	size_t size;    /* sizeof(struct rmem_queue_params) */
 	unsigned depth; /* operations outstanding, 1 to RMEM_DEPTH_MAX; 0: 128 */
@@ -691,10 +710,15 @@ struct rmem_queue_params {
 	 * rmem_lease_node(); RMEM_NODE_ANY: to all devices in turn */
 	int node;
 };
-#define RMEM_QUEUE_INIT                                                         \
-	{                                                                       \
-		.size = sizeof(struct rmem_queue_params), .node = RMEM_NODE_ANY \
-	}
+static inline struct rmem_queue_params rmem_queue_params_init(void)
+{
+	struct rmem_queue_params value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	value.node = RMEM_NODE_ANY;
+	return value;
+}
 
 /* Make a queue with its own channels to the server.  The caller owns *ret_queue and ends it
  * with rmem_queue_free().  If the server is lost during the call, the call waits for the

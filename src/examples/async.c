@@ -94,9 +94,9 @@ static int blocks_move(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer
 
 static int session_use(rmem *session)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params memory = rmem_buffer_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
 	rmem_lease *lease;
 	rmem_buffer *buffer;
 	rmem_queue *queue;

@@ -117,8 +117,8 @@ static int loop_run(struct app *app)
 
 static int app_run(struct app *app)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params memory = rmem_buffer_params_init();
 
 	alloc.bytes = ROUNDS / 2 * BLOCK_BYTES;
 	memory.bytes = 2 * BLOCK_BYTES;
@@ -131,7 +131,7 @@ static int app_run(struct app *app)
 
 int main(int argc, char **argv)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_options options = rmem_options_init();
 	struct app app = { 0 };
 	int err;
 

@@ -17,7 +17,7 @@ static int fail(void)
 
 static int greet(rmem *session)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	static const char text[] = "hello, far memory";
 	char back[sizeof(text)] = "";
 	rmem_lease *lease;

@@ -21,7 +21,7 @@ static int fail(void)
 
 static int lease_write(rmem *session, const char *name)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease;
 
 	params.bytes = sizeof(text);

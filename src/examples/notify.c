@@ -90,7 +90,7 @@ static int messages_read(rmem *session, rmem_lease *lease)
 
 static int messages_pass(rmem *writer, rmem *reader)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	char name[RMEM_NAME_MAX + 1];
 	rmem_lease *mine, *theirs;
 

@@ -76,7 +76,7 @@ static void client_default(char dst[WIRE_LABEL_MAX + 1])
 
 static int options_apply(struct rmem *session, const struct rmem_options *options)
 {
-	struct rmem_options all = RMEM_OPTIONS_INIT;
+	struct rmem_options all = rmem_options_init();
 	char client[WIRE_LABEL_MAX + 1];
 	int err = 0;
 

@@ -136,7 +136,7 @@ static int queue_prove(struct rmem_queue *queue, uint64_t end_ns)
 int sync_open(struct rmem *session)
 {
 	uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_queue *queue = NULL;
 	int err;
 
@@ -200,7 +200,7 @@ static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 /* Create the session's buffer.  NULL: the operation uses the queue's bounce buffer. */
 static RARE struct rmem_buffer *copy_create(struct rmem *session)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 
 	params.bytes = COPY_MAX;
 	if (rmem_buffer_create(session, &params, &session->sync->buffer))

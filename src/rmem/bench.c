@@ -28,8 +28,9 @@
 /* What to measure. */
 static enum rmem_opcode opcode = RMEM_OP_READ;
 static uint64_t size_bytes = 65536; /* of one operation */
-static struct rmem_alloc_params alloc =
-	RMEM_ALLOC_INIT;    /* memory to use in turn; at least size_bytes */
+/* memory to use in turn; at least size_bytes */
+static struct rmem_alloc_params alloc = { .size = sizeof(alloc),
+					  .node = RMEM_NODE_ANY };
 static unsigned depth = 16; /* operations outstanding */
 static unsigned batch = 1;  /* submitted by one call, up to depth */
 static uint64_t duration_ms = 3000;
@@ -58,8 +59,8 @@ struct run {
 
 static int run_open(struct run *run, rmem *session)
 {
-	struct rmem_buffer_params buffer = RMEM_BUFFER_INIT;
-	struct rmem_queue_params queue = RMEM_QUEUE_INIT;
+	struct rmem_buffer_params buffer = rmem_buffer_params_init();
+	struct rmem_queue_params queue = rmem_queue_params_init();
 	int err;
 
 	run->ops = calloc(batch, sizeof(*run->ops));

@@ -79,7 +79,8 @@ static int content_write(rmem *session, rmem_lease *lease, int fd, uint64_t expe
 	return 0;
 }
 
-static struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+static struct rmem_alloc_params params = { .size = sizeof(params),
+					   .node = RMEM_NODE_ANY };
 static int input_fd;
 
 static int put_check(char **args)

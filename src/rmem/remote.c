@@ -111,7 +111,8 @@ const struct command crc_command = {
 
 /* ---- copy ---- */
 
-static struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+static struct rmem_alloc_params params = { .size = sizeof(params),
+					   .node = RMEM_NODE_ANY };
 
 /* The copy gets its name when it is complete, and then replaces a lease of that name. */
 static int copy_run(rmem *session, char **args)

@@ -35,7 +35,7 @@ static void session_describe(const struct rmem_info *info)
 
 int session_open(rmem **ret_session)
 {
-	struct rmem_options opening = RMEM_OPTIONS_INIT;
+	struct rmem_options opening = rmem_options_init();
 	struct rmem_info info = { .size = sizeof(info) };
 	char uri[URI_BYTES];
 	rmem *session;

@@ -58,7 +58,7 @@ struct transfer {
 /* RLIMIT_MEMLOCK may not allow the preferred size: halve it until it does. */
 static int buffer_create(struct transfer *t)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	int err;
 
 	for (;;) {
@@ -74,7 +74,7 @@ static int buffer_create(struct transfer *t)
 int transfer_create(rmem *session, struct progress *progress,
 		    struct transfer **ret_transfer)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_info info = { .size = sizeof(info) };
 	struct transfer *t = calloc(1, sizeof(*t));
 	int err;

@@ -18,7 +18,7 @@ static bool lost; /* the server, and with it the session */
 /* The memory that the server wants back; nothing if the lease has ended meanwhile. */
 static void wanted_print(const struct rmem_notice *notice)
 {
-	struct rmem_wanted wanted = RMEM_WANTED_INIT;
+	struct rmem_wanted wanted = rmem_wanted_init();
 
 	if (rmem_lease_wanted(notice->lease, &wanted))
 		return;

@@ -130,7 +130,7 @@ static void report(struct client *client, const char *name)
 
 static void lease_make(struct client *client)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 
 	params.bytes = LEASE_BYTES;
 	must(rmem_open(client->uri, NULL, &client->session), "open");

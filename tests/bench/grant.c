@@ -118,7 +118,7 @@ static void zeroed_await(void)
 
 static void register_measure(struct run *run, struct size *size)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	uint64_t begin = now_ns();
 	rmem_buffer *buffer;
 
@@ -133,7 +133,7 @@ static void register_measure(struct run *run, struct size *size)
 
 static void task_measure(struct run *run, struct task *task, bool grant)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	struct size *size = task->size;
 	uint64_t begin = now_ns();
 	struct times *times;

@@ -52,9 +52,9 @@ static char plain_memory[LEASE_BYTES];
 
 static void library_open(const struct work *work)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params local = rmem_buffer_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
 	int err;
 
 	session = null_session_open();

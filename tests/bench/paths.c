@@ -7,8 +7,8 @@
 
 int main(int argc, char **argv)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_options options = rmem_options_init();
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem *session = NULL;
 	rmem_lease *lease;
 	char line[16];

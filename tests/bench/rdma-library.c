@@ -11,9 +11,9 @@ static unsigned char *memory; /* of the buffer */
 
 void library_open(struct bench_env *env, const char *uri)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params local = rmem_buffer_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
 
 	alloc.bytes = local.bytes = (uint64_t)LOOP_DEPTH_MAX * LOOP_BYTES_MAX;
 	params.depth = LOOP_DEPTH_MAX;

@@ -69,7 +69,7 @@ static double now(void)
 /* Open a session with the lease that all other sessions attach to. */
 static rmem *lease_make(void)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
 	uint32_t words[BENCH_BYTES / sizeof(uint32_t)];
 	rmem_lease *lease;
 	rmem *session;
@@ -94,7 +94,7 @@ static void library_open(struct one *one, uint32_t number)
 
 static void library_attach(struct one *one, uint32_t number)
 {
-	struct rmem_buffer_params buffer = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params buffer = rmem_buffer_params_init();
 
 	(void)number;
 	buffer.bytes = BUFFER_BYTES;

@@ -102,9 +102,9 @@ static void slice(const char *kind, bool shared)
 
 static void worker_make(rmem *session, struct worker *worker)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params local = rmem_buffer_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
 
 	alloc.bytes = local.bytes = LEASE_BYTES;
 	params.channels = 1;

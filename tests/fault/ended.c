@@ -204,7 +204,7 @@ static unsigned round_run(unsigned round)
 
 int main(int argc, char **argv)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	unsigned rounds, failed = 0;
 
 	if (argc != 4) {

@@ -104,10 +104,10 @@ static unsigned next_random(void)
 
 static void open_all(const char *uri, unsigned timeout_ms)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_options options = rmem_options_init();
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params memory = rmem_buffer_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
 
 	options.timeout_ms = timeout_ms;
 	alloc.bytes = (uint64_t)n_cells * cell_bytes;

@@ -33,7 +33,7 @@ static rmem *session_open(const char *where)
 
 static rmem_lease *lease_of(rmem *session, const char *name, bool make, unsigned rights)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease;
 
 	params.bytes = BYTES;
@@ -78,7 +78,7 @@ static void adds_submit(rmem_queue *queue, rmem_lease *lease, uint64_t *olds,
  * than the one before. */
 static void add_many(rmem *session, rmem_lease *lease)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_completion done[DEPTH];
 	uint64_t olds[DEPTH], last = 0;
 	rmem_queue *queue;
@@ -212,7 +212,7 @@ static void check_other_device(rmem *session)
 /* The device has no atomics: they are refused by rmem_submit() with its name. */
 static void check_without(rmem *session, rmem_lease *lease, const char *device)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	const struct rmem_atomic one = { .operand = 1 };
 	uint64_t old;
 	struct rmem_op op = { .opcode = RMEM_OP_FETCH_ADD,

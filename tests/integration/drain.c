@@ -28,7 +28,7 @@ static void await_draining(int draining)
 
 int main(int argc, char **argv)
 {
-	struct rmem_alloc_params want = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params want = rmem_alloc_params_init();
 	rmem_lease *lease;
 	char byte = 1;
 

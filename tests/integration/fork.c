@@ -41,7 +41,7 @@ static unsigned descriptors(void)
 
 static void lease_make(rmem *of, rmem_lease **ret_lease)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 
 	params.bytes = BYTES;
 	must(rmem_alloc(of, &params, ret_lease), "alloc");
@@ -96,9 +96,9 @@ static void stale(int result, const char *what)
 static void inherited_use(void)
 {
 	struct rmem_op op = { .opcode = RMEM_OP_READ, .lease = lease, .bytes = 8 };
-	struct rmem_queue_params queue_params = RMEM_QUEUE_INIT;
-	struct rmem_buffer_params buffer_params = RMEM_BUFFER_INIT;
-	struct rmem_alloc_params alloc_params = RMEM_ALLOC_INIT;
+	struct rmem_queue_params queue_params = rmem_queue_params_init();
+	struct rmem_buffer_params buffer_params = rmem_buffer_params_init();
+	struct rmem_alloc_params alloc_params = rmem_alloc_params_init();
 	struct rmem_info info = { .size = sizeof(info) };
 	struct rmem_completion completion;
 	struct rmem_notice notice;
@@ -189,8 +189,8 @@ static void child_run(unsigned before, unsigned round)
 
 static void sessions_open(void)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_options options = rmem_options_init();
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 
 	options.flags = RMEM_NO_THREAD;
 	params.bytes = BYTES;

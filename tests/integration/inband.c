@@ -160,8 +160,8 @@ static void batch_run(rmem_queue *queue)
 
 int main(int argc, char **argv)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
-	struct rmem_queue_params queue_params = RMEM_QUEUE_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
+	struct rmem_queue_params queue_params = rmem_queue_params_init();
 	rmem_queue *queue;
 	rmem *session;
 	uint64_t ns;

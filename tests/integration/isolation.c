@@ -24,7 +24,7 @@ static void expect(int result, int wanted, const char *what)
  * that must fail. */
 static rmem *session_open(void)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_options options = rmem_options_init();
 	rmem *session;
 
 	options.flags = RMEM_NO_THREAD;
@@ -34,7 +34,7 @@ static rmem *session_open(void)
 
 static rmem_lease *lease_named(rmem *session, const char *name)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease;
 
 	params.bytes = BYTES;

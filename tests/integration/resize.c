@@ -26,7 +26,7 @@ static uint64_t buf[PIECE / sizeof(uint64_t)];
 
 static rmem_lease *allocate(void)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease;
 
 	params.bytes = lease_bytes;
@@ -94,7 +94,7 @@ static unsigned lease_number(const rmem_lease *lease)
 
 static void notice_handle(const struct rmem_notice *notice, bool moves)
 {
-	struct rmem_wanted wanted = RMEM_WANTED_INIT;
+	struct rmem_wanted wanted = rmem_wanted_init();
 	int err;
 
 	if (notice->status == -ECONNRESET)

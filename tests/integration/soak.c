@@ -103,7 +103,7 @@ static void check(struct soak *s, const struct soak_lease *l, const uint8_t *got
 /* A new lease must be zeroed. */
 static void lease_alloc(struct soak *s, struct soak_lease *l)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	uint8_t *all;
 
 	params.bytes = random_length(s, s->lease_bytes_max);
@@ -250,8 +250,8 @@ static void step(struct soak *s)
 
 static void soak_open(struct soak *s, const char *uri)
 {
-	struct rmem_queue_params queue = RMEM_QUEUE_INIT;
-	struct rmem_buffer_params buffer = RMEM_BUFFER_INIT;
+	struct rmem_queue_params queue = rmem_queue_params_init();
+	struct rmem_buffer_params buffer = rmem_buffer_params_init();
 	size_t slots = (size_t)s->n_leases * SLOT_BYTES;
 
 	if (rmem_open(uri, NULL, &s->session))

@@ -98,8 +98,8 @@ static void round_trip(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer
 
 int main(int argc, char **argv)
 {
-	struct rmem_alloc_params want = RMEM_ALLOC_INIT;
-	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
+	struct rmem_alloc_params want = rmem_alloc_params_init();
+	struct rmem_buffer_params memory = rmem_buffer_params_init();
 	rmem_buffer *buffer;
 	rmem_lease *lease;
 	rmem_queue *queue;

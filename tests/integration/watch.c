@@ -369,8 +369,8 @@ static void stop_one(rmem *session, rmem_lease *lease)
 
 int main(int argc, char **argv)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
 	rmem_queue *queue;
 	rmem_lease *lease;
 	rmem *session;

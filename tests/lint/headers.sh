@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every header compiles alone and when included twice; the public one also as C11 and C++.
+# Every header compiles alone and when included twice; the public one also in programs of
+# C99, C11, C++11 and C++20 that call its inline functions.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
@@ -18,6 +19,7 @@ compile()
 	local header=$1
 	shift
 	printf '#include "%s"\n#include "%s"\n' "$header" "$header" >"$tmp/alone"
+	[ "$header" != rmem/rmem.h ] || cat "$tmp/uses" >>"$tmp/alone"
 	if ! "$@" -fsyntax-only "$tmp/alone"; then
 		echo "$header does not compile alone: $*"
 		bad=$((bad + 1))
@@ -31,10 +33,25 @@ while read -r header; do
 	count=$((count + 1))
 done < <(find src -name '*.h' | sort)
 
-public=(-Wall -Wextra -Wpedantic -Werror -Iinclude)
-compile rmem/rmem.h "${CC:-cc}" -x c -std=c11 "${public[@]}"
+public=(-Wall -Wextra -pedantic -Werror -Iinclude)
+{
+	echo 'int main(void)'
+	echo '{'
+	sed -nE 's/^static inline .*[ *](rmem_[a-z0-9_]+)\(.*/	(void)\&\1;/p' include/rmem/rmem.h
+	echo '	return 0;'
+	echo '}'
+} >"$tmp/uses"
+[ "$(grep -c '&rmem_' "$tmp/uses")" -ge 5 ] || {
+	echo "headers: too few inline functions found in rmem.h"
+	bad=$((bad + 1))
+}
+for standard in c99 c11; do
+	compile rmem/rmem.h "${CC:-cc}" -x c -std=$standard "${public[@]}"
+done
 if command -v "${CXX:-c++}" >/dev/null; then
-	compile rmem/rmem.h "${CXX:-c++}" -x c++ -std=c++11 "${public[@]}"
+	for standard in c++11 c++20; do
+		compile rmem/rmem.h "${CXX:-c++}" -x c++ -std=$standard "${public[@]}"
+	done
 else
 	echo "no C++ compiler: rmem.h was not tried as C++"
 fi

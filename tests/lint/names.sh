@@ -37,6 +37,13 @@ page_names()
 
 sed -nE 's/^RMEM_API .*[ *](rmem_[a-z0-9_]+)\(.*/\1/p' include/rmem/rmem.h |
 	sort >"$tmp/rmem.h"
+sed -nE 's/^static inline .*[ *](rmem_[a-z0-9_]+)\(.*/\1/p' include/rmem/rmem.h |
+	sort >"$tmp/inline functions of rmem.h"
+sed -nE '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/s/^\.F[no] (rmem_[a-z0-9_]+).*/\1/p' man/rmem_*.3 |
+	sort -u >"$tmp/functions of synopses"
+comm -23 "$tmp/functions of synopses" "$tmp/rmem.h" >"$tmp/inline functions of man3"
+compare "inline functions of rmem.h" "inline functions of man3"
+
 page_names 3 | grep -v '^librmem$' | sort >"$tmp/man3"
 compare rmem.h man3
 

@@ -50,9 +50,9 @@ static uint64_t pattern(uint64_t i)
 
 int main(int argc, char **argv)
 {
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
+	struct rmem_buffer_params local = rmem_buffer_params_init();
 	rmem *session;
 	rmem_lease *lease;
 	rmem_queue *queue;

@@ -68,7 +68,7 @@ static bool add_check(const struct rmem_completion *completion)
 
 int main(int argc, char **argv)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	struct rmem_completion completion;
 	unsigned adds, submitted = 0;
 	rmem *session;

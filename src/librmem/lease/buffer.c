@@ -294,7 +294,7 @@ static int buffer_create(struct rmem *session, const struct rmem_buffer_params *
 int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 		       rmem_buffer **ret_buffer)
 {
-	struct rmem_buffer_params all = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params all = rmem_buffer_params_init();
 	int err;
 
 	if (!session || !params || !ret_buffer)

@@ -180,7 +180,7 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 	       rmem_lease **ret_lease)
 {
-	struct rmem_alloc_params all = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params all = rmem_alloc_params_init();
 	int err;
 
 	if (!session || !params || !ret_lease)

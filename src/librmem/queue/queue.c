@@ -475,7 +475,7 @@ void queue_drop(struct rmem_queue *queue)
 int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 		      rmem_queue **ret_queue)
 {
-	struct rmem_queue_params all = RMEM_QUEUE_INIT;
+	struct rmem_queue_params all = rmem_queue_params_init();
 	struct rmem_queue *queue = NULL;
 	int err = 0, before;
 

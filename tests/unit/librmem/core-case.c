@@ -116,7 +116,7 @@ void set_heartbeat(unsigned heartbeat_ms, unsigned fence_ms)
 
 int open_within(unsigned flags, unsigned timeout_ms)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_options options = rmem_options_init();
 
 	options.flags = flags;
 	options.timeout_ms = timeout_ms;
@@ -148,7 +148,7 @@ rmem *open_another(const char *options)
 
 rmem_lease *alloc(uint64_t bytes, const char *name)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease = NULL;
 	int err;
 
@@ -167,7 +167,7 @@ rmem_lease *open_with_lease(unsigned flags)
 
 static void queue_create(unsigned channels, rmem_queue **ret_queue)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 
 	params.channels = channels;
 	ck_assert_msg(rmem_queue_create(client, &params, ret_queue) == 0, "%s",

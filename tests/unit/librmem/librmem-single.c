@@ -6,7 +6,7 @@ struct rmem_buffer *buffer;
 
 static void single_create(void)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 
 	single = case_lease(6, RMEM_READ | RMEM_WRITE, 1);
 	params.addr = local;

@@ -183,7 +183,7 @@ static struct fabric_channel *connect_channel(struct rmem_queue *queue,
 
 struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_queue *queue = NULL;
 
 	params.depth = depth;

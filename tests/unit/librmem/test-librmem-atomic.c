@@ -282,7 +282,7 @@ END_TEST
 /* The device reports success, but has not stored the number found. */
 START_TEST(unanswered_atomic__reports_an_unknown_outcome)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op op = add_of(0, 1);
 	rmem_buffer *buffer;

@@ -126,7 +126,7 @@ START_TEST(channels__start_on_the_requested_node)
 		int node;
 		unsigned first; /* domain */
 	} cases[] = { { RMEM_NODE_ANY, 0 }, { 0, 0 }, { 1, 1 }, { 2, 0 } };
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_queue *queue;
 
 	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)

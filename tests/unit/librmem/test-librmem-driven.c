@@ -63,7 +63,7 @@ END_TEST
 /* One attempt to connect takes longer than the fence time. */
 START_TEST(program__waits_for_a_channel)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	uint64_t start;
 
 	set_heartbeat(100, 600);

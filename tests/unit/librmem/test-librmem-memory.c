@@ -113,7 +113,7 @@ END_TEST
 
 static struct rmem_buffer *buffer_at(unsigned char *addr, uint64_t bytes)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_buffer *buffer = NULL;
 
 	params.addr = addr;
@@ -234,7 +234,7 @@ END_TEST
 
 START_TEST(buffer_create__errors)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_buffer *buffer = NULL;
 
 	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), -EINVAL);
@@ -257,7 +257,7 @@ END_TEST
 
 START_TEST(buffer_create__refuses_unmapped_memory)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_buffer *buffer = NULL;
 
 	params.addr = (void *)(uintptr_t)4096;

@@ -116,7 +116,7 @@ START_TEST(write__and_read_move_any_size)
 	enum { N = 65536 };
 	static const size_t sizes[] = { 1, 64, 512, 513, 4096, N };
 	static unsigned char plain[N];
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	unsigned char *local = plain, *memory;
 	rmem_buffer *buffer;
 	rmem_lease *lease;
@@ -191,7 +191,7 @@ END_TEST
 START_TEST(open__succeeds_without_an_extra_channel)
 {
 	static const int errnos[] = { EDQUOT, ENODEV };
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease;
 
 	serve_sole_rdma();
@@ -391,7 +391,7 @@ END_TEST
 
 START_TEST(open__refuses_bad_options)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_options options = rmem_options_init();
 	char long_name[80];
 	const char *const names[] = { long_name, "", "a\nb" };
 
@@ -522,7 +522,7 @@ START_TEST(name__that_is_refused_is_not_sent)
 	const char *name = names[_i];
 	rmem_lease *lease;
 	struct rmem_stat stat;
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 
 	open_with(0);
 	params.bytes = 1000;
@@ -544,7 +544,7 @@ END_TEST
 START_TEST(layout__has_the_placement_and_the_nodes)
 {
 	struct rmem_layout layout = { .size = sizeof(layout) };
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease;
 
 	serve_rdma();
@@ -668,7 +668,7 @@ END_TEST
 /* The time to live of a lease without a name waits for its name. */
 START_TEST(alloc__without_a_name_takes_a_time_to_live)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	struct rmem_stat stat;
 	rmem_lease *lease;
 
@@ -753,7 +753,7 @@ static rmem_lease *alloc_shared(rmem *another, rmem_lease **ret_theirs)
 /* End the lease "mine" in one of four ways. */
 static void end_mine(rmem *another, rmem_lease *lease, enum rmem_reason reason)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *other;
 
 	switch (reason) {

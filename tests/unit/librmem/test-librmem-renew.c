@@ -145,7 +145,7 @@ END_TEST
 
 START_TEST(device__of_two_is_removed_and_returns)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	rmem_buffer *early = NULL, *late = NULL;
 
 	open_rdma(0, "&channels=2");

@@ -104,7 +104,7 @@ END_TEST
 START_TEST(queue_create__succeeds_when_the_server_is_lost)
 {
 	rmem_lease *lease;
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	int err;
 
 	if (cases[_i].rdma)

@@ -23,7 +23,7 @@ static void check_heartbeats(void)
 
 static void open_one(unsigned i)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 
 	sessions[i] = open_another("");
 	ck_assert_int_eq(rmem_queue_create(sessions[i], &params, &queues[i]), 0);

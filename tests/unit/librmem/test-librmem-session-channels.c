@@ -57,7 +57,7 @@ END_TEST
 
 START_TEST(queue_create__fails_without_its_channels)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 
 	open_with(0);
 	params.channels = 3;
@@ -345,7 +345,7 @@ END_TEST
 
 START_TEST(joined__is_closed_when_the_server_refuses)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_completion completion;
 
 	open_direct(_i);
@@ -382,7 +382,7 @@ END_TEST
 /* The session's time-out is that of all channels together. */
 START_TEST(queue_create__takes_the_time_out_at_most)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue_params params = rmem_queue_params_init();
 
 	ck_assert_int_eq(open_within(0, 2000), 0);
 	fake.slow_ms = 300;

@@ -162,7 +162,7 @@ END_TEST
 
 static int alloc_result(void)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease = NULL;
 
 	params.bytes = 10;
@@ -303,7 +303,7 @@ END_TEST
 
 START_TEST(close__frees_all_objects)
 {
-	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params memory = rmem_buffer_params_init();
 	rmem_buffer *buffer = NULL;
 	rmem_lease *lease;
 

@@ -25,7 +25,7 @@ static struct rmem_op op_on(struct rmem_lease *on, struct rmem_buffer *to, uint6
 
 static void buffers_create(void)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 
 	params.bytes = BUFFER_BYTES;
 	for (unsigned i = 0; i < BUFFERS; i++) {

@@ -220,7 +220,7 @@ END_TEST
 
 START_TEST(bounce_chunks__in_use_do_not_delay_buffers)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_queue *queue = stage_queue(64, 2);
 	struct rmem_op op = write_of(_i ? single : lease, 100);
 	unsigned chunks = queue->bounce.n_free;

@@ -370,7 +370,7 @@ END_TEST
 
 static struct rmem_wanted wanted(rmem_lease *lease)
 {
-	struct rmem_wanted wanted = RMEM_WANTED_INIT;
+	struct rmem_wanted wanted = rmem_wanted_init();
 
 	ck_assert_msg(rmem_lease_wanted(lease, &wanted) == 0, "%s", rmem_error());
 	return wanted;
@@ -419,7 +419,7 @@ END_TEST
 
 START_TEST(wanted__of_an_ended_lease_fails)
 {
-	struct rmem_wanted of = RMEM_WANTED_INIT;
+	struct rmem_wanted of = rmem_wanted_init();
 	rmem_lease *lease = open_with_lease(0);
 
 	ck_assert_int_eq(rmem_lease_wanted(NULL, &of), -EINVAL);
