@@ -76,6 +76,11 @@
  * Threads.  [any]: any thread at any time; calls on one object are serialised inside.
  * [owner]: one thread at a time; no lock is taken.
  *
+ * Growth.  Structures that grow have a member `size`, which the program sets: the library fills
+ * or reads no more than that, fills with zero what it does not know, and refuses what it is asked
+ * for and does not know.  Structures of which there are arrays keep their length; their
+ * `reserved` members are 0, in both directions.
+ *
  * A signal handler that interrupts a thread which waits in a call may take any time: the service
  * threads keep the session alive, unless RMEM_NO_THREAD.  Calls that wait are no cancellation
  * points: a thread that is cancelled meanwhile goes on until the call has ended, and session and
@@ -180,7 +185,8 @@ RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
  * even to free them.  NULL: nothing.  [any, but no other call may use the session] */
 RMEM_API void rmem_close(rmem *session);
 
-/* Properties of a session.  Strings live as long as the session. */
+/* Properties of a session.  Strings live as long as the session.  Start from
+ * rmem_info_init(). */
 struct rmem_info {
 	size_t size;             /* in: sizeof(struct rmem_info) */
 	enum rmem_fabric fabric; /* RMEM_FABRIC_TCP or RMEM_FABRIC_RDMA */
@@ -196,8 +202,16 @@ struct rmem_info {
 	uint64_t resumes;      /* how often the session was lost and resumed */
 	int draining;          /* 1: the server has announced that it stops */
 };
+static inline struct rmem_info rmem_info_init(void)
+{
+	struct rmem_info value;
 
-/* Fill *info.  EINVAL: info->size is not sizeof(struct rmem_info).  [any] */
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	return value;
+}
+
+/* Fill *info.  EINVAL: info->size is not set.  [any] */
 RMEM_API int rmem_info(rmem *session, struct rmem_info *info);
 
 /* Only with RMEM_NO_THREAD: a descriptor that polls readable when rmem_process() has work,
@@ -339,8 +353,9 @@ RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
  *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
 
-/* A lease as the server describes it. */
+/* A lease as the server describes it.  Start from rmem_stat_init(). */
 struct rmem_stat {
+	size_t size;       /* in: sizeof(struct rmem_stat) */
 	uint64_t id;       /* a server never uses an id twice */
 	uint64_t bytes;    /* exact length */
 	uint64_t age_ms;   /* since the grant */
@@ -349,16 +364,26 @@ struct rmem_stat {
 	uint32_t segments; /* number of segments */
 	char name[RMEM_NAME_MAX + 1]; /* "": ephemeral */
 };
+static inline struct rmem_stat rmem_stat_init(void)
+{
+	struct rmem_stat value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	return value;
+}
 
 /* Server call: describe one named lease of the tenant.
- *   EINVAL  name is too long, has control characters or is not UTF-8
+ *   EINVAL  name is too long, has control characters or is not UTF-8; or
+ *           ret_stat->size is not set
  *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat);
 
 /* Server calls: call `each` for the named leases of the tenant in the order of their ids,
  * until it returns non-zero.  Returns what `each` returned last, or 0.
  *   prefix  of the names, up to RMEM_NAME_MAX bytes; NULL: all
- *   each    must not call into the session; *stat is valid during the call
+ *   each    must not call into the session; *stat is valid during the call, and its size is
+ *           the library's
  *   EINVAL  prefix is too long, has control characters or is not UTF-8  [any] */
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
@@ -375,7 +400,8 @@ RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
 /* The server's NUMA node of the first byte; RMEM_NODE_ANY: unknown, or there are no bytes.
  * [any] */
 RMEM_API int rmem_lease_node(const rmem_lease *lease);
-/* Where a lease's memory is at the server, and the placement that was asked for. */
+/* Where a lease's memory is at the server, and the placement that was asked for.  Start from
+ * rmem_layout_init(). */
 struct rmem_layout {
 	size_t size;                   /* in: sizeof(struct rmem_layout) */
 	enum rmem_placement placement; /* asked for */
@@ -388,9 +414,17 @@ struct rmem_layout {
 		uint64_t bytes;
 	} share[RMEM_SEGMENTS_MAX];
 };
+static inline struct rmem_layout rmem_layout_init(void)
+{
+	struct rmem_layout value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	return value;
+}
 
 /* Fill *layout.
- *   EINVAL  layout->size is not sizeof(struct rmem_layout)  [any] */
+ *   EINVAL  layout->size is not set  [any] */
 RMEM_API int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout);
 /* 0 while the lease can be used; -ESTALE once it has ended.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
@@ -433,7 +467,7 @@ static inline struct rmem_wanted rmem_wanted_init(void)
 
 /* Fill *wanted from the server's last event.  A notice tells of changes, also of a lease that
  * is not watched, see rmem_notified().
- *   EINVAL  wanted->size is not sizeof(struct rmem_wanted)
+ *   EINVAL  wanted->size is not set
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
 

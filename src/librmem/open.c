@@ -529,17 +529,14 @@ int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_se
 
 int rmem_info(rmem *session, struct rmem_info *info)
 {
+	struct rmem_info now;
+
 	if (!session || !info)
 		return err_set(-EINVAL, "rmem_info: an argument is NULL");
-	if (info->size != sizeof(*info))
-		return err_set(-EINVAL,
-			       "rmem_info: the size of rmem_info is %zu, not %zu",
-			       info->size, sizeof(*info));
 	if (session_own(session))
 		return err_prefix(-ESTALE, "rmem_info");
 	(void)pthread_mutex_lock(&session->lock);
-	*info = (struct rmem_info){
-		.size = sizeof(*info),
+	now = (struct rmem_info){
 		.fabric = session->domains->ops->kind == FABRIC_VERBS ? RMEM_FABRIC_RDMA
 								      : RMEM_FABRIC_TCP,
 		.downgrade = session->downgrade[0] ? session->downgrade : NULL,
@@ -554,7 +551,9 @@ int rmem_info(rmem *session, struct rmem_info *info)
 		.draining = session->draining,
 	};
 	(void)pthread_mutex_unlock(&session->lock);
-	return 0;
+	return params_export(info, &now, sizeof(now),
+			     PARAMS_UP_TO(struct rmem_info, draining),
+			     "rmem_info: rmem_info");
 }
 
 const char *rmem_error(void)

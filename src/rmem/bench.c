@@ -304,7 +304,7 @@ static int bench_check(char **args)
 
 static int bench_run(rmem *session, char **args)
 {
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	int err = rmem_info(session, &info);
 
 	(void)args;

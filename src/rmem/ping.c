@@ -36,7 +36,7 @@ static bool interval_pass(void)
 
 static int session_ping(rmem *session)
 {
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	static struct histogram times;
 	uint64_t sent = 0, ns;
 	int err = rmem_info(session, &info), failed = 0;

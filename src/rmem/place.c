@@ -58,7 +58,7 @@ static const char *placement_text(const struct rmem_layout *layout, char *buf,
 
 void place_show(rmem_lease *lease)
 {
-	struct rmem_layout layout = { .size = sizeof(layout) };
+	struct rmem_layout layout = rmem_layout_init();
 	char node[32], bytes[32];
 
 	if (!options.verbose || rmem_lease_layout(lease, &layout))

@@ -36,7 +36,7 @@ static void session_describe(const struct rmem_info *info)
 int session_open(rmem **ret_session)
 {
 	struct rmem_options opening = rmem_options_init();
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	char uri[URI_BYTES];
 	rmem *session;
 	int err = options_uri(uri, sizeof(uri));

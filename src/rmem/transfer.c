@@ -75,7 +75,7 @@ int transfer_create(rmem *session, struct progress *progress,
 		    struct transfer **ret_transfer)
 {
 	struct rmem_queue_params params = rmem_queue_params_init();
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	struct transfer *t = calloc(1, sizeof(*t));
 	int err;
 

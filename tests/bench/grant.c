@@ -223,7 +223,7 @@ static void run_print(struct run *run)
 /* Allocate the memory to register; its pages are populated, like the server's. */
 static void memory_make(struct run *run)
 {
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	uint64_t bytes = 0;
 
 	check(rmem_info(run->session, &info));

@@ -247,7 +247,7 @@ static void check_without(rmem *session, rmem_lease *lease, const char *device)
 
 int main(int argc, char **argv)
 {
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	rmem_lease *lease;
 	rmem *session;
 	int result;

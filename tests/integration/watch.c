@@ -354,7 +354,7 @@ static void last_notify(rmem_lease *lease, unsigned first)
 /* Stop one watcher for longer than the fence time. */
 static void stop_one(rmem *session, rmem_lease *lease)
 {
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	uint32_t n;
 
 	must(rmem_info(session, &info), "info");

@@ -13,6 +13,7 @@
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
 #include "librmem/lease/watch.h"
+#include "librmem/params.h"
 #include "wire/codec.h"
 
 void lease_table_init(struct lease_table *table)
@@ -507,16 +508,11 @@ static void layout_add(struct rmem_layout *layout, int node, uint64_t bytes)
 
 int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout)
 {
-	struct rmem_layout now = { .size = sizeof(now) };
+	struct rmem_layout now = { .nodes = 0 };
 	const struct attachment *att;
 
 	if (!lease || !layout)
 		return err_set(-EINVAL, "rmem_lease_layout: an argument is NULL");
-	if (layout->size != sizeof(*layout))
-		return err_set(-EINVAL,
-			       "rmem_lease_layout: the size of rmem_layout is %zu, not "
-			       "%zu",
-			       layout->size, sizeof(*layout));
 	(void)pthread_mutex_lock(&lease->session->lock);
 	/* under the lock, the attachment cannot be replaced */
 	att = lease_attachment(lease);
@@ -527,8 +523,9 @@ int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout)
 		layout_add(&now, att->nodes[i],
 			   att->ends[i] - attachment_start(att, i));
 	(void)pthread_mutex_unlock(&lease->session->lock);
-	*layout = now;
-	return 0;
+	return params_export(layout, &now, sizeof(now),
+			     PARAMS_UP_TO(struct rmem_layout, share),
+			     "rmem_lease_layout: rmem_layout");
 }
 
 unsigned rmem_lease_rights(const rmem_lease *lease)

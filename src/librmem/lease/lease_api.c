@@ -420,6 +420,7 @@ int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
 static void stat_fill(const struct wire_entry *entry, struct rmem_stat *stat)
 {
 	*stat = (struct rmem_stat){
+		.size = sizeof(*stat),
 		.id = entry->lease,
 		.bytes = entry->bytes,
 		.age_ms = entry->age_ms,
@@ -454,10 +455,11 @@ int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat)
 	err = name_copy(name, false, request.stat.name);
 	if (!err)
 		err = session_call(session, &request, stat_received, &stat);
-	if (err)
-		return err_prefix(err, "rmem_stat \"%s\" at %s", name, session->server);
-	*ret_stat = stat;
-	return 0;
+	if (!err)
+		err = params_export(ret_stat, &stat, sizeof(stat),
+				    PARAMS_UP_TO(struct rmem_stat, name), "rmem_stat");
+	return err ? err_prefix(err, "rmem_stat \"%s\" at %s", name, session->server)
+		   : 0;
 }
 
 int rmem_remove(rmem *session, const char *name)

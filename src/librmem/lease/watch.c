@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/notices.h"
 #include "librmem/lease/lease.h"
+#include "librmem/params.h"
 #include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 #include "wire/codec.h"
@@ -180,14 +181,12 @@ int rmem_unwatch(rmem_lease *lease)
 
 int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
 {
-	uint64_t now = clock_now_ns(), left_ns;
+	uint64_t now_ns = clock_now_ns(), left_ns;
+	struct rmem_wanted now;
 	struct rmem *session;
 
 	if (!lease || !wanted)
 		return err_set(-EINVAL, "rmem_lease_wanted: an argument is NULL");
-	if (wanted->size != sizeof(*wanted))
-		return err_set(-EINVAL, "rmem_lease_wanted: size is %zu, not %zu",
-			       wanted->size, sizeof(*wanted));
 	session = lease->session;
 	if (lease_status(lease))
 		return lease_error(lease,
@@ -195,15 +194,16 @@ int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
 				   "rmem_lease_wanted");
 	session_nudge(session);
 	(void)pthread_mutex_lock(&session->lock);
-	left_ns = lease->wanted_until_ns > now ? lease->wanted_until_ns - now : 0;
-	*wanted = (struct rmem_wanted){
-		.size = sizeof(*wanted),
+	left_ns = lease->wanted_until_ns > now_ns ? lease->wanted_until_ns - now_ns : 0;
+	now = (struct rmem_wanted){
 		.bytes = lease->wanted_bytes,
 		.wait_ms = lease->wanted_bytes ? left_ns / NS_PER_MS : 0,
 		.revoke = lease->wanted_bytes && lease->wanted_revoke,
 	};
 	(void)pthread_mutex_unlock(&session->lock);
-	return 0;
+	return params_export(wanted, &now, sizeof(now),
+			     PARAMS_UP_TO(struct rmem_wanted, revoke),
+			     "rmem_lease_wanted: rmem_wanted");
 }
 
 static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned n)

@@ -223,7 +223,7 @@ void sleep_1ms(void)
 
 struct rmem_info info_of(rmem *session)
 {
-	struct rmem_info got = { .size = sizeof(got) };
+	struct rmem_info got = rmem_info_init();
 
 	ck_assert_int_eq(rmem_info(session, &got), 0);
 	return got;

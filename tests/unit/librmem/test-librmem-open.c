@@ -452,7 +452,7 @@ END_TEST
 START_TEST(lease__passes_through_all_calls)
 {
 	rmem_lease *lease, *again = NULL;
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 
 	open_with(0);
 	lease = alloc(1000, "thing");
@@ -543,7 +543,7 @@ END_TEST
 
 START_TEST(layout__has_the_placement_and_the_nodes)
 {
-	struct rmem_layout layout = { .size = sizeof(layout) };
+	struct rmem_layout layout = rmem_layout_init();
 	struct rmem_alloc_params params = rmem_alloc_params_init();
 	rmem_lease *lease;
 

@@ -123,7 +123,7 @@ END_TEST
 START_TEST(calls__whose_reply_was_lost_take_effect_once)
 {
 	rmem_lease *lease;
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 
 	open_with(0);
 	lease = alloc(1000, "name");

@@ -223,6 +223,35 @@ START_TEST(params__of_other_versions_are_copied)
 }
 END_TEST
 
+START_TEST(params__of_other_versions_are_filled)
+{
+	struct {
+		size_t size;
+		int a, b;
+	} mine = { sizeof(mine), 1, 2 }, theirs = { 12, 7, 8 };
+	struct {
+		size_t size;
+		int a, b, c, d;
+	} later = { sizeof(later), 5, 6, 7, 8 };
+
+	theirs.size = 11;
+	ck_assert_int_eq(params_export(&theirs, &mine, sizeof(mine), 12, "x"), -EINVAL);
+	ck_assert_int_eq(theirs.a, 7);
+	/* an older program keeps what lies behind its structure */
+	theirs.size = 12;
+	ck_assert_int_eq(params_export(&theirs, &mine, sizeof(mine), 12, "x"), 0);
+	ck_assert_uint_eq(theirs.size, 12);
+	ck_assert_int_eq(theirs.a, 1);
+	ck_assert_int_eq(theirs.b, 8);
+	/* a newer program gets zero for what this version does not know */
+	ck_assert_int_eq(params_export(&later, &mine, sizeof(mine), 12, "x"), 0);
+	ck_assert_uint_eq(later.size, sizeof(later));
+	ck_assert_int_eq(later.b, 2);
+	ck_assert_int_eq(later.c, 0);
+	ck_assert_int_eq(later.d, 0);
+}
+END_TEST
+
 /* ---- attachments ---- */
 
 static struct wire_lease reply;
@@ -299,6 +328,7 @@ int main(void)
 			    sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, uri__host_has_a_longest_length);
 	tcase_add_test(tc, params__of_other_versions_are_copied);
+	tcase_add_test(tc, params__of_other_versions_are_filled);
 	tcase_add_test(tc, attachment__that_is_inconsistent_is_refused);
 	tcase_add_test(tc, attachment__finds_the_segment);
 	return unit_main();

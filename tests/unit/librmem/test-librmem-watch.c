@@ -426,7 +426,7 @@ START_TEST(wanted__of_an_ended_lease_fails)
 	ck_assert_int_eq(rmem_lease_wanted(lease, NULL), -EINVAL);
 	of.size = 1;
 	ck_assert_int_eq(rmem_lease_wanted(lease, &of), -EINVAL);
-	ck_assert_msg(strstr(rmem_error(), "size is 1"), "%s", rmem_error());
+	ck_assert_msg(strstr(rmem_error(), "its size is not set"), "%s", rmem_error());
 	of.size = sizeof(of);
 	server_want(rmem_lease_id(lease), 1000, 1, true);
 	expect(lease, -ENOSPC, 0, 0);
