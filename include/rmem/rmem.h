@@ -429,9 +429,9 @@ RMEM_API int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout);
 /* 0 while the lease can be used; -ESTALE once it has ended.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
-/* Why a lease cannot be used any more. */
+/* Why a lease has ended, or what is not known of an operation. */
 enum rmem_reason {
-	RMEM_REASON_NONE = 0,    /* it can be used */
+	RMEM_REASON_NONE = 0,    /* the lease can be used; the status says all */
 	RMEM_REASON_FREED = 1,   /* rmem_free() or rmem_remove() of another session */
 	RMEM_REASON_EXPIRED = 2, /* its time to live was over */
 	RMEM_REASON_REVOKED =
@@ -440,6 +440,8 @@ enum rmem_reason {
 	RMEM_REASON_LOST = 5, /* the session is lost for good; the lease may live on */
 	/* it ended while the session was lost, which has resumed without it */
 	RMEM_REASON_UNKNOWN = 6,
+	/* an operation that failed may have been done, all of it or in part */
+	RMEM_REASON_OUTCOME = 7,
 };
 
 /* Why the lease has ended; the texts of errors say it too.  [any] */
@@ -481,25 +483,33 @@ RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_watch(rmem_lease *lease);
 /* Server call: stop watching.  Notices of the lease that were not taken yet are dropped,
- * except -ENOSPC.  Success also if the lease is not watched, or has ended.  [any] */
+ * except RMEM_NOTICE_WANTED.  Success also if the lease is not watched, or has ended.  [any] */
 RMEM_API int rmem_unwatch(rmem_lease *lease);
 
 #define RMEM_LOST_UNKNOWN UINT32_MAX
 
+enum rmem_notice_type {
+	RMEM_NOTICE_VALUE = 0,   /* a notification */
+	RMEM_NOTICE_RESUMED = 1, /* the session was lost and has resumed */
+	/* the lease has ended, or the session for good; the lease's last notice */
+	RMEM_NOTICE_ENDED = 2,
+	RMEM_NOTICE_WANTED =
+		3, /* the bytes wanted back have changed: rmem_lease_wanted() */
+};
+
 /* A notice of a lease that the session watches, or of which the server wants memory back.
  * When the program or its connection is too slow, the latest notice of each lease is kept,
- * and the replaced notices are counted.  A program that finds `lost` or a status should
- * look at the lease itself. */
+ * and the replaced notices are counted.  A program that finds `lost`, or another type than
+ * RMEM_NOTICE_VALUE, should look at the lease itself. */
 struct rmem_notice {
 	rmem_lease *lease; /* the program's handle */
-	/* 0            a notification
-	 * -ECONNRESET  the session was lost and has resumed
-	 * -ESTALE      the lease has ended, or the session for good; the lease's last notice
-	 * -ENOSPC      the bytes wanted back have changed: rmem_lease_wanted() */
-	int status;
-	uint32_t value; /* of a notification */
-	uint32_t lost;  /* number of lost notices of this lease before this one;
-			 * RMEM_LOST_UNKNOWN: unknown, or as many or more */
+	uint32_t
+		type; /* enum rmem_notice_type; a program ignores one it does not know */
+	uint32_t reason;   /* RMEM_NOTICE_ENDED: enum rmem_reason */
+	uint32_t value;    /* RMEM_NOTICE_VALUE: of the notification */
+	uint32_t lost;     /* number of lost notices of this lease before this one;
+			    * RMEM_LOST_UNKNOWN: unknown, or as many or more */
+	uint64_t reserved; /* 0 */
 };
 
 /* Take notices, the oldest first; wait for the first one.  Returns their number, 0 after the
@@ -574,7 +584,7 @@ RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t b
 RMEM_API int rmem_write(rmem_lease *lease, uint64_t offset, const void *src,
 			uint64_t bytes);
 
-/* A piece of local memory. */
+/* A piece of local memory.  Like struct iovec this structure never grows. */
 struct rmem_vec {
 	void *addr;          /* only read by writes */
 	uint64_t bytes;      /* may be 0 */
@@ -721,13 +731,18 @@ struct rmem_op {
 		 * completion has been taken */
 		const struct rmem_vec *vec;
 	};
+	uint64_t reserved[2]; /* 0 */
 };
 
 struct rmem_completion {
-	uint64_t cookie;
-	int status;      /* 0 or -errno; rmem_completion_error() has the text */
-	uint32_t vendor; /* vendor error of the device; 0: none */
-	uint64_t bytes;  /* length of the operation; all moved if status is 0 */
+	uint64_t cookie;      /* of the operation, as opcode and lease are */
+	rmem_lease *lease;    /* NULL: a ping */
+	uint64_t bytes;       /* length of the operation; all moved if status is 0 */
+	int status;           /* 0 or -errno; rmem_completion_error() has the text */
+	uint32_t vendor;      /* vendor error of the device; 0: none */
+	uint16_t opcode;      /* enum rmem_opcode */
+	uint16_t reason;      /* enum rmem_reason: what the status leaves open */
+	uint32_t reserved[3]; /* 0 */
 };
 
 /* Parameters of a queue.  Start from rmem_queue_params_init(). */

@@ -17,7 +17,7 @@ struct notice_source;
 
 struct notice {
 	struct notice_source *source;
-	int status; /* 0: `value` is valid; others are defined by the user */
+	unsigned type; /* defined by the user */
 	uint32_t value;
 	uint32_t
 		lost; /* of the source, before this notice; NOTICES_LOST_MAX: or more */

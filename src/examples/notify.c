@@ -73,7 +73,7 @@ static int messages_read(rmem *session, rmem_lease *lease)
 
 		if (n < 0)
 			return fail();
-		if (n == 0 || notice.status == -ESTALE) {
+		if (n == 0 || notice.type == RMEM_NOTICE_ENDED) {
 			(void)fprintf(stderr, "notify: only %u messages arrived\n",
 				      seen);
 			return -1;

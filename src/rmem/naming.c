@@ -10,7 +10,7 @@ bool naming_if_absent;
 
 int naming_prepare(rmem *session, const char *name)
 {
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 	int err;
 
 	if (!naming_if_absent)

@@ -125,7 +125,7 @@ static int remove_matches(rmem *session, const char *pattern)
 
 static int rm_one(rmem *session, const char *arg)
 {
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 	int err;
 
 	if (!strpbrk(arg, WILDCARDS))

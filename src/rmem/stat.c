@@ -33,7 +33,7 @@ static void entry_print(const struct rmem_stat *stat)
 
 static int stat_one(rmem *session, const char *name)
 {
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 	int err = rmem_stat(session, name, &stat);
 
 	if (err)

@@ -333,7 +333,7 @@ static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
  * one; the fewer are left, the longer are the steps, up to four times the length. */
 static uint64_t grow_step(const struct transfer *t)
 {
-	struct rmem_layout layout = { .size = sizeof(layout) };
+	struct rmem_layout layout = rmem_layout_init();
 	unsigned left = 1;
 	uint64_t step;
 

@@ -41,7 +41,7 @@ static const char *const reasons[] = {
 /* The last line.  Without its server the watcher knows nothing of the memory, which may live on. */
 static void end_print(const struct rmem_notice *notice)
 {
-	enum rmem_reason reason = rmem_lease_reason(notice->lease);
+	enum rmem_reason reason = notice->reason;
 
 	lost = reason == RMEM_REASON_LOST;
 	if (json && lost)
@@ -61,11 +61,11 @@ static void json_print(const struct rmem_notice *notice)
 
 	if (notice->lost != RMEM_LOST_UNKNOWN)
 		(void)snprintf(n_lost, sizeof(n_lost), "%" PRIu32, notice->lost);
-	if (notice->status == -ESTALE)
+	if (notice->type == RMEM_NOTICE_ENDED)
 		end_print(notice);
-	else if (notice->status == -ENOSPC)
+	else if (notice->type == RMEM_NOTICE_WANTED)
 		wanted_print(notice);
-	else if (notice->status)
+	else if (notice->type == RMEM_NOTICE_RESUMED)
 		(void)printf("{\"event\":\"resumed\",\"lost\":%s}\n", n_lost);
 	else
 		(void)printf("{\"event\":\"notified\",\"value\":%" PRIu32
@@ -79,11 +79,11 @@ static void text_print(const struct rmem_notice *notice)
 		(void)puts("lost: unknown");
 	else if (notice->lost)
 		(void)printf("lost: %" PRIu32 "\n", notice->lost);
-	if (notice->status == -ESTALE)
+	if (notice->type == RMEM_NOTICE_ENDED)
 		end_print(notice);
-	else if (notice->status == -ENOSPC)
+	else if (notice->type == RMEM_NOTICE_WANTED)
 		wanted_print(notice);
-	else if (!notice->status)
+	else if (notice->type == RMEM_NOTICE_VALUE)
 		(void)printf("%" PRIu32 "\n", notice->value);
 }
 
@@ -95,8 +95,8 @@ static bool notices_print(const struct rmem_notice *notices, int n)
 			json_print(&notices[i]);
 		else
 			text_print(&notices[i]);
-		if (notices[i].status == -ESTALE ||
-		    (notices[i].status == 0 && count && --count == 0))
+		if (notices[i].type == RMEM_NOTICE_ENDED ||
+		    (notices[i].type == RMEM_NOTICE_VALUE && count && --count == 0))
 			return true;
 	}
 	return false;

@@ -11,7 +11,7 @@ static rmem *session;
 
 static struct rmem_info info(void)
 {
-	struct rmem_info now = { .size = sizeof(now) };
+	struct rmem_info now = rmem_info_init();
 
 	must(rmem_info(session, &now), "rmem_info");
 	return now;

@@ -99,7 +99,7 @@ static void inherited_use(void)
 	struct rmem_queue_params queue_params = rmem_queue_params_init();
 	struct rmem_buffer_params buffer_params = rmem_buffer_params_init();
 	struct rmem_alloc_params alloc_params = rmem_alloc_params_init();
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 	struct rmem_completion completion;
 	struct rmem_notice notice;
 	rmem_buffer *another_buffer;
@@ -150,7 +150,7 @@ static void sleep_ms(uint64_t ms)
 
 static uint64_t resumes(rmem *of, unsigned *ret_fence_ms)
 {
-	struct rmem_info info = { .size = sizeof(info) };
+	struct rmem_info info = rmem_info_init();
 
 	must(rmem_info(of, &info), "info");
 	*ret_fence_ms = info.fence_ms;

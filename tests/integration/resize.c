@@ -97,12 +97,13 @@ static void notice_handle(const struct rmem_notice *notice, bool moves)
 	struct rmem_wanted wanted = rmem_wanted_init();
 	int err;
 
-	if (notice->status == -ECONNRESET)
+	if (notice->type == RMEM_NOTICE_RESUMED)
 		return;
-	if (notice->status != -ENOSPC && notice->status != -ESTALE)
-		fail("an unexpected notice", notice->status);
-	err = notice->status == -ESTALE ? -ESTALE
-					: rmem_lease_wanted(notice->lease, &wanted);
+	if (notice->type == RMEM_NOTICE_VALUE)
+		fail("an unexpected notice", (int)notice->value);
+	err = notice->type == RMEM_NOTICE_ENDED
+		      ? -ESTALE
+		      : rmem_lease_wanted(notice->lease, &wanted);
 	if (err == -ESTALE) {
 		(void)printf("ended\n");
 		return;

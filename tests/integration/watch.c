@@ -151,12 +151,12 @@ struct watcher {
 static bool notice_check(struct watcher *watcher, const struct rmem_notice *notice)
 {
 	must_be(notice->lease == watcher->lease, "another lease", 0);
-	if (notice->status == -ECONNRESET) {
+	if (notice->type == RMEM_NOTICE_RESUMED) {
 		must_be(notice->lost == RMEM_LOST_UNKNOWN, "lost is not unknown", 0);
 		watcher->resumed++;
 		return false;
 	}
-	must_be(notice->status == 0, "status", (uint64_t)-notice->status);
+	must_be(notice->type == RMEM_NOTICE_VALUE, "type", notice->type);
 	watcher->notices++;
 	watcher->lost += notice->lost;
 	if (notice->value & FLOOD)
@@ -191,7 +191,7 @@ static void watcher_end(struct watcher *watcher)
 	/* the writer frees the lease */
 	must_be(rmem_notified(watcher->session, &notice, 1, WAIT_S * 1000) == 1,
 		"no notice of the end of the lease", watcher->number);
-	must_be(notice.status == -ESTALE, "the last notice is not ESTALE",
+	must_be(notice.type == RMEM_NOTICE_ENDED, "the last notice is not of the end",
 		watcher->number);
 	rmem_close(watcher->session);
 }

@@ -103,7 +103,7 @@ struct rmem_lease {
 	uint64_t wanted_bytes; /* bytes the server wants back; 0: none */
 	uint64_t wanted_until_ns;
 	bool wanted_revoke;   /* the lease ends at wanted_until_ns */
-	bool wanted_reported; /* a notice with -ENOSPC waits for the program */
+	bool wanted_reported; /* RMEM_NOTICE_WANTED waits for the program */
 };
 
 /* 0, or -ESTALE: the lease has ended, perhaps with its session.  [any] */

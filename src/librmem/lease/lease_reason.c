@@ -43,6 +43,7 @@ const char *lease_ended_text(const struct rmem_lease *lease)
 	case RMEM_REASON_UNKNOWN:
 		return "the lease ended while the server could not be reached";
 	case RMEM_REASON_NONE:
+	case RMEM_REASON_OUTCOME:
 		break;
 	}
 	return "the lease has ended";

@@ -35,12 +35,13 @@ static void notices_signal(struct rmem *session)
 	(void)pthread_cond_broadcast(&session->changed);
 }
 
-static void put(struct rmem_lease *lease, int status, uint32_t value, uint32_t lost)
+static void put(struct rmem_lease *lease, enum rmem_notice_type type, uint32_t value,
+		uint32_t lost)
 {
 	struct rmem *session = lease->session;
 	const struct notice notice = {
 		.source = &lease->notices,
-		.status = status,
+		.type = type,
 		.value = value,
 		.lost = lost,
 	};
@@ -54,7 +55,7 @@ static void put(struct rmem_lease *lease, int status, uint32_t value, uint32_t l
 void watch_notified(struct rmem_lease *lease, const struct wire_notice *notice)
 {
 	if (lease->watched)
-		put(lease, 0, notice->value, notice->lost);
+		put(lease, RMEM_NOTICE_VALUE, notice->value, notice->lost);
 }
 
 /* Tell the program to call rmem_lease_wanted().  The first notice of a session needs memory;
@@ -66,7 +67,7 @@ static void wanted_report(struct rmem_lease *lease)
 	lease->wanted_reported = true;
 	if (session->leases->notices.ring ||
 	    !notices_open(&session->leases->notices, NOTICES_MAX))
-		put(lease, -ENOSPC, 0, 0);
+		put(lease, RMEM_NOTICE_WANTED, 0, 0);
 }
 
 void watch_wanted(struct rmem_lease *lease, const struct wire_shrinking *msg)
@@ -82,7 +83,7 @@ void watch_wanted(struct rmem_lease *lease, const struct wire_shrinking *msg)
 void watch_resumed(struct rmem_lease *lease)
 {
 	if (lease->watched)
-		put(lease, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
+		put(lease, RMEM_NOTICE_RESUMED, 0, RMEM_LOST_UNKNOWN);
 	if (!lease->wanted_bytes || lease_ended(lease))
 		return;
 	/* the server sends the event again if it still wants memory */
@@ -95,7 +96,7 @@ void watch_ended(struct rmem_lease *lease)
 	if (!lease->watched)
 		return;
 	lease->watched = false;
-	put(lease, -ESTALE, 0, 0);
+	put(lease, RMEM_NOTICE_ENDED, 0, 0);
 }
 
 /* Keep the descriptor readable only while there are notices. */
@@ -218,11 +219,13 @@ static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned
 
 		notices[i] = (struct rmem_notice){
 			.lease = lease,
-			.status = taken[i].status,
+			.type = taken[i].type,
 			.value = taken[i].value,
 			.lost = taken[i].lost,
 		};
-		if (taken[i].status == -ENOSPC)
+		if (taken[i].type == RMEM_NOTICE_ENDED)
+			notices[i].reason = rmem_lease_reason(lease);
+		if (taken[i].type == RMEM_NOTICE_WANTED)
 			lease->wanted_reported = false;
 	}
 	notice_fd_update(session);

@@ -164,8 +164,7 @@ static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigne
 	       fragments[i]->op->inflight == first->inflight) {
 		struct op *op = fragments[i++]->op;
 
-		*next++ = (struct rmem_completion){ .cookie = op->todo.cookie,
-						    .bytes = op->todo.bytes };
+		*next++ = completion_of(op);
 		op->state = OP_FREE;
 		*free++ = op;
 	}
@@ -727,13 +726,41 @@ static const char *error_name(int err)
 	return err == ENOTSUP ? "ENOTSUP" : strerrorname_np(err);
 }
 
+/* Part of the operation must not be done twice. */
+static bool op_is_once(const struct op *op)
+{
+	return opcode_is_atomic(op->todo.opcode) ||
+	       op->todo.opcode == RMEM_OP_WRITE_NOTIFY;
+}
+
+/* What the operation changes at the server may have been changed, though it has failed. */
+static bool op_outcome_unknown(const struct op *op)
+{
+	int status = op->end.status;
+
+	if (opcode_is_atomic(op->todo.opcode))
+		return op->unknown;
+	return op->started && opcode_changes(op->todo.opcode) &&
+	       (status == -ETIMEDOUT || status == -ECONNRESET || status == -ECANCELED ||
+		status == -EIO);
+}
+
+static enum rmem_reason op_reason(const struct op *op)
+{
+	enum rmem_reason reason = RMEM_REASON_NONE;
+
+	if (op->end.status != -ESTALE)
+		return op_outcome_unknown(op) ? RMEM_REASON_OUTCOME : RMEM_REASON_NONE;
+	reason = rmem_lease_reason(op->todo.lease);
+	if (reason == RMEM_REASON_NONE && op->todo.opcode == RMEM_OP_COPY)
+		reason = rmem_lease_reason(op->inband.source.lease);
+	return reason;
+}
+
 static void error_store(struct rmem_queue *queue, const struct op *op)
 {
 	char vendor[32] = "", range[96 + LEASE_LABEL_BYTES] = "";
 	char label[LEASE_LABEL_BYTES];
-	bool unknown = (opcode_is_atomic(op->todo.opcode) ||
-			op->todo.opcode == RMEM_OP_WRITE_NOTIFY) &&
-		       op->unknown;
 	const char *reason = op->end.why;
 
 	if (op->end.given_up == op->end.status)
@@ -750,11 +777,22 @@ static void error_store(struct rmem_queue *queue, const struct op *op)
 			       " of %" PRIu64 " bytes at offset %" PRIu64 " of %s",
 			       op->todo.bytes, op->todo.offset,
 			       lease_label(op->todo.lease, label));
-	(void)snprintf(queue->error, sizeof(queue->error), "%s%s at %s: %s%s%s: %s",
-		       op_kinds[op->todo.opcode].text, range, queue->session->server,
-		       reason, vendor,
-		       unknown ? "; whether it was done is unknown" : "",
-		       error_name(-op->end.status));
+	(void)snprintf(
+		queue->error, sizeof(queue->error), "%s%s at %s: %s%s%s: %s",
+		op_kinds[op->todo.opcode].text, range, queue->session->server, reason,
+		vendor,
+		op_is_once(op) && op->unknown ? "; whether it was done is unknown" : "",
+		error_name(-op->end.status));
+}
+
+/* Add to the completion what only an operation that has failed has. */
+static void completion_fail(struct rmem_queue *queue, const struct op *op,
+			    struct rmem_completion *completion)
+{
+	completion->status = op->end.status;
+	completion->vendor = op->end.vendor;
+	completion->reason = (uint16_t)op_reason(op);
+	error_store(queue, op);
 }
 
 void reap_done(struct reaper *reaper)
@@ -764,14 +802,12 @@ void reap_done(struct reaper *reaper)
 	while (reaper->next < reaper->end && queue->table.n_done > 0) {
 		struct op *op = optable_done_pop(&queue->table);
 
-		*reaper->next = (struct rmem_completion){
-			.cookie = op->todo.cookie,
-			.status = op->end.status,
-			.vendor = op->end.vendor,
-			.bytes = op->todo.bytes,
-		};
+		*reaper->next = completion_of(op);
+		/* the library's placeholder */
+		if (op->todo.opcode == RMEM_OP_PING)
+			reaper->next->lease = NULL;
 		if (op->end.status)
-			error_store(queue, op);
+			completion_fail(queue, op, reaper->next);
 		reaper->next++;
 		inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
 		vec_leave(op);

@@ -52,6 +52,17 @@ void complete_limit(struct rmem_queue *queue, uint64_t deadline_ns);
 /* Give up overdue operations, and fragments that dead connections do not flush in time. */
 void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
 
+/* The completion of an operation that has succeeded. */
+static inline struct rmem_completion completion_of(const struct op *op)
+{
+	return (struct rmem_completion){
+		.cookie = op->todo.cookie,
+		.lease = op->todo.lease,
+		.bytes = op->todo.bytes,
+		.opcode = op->todo.opcode,
+	};
+}
+
 /* Complete the only outstanding operation from its completion; inlined into rmem_poll() and the
  * synchronous calls.  False: the operation failed, or its fragment is not implicit. */
 static inline bool complete_single(struct rmem_queue *queue, const struct fabric_wc *wc,
@@ -64,10 +75,7 @@ static inline bool complete_single(struct rmem_queue *queue, const struct fabric
 		return false;
 	side->proven = true;
 	(void)channel_set_pop(&queue->channels, side);
-	ret_completion->cookie = op->todo.cookie;
-	ret_completion->status = 0;
-	ret_completion->vendor = 0;
-	ret_completion->bytes = op->todo.bytes;
+	*ret_completion = completion_of(op);
 	inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
 	queue->active--;
 	optable_release(&queue->table, op);

@@ -74,7 +74,8 @@ static bool ops_match(const struct rmem_op *a, const struct rmem_op *b)
 {
 	return a->lease == b->lease && a->buffer == b->buffer &&
 	       a->opcode == b->opcode && a->flags == b->flags &&
-	       a->timeout_ms == b->timeout_ms;
+	       a->timeout_ms == b->timeout_ms && a->reserved[0] == b->reserved[0] &&
+	       a->reserved[1] == b->reserved[1];
 }
 
 /* Number of the n operations that belong to the run and fit into the share.  Not inlined: the loop

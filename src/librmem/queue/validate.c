@@ -63,6 +63,8 @@ int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
 	if (op->flags & ~(RMEM_OP_FENCE | RMEM_OP_DEADLINE))
 		return err_set(-EINVAL, "rmem_submit: flags 0x%x are unknown",
 			       op->flags);
+	if (op->reserved[0] | op->reserved[1])
+		return err_set(-EINVAL, "rmem_submit: reserved members are not 0");
 	if (!op->lease && op->opcode == RMEM_OP_PING)
 		return 0;
 	if (!op->lease || op->lease->session != queue->session)

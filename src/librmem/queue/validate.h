@@ -32,8 +32,9 @@ struct run {
 static inline bool run_allowed(const struct rmem_queue *queue, const struct rmem_op *op)
 {
 	return (op->opcode == RMEM_OP_READ || op->opcode == RMEM_OP_WRITE) &&
-	       (op->flags & ~RMEM_OP_DEADLINE) == 0 && op->lease &&
-	       op->lease->session == queue->session &&
+	       ((op->flags & ~RMEM_OP_DEADLINE) | op->reserved[0] | op->reserved[1]) ==
+		       0 &&
+	       op->lease && op->lease->session == queue->session &&
 	       (!op->buffer || op->buffer->session == queue->session);
 }
 

@@ -125,13 +125,13 @@ START_TEST(lost__has_a_largest_value)
 	for (uint32_t i = 0; i < CAPACITY; i++)
 		put(&b, i);
 	/* a replaced notice without a value counts as lost, too */
-	notices_put(&notices, &(struct notice){ .source = &a, .status = -ECONNRESET });
+	notices_put(&notices, &(struct notice){ .source = &a, .type = 1 });
 	put(&a, 1);
 	put(&a, 2);
 	ck_assert_uint_eq(a.last.lost, 2);
-	notices_put(&notices, &(struct notice){ .source = &a,
-						.status = -ECONNRESET,
-						.lost = NOTICES_LOST_MAX });
+	notices_put(
+		&notices,
+		&(struct notice){ .source = &a, .type = 1, .lost = NOTICES_LOST_MAX });
 	put(&a, 3);
 	put(&a, 4);
 	for (uint32_t i = 0; i < CAPACITY; i++)

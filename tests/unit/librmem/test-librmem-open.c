@@ -521,7 +521,7 @@ START_TEST(name__that_is_refused_is_not_sent)
 	static const char *const names[] = { "a\nb", "a\xe2\x80\xae", "\xed\xa0\x80" };
 	const char *name = names[_i];
 	rmem_lease *lease;
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 	struct rmem_alloc_params params = rmem_alloc_params_init();
 
 	open_with(0);
@@ -669,7 +669,7 @@ END_TEST
 START_TEST(alloc__without_a_name_takes_a_time_to_live)
 {
 	struct rmem_alloc_params params = rmem_alloc_params_init();
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 	rmem_lease *lease;
 
 	open_with(0);
@@ -689,7 +689,7 @@ END_TEST
 /* The server ends a connection that sends such a frame. */
 START_TEST(names__that_cannot_be_are_not_sent)
 {
-	struct rmem_stat stat;
+	struct rmem_stat stat = rmem_stat_init();
 
 	open_with(0);
 	ck_assert_int_eq(rmem_stat(client, "thing\xff", &stat), -EINVAL);

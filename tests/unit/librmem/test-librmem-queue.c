@@ -148,6 +148,69 @@ START_TEST(invalid_operation__completes_with_an_error)
 }
 END_TEST
 
+/* The last completion names its operation. */
+static void check_completion(enum rmem_opcode opcode, enum rmem_reason reason)
+{
+	ck_assert_ptr_eq(done[0].lease, lease);
+	ck_assert_uint_eq(done[0].opcode, opcode);
+	ck_assert_uint_eq(done[0].reason, reason);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(done[0].reserved[i], 0);
+}
+
+START_TEST(completion__names_its_operation)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op ops[2] = { op_of(RMEM_OP_WRITE, 0, local, 1, 1),
+				  op_of(RMEM_OP_WRITE, 1, local, 1, 2) };
+
+	memset(done, 0xee, sizeof(done[0]));
+	submit(queue, op_of(RMEM_OP_READ, 0, local, 1, 1));
+	complete_and_expect(queue, 1);
+	check_completion(RMEM_OP_READ, RMEM_REASON_NONE);
+	/* of a batch, and of an operation that is cut */
+	memset(done, 0xee, sizeof(done[0]));
+	ck_assert_int_eq(rmem_submit(queue, ops, 2), 2);
+	fake_complete_all();
+	ck_assert_int_eq(rmem_poll(queue, done, 64), 2);
+	check_completion(RMEM_OP_WRITE, RMEM_REASON_NONE);
+	memset(done, 0xee, sizeof(done[0]));
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 2 * SEG, 3));
+	complete_and_expect(queue, 3);
+	check_completion(RMEM_OP_WRITE, RMEM_REASON_NONE);
+}
+END_TEST
+
+START_TEST(failed_completion__tells_the_reason)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local, 1, 1);
+
+	/* a write that was posted may have been done, a read has no effect */
+	op.timeout_ms = 50;
+	submit(queue, op);
+	stage_advance_ms(50);
+	expect_none(queue);
+	peer_closes(queue, 0);
+	expect(queue, 1, -ETIMEDOUT);
+	check_completion(RMEM_OP_WRITE, RMEM_REASON_OUTCOME);
+	queue = stage_queue(8, 1);
+	op.opcode = RMEM_OP_READ;
+	submit(queue, op);
+	stage_advance_ms(50);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+	check_completion(RMEM_OP_READ, RMEM_REASON_NONE);
+	submit(queue, op_of(RMEM_OP_WRITE, 2 * SEG, local, 1, 2));
+	expect(queue, 2, -EINVAL);
+	check_completion(RMEM_OP_WRITE, RMEM_REASON_NONE);
+	stage_lease_end(lease);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 3));
+	expect(queue, 3, -ESTALE);
+	check_completion(RMEM_OP_WRITE, RMEM_REASON_FREED);
+}
+END_TEST
+
 START_TEST(empty_lease__accepts_only_empty_operations)
 {
 	struct rmem_lease *empty = stage_lease(6, 3, 0, NULL, NULL, NULL);
@@ -183,6 +246,9 @@ START_TEST(submit__refuses_invalid_operations)
 	ops[1].flags = 0x80;
 	ck_assert_int_eq(rmem_submit(queue, ops, 4), 1);
 	ops[1].flags = 0;
+	ops[1].reserved[1] = 1;
+	ck_assert_int_eq(rmem_submit(queue, ops + 1, 3), -EINVAL);
+	ops[1].reserved[1] = 0;
 	ck_assert_int_eq(rmem_submit(queue, ops + 1, 3), 1);
 	ck_assert_int_eq(rmem_submit(queue, ops + 2, 2), -EOVERFLOW);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "rmem_submit"));
@@ -285,6 +351,8 @@ int main(void)
 	tcase_add_test(verbs, invalid_operation__completes_with_an_error);
 	tcase_add_test(tcp, empty_lease__accepts_only_empty_operations);
 	tcase_add_test(tcp, submit__refuses_invalid_operations);
+	tcase_add_test(tcp, completion__names_its_operation);
+	tcase_add_test(tcp, failed_completion__tells_the_reason);
 	tcase_add_test(tcp, lease__is_busy_until_completions_are_polled);
 	tcase_add_test(tcp, fence__delays_its_operation_and_later_ones);
 	tcase_add_test(tcp, fence__outlives_its_operation);

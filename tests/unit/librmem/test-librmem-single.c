@@ -199,6 +199,8 @@ START_TEST(invalid_single__is_refused)
 		op.flags = 0x80;
 	if (_i == 4)
 		op.opcode = 0;
+	if (_i == 5)
+		op.reserved[1] = 1;
 	ck_assert_int_eq(rmem_submit(queue, &op, 1), -EINVAL);
 	ck_assert_uint_eq(fake.posts, 0);
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 0);
@@ -464,7 +466,7 @@ int main(void)
 			    sizeof(places) / sizeof(places[0]));
 	tcase_add_test(tcase, single__of_a_short_lease_is_validated);
 	tcase_add_test(tcase, single__needs_the_right);
-	tcase_add_loop_test(tcase, invalid_single__is_refused, 0, 5);
+	tcase_add_loop_test(tcase, invalid_single__is_refused, 0, 6);
 	tcase_add_loop_test(tcase, single__waits_while_the_session_is_lost, 0, 2);
 	tcase_add_test(tcase, single__across_segments_is_cut);
 	tcase_add_loop_test(tcase, single__uses_the_endpoint_that_lends_the_segment, 0,

@@ -77,13 +77,15 @@ static bool readable(int fd, int timeout_ms)
 }
 
 /* The next notice has these values. */
-static void expect(const rmem_lease *lease, int status, uint32_t value, uint32_t lost)
+static void expect(const rmem_lease *lease, enum rmem_notice_type type, uint32_t value,
+		   uint32_t lost)
 {
 	struct rmem_notice notice;
 
 	ck_assert_int_eq(rmem_notified(client, &notice, 1, 10000), 1);
 	ck_assert_ptr_eq(notice.lease, lease);
-	ck_assert_int_eq(notice.status, status);
+	ck_assert_uint_eq(notice.type, type);
+	ck_assert_uint_eq(notice.reserved, 0);
 	ck_assert_uint_eq(notice.value, value);
 	ck_assert_uint_eq(notice.lost, lost);
 }
@@ -119,15 +121,15 @@ START_TEST(notified__in_their_order)
 	ck_assert(!readable(fd, 0));
 	server_notify(a, 5, 2, 0);
 	server_notify(b, 0, 1, 3);
-	expect(a, 0, 5, 0);
-	expect(a, 0, 6, 0);
-	expect(b, 0, 0, 3);
+	expect(a, RMEM_NOTICE_VALUE, 5, 0);
+	expect(a, RMEM_NOTICE_VALUE, 6, 0);
+	expect(b, RMEM_NOTICE_VALUE, 0, 3);
 	expect_none();
 	ck_assert(!readable(fd, 0));
 	server_notify(b, UINT32_MAX, 1, UINT32_MAX);
 	sync_events();
 	ck_assert(readable(fd, 10000));
-	expect(b, 0, UINT32_MAX, RMEM_LOST_UNKNOWN);
+	expect(b, RMEM_NOTICE_VALUE, UINT32_MAX, RMEM_LOST_UNKNOWN);
 	ck_assert(!readable(fd, 0));
 }
 END_TEST
@@ -139,7 +141,7 @@ START_TEST(notified_fd__is_readable_for_earlier_notices)
 	server_notify(lease, 1, 1, 0);
 	sync_events();
 	ck_assert(readable(rmem_notified_fd(client), 0));
-	expect(lease, 0, 1, 0);
+	expect(lease, RMEM_NOTICE_VALUE, 1, 0);
 	ck_assert(!readable(rmem_notified_fd(client), 0));
 }
 END_TEST
@@ -155,7 +157,7 @@ START_TEST(notified__driven_by_the_program)
 		ck_assert(readable(rmem_fd(client), 10000));
 		ck_assert_int_eq(rmem_process(client), 0);
 	}
-	expect(lease, 0, 1, 0);
+	expect(lease, RMEM_NOTICE_VALUE, 1, 0);
 	/* or calls rmem_notified() without waiting, again and again */
 	server_notify(lease, 2, 1, 0);
 	AWAIT((n = (unsigned)rmem_notified(client, got, 1, 0)) > 0);
@@ -231,7 +233,7 @@ START_TEST(unwatch__drops_notices)
 	msg->notified.n_notices = 1;
 	msg->notified.notices[0] = (struct wire_notice){ .lease = 12345, .value = 4 };
 	proxy_send(msg);
-	expect(b, 0, 2, 0);
+	expect(b, RMEM_NOTICE_VALUE, 2, 0);
 	expect_none();
 	/* the end of a lease that is not watched makes no notice */
 	proxy_event(WIRE_TYPE_revoked, rmem_lease_id(a), WIRE_REASON_REVOKED);
@@ -253,7 +255,7 @@ START_TEST(watch__fails_with_the_error_of_the_server)
 	ck_assert_int_eq(rmem_watch(lease), 0);
 	ck_assert_int_eq(rmem_unwatch(lease), -ENOMEM);
 	server_notify(lease, 2, 1, 0);
-	expect(lease, 0, 2, 0);
+	expect(lease, RMEM_NOTICE_VALUE, 2, 0);
 }
 END_TEST
 
@@ -291,7 +293,7 @@ START_TEST(end_of_a_lease__makes_a_notice)
 	ck_assert_int_eq(rmem_renew(lease, 20), 0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	ck_assert_ptr_eq(notice.lease, lease);
-	ck_assert_int_eq(notice.status, -ESTALE);
+	ck_assert_uint_eq(notice.type, RMEM_NOTICE_ENDED);
 	ck_assert_int_eq(rmem_lease_status(lease), -ESTALE);
 	/* a second event makes no notice */
 	proxy_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_EXPIRED);
@@ -306,12 +308,12 @@ START_TEST(resume__makes_a_notice_of_possible_loss)
 	rmem_lease *b = alloc(1000, NULL);
 
 	proxy_cut();
-	expect(a, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
+	expect(a, RMEM_NOTICE_RESUMED, 0, RMEM_LOST_UNKNOWN);
 	AWAIT(rmem_ping(client, NULL) == 0 && info().resumes == 1);
 	/* server and library keep the list of watched leases */
 	server_notify(b, 8, 1, 0);
 	server_notify(a, 9, 1, 0);
-	expect(a, 0, 9, 0);
+	expect(a, RMEM_NOTICE_VALUE, 9, 0);
 	sync_events();
 	ck_assert_uint_eq(info().resumes, 1);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_watch], 1);
@@ -329,8 +331,8 @@ START_TEST(resume__without_the_lease_makes_a_notice)
 	proxy_cut();
 	ck_assert_int_eq(rmem_remove(another, "gone"), 0);
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
-	expect(lease, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
-	expect(lease, -ESTALE, 0, 0);
+	expect(lease, RMEM_NOTICE_RESUMED, 0, RMEM_LOST_UNKNOWN);
+	expect(lease, RMEM_NOTICE_ENDED, 0, 0);
 	ck_assert_int_eq((int)rmem_lease_reason(lease), RMEM_REASON_UNKNOWN);
 	expect_none();
 	rmem_close(another);
@@ -346,9 +348,9 @@ START_TEST(lost_session__makes_a_notice_for_each_lease)
 	server_notify(a, 1, 1, 0);
 	sync_events();
 	server_restart_empty();
-	expect(a, 0, 1, 0);
-	expect(a, -ESTALE, 0, 0);
-	expect(b, -ESTALE, 0, 0);
+	expect(a, RMEM_NOTICE_VALUE, 1, 0);
+	expect(a, RMEM_NOTICE_ENDED, 0, 0);
+	expect(b, RMEM_NOTICE_ENDED, 0, 0);
 	ck_assert_int_eq(rmem_notified(client, &notice, 1, -1), -ESTALE);
 }
 END_TEST
@@ -362,7 +364,7 @@ START_TEST(watch__is_sent_again_when_its_reply_was_lost)
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_watch], 2);
 	AWAIT(info().resumes == 1);
 	server_notify(lease, 1, 1, 0);
-	expect(lease, 0, 1, 0);
+	expect(lease, RMEM_NOTICE_VALUE, 1, 0);
 }
 END_TEST
 
@@ -391,8 +393,8 @@ START_TEST(wanted__makes_a_notice_of_any_lease)
 	server_want(4711, 1, 1, false);
 	sync_events();
 	ck_assert(readable(fd, 10000));
-	expect(a, -ENOSPC, 0, 0);
-	expect(b, -ENOSPC, 0, 0);
+	expect(a, RMEM_NOTICE_WANTED, 0, 0);
+	expect(b, RMEM_NOTICE_WANTED, 0, 0);
 	expect_none();
 	ck_assert_uint_eq(wanted(a).bytes, 600);
 	ck_assert_int_eq(wanted(a).revoke, 1);
@@ -403,7 +405,7 @@ START_TEST(wanted__makes_a_notice_of_any_lease)
 	ck_assert_uint_gt(wanted(b).wait_ms, 3600000);
 	/* the server does not want it any more */
 	server_want(rmem_lease_id(a), 0, 0, true);
-	expect(a, -ENOSPC, 0, 0);
+	expect(a, RMEM_NOTICE_WANTED, 0, 0);
 	ck_assert_uint_eq(wanted(a).bytes, 0);
 	ck_assert_int_eq(wanted(a).revoke, 0);
 	/* the notice does not make the lease watched, and is dropped with the handle */
@@ -429,7 +431,7 @@ START_TEST(wanted__of_an_ended_lease_fails)
 	ck_assert_msg(strstr(rmem_error(), "its size is not set"), "%s", rmem_error());
 	of.size = sizeof(of);
 	server_want(rmem_lease_id(lease), 1000, 1, true);
-	expect(lease, -ENOSPC, 0, 0);
+	expect(lease, RMEM_NOTICE_WANTED, 0, 0);
 	proxy_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
 	server_want(rmem_lease_id(lease), 1000, 1, true);
 	expect_none();
@@ -444,16 +446,16 @@ START_TEST(wanted__is_cleared_when_the_session_resumes)
 	rmem_lease *lease = open_with_lease(0);
 
 	server_want(rmem_lease_id(lease), 1000, 60000, true);
-	expect(lease, -ENOSPC, 0, 0);
+	expect(lease, RMEM_NOTICE_WANTED, 0, 0);
 	proxy_cut();
 	proxy_await(WIRE_TYPE_hello, 2);
 	sync_events();
 	AWAIT(info().resumes == 1);
-	expect(lease, -ENOSPC, 0, 0);
+	expect(lease, RMEM_NOTICE_WANTED, 0, 0);
 	expect_none();
 	ck_assert_uint_eq(wanted(lease).bytes, 0);
 	server_want(rmem_lease_id(lease), 500, 60000, true);
-	expect(lease, -ENOSPC, 0, 0);
+	expect(lease, RMEM_NOTICE_WANTED, 0, 0);
 	ck_assert_uint_eq(wanted(lease).bytes, 500);
 }
 END_TEST
@@ -481,7 +483,7 @@ START_TEST(wanted__that_is_lost_is_counted)
 	while ((k = receive(n, 0)) > 0)
 		n += k;
 	ck_assert_ptr_eq(got[n - 1].lease, b);
-	ck_assert_int_eq(got[n - 1].status, 0);
+	ck_assert_uint_eq(got[n - 1].type, RMEM_NOTICE_VALUE);
 	ck_assert_uint_eq(got[n - 1].value, 7);
 	ck_assert_uint_eq(got[n - 1].lost, 1);
 }
@@ -498,7 +500,7 @@ START_TEST(wanted__is_kept_by_unwatch)
 	sync_events();
 	ck_assert_int_eq(rmem_unwatch(lease), 0);
 	ck_assert(readable(fd, 10000));
-	expect(lease, -ENOSPC, 0, 0);
+	expect(lease, RMEM_NOTICE_WANTED, 0, 0);
 	expect_none();
 	/* once, and not of a lease that has ended */
 	ck_assert_int_eq(rmem_unwatch(lease), 0);
