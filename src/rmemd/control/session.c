@@ -163,7 +163,7 @@ void session_opened(struct session *session, uint64_t hello_id,
 	struct connection *connection = session->connection;
 
 	/* until now the client could not show that it is alive */
-	session->heard_ms = clock_now_ms();
+	session_heard(session);
 	session_welcome(session, hello_id, false, first);
 	connection->hello_pending = false;
 	connection->ops->authenticated(connection);
