@@ -86,6 +86,18 @@ static int run(const struct command *command)
 	return err;
 }
 
+/* Whether all output was written. */
+static int output_end(void)
+{
+	bool failed = ferror(stdout) != 0;
+
+	/* what a failed write has left is written again, and errno says why that fails */
+	errno = 0;
+	if (!fclose(stdout) && !failed)
+		return 0;
+	return err_errno(errno ? -errno : -EIO, "writing the output");
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
@@ -99,6 +111,10 @@ int main(int argc, char **argv)
 		help_print();
 	else if (err)
 		printf("rmemctl %s\n", PACKAGE_VERSION);
+	if (err && output_end()) {
+		(void)fprintf(stderr, "rmemctl: %s\n", err_text());
+		return EXIT_FAILURE;
+	}
 	if (err)
 		return EXIT_SUCCESS;
 	if (!socket_valid())
@@ -110,8 +126,8 @@ int main(int argc, char **argv)
 	if (command_find(argv[optind], &command))
 		return usage_error(err_text());
 	err = run(command);
-	if (!err && (fflush(stdout) || ferror(stdout)))
-		err = err_errno(-EIO, "cannot write");
+	if (!err)
+		err = output_end();
 	if (err)
 		(void)fprintf(stderr, "rmemctl: %s\n", err_text());
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;

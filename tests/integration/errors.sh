@@ -66,6 +66,7 @@ done
 [[ $("$RMEM" --version) =~ ^rmem\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "rmem --version"
 if [ -w /dev/full ]; then
 	expect_error 1 'No space left' bash -c "'$RMEM' --help >/dev/full"
+	expect_error 1 'No space left' bash -c "'$RMEMCTL' --help >/dev/full"
 fi
 ok "help and version"
 
