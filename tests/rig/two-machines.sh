@@ -27,7 +27,7 @@ for leg in $(legs 612:rxe 61:rxe 612:siw); do
 	case $leg in
 	*:siw) parts=(transfer) ;;
 	61:*) parts=(transfer knobs) ;;
-	*) parts=(transfer blackhole knobs loss) ;;
+	*) parts=(transfer blackhole loss knobs) ;;
 	esac
 	parts_run "$leg" pair --share "$WORK/share" --a-systemd --memory 1536 \
 		--timeout "${RMEM_RIG_SECONDS:-1200}" -- "${parts[@]}"
