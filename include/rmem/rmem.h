@@ -233,9 +233,8 @@ RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
 
 /* ---- leases ---- */
 
-#define RMEM_READ 1u    /* the lease may be read */
-#define RMEM_WRITE 2u   /* the lease may be written */
-#define RMEM_REPLACE 4u /* free the lease that has the name, and use the name */
+#define RMEM_READ 1u  /* the lease may be read */
+#define RMEM_WRITE 2u /* the lease may be written */
 
 #define RMEM_NODE_ANY (-1)
 
@@ -276,7 +275,7 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
 }
 
 /* Server call: borrow memory.  The lease reads as zero and can be read and written.  The caller
- * owns *ret_lease and ends it with rmem_free() or rmem_detach().
+ * owns *ret_lease and ends it with rmem_destroy() or rmem_detach().
  *   EINVAL  a member of *params is out of its range
  *   ENODEV  the server serves no RDMA device of that name
  *   EEXIST  the name is taken
@@ -287,7 +286,7 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
 
 /* Server call: attach a named lease of the tenant.  The caller owns *ret_lease and ends it
- * with rmem_free() or rmem_detach().
+ * with rmem_destroy() or rmem_detach().
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
  *   EINVAL  rights or name is out of its range
  *   ENOENT  no lease has that name
@@ -309,13 +308,15 @@ RMEM_API int rmem_detach(rmem_lease *lease);
  * success also if the lease had ended already.
  *   EBUSY   operations of this session are outstanding: wait, or rmem_cancel()
  *   EACCES  the lease is attached for reading only  [any] */
-RMEM_API int rmem_free(rmem_lease *lease);
+RMEM_API int rmem_destroy(rmem_lease *lease);
+
+#define RMEM_RENAME_REPLACE 1u /* end the lease that has the name, and use the name */
 
 /* Server call: name the lease, or change its name.  An ephemeral lease becomes a named one.
  *   name    1 to RMEM_NAME_MAX bytes of UTF-8 without control or invisible characters
- *   flags   0, or RMEM_REPLACE
+ *   flags   0, or RMEM_RENAME_REPLACE
  *   EINVAL  name or flags is out of its range
- *   EEXIST  the name is taken and RMEM_REPLACE is not given
+ *   EEXIST  the name is taken and RMEM_RENAME_REPLACE is not given
  *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
 RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
 
@@ -336,7 +337,7 @@ RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
  *   EBUSY   operations of this session are outstanding, or another session resizes the
  *           lease
  *   EACCES  the lease is attached for reading only  [any] */
-RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
+RMEM_API int rmem_shrink(rmem_lease *lease, uint64_t bytes);
 
 #define RMEM_TTL_SAME (UINT64_C(1) << 63)
 
@@ -348,7 +349,7 @@ RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
 
-/* Server call: end a named lease of the tenant as rmem_free() does, without attaching it.
+/* Server call: end a named lease of the tenant as rmem_destroy() does, without attaching it.
  *   EINVAL  name is too long, has control characters or is not UTF-8
  *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
@@ -431,12 +432,13 @@ RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
 /* Why a lease has ended, or what is not known of an operation. */
 enum rmem_reason {
-	RMEM_REASON_NONE = 0,    /* the lease can be used; the status says all */
-	RMEM_REASON_FREED = 1,   /* rmem_free() or rmem_remove() of another session */
+	RMEM_REASON_NONE = 0,  /* the lease can be used; the status says all */
+	RMEM_REASON_FREED = 1, /* rmem_destroy() or rmem_remove() of another session */
 	RMEM_REASON_EXPIRED = 2, /* its time to live was over */
 	RMEM_REASON_REVOKED =
 		3, /* the server took it back, as rmem_lease_wanted() tells */
-	RMEM_REASON_REPLACED = 4, /* another session gave its name away, RMEM_REPLACE */
+	RMEM_REASON_REPLACED =
+		4, /* another session gave its name away, RMEM_RENAME_REPLACE */
 	RMEM_REASON_LOST = 5, /* the session is lost for good; the lease may live on */
 	/* it ended while the session was lost, which has resumed without it */
 	RMEM_REASON_UNKNOWN = 6,
@@ -449,7 +451,7 @@ RMEM_API enum rmem_reason rmem_lease_reason(const rmem_lease *lease);
 
 /* The memory of a lease that the server wants back, because a pool is to shrink and the
  * lease is in the way.  The server does not move the lease: copy what matters to another
- * lease (rmem_copy() copies at the server), and free or trim this lease. */
+ * lease (rmem_copy() copies at the server), and destroy or shrink this lease. */
 struct rmem_wanted {
 	size_t size;      /* in: sizeof(struct rmem_wanted) */
 	uint64_t bytes;   /* of the lease that are in the way; 0: nothing is wanted */
@@ -684,8 +686,8 @@ enum rmem_opcode {
 	RMEM_OP_WRITE_NOTIFY = 11,
 };
 
-/* A place in a lease. */
-struct rmem_place {
+/* What a copy reads: a range of this lease, as long as the destination. */
+struct rmem_source {
 	rmem_lease *lease;
 	uint64_t offset; /* bytes */
 };
@@ -723,7 +725,7 @@ struct rmem_op {
 	uint64_t cookie; /* the caller's, returned in the completion */
 	__extension__ union {
 		const struct rmem_atomic *atomic; /* read by rmem_submit() */
-		const struct rmem_place *source;  /* copy: read by rmem_submit() */
+		const struct rmem_source *source; /* copy: read by rmem_submit() */
 		/* fill: 8 bytes in memory order, from the range's start on */
 		uint64_t pattern;
 		uint32_t value; /* write with notification */

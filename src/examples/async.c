@@ -114,7 +114,7 @@ static int session_use(rmem *session)
 	err = blocks_move(queue, lease, buffer);
 	/* the queue first: it may still have operations on the buffer */
 	rmem_queue_free(queue);
-	if (rmem_buffer_free(buffer) || rmem_free(lease))
+	if (rmem_buffer_free(buffer) || rmem_destroy(lease))
 		return fail();
 	return err;
 }

@@ -34,7 +34,7 @@ static int greet(rmem *session)
 		(void)fprintf(stderr, "hello: read '%s'\n", back);
 		return -1;
 	}
-	if (rmem_free(lease))
+	if (rmem_destroy(lease))
 		return fail();
 	return 0;
 }

@@ -103,7 +103,7 @@ static int messages_pass(rmem *writer, rmem *reader)
 		return fail();
 	if (messages_write(mine) || messages_read(reader, theirs))
 		return -1;
-	return rmem_free(mine) ? fail() : 0;
+	return rmem_destroy(mine) ? fail() : 0;
 }
 
 int main(int argc, char **argv)

@@ -443,13 +443,13 @@ int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint64_t patte
 int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 	      uint64_t source_offset, uint64_t bytes)
 {
-	const struct rmem_place place = { .lease = source, .offset = source_offset };
+	const struct rmem_source from = { .lease = source, .offset = source_offset };
 	struct rmem_op op = {
 		.opcode = RMEM_OP_COPY,
 		.lease = lease,
 		.offset = offset,
 		.bytes = bytes,
-		.source = &place,
+		.source = &from,
 	};
 
 	if (!source)

@@ -89,7 +89,7 @@ static void run_close(struct run *run)
 	rmem_queue_free(run->queue);
 	(void)rmem_buffer_free(run->buffer);
 	if (run->lease)
-		(void)rmem_free(run->lease);
+		(void)rmem_destroy(run->lease);
 	free(run->ops);
 	free(run->started_ns);
 	free(run->free_slots);

@@ -24,7 +24,7 @@ int naming_prepare(rmem *session, const char *name)
 
 int naming_give(rmem_lease *lease, const char *name)
 {
-	int err = rmem_rename(lease, name, naming_if_absent ? 0 : RMEM_REPLACE);
+	int err = rmem_rename(lease, name, naming_if_absent ? 0 : RMEM_RENAME_REPLACE);
 
 	return err ? session_failed(err) : 0;
 }

@@ -72,7 +72,7 @@ static int content_write(rmem *session, rmem_lease *lease, int fd, uint64_t expe
 	if (err)
 		return err;
 	if (bytes < rmem_lease_bytes(lease)) {
-		err = rmem_trim(lease, bytes);
+		err = rmem_shrink(lease, bytes);
 		if (err)
 			return session_failed(err);
 	}

@@ -146,7 +146,7 @@ static void task_measure(struct run *run, struct task *task, bool grant)
 		check(rmem_alloc(run->session, &params, &task->lease));
 		times = &size->grant;
 	} else {
-		check(rmem_free(task->lease));
+		check(rmem_destroy(task->lease));
 		times = &size->free;
 	}
 	times_add(times, now_ns() - begin);

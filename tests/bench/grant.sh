@@ -3,7 +3,7 @@
 # the time of grants and frees, by size, against a ping; takes --json, --rdma, --rounds N, --steps N, --seed N
 #
 # Over TCP on loopback, where nothing is registered; takes 9 GiB of memory.  A round makes calls of
-# rmem_alloc(), rmem_free() and, as often, rmem_ping(), a round trip on the same control
+# rmem_alloc(), rmem_destroy() and, as often, rmem_ping(), a round trip on the same control
 # connection, in a random order.  A round starts when all freed memory is zeroed.  Ratios are of
 # medians: the slowest size's grants to the fastest's, and each kind to the pings between its
 # calls; A/A is one half of those pings to the other.

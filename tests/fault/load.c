@@ -368,7 +368,7 @@ static void fill_all(void)
 static void close_all(void)
 {
 	rmem_queue_free(queue);
-	if (rmem_buffer_free(buffer) || (rmem_free(lease) && stale == 0 && !left))
+	if (rmem_buffer_free(buffer) || (rmem_destroy(lease) && stale == 0 && !left))
 		die("free");
 	rmem_close(session);
 }

@@ -205,7 +205,7 @@ static void check_other_device(rmem *session)
 	       "the first atomic decides which device executes all");
 	if (number_at(near, COUNTER) != 5)
 		fail("the number", (int)number_at(near, COUNTER));
-	must(rmem_free(near), "free");
+	must(rmem_destroy(near), "free");
 	rmem_close(first);
 }
 
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
 			check_other_device(session);
 		}
 	}
-	must(rmem_free(lease), "free");
+	must(rmem_destroy(lease), "free");
 	rmem_close(session);
 	return 0;
 }

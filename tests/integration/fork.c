@@ -131,7 +131,7 @@ static void inherited_use(void)
 	stale(rmem_notified_fd(session), "notified_fd");
 	stale(rmem_fd(driven), "fd");
 	stale(rmem_process(driven), "process");
-	stale(rmem_free(lease), "free");
+	stale(rmem_destroy(lease), "free");
 	stale(rmem_detach(lease), "detach");
 	if (rmem_lease_status(lease) != -ESTALE)
 		fail("lease_status", rmem_lease_status(lease));

@@ -110,7 +110,7 @@ static void batch_run(rmem_queue *queue)
 {
 	const uint64_t bytes = BYTES / BATCH;
 	struct rmem_op ops[3 * BATCH + 1] = { 0 };
-	struct rmem_place places[BATCH];
+	struct rmem_source places[BATCH];
 	struct rmem_completion done[3 * BATCH + 1];
 	uint32_t crcs[BATCH];
 	unsigned n = 0;
@@ -123,7 +123,7 @@ static void batch_run(rmem_queue *queue)
 					   .pattern = RMEM_FILL_BYTE(i + 1) };
 	ops[n++] = (struct rmem_op){ .opcode = RMEM_OP_PING };
 	for (unsigned i = 0; i < BATCH; i++, n++) {
-		places[i] = (struct rmem_place){ leases[0], i * bytes };
+		places[i] = (struct rmem_source){ leases[0], i * bytes };
 		ops[n] = (struct rmem_op){ .opcode = RMEM_OP_COPY,
 					   .flags = fence(i),
 					   .lease = leases[1],
@@ -186,8 +186,8 @@ int main(int argc, char **argv)
 	batch_run(queue);
 	leases_check("a lease differs after operations of a queue");
 	rmem_queue_free(queue);
-	must(rmem_free(leases[0]), "rmem_free");
-	must(rmem_free(leases[1]), "rmem_free");
+	must(rmem_destroy(leases[0]), "rmem_destroy");
+	must(rmem_destroy(leases[1]), "rmem_destroy");
 	rmem_close(session);
 	return 0;
 }

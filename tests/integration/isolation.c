@@ -83,8 +83,8 @@ static void read_only(rmem *other, rmem_lease *lease)
 	expect_bytes(view, 0x33, "read of an attached lease");
 	memset(buf, 0x44, BYTES);
 	expect(rmem_write(view, 0, buf, BYTES), -EACCES, "write to a read-only lease");
-	expect(rmem_trim(view, 1), -EACCES, "trim of a read-only lease");
-	expect(rmem_free(view), -EACCES, "free of a read-only lease");
+	expect(rmem_shrink(view, 1), -EACCES, "a read-only lease made shorter");
+	expect(rmem_destroy(view), -EACCES, "free of a read-only lease");
 	expect(rmem_rename(view, "mine", 0), -EACCES, "rename of a read-only lease");
 	expect_bytes(lease, 0x33, "the lease after a refused write");
 	must(rmem_detach(view), "detach");
@@ -99,7 +99,7 @@ static void freed(rmem *owner, rmem *other)
 	must(rmem_attach(other, "doomed", RMEM_READ | RMEM_WRITE, &view), "attach");
 	memset(buf, 0x55, BYTES);
 	must(rmem_write(view, 0, buf, BYTES), "write before the free");
-	must(rmem_free(lease), "free");
+	must(rmem_destroy(lease), "free");
 	expect(rmem_write(view, 0, buf, BYTES), -ESTALE, "write after the free");
 	expect(rmem_write(view, 0, buf, 1), -ESTALE, "short write after the free");
 	expect(rmem_read(view, 0, buf, BYTES), -ESTALE, "read after the free");
@@ -107,7 +107,7 @@ static void freed(rmem *owner, rmem *other)
 	must(rmem_detach(view), "detach of a lease that has ended");
 	next = lease_named(owner, NULL);
 	expect_bytes(next, 0, "the next lease");
-	must(rmem_free(next), "free");
+	must(rmem_destroy(next), "free");
 	kept("after a free no read and no write has an effect or succeeds");
 }
 
@@ -118,7 +118,7 @@ static void trimmed(rmem *owner, rmem *other)
 	must(rmem_attach(other, "short", RMEM_READ | RMEM_WRITE, &view), "attach");
 	memset(buf, 0x66, BYTES);
 	must(rmem_write(view, 0, buf, BYTES), "write");
-	must(rmem_trim(lease, 100), "trim");
+	must(rmem_shrink(lease, 100), "shrink");
 	if (rmem_write(view, 100, buf, 1) >= 0)
 		fail("write behind a trimmed end", 0);
 	must(rmem_grow(lease, BYTES), "grow");
@@ -126,7 +126,7 @@ static void trimmed(rmem *owner, rmem *other)
 	if (!all(buf, 100, 0x66) || !all(buf + 100, BYTES - 100, 0))
 		fail("bytes trimmed and grown again are not zero", 0);
 	must(rmem_detach(view), "detach");
-	must(rmem_free(lease), "free");
+	must(rmem_destroy(lease), "free");
 	kept("a trimmed lease ends at its new length, and grows with zeros");
 }
 
@@ -161,8 +161,8 @@ int main(int argc, char **argv)
 	trimmed(owner, other);
 	expect_service(lease);
 	expect_service(own);
-	must(rmem_free(lease), "free");
-	must(rmem_free(own), "free");
+	must(rmem_destroy(lease), "free");
+	must(rmem_destroy(own), "free");
 	rmem_close(other);
 	rmem_close(owner);
 	return 0;

@@ -77,7 +77,7 @@ static void move(unsigned i)
 	rmem_lease *to = allocate();
 
 	must(rmem_copy(to, 0, leases[i], 0, lease_bytes), "copy");
-	must(rmem_free(leases[i]), "free");
+	must(rmem_destroy(leases[i]), "free");
 	leases[i] = to;
 }
 

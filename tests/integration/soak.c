@@ -132,7 +132,7 @@ static void lease_resize(struct soak *s, struct soak_lease *l)
 		if (err == -ENOSPC)
 			return;
 	} else if (bytes < l->bytes) {
-		err = rmem_trim(l->lease, bytes);
+		err = rmem_shrink(l->lease, bytes);
 		memset(l->copy + bytes, 0, l->bytes - bytes);
 	}
 	if (err)
@@ -232,7 +232,7 @@ static void step(struct soak *s)
 	while (l->busy)
 		complete(s, 1);
 	if (choice == 0) {
-		if (rmem_free(l->lease))
+		if (rmem_destroy(l->lease))
 			die("free");
 		lease_alloc(s, l);
 	} else if (choice == 1) {
@@ -289,7 +289,7 @@ static void soak_close(struct soak *s)
 		l->length = l->bytes;
 		check(s, l, all);
 		free(all);
-		if (rmem_free(l->lease))
+		if (rmem_destroy(l->lease))
 			die("free");
 		free(l->copy);
 	}

@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 		round_trip(queue, lease, buffer, round);
 	if (rmem_buffer_free(buffer) != 0)
 		fail("the buffer is in use", 1);
-	must(rmem_free(lease), "free");
+	must(rmem_destroy(lease), "free");
 	rmem_close(session);
 	return 0;
 }

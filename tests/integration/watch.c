@@ -401,7 +401,7 @@ int main(int argc, char **argv)
 	write_exact(queue, lease, (uint32_t)strtoul(argv[2], NULL, 0));
 	last_notify(lease, 0);
 	stop_one(session, lease);
-	must(rmem_free(lease), "free");
+	must(rmem_destroy(lease), "free");
 	watchers_join();
 	rmem_close(session);
 	return 0;

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 	step("transferred");
 	rmem_queue_free(queue);
 	must(rmem_buffer_free(buffer), "buffer");
-	must(rmem_free(lease), "free");
+	must(rmem_destroy(lease), "free");
 	rmem_close(session);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls on leases: allocate, attach, detach, free, rename, grow, trim, renew; and on the
+/* The calls on leases: allocate, attach, detach, destroy, rename, grow, shrink, renew; and on the
  * tenant's named leases: list, stat, remove. */
 #include <rmem/rmem.h>
 
@@ -280,20 +280,20 @@ static int writable_check(const struct rmem_lease *lease)
 	return err_set(-EACCES, "it is attached for reading only");
 }
 
-int rmem_free(rmem_lease *lease)
+int rmem_destroy(rmem_lease *lease)
 {
 	struct wire_msg request;
 	int err;
 
 	wire_msg_init(&request, WIRE_TYPE_free);
 	if (!lease)
-		return err_set(-EINVAL, "rmem_free: the lease is NULL");
+		return err_set(-EINVAL, "rmem_destroy: the lease is NULL");
 	request.free.lease = lease->id;
 	/* a lease that has ended needs no protection */
 	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
 	if (!err)
 		err = lease_finish(lease, &request);
-	return err ? lease_error(lease, err, "rmem_free") : 0;
+	return err ? lease_error(lease, err, "rmem_destroy") : 0;
 }
 
 /* ---- changing a lease ---- */
@@ -334,12 +334,13 @@ int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 	wire_msg_init(&request, WIRE_TYPE_rename);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_rename: the lease is NULL");
-	if (flags & ~RMEM_REPLACE)
+	if (flags & ~RMEM_RENAME_REPLACE)
 		return err_set(-EINVAL, "rmem_rename: flags 0x%x are unknown", flags);
 	err = name_copy(name, true, request.rename.name);
 	if (!err) {
 		request.rename.lease = lease->id;
-		request.rename.flags = flags & RMEM_REPLACE ? WIRE_RENAME_REPLACE : 0;
+		request.rename.flags =
+			flags & RMEM_RENAME_REPLACE ? WIRE_RENAME_REPLACE : 0;
 		err = lease_change(lease, &request, renamed, &renaming);
 	}
 	return err ? lease_error(lease, err, "rmem_rename") : 0;
@@ -384,19 +385,19 @@ int rmem_grow(rmem_lease *lease, uint64_t bytes)
 	return err ? lease_error(lease, err, "rmem_grow") : 0;
 }
 
-int rmem_trim(rmem_lease *lease, uint64_t bytes)
+int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 {
 	int err;
 
 	if (!lease)
-		return err_set(-EINVAL, "rmem_trim: the lease is NULL");
+		return err_set(-EINVAL, "rmem_shrink: the lease is NULL");
 	if (bytes > rmem_lease_bytes(lease))
 		err = err_set(-EINVAL, "%" PRIu64 " bytes is longer than it is", bytes);
 	else
 		err = idle_check(lease);
 	if (!err)
 		err = resize(lease, bytes);
-	return err ? lease_error(lease, err, "rmem_trim") : 0;
+	return err ? lease_error(lease, err, "rmem_shrink") : 0;
 }
 
 _Static_assert(RMEM_TTL_SAME == WIRE_TTL_SAME, "renewals of the API and of the wire");

@@ -51,7 +51,8 @@ void inband_nowhere_free(struct rmem_lease *lease)
 
 /* ---- submitting ---- */
 
-static int source_check(const struct rmem_queue *queue, const struct rmem_place *source)
+static int source_check(const struct rmem_queue *queue,
+			const struct rmem_source *source)
 {
 	if (!source)
 		return err_set(-EINVAL, "rmem_submit: a copy without its source");
@@ -118,7 +119,7 @@ static const struct attachment *source_attachment(const struct op *op)
 
 static bool ranges_overlap(const struct op *op)
 {
-	const struct rmem_place *source = &op->inband.source;
+	const struct rmem_source *source = &op->inband.source;
 	uint64_t bytes = op->todo.bytes;
 
 	return source->lease == op->todo.lease &&
@@ -130,7 +131,7 @@ static bool ranges_overlap(const struct op *op)
 
 static int copy_check(const struct op *op, const char **ret_why)
 {
-	const struct rmem_place *source = &op->inband.source;
+	const struct rmem_source *source = &op->inband.source;
 	uint64_t bytes = source_attachment(op)->bytes;
 
 	if (lease_ended(source->lease)) {

@@ -77,7 +77,7 @@ struct op_vec {
 struct op_inband {
 	bool message; /* a message is to be sent when all else is done */
 	union {
-		struct rmem_place source;
+		struct rmem_source source;
 		uint64_t pattern;
 		uint32_t value;
 	};

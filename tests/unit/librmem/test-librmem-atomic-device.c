@@ -26,7 +26,7 @@ START_TEST(atomic_device__is_requested_once_per_lease)
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_fix_atomic_device], 2);
 	ck_assert_int_eq(rmem_fetch_add(NULL, 8, 1, &old), -EINVAL);
 	ck_assert_int_eq(rmem_compare_swap(NULL, 8, 1, 2, &old), -EINVAL);
-	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
 }
 END_TEST
 
@@ -164,7 +164,7 @@ START_TEST(atomic_device__request_is_abandoned)
 	if (_i == 0) {
 		ck_assert_int_eq(rmem_cancel(queue, lease), 1);
 		expect_status(-ECANCELED);
-		ck_assert_int_eq(rmem_free(lease), 0);
+		ck_assert_int_eq(rmem_destroy(lease), 0);
 		proxy_release();
 		ck_assert_int_eq(rmem_ping(client, NULL), 0);
 	}

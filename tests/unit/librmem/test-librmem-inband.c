@@ -64,10 +64,10 @@ static struct rmem_op fill_of(uint64_t offset, uint64_t bytes, uint64_t cookie)
 /* To `lease`, from `other`. */
 static struct rmem_op copy_of(uint64_t to, uint64_t from, uint64_t bytes)
 {
-	static struct rmem_place source;
+	static struct rmem_source source;
 	struct rmem_op op = op_of(RMEM_OP_COPY, to, NULL, bytes, 1);
 
-	source = (struct rmem_place){ other, from };
+	source = (struct rmem_source){ other, from };
 	op.source = &source;
 	return op;
 }
@@ -365,7 +365,7 @@ START_TEST(submit__refuses_invalid_requests)
 {
 	struct rmem_queue *queue = stage_queue(8, 2);
 	struct rmem_op op = op_of(RMEM_OP_COPY, 0, NULL, 8, 1);
-	struct rmem_place source = { NULL, 0 };
+	struct rmem_source source = { NULL, 0 };
 
 	ck_assert_int_eq(rmem_submit(queue, &op, 1), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "without its source"));
@@ -406,11 +406,11 @@ START_TEST(invalid_operation__completes_with_an_error)
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op op =
 		op_of(bad[_i].opcode, bad[_i].offset, NULL, bad[_i].bytes, 1);
-	struct rmem_place source;
+	struct rmem_source source;
 
 	other_create(bad[_i].other_rights);
 	op.lease = case_lease(11, bad[_i].rights, 2);
-	source = (struct rmem_place){ other, bad[_i].from };
+	source = (struct rmem_source){ other, bad[_i].from };
 	if (op.opcode == RMEM_OP_COPY)
 		op.source = &source;
 	submit(queue, op);
@@ -430,7 +430,7 @@ START_TEST(copy__refuses_overlapping_ranges)
 		{ 0, 0, 8, -EINVAL }, { 0, 7, 8, -EINVAL }, { 7, 0, 8, -EINVAL },
 		{ 0, 8, 8, 0 },       { 8, 0, 8, 0 },       { 100, 50, 200, -EINVAL },
 	};
-	const struct rmem_place source = { lease, cases[_i].from };
+	const struct rmem_source source = { lease, cases[_i].from };
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op op = op_of(RMEM_OP_COPY, cases[_i].to, NULL, cases[_i].bytes, 1);
 

@@ -167,7 +167,7 @@ START_TEST(open__adds_channels_to_sole_endpoints)
 	/* endpoint 0 is that of TCP */
 	ck_assert_uint_eq(last_reach(), 2);
 	check_resize_reach(lease);
-	ck_assert_int_eq(rmem_trim(lease, 1000), 0);
+	ck_assert_int_eq(rmem_shrink(lease, 1000), 0);
 	ck_assert_uint_eq(proxy.last[WIRE_TYPE_resize].resize.bytes, 1000);
 	ck_assert_uint_eq(proxy.last[WIRE_TYPE_resize].resize.reach, 2);
 	client_close();
@@ -208,7 +208,7 @@ END_TEST
 /* The reachable endpoints that an allocation sends now. */
 static unsigned current_reach(void)
 {
-	ck_assert_int_eq(rmem_free(alloc(1000, NULL)), 0);
+	ck_assert_int_eq(rmem_destroy(alloc(1000, NULL)), 0);
 	return last_reach();
 }
 
@@ -469,8 +469,8 @@ START_TEST(lease__passes_through_all_calls)
 	ck_assert_int_eq(rmem_write(lease, 1990, buf, 10), 0);
 	ck_assert_int_eq(rmem_write(lease, 1991, buf, 10), -EINVAL);
 	ck_assert_int_eq(rmem_grow(lease, 1999), -EINVAL);
-	ck_assert_int_eq(rmem_trim(lease, 2001), -EINVAL);
-	ck_assert_int_eq(rmem_trim(lease, 0), 0);
+	ck_assert_int_eq(rmem_shrink(lease, 2001), -EINVAL);
+	ck_assert_int_eq(rmem_shrink(lease, 0), 0);
 	ck_assert_int_eq(rmem_read(lease, 0, buf, 1), -EINVAL);
 	ck_assert_int_eq(rmem_read(lease, 0, buf, 0), 0);
 	ck_assert_int_eq(rmem_rename(lease, "other", 0), 0);
@@ -481,7 +481,7 @@ START_TEST(lease__passes_through_all_calls)
 	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &lease), -ENOENT);
 	ck_assert_int_eq(rmem_attach(client, "other", 9, &lease), -EINVAL);
 	ck_assert_int_eq(rmem_attach(client, "other", RMEM_READ, &lease), 0);
-	ck_assert_int_eq(rmem_free(lease), -EACCES);
+	ck_assert_int_eq(rmem_destroy(lease), -EACCES);
 	ck_assert_int_eq(rmem_grow(lease, 9), -EACCES);
 	ck_assert_int_eq(rmem_rename(lease, "x", 0), -EACCES);
 	ck_assert_int_eq(rmem_detach(lease), 0);
@@ -563,7 +563,7 @@ START_TEST(layout__has_the_placement_and_the_nodes)
 	ck_assert_int_eq(layout.share[1].node, 3);
 	ck_assert_uint_eq(layout.share[1].bytes, 4000);
 	/* a lease without memory */
-	ck_assert_int_eq(rmem_trim(lease, 0), 0);
+	ck_assert_int_eq(rmem_shrink(lease, 0), 0);
 	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
 	ck_assert_uint_eq(layout.segments + layout.nodes, 0);
 	layout.size--;
@@ -715,14 +715,14 @@ START_TEST(events__reach_the_lease)
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), -ESTALE);
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
-	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_free], 0);
 	/* also of a lease that was attached for reading */
 	ck_assert_int_eq(rmem_attach(client, "third", RMEM_READ, &lease), 0);
 	ck_assert_int_eq(rmem_remove(another, "third"), 0);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
-	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
 	/* events about unknown leases are ignored */
 	proxy_event(WIRE_TYPE_revoked, 4711, WIRE_REASON_REVOKED);
 	proxy_event(WIRE_TYPE_changed, 4711, WIRE_REASON_TRIMMED);
@@ -770,7 +770,7 @@ static void end_mine(rmem *another, rmem_lease *lease, enum rmem_reason reason)
 	default:
 		params.bytes = 1;
 		ck_assert_int_eq(rmem_alloc(another, &params, &other), 0);
-		ck_assert_int_eq(rmem_rename(other, "mine", RMEM_REPLACE), 0);
+		ck_assert_int_eq(rmem_rename(other, "mine", RMEM_RENAME_REPLACE), 0);
 		break;
 	}
 }
@@ -797,7 +797,7 @@ START_TEST(ended_lease__tells_its_name_and_why)
 	ck_assert_int_eq((int)rmem_lease_reason(lease), RMEM_REASON_NONE);
 	(void)snprintf(label, sizeof(label), "of lease %" PRIu64 " (\"mine\")",
 		       rmem_lease_id(lease));
-	ck_assert_int_eq(rmem_trim(lease, 1001), -EINVAL);
+	ck_assert_int_eq(rmem_shrink(lease, 1001), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), label));
 	end_mine(another, lease, endings[_i].reason);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
@@ -821,7 +821,7 @@ START_TEST(lease_name__follows_the_server)
 	lease = alloc_shared(another, &theirs);
 	ck_assert_int_eq(rmem_rename(theirs, "theirs", 0), 0);
 	ck_assert_int_eq(rmem_grow(lease, 9000), 0);
-	ck_assert_int_eq(rmem_trim(lease, 9001), -EINVAL);
+	ck_assert_int_eq(rmem_shrink(lease, 9001), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "(\"theirs\")"));
 	rmem_close(another);
 }
@@ -837,7 +837,7 @@ START_TEST(keys__that_are_stale_are_requested_again)
 	old = proxy_rkey(rmem_lease_id(lease));
 	/* the lease has other keys, and the event is held */
 	proxy.hold = WIRE_TYPE_changed;
-	ck_assert_int_eq(rmem_trim(theirs, 4096), 0);
+	ck_assert_int_eq(rmem_shrink(theirs, 4096), 0);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
 	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)), buf, 100);
 	ck_assert_uint_ne(proxy_rkey(rmem_lease_id(lease)), old);
@@ -866,12 +866,12 @@ START_TEST(keys__requested_before_a_refusal_are_requested_again)
 	lease = alloc_shared(another, &theirs);
 	queue_open(0);
 	proxy.delay = WIRE_TYPE_attach;
-	ck_assert_int_eq(rmem_trim(theirs, 4096), 0);
+	ck_assert_int_eq(rmem_shrink(theirs, 4096), 0);
 	proxy_await(WIRE_TYPE_attach, 1);
 	/* the proxy has the reply when the keys change once more */
 	proxy_await_count(&proxy.delayed, 1);
 	proxy.hold = WIRE_TYPE_changed;
-	ck_assert_int_eq(rmem_trim(theirs, 1000), 0);
+	ck_assert_int_eq(rmem_shrink(theirs, 1000), 0);
 	submit_write(lease);
 	ck_assert_int_eq(rmem_poll(queue, &completion, 1), 0);
 	/* makes the proxy send the delayed reply */

@@ -267,13 +267,13 @@ START_TEST(lease__is_busy_until_completions_are_polled)
 
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
-	ck_assert_int_eq(rmem_free(lease), -EBUSY);
+	ck_assert_int_eq(rmem_destroy(lease), -EBUSY);
 	ck_assert_int_eq(rmem_detach(lease), -EBUSY);
-	ck_assert_int_eq(rmem_trim(lease, 1), -EBUSY);
+	ck_assert_int_eq(rmem_shrink(lease, 1), -EBUSY);
 	complete_and_expect(queue, 1);
-	ck_assert_int_eq(rmem_free(lease), -EBUSY);
+	ck_assert_int_eq(rmem_destroy(lease), -EBUSY);
 	ck_assert_ptr_nonnull(
-		strstr(rmem_error(), "rmem_free of lease 5 at stage:1: 1 "));
+		strstr(rmem_error(), "rmem_destroy of lease 5 at stage:1: 1 "));
 	expect(queue, 2, 0);
 	ck_assert_uint_eq(lease_inflight(lease), 0);
 }

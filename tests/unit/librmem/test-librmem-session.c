@@ -53,7 +53,7 @@ START_TEST(resume__with_many_leases)
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], REKEYS_MAX);
 	ck_assert_uint_eq(info().resumes, 0);
 	/* a lease whose keys were not requested yet is freed */
-	ck_assert_int_eq(rmem_free(leases[N - 1]), 0);
+	ck_assert_int_eq(rmem_destroy(leases[N - 1]), 0);
 	proxy_release();
 	AWAIT(info().resumes == 1);
 	ck_assert_uint_ge(proxy.seen[WIRE_TYPE_attach], N - 1);
@@ -81,7 +81,7 @@ START_TEST(queue_create__does_not_wait_for_a_freed_lease)
 	for (unsigned i = 0; i < 20; i++)
 		sleep_1ms();
 	ck_assert_uint_eq(fake.connects, 1);
-	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	ck_assert_ptr_nonnull(queue);
 	/* sooner than after its time-out of 10 s */
@@ -115,7 +115,7 @@ START_TEST(alloc__whose_reply_was_lost_takes_effect_once)
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 1000);
 	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
 	ck_assert_uint_eq(info().resumes, 1);
-	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_uint_eq(core_leases(), 0);
 }
 END_TEST
@@ -150,7 +150,7 @@ START_TEST(calls__whose_reply_was_lost_take_effect_once)
 	drop_reply(WIRE_TYPE_stat);
 	ck_assert_int_eq(rmem_stat(client, "other", &stat), 0);
 	drop_reply(WIRE_TYPE_free);
-	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
 	check_repeated();
 	lease = alloc(10, "third");
 	drop_reply(WIRE_TYPE_remove);

@@ -566,7 +566,7 @@ END_TEST
 
 START_TEST(bound__copy_moves_to_the_wait_list_of_its_next_source)
 {
-	const struct rmem_place source = { bound_lease(10, 1, 2), SEG - 8 };
+	const struct rmem_source source = { bound_lease(10, 1, 2), SEG - 8 };
 	struct rmem_queue *queue = stage_queue(64, 2);
 	struct rmem_op copy = op_of(RMEM_OP_COPY, 0, NULL, 16, 1);
 
@@ -661,7 +661,7 @@ START_TEST(bound__operation_without_a_common_endpoint_is_refused)
 {
 	struct rmem_lease *striped = bound_lease(10, 2, 1);
 	struct rmem_queue *queue = stage_queue(64, 2);
-	const struct rmem_place source = { .lease = far };
+	const struct rmem_source source = { .lease = far };
 	struct rmem_op op = op_of(RMEM_OP_COPY, 0, NULL, 8, 1);
 
 	op.lease = near;

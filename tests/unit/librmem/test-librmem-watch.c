@@ -268,7 +268,7 @@ START_TEST(free__drops_notices)
 	server_notify(b, 2, 1, 0);
 	sync_events();
 	ck_assert(readable(fd, 10000));
-	ck_assert_int_eq(rmem_free(a), 0);
+	ck_assert_int_eq(rmem_destroy(a), 0);
 	ck_assert_int_eq(rmem_detach(b), 0);
 	ck_assert(!readable(fd, 0));
 	expect_none();
@@ -413,7 +413,7 @@ START_TEST(wanted__makes_a_notice_of_any_lease)
 	expect_none();
 	server_want(rmem_lease_id(b), 1, 1, false);
 	sync_events();
-	ck_assert_int_eq(rmem_free(b), 0);
+	ck_assert_int_eq(rmem_destroy(b), 0);
 	expect_none();
 	ck_assert(!readable(fd, 0));
 }

@@ -279,7 +279,7 @@ START_TEST(restore__drops_freed_leases)
 }
 END_TEST
 
-/* A growth is recorded before its reply, a trim before the memory is touched. */
+/* A growth is recorded before its reply, a shrinking before the memory is touched. */
 START_TEST(restore__has_the_recorded_size)
 {
 	uint64_t bytes = _i ? 20 * FAKE_PAGE : FAKE_PAGE + 5;
