@@ -475,7 +475,7 @@ START_TEST(lease__passes_through_all_calls)
 	ck_assert_int_eq(rmem_read(lease, 0, buf, 0), 0);
 	ck_assert_int_eq(rmem_rename(lease, "other", 0), 0);
 	ck_assert_int_eq(rmem_rename(lease, "", 0), -EINVAL);
-	ck_assert_int_eq(rmem_rename(lease, "a", 1), -EINVAL);
+	ck_assert_int_eq(rmem_rename(lease, "a", ~RMEM_RENAME_REPLACE), -EINVAL);
 	ck_assert_int_eq(rmem_renew(lease, 60000), 0);
 	ck_assert_int_eq(rmem_detach(lease), 0);
 	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &lease), -ENOENT);
