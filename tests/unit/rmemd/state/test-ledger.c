@@ -18,6 +18,7 @@
 #include <linux/memfd.h>
 
 #include "base/err.h"
+#include "base/map.h"
 #include "base/random.h"
 #include "rmemd/state/ledger.h"
 #include "unit/unit.h"
@@ -27,6 +28,29 @@
 
 static struct ledger *ledger;
 static int fd = -1;
+
+/* ---- the work of the ledger, as calls of others ---- */
+
+static struct work {
+	unsigned n_finds;            /* records looked at, or values changed */
+	uint64_t allocated, punched; /* bytes of the file */
+} work;
+
+struct map_node *__real_map_find(const struct map *map, uint64_t hash);
+struct map_node *__wrap_map_find(const struct map *map, uint64_t hash);
+struct map_node *__wrap_map_find(const struct map *map, uint64_t hash)
+{
+	work.n_finds++;
+	return __real_map_find(map, hash);
+}
+
+int __real_fallocate(int file, int mode, off_t at, off_t bytes);
+int __wrap_fallocate(int file, int mode, off_t at, off_t bytes);
+int __wrap_fallocate(int file, int mode, off_t at, off_t bytes)
+{
+	*(mode ? &work.punched : &work.allocated) += (uint64_t)bytes;
+	return __real_fallocate(file, mode, at, bytes);
+}
 
 /* ---- a model: the seed and size of each key's value ---- */
 
@@ -304,12 +328,78 @@ START_TEST(compact__needs_little_space)
 	for (unsigned i = n_kept; i < n_keys; i++)
 		drop(model, i);
 	ledger_commit(ledger);
-	ck_assert_uint_lt(ledger_file_bytes(ledger), before);
 	for (unsigned i = 0; i < 500; i++) {
 		ck_assert_msg(put(model, i % n_kept, (unsigned char)i, 10000) == 0,
 			      "%s", err_text());
 		ledger_commit(ledger);
 		ck_assert(holds(ledger, model));
+	}
+	ck_assert_uint_lt(ledger_file_bytes(ledger), before);
+	check_reopened();
+}
+END_TEST
+
+/* Each commit does a small part of a move, whatever the ledger holds. */
+START_TEST(commit__does_a_small_part_of_a_move)
+{
+	const unsigned bytes = 3000, most = 4096 + 4 * (bytes + 40);
+	uint64_t smallest = UINT64_MAX;
+	unsigned n_moves = 0;
+
+	for (unsigned i = 0; i < 20 * KEYS; i++) {
+		ck_assert_int_eq(put(model, i * 7 % KEYS, (unsigned char)i, bytes), 0);
+		work = (struct work){ 0 };
+		ledger_commit(ledger);
+		/* in the ledger's first areas a move is made at once */
+		if (i < 100)
+			continue;
+		/* a step may exceed what is left by itself */
+		ck_assert_uint_le(work.n_finds, most / (bytes + 32) + 1);
+		ck_assert_uint_le(work.allocated, 8 * most + 65536);
+		/* at the end of a move all holes are punched once more */
+		if (work.punched > 8 * most + 65536)
+			n_moves++;
+		if (ledger_file_bytes(ledger) < smallest)
+			smallest = ledger_file_bytes(ledger);
+	}
+	ck_assert_uint_gt(n_moves, 3);
+	/* the obsolete values of 20 rounds did not stay */
+	ck_assert_uint_lt(ledger_file_bytes(ledger), UINT64_C(8) * 4 * KEYS * bytes);
+	check_reopened();
+}
+END_TEST
+
+/* What changes while the ledger moves is right in the new area. */
+START_TEST(move__follows_the_changes_meanwhile)
+{
+	for (unsigned i = 0; i < KEYS; i++)
+		ck_assert_int_eq(put(model, i, (unsigned char)i, 3000), 0);
+	ledger_commit(ledger);
+	for (unsigned i = 0; i < 20 * KEYS; i++) {
+		unsigned key = i * 11 % KEYS;
+
+		/* removed, changed, and added again */
+		if (model[key].present && i % 3 == 0)
+			drop(model, key);
+		else
+			ck_assert_int_eq(put(model, key, (unsigned char)i, 2000), 0);
+		ledger_commit(ledger);
+		if (i % 50 == 0)
+			check_reopened();
+		else if (i % 7 == 0)
+			ck_assert(holds(ledger, model));
+	}
+	/* and without being opened, which ends a move */
+	for (unsigned i = 0; i < 20 * KEYS; i++) {
+		unsigned key = i * 13 % KEYS;
+
+		if (model[key].present && i % 3 == 0)
+			drop(model, key);
+		else
+			ck_assert_int_eq(put(model, key, (unsigned char)i, 2000), 0);
+		ledger_commit(ledger);
+		if (i % 101 == 0)
+			ck_assert(holds(ledger, model));
 	}
 	check_reopened();
 }
@@ -403,19 +493,22 @@ END_TEST
 #endif
 #ifndef __SANITIZE_THREAD__
 
-#define GROUPS 24
+#define GROUPS 40
 
 /* The progress of the traced process. */
 static struct progress {
 	volatile unsigned begun, done; /* groups of changes */
 } * progress;
 
-/* A group of changes: values are added, changed and removed; large values make the area move, and
- * old values make it compact. */
+/* A group of changes: values are added, changed and removed.  Values that stay make a move take
+ * several groups. */
 static void group_run(unsigned group, struct value *values)
 {
 	unsigned char seed = (unsigned char)(group * 7);
 
+	for (unsigned i = 0; group == 0 && i < 6; i++)
+		if (put(values, 40 + i, seed, 3000))
+			abort();
 	if (put(values, group % 5, seed, 40 + group) ||
 	    put(values, 10 + group % 3, seed, group % 6 ? 1500 : 9000) ||
 	    put(values, 20 + group % 7, seed, 0))
@@ -501,14 +594,24 @@ static void check_copy(struct value states[GROUPS + 1][KEYS], unsigned *found)
 START_TEST(crash__between_any_two_instructions_loses_no_commit)
 {
 	static struct value states[GROUPS + 1][KEYS];
-	unsigned steps = 0, n_checks = 0, found = 0;
+	unsigned steps = 0, n_checks = 0, found = 0, began = 0;
+	bool spread = false;
 	int status;
 	pid_t pid;
 
 	for (unsigned i = 0; i < GROUPS; i++) {
 		memcpy(states[i + 1], states[i], sizeof(states[i]));
+		work = (struct work){ 0 };
 		group_run(i, states[i + 1]);
+		fprintf(stderr, "# g%u a%lu p%lu f%lu\n", i,
+			(unsigned long)work.allocated, (unsigned long)work.punched,
+			(unsigned long)ledger_file_bytes(ledger));
+		if (work.allocated)
+			began = i;
+		spread |= work.punched && i > began + 5;
 	}
+	/* a move takes several commits */
+	ck_assert(spread);
 	ck_assert(holds(ledger, states[GROUPS]));
 	ledger_close(ledger);
 	(void)close(fd);
@@ -556,6 +659,8 @@ int main(void)
 	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
 	tcase_add_test(tc, open__refuses_a_newer_version);
 	tcase_add_test(tc, compact__needs_little_space);
+	tcase_add_test(tc, commit__does_a_small_part_of_a_move);
+	tcase_add_test(tc, move__follows_the_changes_meanwhile);
 	tcase_add_test(tc, open__upgrades_an_older_version);
 	tcase_add_test(tc, open__refuses_other_files);
 	tcase_add_test(tc, open__detects_any_damage);

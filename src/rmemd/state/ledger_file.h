@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The file of the ledger: its areas and records, and the entries that find the records. */
+#ifndef RMEMD_LEDGER_LEDGER_FILE_H
+#define RMEMD_LEDGER_LEDGER_FILE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "rmemd/state/ledger.h"
+
+#define AREA_FIRST_BYTES UINT64_C(65536)
+
+struct area {
+	uint64_t offset; /* in the file */
+	uint64_t bytes;
+	_Atomic uint64_t end; /* of what is committed, from its start */
+};
+
+struct header {
+	_Atomic uint64_t magic;
+	uint32_t version;
+	uint32_t unused;
+	_Atomic uint64_t active;
+	struct area areas[2];
+};
+
+/* In the file; the value follows, padded to 8 bytes. */
+struct record {
+	uint32_t crc;   /* CRC-32C of all that follows */
+	uint32_t bytes; /* of the value */
+	uint32_t kind;
+	uint32_t removed; /* 1: the key has no value any more */
+	uint64_t a, b;
+};
+
+struct entry {
+	struct map_node node;
+	struct ledger_key key;
+	/* its record, from the area's start; by slot.  That of the slot which is not active
+	 * counts while the ledger moves, if the record was copied */
+	uint64_t at[2];
+};
+
+enum phase { MOVE_NONE, MOVE_ALLOCATE, MOVE_COPY, MOVE_TRIM };
+
+/* A move to another area: rmemd/state/ledger_move. */
+struct move {
+	enum phase phase;
+	uint64_t offset, bytes; /* the new area; to be freed: the area that was left */
+	uint64_t done;          /* bytes of it that are allocated, or freed */
+	uint64_t began;         /* end of the records when the move began */
+	uint64_t from; /* the next record to copy, from the active area's start */
+	uint64_t end;  /* of the copied records, from the new area's start */
+	uint64_t
+		not_before; /* the tail at which a move that had no room is tried again */
+};
+
+struct ledger {
+	int fd;
+	char *map;
+	uint64_t map_bytes;
+	uint64_t unit;  /* sizes in the file are multiples of it */
+	uint64_t tail;  /* end of the staged records, from the area's start */
+	uint64_t fresh; /* bytes of the records that count */
+	struct map entries;
+	struct move move;
+};
+
+struct header *ledger_header(const struct ledger *ledger);
+/* The number of the active slot. */
+uint64_t ledger_slot(const struct ledger *ledger);
+struct area *ledger_area(const struct ledger *ledger);
+/* End of the committed records, from the area's start. */
+uint64_t ledger_committed(const struct ledger *ledger);
+
+uint64_t round_up(uint64_t bytes, uint64_t unit);
+struct record *record_at(const struct ledger *ledger, uint64_t at);
+uint64_t record_bytes(const struct record *record);
+uint32_t record_crc(const struct record *record);
+
+/* NULL: none */
+struct entry *entry_find(const struct ledger *ledger, const struct ledger_key *key);
+/* The entry of a key; a new one has its record at UINT64_MAX.  NULL: no memory */
+struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key);
+/* The place of its record, from the active area's start. */
+uint64_t entry_at(const struct ledger *ledger, const struct entry *entry);
+void entry_move(struct ledger *ledger, struct entry *entry, uint64_t at);
+void entry_drop(struct ledger *ledger, struct entry *entry);
+void entries_destroy(struct ledger *ledger);
+
+/* Map `bytes` of the file, which is that long. */
+int file_map(struct ledger *ledger, uint64_t bytes);
+/* Allocate the memory of a range of the file: a store must not fail. */
+int file_allocate(const struct ledger *ledger, uint64_t offset, uint64_t bytes);
+/* Allocate a range of the file, and map it. */
+int file_extend(struct ledger *ledger, uint64_t offset, uint64_t bytes);
+/* Free a range of the file, or all that the active area does not use; a failure does no harm. */
+void file_punch(const struct ledger *ledger, uint64_t offset, uint64_t bytes);
+void file_trim(const struct ledger *ledger);
+
+/* Make an area the active one: what it holds counts from now on. */
+void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes,
+		   uint64_t end);
+/* The offset of an area that does not overlap the active one. */
+uint64_t area_offset(const struct ledger *ledger, uint64_t bytes);
+/* Room for a later removal of every key, and of one more. */
+uint64_t removals_bytes(const struct ledger *ledger);
+
+#endif
