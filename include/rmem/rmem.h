@@ -155,8 +155,9 @@ static inline struct rmem_options rmem_options_init(void)
 }
 
 /* Open a session.
- *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; an IPv6
- *            address is in brackets.  channels: per queue, 1 to RMEM_CHANNELS_MAX, default
+ *   uri      [rmem://]HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; NULL:
+ *            the environment variable RMEM_SERVER, as in secure_getenv(3).  An IPv6 address
+ *            is in brackets.  channels: per queue, 1 to RMEM_CHANNELS_MAX, default
  *            1.  tenant: the identity that borrows, default "default".  Options for the
  *            use of RDMA devices, see rmem_open(3): source, mtu, traffic_class,
  *            service_level, ack_timeout, retry_count, rnr_retry_count, rd_atomic,
@@ -169,7 +170,7 @@ static inline struct rmem_options rmem_options_init(void)
  * If the server was reached and is lost during the call, as when its daemon restarts, the
  * call waits for the server within timeout_ms; a server never reached is not waited for.
  * The caller owns *ret_session and ends it with rmem_close().
- *   EINVAL  the URI or an option is malformed
+ *   EINVAL  the URI or an option is malformed, or there is no URI
  *   EACCES  the server has no such tenant, or the tenant is leaving
  *   ENODEV  fabric=rdma and this host or the server has no RDMA device
  *   ENOTSUP the server has no protocol version in common with this library

@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 
-#define SCHEME "rmem://"
 #define TEXT_BYTES 256
 #define TIMEOUT_MAX_MS (UINT64_C(24) * 3600 * 1000)
 
@@ -103,8 +102,7 @@ int options_uri(char *buf, size_t buf_bytes)
 	const char *item = options.server + strcspn(options.server, "?");
 	char mark = '?';
 
-	uri_append(&uri, "%s%.*s", strstr(options.server, "://") ? "" : SCHEME,
-		   (int)(item - options.server), options.server);
+	uri_append(&uri, "%.*s", (int)(item - options.server), options.server);
 	while (*item) {
 		size_t len = strcspn(++item, "&");
 

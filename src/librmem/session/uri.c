@@ -203,18 +203,23 @@ int uri_parse(const char *text, struct uri *ret_uri)
 	int err;
 
 	if (!text)
-		return err_set(-EINVAL, "no URI is given");
+		text = secure_getenv("RMEM_SERVER");
+	if (!text || !*text)
+		return err_set(-EINVAL,
+			       "no server is given, and RMEM_SERVER is not set");
 	copy = strdup(text);
 	if (!copy)
 		return err_set(-ENOMEM, "no memory for a URI");
-	if (strncmp(copy, SCHEME, strlen(SCHEME)) != 0)
-		err = invalid("it does not begin with " SCHEME);
-	else
+	if (!strncmp(copy, SCHEME, strlen(SCHEME)))
 		err = parts_parse(copy + strlen(SCHEME), &uri);
+	else if (strstr(copy, "://"))
+		err = invalid("its scheme is not " SCHEME);
+	else
+		err = parts_parse(copy, &uri);
 	free(copy);
 	if (err)
 		return err_set(-EINVAL,
-			       "\"%.80s\" is not rmem://HOST[:PORT]"
+			       "\"%.80s\" is not [rmem://]HOST[:PORT]"
 			       "[?fabric=auto|rdma|tcp&channels=N&tenant=NAME...]: %s",
 			       text, err_text());
 	*ret_uri = uri;

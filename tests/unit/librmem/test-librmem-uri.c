@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* URIs, parameter structures and attachments of the library. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -20,6 +21,9 @@ static const struct {
 	const char *tenant; /* NULL: "default" */
 } good[] = {
 	{ "rmem://host", "host", 7460, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "host", "host", 7460, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "host:9/?fabric=tcp", "host", 9, RMEM_FABRIC_TCP, 1, NULL },
+	{ "[::1]:9", "::1", 9, RMEM_FABRIC_AUTO, 1, NULL },
 	{ "rmem://host/", "host", 7460, RMEM_FABRIC_AUTO, 1, NULL },
 	{ "rmem://10.0.0.1:1", "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1, NULL },
 	{ "rmem://host:65535?fabric=tcp", "host", 65535, RMEM_FABRIC_TCP, 1, NULL },
@@ -45,6 +49,27 @@ START_TEST(uri__that_is_valid_is_parsed)
 	ck_assert_int_eq(uri.fabric, good[_i].fabric);
 	ck_assert_uint_eq(uri.channels, good[_i].channels);
 	ck_assert_str_eq(uri.tenant, tenant);
+}
+END_TEST
+
+START_TEST(uri__is_that_of_the_environment_if_none_is_given)
+{
+	struct uri uri;
+
+	ck_assert_int_eq(unsetenv("RMEM_SERVER"), 0);
+	ck_assert_int_eq(uri_parse(NULL, &uri), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "RMEM_SERVER is not set"), "%s", err_text());
+	ck_assert_int_eq(setenv("RMEM_SERVER", "mem1:9?tenant=a", 1), 0);
+	ck_assert_int_eq(uri_parse(NULL, &uri), 0);
+	ck_assert_str_eq(uri.host, "mem1");
+	ck_assert_uint_eq(uri.port, 9);
+	ck_assert_str_eq(uri.tenant, "a");
+	/* what is given counts */
+	ck_assert_int_eq(uri_parse("mem2", &uri), 0);
+	ck_assert_str_eq(uri.host, "mem2");
+	ck_assert_int_eq(uri_parse("", &uri), -EINVAL);
+	ck_assert_int_eq(setenv("RMEM_SERVER", "", 1), 0);
+	ck_assert_int_eq(uri_parse(NULL, &uri), -EINVAL);
 }
 END_TEST
 
@@ -96,9 +121,9 @@ static const struct {
 	const char *text, *cause;
 } bad[] = {
 	{ "rmem://h?tenant", "the option 'tenant' has no value" },
-	{ "", "" },
-	{ "host", "" },
-	{ "http://host", "" },
+	{ "http://host", "its scheme is not rmem://" },
+	{ "host?from=a://b", "its scheme is not rmem://" },
+	{ "::1", "an IPv6 address stands in brackets" },
 	{ "rmem:/host", "" },
 	{ "rmem://", "" },
 	{ "rmem://host:", "" },
@@ -176,7 +201,7 @@ START_TEST(uri__that_is_invalid_is_refused)
 	struct uri uri = { .port = 5 };
 
 	ck_assert_msg(uri_parse(bad[_i].text, &uri) == -EINVAL, "%s", bad[_i].text);
-	ck_assert_ptr_nonnull(strstr(err_text(), "is not rmem://HOST"));
+	ck_assert_ptr_nonnull(strstr(err_text(), "is not [rmem://]HOST"));
 	ck_assert_ptr_nonnull(strstr(err_text(), bad[_i].cause));
 	ck_assert_uint_eq(uri.port, 5);
 }
@@ -323,6 +348,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, uri__that_is_valid_is_parsed, 0,
 			    sizeof(good) / sizeof(good[0]));
+	tcase_add_test(tc, uri__is_that_of_the_environment_if_none_is_given);
 	tcase_add_test(tc, uri__has_options_for_devices);
 	tcase_add_loop_test(tc, uri__that_is_invalid_is_refused, 0,
 			    sizeof(bad) / sizeof(bad[0]));

@@ -74,15 +74,15 @@ static const struct {
 	unsigned channels;
 } uris[] = {
 	{ "rmem://h", NULL, "rmem://h", 0 },
-	{ "h:1", NULL, "rmem://h:1", 0 },
-	{ "[::1]:7460", "tcp", "rmem://[::1]:7460?fabric=tcp", 0 },
+	{ "h:1", NULL, "h:1", 0 },
+	{ "[::1]:7460", "tcp", "[::1]:7460?fabric=tcp", 0 },
 	{ "rmem://h?fabric=rdma", NULL, "rmem://h?fabric=rdma", 0 },
 	/* the library refuses an option that is there twice */
 	{ "rmem://h?fabric=rdma", "tcp", "rmem://h?fabric=tcp", 0 },
 	{ "rmem://h?channels=2", "auto", "rmem://h?fabric=auto&channels=64", 64 },
 	{ "h?channels=2&tenant=a&fabric=tcp&mtu=256", "rdma",
-	  "rmem://h?tenant=a&mtu=256&fabric=rdma&channels=3", 3 },
-	{ "h?fabric=rdma&channels=2", NULL, "rmem://h?fabric=rdma&channels=4", 4 },
+	  "h?tenant=a&mtu=256&fabric=rdma&channels=3", 3 },
+	{ "h?fabric=rdma&channels=2", NULL, "h?fabric=rdma&channels=4", 4 },
 	/* librmem refuses invalid options */
 	{ "rmem://h?fabric=x", "tcp", "rmem://h?fabric=x&fabric=tcp", 0 },
 	{ "rmem://h?channels=65", NULL, "rmem://h?channels=65&channels=3", 3 },
