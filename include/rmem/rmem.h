@@ -847,3 +847,5 @@ RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);
 }
 #endif
 #endif
+/* Flush the queue's operations that have this cookie.  Otherwise as rmem_cancel().  [owner] */
+RMEM_API int rmem_cancel_cookie(rmem_queue *queue, uint64_t cookie);

@@ -116,6 +116,7 @@ static void inherited_use(void)
 	stale(rmem_poll(queue, &completion, 1), "poll");
 	stale(rmem_wait(queue, &completion, 1, 1, -1), "wait");
 	stale(rmem_cancel(queue, NULL), "cancel");
+	stale(rmem_cancel_cookie(queue, 0), "cancel by cookie");
 	stale(rmem_queue_arm(queue), "queue_arm");
 	stale(rmem_queue_fd(queue), "queue_fd");
 	stale(rmem_queue_create(session, &queue_params, &another_queue), "queue");

@@ -186,26 +186,53 @@ int rmem_queue_arm(rmem_queue *queue)
 
 /* ---- cancelling ---- */
 
-int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
-{
-	unsigned n = 0;
+/* The operations to cancel. */
+struct selection {
+	const struct rmem_lease *lease; /* NULL: on any */
+	const uint64_t *cookie;         /* NULL: with any */
+};
 
-	if (session_own(queue->session))
-		return err_prefix(-ESTALE, "rmem_cancel");
+static bool is_selected(const struct op *op, const struct selection *selection)
+{
+	if (op->state != OP_PENDING && op->state != OP_POSTED)
+		return false;
+	if (selection->cookie && op->todo.cookie != *selection->cookie)
+		return false;
+	return !selection->lease || op->todo.lease == selection->lease ||
+	       inband_source_is(op, selection->lease);
+}
+
+static int cancel(struct rmem_queue *queue, const struct selection *selection)
+{
+	int n = 0;
+
 	/* operations that have completed on the wire keep their result */
 	queue->now_ns = clock_now_ns();
 	complete_completions(queue, NULL);
 	for (unsigned i = 0; i < queue->table.n_ops; i++) {
 		struct op *op = &queue->table.ops[i];
 
-		if ((op->state != OP_PENDING && op->state != OP_POSTED) ||
-		    (lease && op->todo.lease != lease && !inband_source_is(op, lease)))
+		if (!is_selected(op, selection))
 			continue;
 		n++;
 		complete_given_up(queue, op, -ECANCELED);
 	}
 	schedule_progress(queue, NULL);
-	return (int)n;
+	return n;
+}
+
+int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
+{
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_cancel");
+	return cancel(queue, &(struct selection){ .lease = lease });
+}
+
+int rmem_cancel_cookie(rmem_queue *queue, uint64_t cookie)
+{
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_cancel_cookie");
+	return cancel(queue, &(struct selection){ .cookie = &cookie });
 }
 
 const char *rmem_completion_error(const rmem_queue *queue)

@@ -367,6 +367,28 @@ START_TEST(cancel__ends_only_operations_of_the_lease)
 }
 END_TEST
 
+START_TEST(cancel__ends_only_operations_with_the_cookie)
+{
+	struct rmem_queue *queue = stage_queue(MANY, 1);
+
+	for (unsigned i = 0; i < 3; i++)
+		ops[i] = op_single(RMEM_OP_READ, 0, 8, 5 + i % 2);
+	ck_assert_int_eq(rmem_submit(queue, ops, 3), 3);
+	ck_assert_int_eq(rmem_cancel_cookie(queue, 7), 0);
+	ck_assert_int_eq(rmem_cancel_cookie(queue, 6), 1);
+	/* it is outstanding until it is taken */
+	ck_assert_uint_eq(rmem_queue_outstanding(queue), 3);
+	expect(queue, 6, -ECANCELED);
+	ck_assert_int_eq(rmem_cancel_cookie(queue, 6), 0);
+	ck_assert_uint_eq(rmem_queue_outstanding(queue), 2);
+	ck_assert_int_eq(rmem_cancel_cookie(queue, 5), 2);
+	ck_assert_int_eq(rmem_poll(queue, done, 8), 2);
+	ck_assert_uint_eq(done[0].cookie, 5);
+	ck_assert_int_eq(done[0].status, -ECANCELED);
+	ck_assert_int_eq(rmem_cancel_cookie(queue, 5), 0);
+}
+END_TEST
+
 START_TEST(fence__splits_a_batch)
 {
 	struct rmem_queue *queue = stage_queue(MANY, 2);
@@ -420,6 +442,7 @@ int main(void)
 	tcase_add_test(tcase, timeout__is_per_operation);
 	tcase_add_test(tcase, timeout__is_noticed_while_other_channels_complete);
 	tcase_add_test(tcase, cancel__ends_only_operations_of_the_lease);
+	tcase_add_test(tcase, cancel__ends_only_operations_with_the_cookie);
 	tcase_add_test(tcase, fence__splits_a_batch);
 	tcase_add_test(tcase, queue_free__with_a_batch_outstanding);
 	return unit_main();
