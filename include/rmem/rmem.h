@@ -252,12 +252,15 @@ enum rmem_placement {
 	RMEM_PLACE_INTERLEAVE = 2,
 };
 
+#define RMEM_ALLOC_ATTACH 1u /* attach the lease of that name, if there is one */
+
 /* What to allocate.  Start from rmem_alloc_params_init(). */
 struct rmem_alloc_params {
 	size_t size;    /* sizeof(struct rmem_alloc_params) */
 	uint64_t bytes; /* exact length; 0: no memory yet, rmem_grow() adds it */
 	uint64_t align; /* bytes, a power of two up to 1 GiB; 0: the pool's page size */
 	int node;       /* RMEM_PLACE_NODE: preferred NUMA node; else RMEM_NODE_ANY */
+	unsigned flags; /* RMEM_ALLOC_ATTACH */
 	const char *name; /* NULL: ephemeral, ends with the session */
 	/* time to live after the last renewal, of a lease without a name after rmem_rename()
 	 * has named it; 0: for ever, or the tenant's ttl_max */
@@ -277,12 +280,16 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
 
 /* Server call: borrow memory.  The lease reads as zero and can be read and written.  The caller
  * owns *ret_lease and ends it with rmem_destroy() or rmem_detach().
- *   EINVAL  a member of *params is out of its range
+ * With RMEM_ALLOC_ATTACH a lease that has the name is attached for reading and writing, whatever its
+ * length, placement and time to live, and the call returns 1.  Of sessions that make this call at
+ * once one allocates, and the others attach.
+ *   EINVAL  a member of *params is out of its range; or RMEM_ALLOC_ATTACH without a name
  *   ENODEV  the server serves no RDMA device of that name
  *   EEXIST  the name is taken
  *   ENOSPC  the pools that this host reaches cannot hold it
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EACCES  the tenant is leaving  [any] */
+ *   EACCES  the tenant is leaving
+ *   EBUSY, ENOTSUP  as for rmem_attach(), with RMEM_ALLOC_ATTACH  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
 
@@ -390,13 +397,17 @@ RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_st
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
 
-/* The following seven calls send nothing: they return the state after the last server call on
+/* The following eight calls send nothing: they return the state after the last server call on
  * the lease, or the last event of the server. */
 
 /* The lease's length in bytes.  [any] */
 RMEM_API uint64_t rmem_lease_bytes(const rmem_lease *lease);
 /* The lease's id, which the server never uses twice.  [any] */
 RMEM_API uint64_t rmem_lease_id(const rmem_lease *lease);
+/* Copy the lease's name, and a terminator.  Returns its length in bytes, up to RMEM_NAME_MAX; 0: it
+ * has none.  Another session may have renamed the lease since.
+ *   bytes   room in name[]; a longer name is cut, 0: nothing is copied  [any] */
+RMEM_API size_t rmem_lease_name(const rmem_lease *lease, char *name, size_t bytes);
 /* RMEM_READ or RMEM_READ | RMEM_WRITE.  [any] */
 RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
 /* The server's NUMA node of the first byte; RMEM_NODE_ANY: unknown, or there are no bytes.
@@ -842,10 +853,10 @@ RMEM_API int rmem_queue_arm(rmem_queue *queue);
  * are posted again on another.  Returns the number cancelled.
  *   lease  NULL: all operations  [owner] */
 RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);
+/* Flush the queue's operations that have this cookie.  Otherwise as rmem_cancel().  [owner] */
+RMEM_API int rmem_cancel_cookie(rmem_queue *queue, uint64_t cookie);
 
 #ifdef __cplusplus
 }
 #endif
 #endif
-/* Flush the queue's operations that have this cookie.  Otherwise as rmem_cancel().  [owner] */
-RMEM_API int rmem_cancel_cookie(rmem_queue *queue, uint64_t cookie);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "librmem/lease/lease.h"
@@ -116,6 +117,10 @@ static int alloc_check(const struct rmem_alloc_params *params)
 			       params->align);
 	if (params->node < RMEM_NODE_ANY)
 		return err_set(-EINVAL, "node is %d", params->node);
+	if (params->flags & ~RMEM_ALLOC_ATTACH)
+		return err_set(-EINVAL, "flags 0x%x are unknown", params->flags);
+	if (params->flags & RMEM_ALLOC_ATTACH && !params->name)
+		return err_set(-EINVAL, "RMEM_ALLOC_ATTACH is given, but no name");
 	return 0;
 }
 
@@ -177,23 +182,6 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 	return lease_request(session, &request, ret_lease);
 }
 
-int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
-	       rmem_lease **ret_lease)
-{
-	struct rmem_alloc_params all = rmem_alloc_params_init();
-	int err;
-
-	if (!session || !params || !ret_lease)
-		return err_set(-EINVAL, "rmem_alloc: an argument is NULL");
-	err = params_import(&all, sizeof(all), params, params->size, sizeof(all),
-			    "rmem_alloc_params");
-	if (!err)
-		err = alloc(session, &all, ret_lease);
-	return err ? err_prefix(err, "rmem_alloc of %" PRIu64 " bytes at %s",
-				params->bytes, session->server)
-		   : 0;
-}
-
 static int attach(struct rmem *session, const char *name, unsigned rights,
 		  struct rmem_lease **ret_lease)
 {
@@ -210,6 +198,41 @@ static int attach(struct rmem *session, const char *name, unsigned rights,
 	request.attach.rights = (uint8_t)rights;
 	request.attach.reach = reach_now(session);
 	return lease_request(session, &request, ret_lease);
+}
+
+/* Between the refusal and the attempt to attach it, the lease may end. */
+static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params *params,
+			   struct rmem_lease **ret_lease)
+{
+	const uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	int err;
+
+	do {
+		err = alloc(session, params, ret_lease);
+		if (err != -EEXIST || !(params->flags & RMEM_ALLOC_ATTACH))
+			return err;
+		err = attach(session, params->name, RMEM_READ | RMEM_WRITE, ret_lease);
+		if (!err)
+			return 1;
+	} while (err == -ENOENT && clock_now_ns() < end_ns);
+	return err;
+}
+
+int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
+	       rmem_lease **ret_lease)
+{
+	struct rmem_alloc_params all = rmem_alloc_params_init();
+	int err;
+
+	if (!session || !params || !ret_lease)
+		return err_set(-EINVAL, "rmem_alloc: an argument is NULL");
+	err = params_import(&all, sizeof(all), params, params->size, sizeof(all),
+			    "rmem_alloc_params");
+	if (!err)
+		err = alloc_or_attach(session, &all, ret_lease);
+	return err < 0 ? err_prefix(err, "rmem_alloc of %" PRIu64 " bytes at %s",
+				    params->bytes, session->server)
+		       : err;
 }
 
 int rmem_attach(rmem *session, const char *name, unsigned rights,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/lease/lease_name.h"
 
+#include <rmem/rmem.h>
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -57,4 +59,18 @@ const char *lease_label(const struct rmem_lease *lease, char buf[LEASE_LABEL_BYT
 	}
 	(void)pthread_mutex_unlock(&names_lock);
 	return buf;
+}
+
+size_t rmem_lease_name(const rmem_lease *lease, char *name, size_t bytes)
+{
+	const char *known;
+	size_t n;
+
+	(void)pthread_mutex_lock(&names_lock);
+	known = lease->name ? lease->name : "";
+	n = strlen(known);
+	if (bytes > 0)
+		(void)snprintf(name, bytes, "%s", known);
+	(void)pthread_mutex_unlock(&names_lock);
+	return n;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The name of a lease as far as the session knows it, for the texts of errors.  Another session may
+/* The name of a lease as far as the session knows it, for rmem_lease_name() and the texts of errors.  Another session may
  * have changed it since the server's last answer. */
 #ifndef LIBRMEM_LEASE_LEASE_NAME_H
 #define LIBRMEM_LEASE_LEASE_NAME_H
