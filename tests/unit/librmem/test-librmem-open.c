@@ -408,7 +408,7 @@ START_TEST(open__refuses_bad_options)
 	options.size = 0;
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
 	ck_assert_int_eq(rmem_open(uri, NULL, NULL), -EINVAL);
-	ck_assert_int_eq(rmem_open("nonsense", NULL, &client), -EINVAL);
+	ck_assert_int_eq(rmem_open("http://nonsense", NULL, &client), -EINVAL);
 	ck_assert_uint_eq(proxy.connections, 0);
 }
 END_TEST
