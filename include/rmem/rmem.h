@@ -294,11 +294,13 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
 
 /* Server call: attach a named lease of the tenant.  The caller owns *ret_lease and ends it
- * with rmem_destroy() or rmem_detach().
+ * with rmem_destroy() or rmem_detach().  A session that has the lease already, by any call, gets
+ * the same handle once more, with the rights that it has; each is given back by a call.
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
  *   EINVAL  rights or name is out of its range
  *   ENOENT  no lease has that name
- *   EBUSY   this session has attached it already
+ *   EBUSY   this session has attached it for reading only, and rights has RMEM_WRITE; or
+ *           another thread was about to detach it, for all of timeout_ms
  *   ENOTSUP part of it is lent only through RDMA devices that this host does not reach, or
  *           to which the session can have no channel now
  *   EDQUOT  a limit of the tenant or session would be exceeded
@@ -308,12 +310,15 @@ RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 
 /* Server call: detach the lease from this session.  A named lease lives on; an ephemeral
  * lease is freed.  The handle is gone on success; success also if the lease had ended already.
+ * Of a handle that the session got several times, one is given back: only the last call detaches
+ * the lease, the others send nothing.
  *   EBUSY  operations of this session are outstanding: wait, or rmem_cancel()  [any] */
 RMEM_API int rmem_detach(rmem_lease *lease);
 
 /* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent
  * again.  Operations of other sessions on it end in ESTALE.  The handle is gone on success;
- * success also if the lease had ended already.
+ * success also if the lease had ended already.  If the session got the handle several times, the
+ * others stay, in ESTALE, until they are given back.
  *   EBUSY   operations of this session are outstanding: wait, or rmem_cancel()
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_destroy(rmem_lease *lease);

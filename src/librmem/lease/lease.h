@@ -90,6 +90,9 @@ struct rmem_lease {
 	enum rmem_placement placement; /* asked for, with node_asked */
 	int node_asked;
 	char *name; /* see lease_name.h; NULL: none */
+	/* calls that have returned the handle, less those that have given it back */
+	unsigned references;
+	bool ending; /* the request that ends the last one is under way */
 	struct list node;
 	struct map_node by_id;
 	struct list rekey_node; /* in rekeys_outstanding: waits to be attached again */

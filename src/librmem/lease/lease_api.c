@@ -27,6 +27,7 @@ static int lease_new(struct rmem *session, struct rmem_lease **ret_lease)
 	if (!lease)
 		return err_set(-ENOMEM, "no memory for a lease's handle");
 	lease->session = session;
+	lease->references = 1;
 	list_init(&lease->node);
 	list_init(&lease->rekey_node);
 	notice_source_init(&lease->notices);
@@ -182,16 +183,18 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 	return lease_request(session, &request, ret_lease);
 }
 
-static int attach(struct rmem *session, const char *name, unsigned rights,
-		  struct rmem_lease **ret_lease)
+static uint64_t calls_end_ns(const struct rmem *session)
+{
+	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
+}
+
+static int attach_new(struct rmem *session, const char *name, unsigned rights,
+		      struct rmem_lease **ret_lease)
 {
 	struct wire_msg request;
 	int err;
 
 	wire_msg_init(&request, WIRE_TYPE_attach);
-	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
-		return err_set(-EINVAL, "rights is neither RMEM_READ nor RMEM_READ | "
-					"RMEM_WRITE");
 	err = name_copy(name, true, request.attach.name);
 	if (err)
 		return err;
@@ -200,11 +203,61 @@ static int attach(struct rmem *session, const char *name, unsigned rights,
 	return lease_request(session, &request, ret_lease);
 }
 
+/* One more reference to the handle that the session has.
+ *   -EAGAIN  it has none, or gives it back at this moment */
+static int reference_take(struct rmem *session, uint64_t id, unsigned rights,
+			  struct rmem_lease **ret_lease)
+{
+	struct rmem_lease *lease;
+	int err = 0;
+
+	(void)pthread_mutex_lock(&session->lock);
+	lease = lease_find(session, id);
+	if (!lease || lease->ending || lease_ended(lease))
+		err = err_set(-EAGAIN, "another thread is about to detach it");
+	else if (rights & ~lease->rights)
+		err = err_set(-EBUSY, "this session has attached it for reading only");
+	else
+		lease->references++;
+	(void)pthread_mutex_unlock(&session->lock);
+	if (!err)
+		*ret_lease = lease;
+	return err;
+}
+
+static int attach_again(struct rmem *session, const char *name, unsigned rights,
+			struct rmem_lease **ret_lease)
+{
+	struct rmem_stat stat = rmem_stat_init();
+	int err = rmem_stat(session, name, &stat);
+
+	return err ? err : reference_take(session, stat.id, rights, ret_lease);
+}
+
+/* Between the two requests the lease may get another name, or be detached. */
+static int attach(struct rmem *session, const char *name, unsigned rights,
+		  struct rmem_lease **ret_lease)
+{
+	const uint64_t end_ns = calls_end_ns(session);
+	int err;
+
+	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
+		return err_set(-EINVAL, "rights is neither RMEM_READ nor RMEM_READ | "
+					"RMEM_WRITE");
+	do {
+		err = attach_new(session, name, rights, ret_lease);
+		if (err != -EBUSY)
+			return err;
+		err = attach_again(session, name, rights, ret_lease);
+	} while ((err == -EAGAIN || err == -ENOENT) && clock_now_ns() < end_ns);
+	return err == -EAGAIN ? -EBUSY : err;
+}
+
 /* Between the refusal and the attempt to attach it, the lease may end. */
 static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params *params,
 			   struct rmem_lease **ret_lease)
 {
-	const uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	const uint64_t end_ns = calls_end_ns(session);
 	int err;
 
 	do {
@@ -249,38 +302,78 @@ int rmem_attach(rmem *session, const char *name, unsigned rights,
 
 /* ---- ending a lease ---- */
 
-static int idle_check(const struct rmem_lease *lease)
+/* Give back one of several references and return 0; or return 1, if it is the last one or the lease
+ * ends for `all`: until that request is answered no thread takes another. */
+static int reference_drop(struct rmem_lease *lease, bool all)
 {
-	unsigned n;
+	unsigned n = 0;
+	int result = 1;
 
 	(void)pthread_mutex_lock(&lease->session->lock);
-	n = lease_inflight(lease);
+	if (lease->references > 1 && !all) {
+		lease->references--;
+		result = 0;
+	} else {
+		n = lease_inflight(lease);
+		lease->ending = n == 0;
+	}
 	(void)pthread_mutex_unlock(&lease->session->lock);
 	if (n > 0)
 		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
+	return result;
+}
+
+/* Free the handle, unless other references to it are left; a lease that has ended already is no
+ * error.  Under the session's lock. */
+static int reference_dropped(struct rmem_lease *lease, int err)
+{
+	lease->ending = false;
+	if (err && err != -ESTALE && err != -ENOENT)
+		return err;
+	if (--lease->references > 0)
+		lease_end(lease, RMEM_REASON_FREED);
+	else
+		lease_drop(lease);
 	return 0;
 }
 
-/* Send the request that ends the lease, and free the handle; a lease that has ended already is no
- * error. */
-static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request)
+struct ending {
+	struct rmem_lease *lease;
+	bool answered;
+};
+
+/* From here on the lease may be attached again, by another handle. */
+static int ending_answered(void *ctx, int err, const struct wire_msg *reply)
 {
+	struct ending *ending = ctx;
+
+	(void)reply;
+	ending->answered = true;
+	return reference_dropped(ending->lease, err);
+}
+
+/* Send the request that ends the lease, in this session or for `all`. */
+static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request,
+			bool all)
+{
+	struct ending ending = { .lease = lease };
 	struct rmem *session = lease->session;
 	int err = session_own(session);
 
 	if (err)
 		return err;
-	err = idle_check(lease);
-	if (err)
+	err = reference_drop(lease, all);
+	if (err <= 0)
 		return err;
+	err = -ESTALE;
 	if (atomic_load(&lease->status) == 0)
-		err = session_call(session, request, NULL, NULL);
-	if (err && err != -ESTALE && err != -ENOENT)
+		err = session_call(session, request, ending_answered, &ending);
+	if (ending.answered)
 		return err;
 	(void)pthread_mutex_lock(&session->lock);
-	lease_drop(lease);
+	err = reference_dropped(lease, err);
 	(void)pthread_mutex_unlock(&session->lock);
-	return 0;
+	return err;
 }
 
 int rmem_detach(rmem_lease *lease)
@@ -292,8 +385,20 @@ int rmem_detach(rmem_lease *lease)
 	if (!lease)
 		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
 	request.detach.lease = lease->id;
-	err = lease_finish(lease, &request);
+	err = lease_finish(lease, &request, false);
 	return err ? lease_error(lease, err, "rmem_detach") : 0;
+}
+
+static int idle_check(const struct rmem_lease *lease)
+{
+	unsigned n;
+
+	(void)pthread_mutex_lock(&lease->session->lock);
+	n = lease_inflight(lease);
+	(void)pthread_mutex_unlock(&lease->session->lock);
+	if (n > 0)
+		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
+	return 0;
 }
 
 static int writable_check(const struct rmem_lease *lease)
@@ -315,7 +420,7 @@ int rmem_destroy(rmem_lease *lease)
 	/* a lease that has ended needs no protection */
 	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
 	if (!err)
-		err = lease_finish(lease, &request);
+		err = lease_finish(lease, &request, true);
 	return err ? lease_error(lease, err, "rmem_destroy") : 0;
 }
 
