@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -17,7 +16,7 @@
 #include "fabric/tcp/socket.h"
 
 /* The work of one stream before the next one gets its turn. */
-#define SLICE_BYTES (UINT32_C(1) << 20)
+#define SLICE_BYTES (UINT32_C(256) << 10)
 #define SLICE_REQUESTS 128
 /* Most that one system call moves: deregistration waits for its end. */
 #define CHUNK_BYTES (UINT32_C(256) << 10)
@@ -40,6 +39,7 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 		return err_errno(-ENOMEM, "a data stream");
 	list_init(&conn->in_session);
 	list_init(&conn->in_streams);
+	list_init(&conn->in_ready);
 	conn->channel = channel;
 	conn->session = session;
 	conn->until_ns = until_ns;
@@ -531,48 +531,52 @@ static bool conn_has_space(const struct tcp_conn *conn)
 	return conn->n_replies + 2 <= TCP_REPLIES;
 }
 
-static enum step conn_slice(struct tcp_conn *conn, struct tcp_table *table)
+static enum tcp_run conn_slice(struct tcp_conn *conn, struct tcp_table *table)
 {
 	size_t in = SLICE_BYTES, out = SLICE_BYTES;
-	bool blocked = false;
+	bool empty = false, full = false; /* the socket's buffers */
 
 	for (unsigned i = 0; i < SLICE_REQUESTS && in > 0 && out > 0; i++) {
 		enum step step;
 
 		if (atomic_load(&conn->killed))
-			return STEP_OVER;
-		if (!blocked &&
+			return TCP_RUN_OVER;
+		if (!full &&
 		    (!conn_has_space(conn) || conn_unsent(conn) >= FLUSH_BYTES)) {
 			step = conn_flush(conn, &out);
 			if (step == STEP_OVER)
-				return step;
-			blocked = step == STEP_BLOCKED;
+				return TCP_RUN_OVER;
+			full = step == STEP_BLOCKED;
 		}
 		if (!conn_has_space(conn))
 			break;
 		step = conn_receive(conn, table, &in);
 		if (step == STEP_OVER)
-			return step;
-		if (step == STEP_BLOCKED)
+			return TCP_RUN_OVER;
+		empty = step == STEP_BLOCKED;
+		if (empty)
 			break;
 	}
-	return blocked ? STEP_BLOCKED : conn_flush(conn, &out);
+	if (!full) {
+		enum step step = conn_flush(conn, &out);
+
+		if (step == STEP_OVER)
+			return TCP_RUN_OVER;
+		full = step == STEP_BLOCKED;
+	}
+	return (conn_has_space(conn) && !empty) || (conn->n_replies > 0 && !full)
+		       ? TCP_RUN_READY
+		       : TCP_RUN_WAITS;
 }
 
-bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
+enum tcp_run tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
 {
-	bool alive;
+	enum tcp_run result;
 
 	(void)pthread_mutex_lock(&conn->lock);
-	alive = conn_slice(conn, table) != STEP_OVER;
+	result = conn_slice(conn, table);
 	(void)pthread_mutex_unlock(&conn->lock);
-	return alive;
-}
-
-uint32_t tcp_conn_interest(const struct tcp_conn *conn)
-{
-	return (conn_has_space(conn) ? (uint32_t)EPOLLIN : 0) |
-	       (conn->n_replies > 0 ? (uint32_t)EPOLLOUT : 0);
+	return result;
 }
 
 /* Stop using the region.  False: a response that was sent in part cannot be changed. */

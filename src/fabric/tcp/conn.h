@@ -11,6 +11,7 @@
 
 #include "fabric/inband.h"
 #include "fabric/tcp/mr.h"
+#include "fabric/tcp/ready.h"
 #include "fabric/tcp/stream.h"
 
 #define TCP_REPLIES 32u /* limit of unsent replies; a power of two */
@@ -33,6 +34,19 @@ enum tcp_phase {
 	TCP_PHASE_DRAIN,   /* dropping the payload of a refused request */
 };
 
+/* What became of a slice. */
+enum tcp_run {
+	TCP_RUN_OVER,  /* the stream has ended, with conn->why */
+	TCP_RUN_WAITS, /* for the socket */
+	TCP_RUN_READY, /* the slice was used up */
+};
+
+/* A session in a data thread. */
+struct tcp_part {
+	struct list streams;
+	struct tcp_group ready; /* of them */
+};
+
 struct tcp_conn {
 	/* loop */
 	struct list in_session;
@@ -44,8 +58,7 @@ struct tcp_conn {
 	int fd; /* closed by the loop, which may shut it down at any time */
 	/* nothing is received from this time on; the loop moves it */
 	const _Atomic uint64_t *until_ns;
-	struct list *
-		streams; /* of the session in the data thread, which changes the list */
+	struct tcp_part *part; /* of the session, in the data thread */
 	/* owned by the receiver of the command or event */
 	struct tcp_command command;
 	struct tcp_event event;
@@ -59,8 +72,8 @@ struct tcp_conn {
 	atomic_bool killed;
 	/* data thread */
 	struct list in_streams;
+	struct list in_ready; /* of part->ready, while it is ready */
 	unsigned refused_now; /* requests, in this slice */
-	uint32_t interest;    /* registered EPOLL* */
 	enum tcp_phase phase;
 	struct stream_request request;
 	size_t have;      /* of request */
@@ -95,10 +108,8 @@ bool tcp_conn_is_quiet(struct tcp_conn *conn);
 /* The same, but wait for it: for one request at most.  [loop] */
 void tcp_conn_await_quiet(struct tcp_conn *conn);
 
-/* Do a slice of work.  False: the stream has ended, with conn->why.  [data thread] */
-bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
-/* The epoll events to wait for.  [data thread] */
-uint32_t tcp_conn_interest(const struct tcp_conn *conn);
+/* Do a slice of work.  [data thread] */
+enum tcp_run tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 /* Stop using a region that is no longer in the table.  False: the stream has to end.
  * [data thread] */
 bool tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);

@@ -28,15 +28,56 @@ struct fabric_server {
 	struct tcp_source mail; /* the mailbox in the epoll set */
 	struct tcp_acceptor *acceptor;
 	struct list sessions;
+	struct list tenants;
 	unsigned next_thread; /* serves the next stream */
 	unsigned n_threads;
 	struct tcp_thread threads[];
 };
 
+/* ---- tenants ---- */
+
+struct tcp_tenant {
+	struct list link;         /* server->tenants */
+	const void *name;         /* from fabric_server_events.tenant; compared only */
+	unsigned refs;            /* of its sessions */
+	struct tcp_group ready[]; /* its sessions, in each data thread */
+};
+
+/* NULL: no memory */
+static struct tcp_tenant *tenant_get(struct fabric_server *server, const void *name)
+{
+	struct tcp_tenant *added;
+
+	list_for_each_entry(struct tcp_tenant, tenant, &server->tenants, link) {
+		if (tenant->name != name)
+			continue;
+		tenant->refs++;
+		return tenant;
+	}
+	added = calloc(1, sizeof(*added) + server->n_threads * sizeof(added->ready[0]));
+	if (!added)
+		return NULL;
+	added->name = name;
+	added->refs = 1;
+	for (unsigned i = 0; i < server->n_threads; i++)
+		tcp_group_init(&added->ready[i], &server->threads[i].ready);
+	list_append(&server->tenants, &added->link);
+	return added;
+}
+
+static void tenant_put(struct tcp_tenant *tenant)
+{
+	if (--tenant->refs > 0)
+		return;
+	list_remove(&tenant->link);
+	free(tenant);
+}
+
 /* ---- sessions ---- */
 
 struct fabric_session {
 	struct fabric_server *server;
+	struct tcp_tenant *tenant;
 	struct list link; /* server->sessions */
 	void *cookie;
 	bool closing;
@@ -45,27 +86,46 @@ struct fabric_session {
 	_Atomic uint64_t until_ns;
 	struct list conns;
 	struct list mrs;
-	/* one list per data thread, which alone looks at it while it has streams or entries */
-	struct list streams[];
+	/* one per data thread, which alone looks at it while it has streams or entries */
+	struct tcp_part parts[];
 };
+
+/* Without the event, each session is a tenant of its own. */
+static struct tcp_tenant *session_tenant(const struct fabric_session *session)
+{
+	struct fabric_server *server = session->server;
+	const void *name = session;
+
+	if (server->events->tenant)
+		name = server->events->tenant(server->ctx, session->cookie);
+	return tenant_get(server, name);
+}
 
 static int session_open(struct fabric_server *server, unsigned endpoint, void *cookie,
 			struct fabric_session **ret_session)
 {
 	struct fabric_session *session = calloc(
-		1, sizeof(*session) + server->n_threads * sizeof(session->streams[0]));
+		1, sizeof(*session) + server->n_threads * sizeof(session->parts[0]));
 
 	(void)endpoint;
 	if (!session)
 		return err_errno(-ENOMEM, "a session");
 	session->server = server;
 	session->cookie = cookie;
+	session->tenant = session_tenant(session);
+	if (!session->tenant) {
+		free(session);
+		return err_errno(-ENOMEM, "a session");
+	}
 	session->closed.kind = TCP_EVENT_SESSION;
 	session->until_ns = UINT64_MAX;
 	list_init(&session->conns);
 	list_init(&session->mrs);
-	for (unsigned i = 0; i < server->n_threads; i++)
-		list_init(&session->streams[i]);
+	for (unsigned i = 0; i < server->n_threads; i++) {
+		list_init(&session->parts[i].streams);
+		tcp_group_init_streams(&session->parts[i].ready,
+				       &session->tenant->ready[i]);
+	}
 	list_append(&server->sessions, &session->link);
 	*ret_session = session;
 	return 0;
@@ -94,6 +154,7 @@ static void session_free(struct fabric_session *session)
 		conn_remove(conn);
 	list_for_each_entry_safe(struct fabric_mr, mr, &session->mrs, link)
 		mr_remove(mr);
+	tenant_put(session->tenant);
 	list_remove(&session->link);
 	free(session);
 }
@@ -147,7 +208,7 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	server->stats.channels++;
 	server->stats.channels_ever++;
 	server->next_thread = (server->next_thread + 1) % server->n_threads;
-	conn->streams = &session->streams[server->next_thread];
+	conn->part = &session->parts[server->next_thread];
 	mailbox_post(&server->threads[server->next_thread].commands,
 		     &conn->command.link);
 	server->events->channel_up(server->ctx, session->cookie, channel);
@@ -225,7 +286,7 @@ static int mr_add_keys(struct fabric_mr *mr)
 	for (unsigned i = 0; i < mr->n_entries; i++) {
 		int err;
 
-		mr->entries[i].streams = &session->streams[i];
+		mr->entries[i].streams = &session->parts[i].streams;
 		err = tcp_table_add(&server->threads[i].table, &mr->entries[i]);
 		if (!err)
 			continue;
@@ -540,6 +601,7 @@ static int server_new(unsigned threads, const struct fabric_server_events *event
 	server->ctx = ctx;
 
 	list_init(&server->sessions);
+	list_init(&server->tenants);
 	server->mail.ready = server_mail;
 	err = mailbox_init(&server->mailbox);
 	if (err)

@@ -12,13 +12,15 @@
 #include "base/thread.h"
 #include "fabric/tcp/conn.h"
 
-#define EVENTS_MAX 16   /* streams served before commands are checked */
+#define EVENTS_MAX 64   /* received by one system call */
+#define SLICES_MAX 16   /* before events are received again */
 #define COMMANDS_MAX 64 /* carried out before streams are served again */
 
 /* The stream has ended: forget it and send the event. */
 static void thread_remove(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	list_remove(&conn->in_streams);
+	tcp_group_remove(&conn->part->ready, &conn->in_ready);
 	(void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
 	/* tell the peer now; the loop closes the socket later */
 	(void)shutdown(conn->fd, SHUT_RDWR);
@@ -42,31 +44,39 @@ static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *co
 		mailbox_post(thread->loop, &conn->refused_event.link);
 }
 
-static void thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
+static enum tcp_run thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
 {
-	struct epoll_event event = { .data.ptr = conn };
-	bool alive = tcp_conn_run(conn, &thread->table);
+	enum tcp_run result = tcp_conn_run(conn, &thread->table);
 
 	thread_report_refused(thread, conn);
-	if (!alive) {
+	if (result == TCP_RUN_OVER)
 		thread_remove(thread, conn);
-		return;
+	else if (result == TCP_RUN_READY)
+		tcp_group_add(&conn->part->ready, &conn->in_ready);
+	return result;
+}
+
+/* A slice that was used up is followed by a look at the events: another stream's turn may come
+ * first. */
+static void thread_serve_ready(struct tcp_thread *thread)
+{
+	for (unsigned i = 0; i < SLICES_MAX; i++) {
+		struct list *next = tcp_group_take(&thread->ready);
+
+		if (!next ||
+		    thread_serve(thread, container_of(next, struct tcp_conn,
+						      in_ready)) == TCP_RUN_READY)
+			return;
 	}
-	event.events = tcp_conn_interest(conn);
-	if (event.events == conn->interest)
-		return;
-	conn->interest = event.events;
-	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event) != 0)
-		thread_remove_errno(thread, conn);
 }
 
 static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
 {
-	struct epoll_event event = { .events = tcp_conn_interest(conn),
+	/* edges: a stream stays ready until its socket has refused to go on */
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | (uint32_t)EPOLLET,
 				     .data.ptr = conn };
 
-	conn->interest = event.events;
-	list_append(conn->streams, &conn->in_streams);
+	list_append(&conn->part->streams, &conn->in_streams);
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0)
 		thread_remove_errno(thread, conn);
 }
@@ -105,26 +115,31 @@ static bool thread_run_commands(struct tcp_thread *thread)
 	return true;
 }
 
+/* Wait until a stream is ready or a command has come.  True: there are commands. */
+static bool thread_wait(struct tcp_thread *thread)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(thread->epoll_fd, events, EVENTS_MAX,
+			   list_empty(&thread->ready.members) ? -1 : 0);
+	bool commands = false;
+
+	for (int i = 0; i < n; i++) {
+		struct tcp_conn *conn = events[i].data.ptr;
+
+		if (!conn)
+			commands = true;
+		else if (list_empty(&conn->in_ready))
+			tcp_group_add(&conn->part->ready, &conn->in_ready);
+	}
+	return commands;
+}
+
 static void *thread_main(void *arg)
 {
 	struct tcp_thread *thread = arg;
-	struct epoll_event events[EVENTS_MAX];
-	bool running = true;
 
-	while (running) {
-		int n = epoll_wait(thread->epoll_fd, events, EVENTS_MAX, -1);
-		bool commands = false;
-
-		/* commands come last: they may end streams that are still in events */
-		for (int i = 0; i < n; i++) {
-			if (events[i].data.ptr)
-				thread_serve(thread, events[i].data.ptr);
-			else
-				commands = true;
-		}
-		if (commands)
-			running = thread_run_commands(thread);
-	}
+	while (!thread_wait(thread) || thread_run_commands(thread))
+		thread_serve_ready(thread);
 	return NULL;
 }
 
@@ -136,6 +151,7 @@ int tcp_thread_start(struct tcp_thread *thread, unsigned number, struct mailbox 
 
 	*thread = (struct tcp_thread){ .loop = loop, .stop.kind = TCP_COMMAND_STOP };
 	tcp_table_init(&thread->table);
+	tcp_group_init(&thread->ready, NULL);
 	err = mailbox_init(&thread->commands);
 	if (err)
 		goto err_table;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A data thread: an epoll loop over its streams and its commands, and its table of keys.
+/* A data thread: an epoll loop over its streams and its commands, and its table of keys.  Streams
+ * that are ready get a slice each in turn (see ready.h).
  * Commands are carried out in order.  The thread owns a command until it sends the event:
  * TCP_EVENT_CONN when a stream has ended, or TCP_EVENT_MR.
  * Threads: [loop]. */
@@ -8,11 +9,13 @@
 
 #include "base/mailbox.h"
 #include "fabric/tcp/mr.h"
+#include "fabric/tcp/ready.h"
 
 struct tcp_thread {
 	struct mailbox commands; /* tcp_command */
 	struct tcp_table table;
-	struct mailbox *loop; /* for events, borrowed */
+	struct tcp_group ready; /* its tenants */
+	struct mailbox *loop;   /* for events, borrowed */
 	int epoll_fd;
 	pthread_t thread;
 	struct tcp_command stop;

@@ -30,8 +30,8 @@ bool __real_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *m
 bool __wrap_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
 bool __real_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
 bool __wrap_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
-bool __real_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
-bool __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
+enum tcp_run __real_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
+enum tcp_run __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 void __real_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
 void __wrap_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
 
@@ -48,7 +48,7 @@ bool __wrap_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_m
 	return !atomic_load(&stream_busy) && __real_tcp_conn_try_release_mr(conn, mr);
 }
 
-bool __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
+enum tcp_run __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
 {
 	if (atomic_exchange(&run_armed, false))
 		atomic_store(&completed_at_run, atomic_load(&completed));

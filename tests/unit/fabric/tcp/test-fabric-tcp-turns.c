@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whose turn it is in a data thread of the tcp fabric.  The linker calls the function here instead
+ * of the fabric's (-Wl,--wrap). */
+#include <endian.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "fabric/inband.h"
+#include "fabric/tcp/ready.h"
+#include "unit/fabric/tcp/fabric-tcp-host.h"
+#include "unit/unit.h"
+
+/* ---- groups ---- */
+
+#define TENANTS 2
+#define SESSIONS 2 /* of a tenant */
+#define STREAMS 3  /* of a session */
+
+static struct tcp_group thread, tenants[TENANTS], sessions[TENANTS][SESSIONS];
+static struct list streams[TENANTS][SESSIONS][STREAMS];
+
+static void groups_init(void)
+{
+	tcp_group_init(&thread, NULL);
+	for (unsigned t = 0; t < TENANTS; t++) {
+		tcp_group_init(&tenants[t], &thread);
+		for (unsigned s = 0; s < SESSIONS; s++) {
+			tcp_group_init_streams(&sessions[t][s], &tenants[t]);
+			for (unsigned i = 0; i < STREAMS; i++)
+				list_init(&streams[t][s][i]);
+		}
+	}
+}
+
+static void ready(unsigned tenant, unsigned session, unsigned stream)
+{
+	tcp_group_add(&sessions[tenant][session], &streams[tenant][session][stream]);
+}
+
+static void expect_turn(unsigned tenant, unsigned session, unsigned stream)
+{
+	ck_assert_ptr_eq(tcp_group_take(&thread), &streams[tenant][session][stream]);
+}
+
+START_TEST(turns__of_nobody_are_none)
+{
+	groups_init();
+	ck_assert_ptr_null(tcp_group_take(&thread));
+	ready(0, 0, 0);
+	expect_turn(0, 0, 0);
+	ck_assert_ptr_null(tcp_group_take(&thread));
+}
+END_TEST
+
+START_TEST(turns__go_round_tenants_sessions_and_streams)
+{
+	groups_init();
+	for (unsigned i = 0; i < STREAMS; i++)
+		ready(0, 0, i);
+	ready(0, 1, 0);
+	ready(1, 0, 0);
+	expect_turn(0, 0, 0);
+	ready(0, 0, 0); /* it goes on, behind the others */
+	expect_turn(1, 0, 0);
+	ready(1, 0, 0);
+	expect_turn(0, 1, 0);
+	expect_turn(1, 0, 0);
+	expect_turn(0, 0, 1);
+	expect_turn(0, 0, 2);
+	expect_turn(0, 0, 0);
+	ck_assert_ptr_null(tcp_group_take(&thread));
+}
+END_TEST
+
+START_TEST(turns__forget_a_stream_that_ends)
+{
+	groups_init();
+	ready(0, 0, 0);
+	ready(0, 0, 1);
+	ready(1, 1, 0);
+	tcp_group_remove(&sessions[0][0], &streams[0][0][2]); /* was not ready */
+	tcp_group_remove(&sessions[0][0], &streams[0][0][0]);
+	expect_turn(0, 0, 1);
+	ready(0, 0, 1);
+	tcp_group_remove(&sessions[0][0], &streams[0][0][1]);
+	tcp_group_remove(&sessions[1][1], &streams[1][1][0]);
+	ck_assert_ptr_null(tcp_group_take(&thread));
+	ready(0, 0, 0);
+	expect_turn(0, 0, 0);
+}
+END_TEST
+
+/* ---- a server ---- */
+
+#define FLOODS 8u  /* streams of one session */
+#define QUEUED 20u /* requests in each of them */
+
+static atomic_uint served; /* requests of both sessions */
+static atomic_uint served_before_ping;
+static atomic_bool hold_request;
+static sem_t held, go;
+
+enum inband_status __real_inband_serve(const struct inband_request *request,
+				       const struct inband_memory *memory,
+				       uint64_t *ret_result);
+enum inband_status __wrap_inband_serve(const struct inband_request *request,
+				       const struct inband_memory *memory,
+				       uint64_t *ret_result);
+
+/* The first request waits for the case. */
+enum inband_status __wrap_inband_serve(const struct inband_request *request,
+				       const struct inband_memory *memory,
+				       uint64_t *ret_result)
+{
+	unsigned n = atomic_fetch_add(&served, 1);
+
+	if (le32toh(request->op) == INBAND_PING)
+		atomic_store(&served_before_ping, n);
+	if (atomic_exchange(&hold_request, false)) {
+		ck_assert_int_eq(sem_post(&held), 0);
+		ck_assert_int_eq(sem_wait(&go), 0);
+	}
+	return __real_inband_serve(request, memory, ret_result);
+}
+
+static void flood(int fd)
+{
+	for (unsigned i = 0; i < QUEUED; i++) {
+		struct inband_request crc =
+			inband_make(INBAND_CRC, 0, FABRIC_INBAND_BYTES_MAX, i);
+
+		raw_send(fd, &crc, sizeof(crc));
+	}
+}
+
+/* While the thread has work of one session for many slices, a request of another session waits
+ * for a slice of it. */
+START_TEST(server__lets_sessions_take_turns)
+{
+	struct fabric_session *other;
+	struct inband_request ping = inband_make(INBAND_PING, 0, 0, 1);
+	int fds[FLOODS], fd;
+
+	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
+	for (unsigned i = 0; i < FLOODS; i++)
+		fds[i] = raw_channel_open();
+	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &other), 0);
+	host.session = other;
+	fd = raw_channel_open();
+	atomic_store(&hold_request, true);
+	for (unsigned i = 0; i < FLOODS; i++)
+		flood(fds[i]);
+	ck_assert_int_eq(sem_wait(&held), 0);
+	raw_send(fd, &ping, sizeof(ping));
+	ck_assert_int_eq(sem_post(&go), 0);
+	(void)raw_expect_word(fd, 1);
+	ck_assert_uint_le(atomic_load(&served_before_ping), 2);
+	for (unsigned i = 0; i < FLOODS; i++)
+		for (unsigned n = 0; n < QUEUED; n++)
+			(void)raw_expect_word(fds[i], n);
+	ck_assert_uint_eq(atomic_load(&served), FLOODS * QUEUED + 1);
+	for (unsigned i = 0; i < FLOODS; i++)
+		raw_close(fds[i], false);
+	raw_close_await(fd, FLOODS + 1);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = unit_case("turns", NULL, NULL);
+
+	tcase_add_test(tcase, turns__of_nobody_are_none);
+	tcase_add_test(tcase, turns__go_round_tenants_sessions_and_streams);
+	tcase_add_test(tcase, turns__forget_a_stream_that_ends);
+	tcase = unit_case("server", host_open_one, host_close);
+	tcase_add_test(tcase, server__lets_sessions_take_turns);
+	return unit_main();
+}
