@@ -761,7 +761,8 @@ struct rmem_completion {
 	uint32_t vendor;      /* vendor error of the device; 0: none */
 	uint16_t opcode;      /* enum rmem_opcode */
 	uint16_t reason;      /* enum rmem_reason: what the status leaves open */
-	uint32_t reserved[3]; /* 0 */
+	uint32_t error;       /* number of its text; 0: none */
+	uint32_t reserved[2]; /* 0 */
 };
 
 /* Parameters of a queue.  Start from rmem_queue_params_init(). */
@@ -837,9 +838,12 @@ RMEM_API int rmem_poll(rmem_queue *queue, struct rmem_completion *completions,
 RMEM_API int rmem_wait(rmem_queue *queue, struct rmem_completion *completions,
 		       unsigned n, unsigned min, int timeout_ms);
 
-/* The text of the last completion with an error that rmem_poll() or rmem_wait() has
- * returned; "": none.  Valid until the next call on the queue.  [owner] */
-RMEM_API const char *rmem_completion_error(const rmem_queue *queue);
+/* The text of a completion that rmem_poll() or rmem_wait() of this queue has returned; "": it
+ * has no error.  Valid until the next call of either.  Of the last 256 failed completions, or as many
+ * as the queue is deep, the whole text is kept, of others only the meaning of the status.
+ *   completion  NULL: the last one that failed  [owner] */
+RMEM_API const char *rmem_completion_error(const rmem_queue *queue,
+					   const struct rmem_completion *completion);
 
 /* The number of operations outstanding.  [owner] */
 RMEM_API unsigned rmem_queue_outstanding(const rmem_queue *queue);

@@ -53,7 +53,7 @@ static int completions_wait(rmem_queue *queue)
 				continue;
 			(void)fprintf(stderr, "async: block %u: %s\n",
 				      (unsigned)done[i].cookie,
-				      rmem_completion_error(queue));
+				      rmem_completion_error(queue, &done[i]));
 			return -1;
 		}
 	}

@@ -59,7 +59,7 @@ static int step_finish(struct app *app, const struct rmem_completion *done)
 	if (done->status) {
 		(void)fprintf(stderr, "eventloop: round %u: %s\n",
 			      (unsigned)done->cookie,
-			      rmem_completion_error(app->queue));
+			      rmem_completion_error(app->queue, done));
 		return -1;
 	}
 	if (app->round % 2 && memcmp(base, base + BLOCK_BYTES, BLOCK_BYTES) != 0) {

@@ -175,7 +175,8 @@ static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 		result = rmem_wait(queue, &completion, 1, 1, -1);
 	} while (result == 0);
 	if (completion.status)
-		return err_set(completion.status, "%s", rmem_completion_error(queue));
+		return err_set(completion.status, "%s",
+			       rmem_completion_error(queue, &completion));
 	return 0;
 }
 

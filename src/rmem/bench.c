@@ -143,8 +143,9 @@ static int completions_handle(struct run *run)
 			result.operations++;
 			histogram_add(&result.latency_ns, now - run->started_ns[slot]);
 		} else if (result.errors++ == 0) {
-			(void)snprintf(result.first_error, sizeof(result.first_error),
-				       "%s", rmem_completion_error(run->queue));
+			(void)snprintf(
+				result.first_error, sizeof(result.first_error), "%s",
+				rmem_completion_error(run->queue, &completions[i]));
 		}
 	}
 	return 0;

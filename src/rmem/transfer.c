@@ -162,7 +162,7 @@ static void completion_handle(struct transfer *t, const struct rmem_completion *
 		slot->state = SLOT_LOST;
 		t->n_lost++;
 	} else if (!t->err) {
-		t->err = err_set(c->status, "%s", rmem_completion_error(t->queue));
+		t->err = err_set(c->status, "%s", rmem_completion_error(t->queue, c));
 	}
 }
 
@@ -200,7 +200,8 @@ static int transfer_resume(struct transfer *t)
 	if (!t->lost_ns)
 		t->lost_ns = now;
 	else if (now - t->lost_ns > limit_ms * 1000000)
-		return err_set(-ECONNRESET, "%s", rmem_completion_error(t->queue));
+		return err_set(-ECONNRESET, "%s",
+			       rmem_completion_error(t->queue, NULL));
 	err = rmem_ping(t->session, NULL);
 	if (err)
 		return session_failed(err);

@@ -56,7 +56,7 @@ static unsigned completions_poll(const struct bench_env *env)
 		give_up(rmem_error());
 	for (int i = 0; i < n; i++)
 		if (completions[i].status)
-			give_up(rmem_completion_error(queue));
+			give_up(rmem_completion_error(queue, NULL));
 	if (n == 0 && env->yields)
 		(void)sched_yield();
 	return (unsigned)n;

@@ -128,7 +128,7 @@ static unsigned completions_take(void)
 		int status = completions[i].status;
 
 		if (status && status != -ETIMEDOUT && status != -ECANCELED)
-			fail(rmem_completion_error(queue), status);
+			fail(rmem_completion_error(queue, &completions[i]), status);
 		failed += status != 0;
 	}
 	return failed;

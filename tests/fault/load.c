@@ -201,17 +201,18 @@ static void cell_submit(unsigned cell)
 		die("submit");
 }
 
-static void cell_failed(unsigned cell, int status)
+static void cell_failed(unsigned cell, const struct rmem_completion *completion)
 {
+	int status = completion->status;
 	bool allowed = status == -EACCES   ? cell == REFUSED
 		       : status == -ESTALE ? !strcmp(verb, "lost")
 					   : lenient && (status == -ECONNRESET ||
 							 status == -ETIMEDOUT);
 
 	if (!allowed) {
-		/* rmem_completion_error() has the text of the last failure only */
 		(void)fprintf(stderr, "load: an operation ended in %s; %s\n",
-			      strerrorname_np(-status), rmem_completion_error(queue));
+			      strerrorname_np(-status),
+			      rmem_completion_error(queue, completion));
 		state_print(stderr, session);
 		exit(1);
 	}
@@ -230,7 +231,7 @@ static void cell_done(const struct rmem_completion *completion)
 
 	busy[cell] = false;
 	if (completion->status) {
-		cell_failed(cell, completion->status);
+		cell_failed(cell, completion);
 		return;
 	}
 	done++;
@@ -450,7 +451,7 @@ static void silence_check(void)
 		return;
 	(void)fprintf(stderr,
 		      "load: no operation succeeds during '%s', %lu failed: %s\n", verb,
-		      failed, rmem_completion_error(queue));
+		      failed, rmem_completion_error(queue, NULL));
 	state_print(stderr, session);
 	exit(1);
 }

@@ -32,7 +32,7 @@ static inline void must_complete(const rmem_queue *queue,
 	if (!completion->status)
 		return;
 	(void)fprintf(stderr, "%s: %s\n", program_invocation_short_name,
-		      rmem_completion_error(queue));
+		      rmem_completion_error(queue, NULL));
 	exit(1);
 }
 

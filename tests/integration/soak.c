@@ -213,7 +213,7 @@ static void complete(struct soak *s, unsigned min)
 
 		if (done[i].status) {
 			(void)fprintf(stderr, "soak: completion: %s\n",
-				      rmem_completion_error(s->queue));
+				      rmem_completion_error(s->queue, NULL));
 			exit(1);
 		}
 		if (!l->write)

@@ -266,7 +266,7 @@ static void completions_wait(rmem_queue *queue, unsigned n)
 		must_be(k > 0, "no completion", got);
 		for (int i = 0; i < k; i++)
 			if (completions[i].status)
-				fail(rmem_completion_error(queue),
+				fail(rmem_completion_error(queue, NULL),
 				     completions[i].status);
 		got += (unsigned)k;
 	}

@@ -757,11 +757,13 @@ static enum rmem_reason op_reason(const struct op *op)
 	return reason;
 }
 
-static void error_store(struct rmem_queue *queue, const struct op *op)
+/* Returns the number of the text. */
+static uint32_t error_store(struct rmem_queue *queue, const struct op *op)
 {
 	char vendor[32] = "", range[96 + LEASE_LABEL_BYTES] = "";
 	char label[LEASE_LABEL_BYTES];
 	const char *reason = op->end.why;
+	uint32_t number;
 
 	if (op->end.given_up == op->end.status)
 		reason = given_up_text(queue, op->end.status);
@@ -778,11 +780,12 @@ static void error_store(struct rmem_queue *queue, const struct op *op)
 			       op->todo.bytes, op->todo.offset,
 			       lease_label(op->todo.lease, label));
 	(void)snprintf(
-		queue->error, sizeof(queue->error), "%s%s at %s: %s%s%s: %s",
-		op_kinds[op->todo.opcode].text, range, queue->session->server, reason,
-		vendor,
+		error_texts_next(&queue->errors, &number), ERROR_TEXT_BYTES,
+		"%s%s at %s: %s%s%s: %s", op_kinds[op->todo.opcode].text, range,
+		queue->session->server, reason, vendor,
 		op_is_once(op) && op->unknown ? "; whether it was done is unknown" : "",
 		error_name(-op->end.status));
+	return number;
 }
 
 /* Add to the completion what only an operation that has failed has. */
@@ -792,7 +795,7 @@ static void completion_fail(struct rmem_queue *queue, const struct op *op,
 	completion->status = op->end.status;
 	completion->vendor = op->end.vendor;
 	completion->reason = (uint16_t)op_reason(op);
-	error_store(queue, op);
+	completion->error = error_store(queue, op);
 }
 
 void reap_done(struct reaper *reaper)

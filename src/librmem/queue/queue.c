@@ -346,6 +346,11 @@ static int parts_create(struct rmem_queue *queue,
 			     channel_set_endpoints(&queue->channels), &queue->table);
 	if (err)
 		goto err_channels;
+	err = error_texts_init(&queue->errors, depth);
+	if (err) {
+		err = err_set(err, "no memory for a queue");
+		goto err_table;
+	}
 	bounce_init(session->domains, (size_t)bounce, &queue->bounce);
 	err = domains_enter(queue);
 	if (err)
@@ -353,6 +358,7 @@ static int parts_create(struct rmem_queue *queue,
 	return 0;
 
 err_table:
+	error_texts_free(&queue->errors);
 	optable_destroy(&queue->table);
 err_channels:
 	channel_set_destroy(&queue->channels);
@@ -465,6 +471,7 @@ void queue_drop(struct rmem_queue *queue)
 	ops_drop(queue);
 	domains_leave(queue);
 	bounce_destroy(&queue->bounce);
+	error_texts_free(&queue->errors);
 	optable_destroy(&queue->table);
 	channel_set_destroy(&queue->channels);
 	fds_close(queue);

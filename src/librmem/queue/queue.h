@@ -12,13 +12,13 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "librmem/queue/error_texts.h"
 #include "librmem/queue/bounce.h"
 #include "librmem/queue/channel_set.h"
 #include "librmem/queue/op.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
 
-#define QUEUE_TEXT_BYTES 320
 /* Limit of completions polled from a cq at a time. */
 #define QUEUE_WCS 32
 
@@ -49,7 +49,7 @@ struct rmem_queue {
 	bool carry_fence;          /* the next operation waits for all before it */
 	uint64_t next_deadline_ns; /* when complete_deadlines() is due */
 	uint64_t now_ns;           /* the time in this call; 0: not read yet */
-	char error[QUEUE_TEXT_BYTES];
+	struct error_texts errors;
 	struct fabric_wc wcs[QUEUE_WCS]; /* the completions polled last */
 
 	_Atomic bool woken; /* schedule_events() is due.  [any] */

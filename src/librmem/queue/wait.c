@@ -235,9 +235,16 @@ int rmem_cancel_cookie(rmem_queue *queue, uint64_t cookie)
 	return cancel(queue, &(struct selection){ .cookie = &cookie });
 }
 
-const char *rmem_completion_error(const rmem_queue *queue)
+const char *rmem_completion_error(const rmem_queue *queue,
+				  const struct rmem_completion *completion)
 {
-	return queue->error;
+	uint32_t number = completion ? completion->error : queue->errors.last;
+	const char *text = error_texts_find(&queue->errors, number);
+
+	if (text)
+		return text;
+	return completion && completion->status ? strerrordesc_np(-completion->status)
+						: "";
 }
 
 unsigned rmem_queue_outstanding(const rmem_queue *queue)

@@ -70,15 +70,15 @@ void expect(struct rmem_queue *queue, uint64_t cookie, int status)
 	ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
 	ck_assert_uint_eq(done[0].cookie, cookie);
 	ck_assert_msg(done[0].status == status, "status %d, not %d: %s", done[0].status,
-		      status, rmem_completion_error(queue));
+		      status, rmem_completion_error(queue, &done[0]));
 }
 
 void expect_error(struct rmem_queue *queue, uint64_t cookie, int status,
 		  const char *text)
 {
 	expect(queue, cookie, status);
-	ck_assert_msg(strstr(rmem_completion_error(queue), text), "%s",
-		      rmem_completion_error(queue));
+	ck_assert_msg(strstr(rmem_completion_error(queue, &done[0]), text), "%s",
+		      rmem_completion_error(queue, &done[0]));
 }
 
 void expect_none(struct rmem_queue *queue)

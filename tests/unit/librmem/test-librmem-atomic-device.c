@@ -101,7 +101,7 @@ static void expect_status(int status)
 
 	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, 10000), 1);
 	ck_assert_msg(completion.status == status, "%d: %s", completion.status,
-		      rmem_completion_error(queue));
+		      rmem_completion_error(queue, NULL));
 }
 
 /* The library asks only for a device with atomics. */

@@ -136,11 +136,12 @@ START_TEST(invalid_atomic__completes_with_an_error)
 		op.bytes = bad[_i].bytes;
 		submit(queue, op);
 		expect(queue, 1, -EINVAL);
-		ck_assert_msg(strstr(rmem_completion_error(queue), bad[_i].text) &&
-				      strstr(rmem_completion_error(queue),
-					     opcode == RMEM_OP_CAS ? "compare-and-swap"
-								   : "fetch-and-add"),
-			      "%s", rmem_completion_error(queue));
+		ck_assert_msg(
+			strstr(rmem_completion_error(queue, NULL), bad[_i].text) &&
+				strstr(rmem_completion_error(queue, NULL),
+				       opcode == RMEM_OP_CAS ? "compare-and-swap"
+							     : "fetch-and-add"),
+			"%s", rmem_completion_error(queue, NULL));
 	}
 	ck_assert_uint_eq(fake.posts, 0);
 }
@@ -211,7 +212,7 @@ START_TEST(atomic__without_a_channel_to_its_device_names_the_device)
 	atomic_device_set(1u << 1, "the device is fake9");
 	submit(queue, add_of(0, 1));
 	expect_error(queue, 1, -ENOTSUP, "the device is fake9: ENOTSUP");
-	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
+	ck_assert_ptr_null(strstr(rmem_completion_error(queue, NULL), "unknown"));
 }
 END_TEST
 
@@ -230,7 +231,7 @@ START_TEST(atomic__waits_until_its_device_is_known)
 	/* it timed out before it was posted: the outcome is known */
 	stage_advance_ms(20);
 	expect(queue, 2, -ETIMEDOUT);
-	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
+	ck_assert_ptr_null(strstr(rmem_completion_error(queue, NULL), "unknown"));
 	atomic_device_set(3, "");
 	queue_wake(queue);
 	expect_none(queue);

@@ -389,6 +389,46 @@ START_TEST(cancel__ends_only_operations_with_the_cookie)
 }
 END_TEST
 
+START_TEST(completion_error__is_that_of_the_completion)
+{
+	struct rmem_queue *queue = stage_queue(MANY, 1);
+
+	for (unsigned i = 0; i < 3; i++)
+		ops[i] = op_single(RMEM_OP_READ, 8 * i, 8, i);
+	ck_assert_int_eq(rmem_submit(queue, ops, 3), 3);
+	fake_complete(stage_channel(queue, 0), 0);
+	ck_assert_int_eq(rmem_poll(queue, done, 8), 1);
+	ck_assert_str_eq(rmem_completion_error(queue, &done[0]), "");
+	ck_assert_str_eq(rmem_completion_error(queue, NULL), "");
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 2);
+	ck_assert_int_eq(rmem_poll(queue, done, 8), 2);
+	ck_assert_ptr_nonnull(
+		strstr(rmem_completion_error(queue, &done[0]), "offset 8 of"));
+	ck_assert_ptr_nonnull(
+		strstr(rmem_completion_error(queue, &done[1]), "offset 16 of"));
+	ck_assert_str_eq(rmem_completion_error(queue, NULL),
+			 rmem_completion_error(queue, &done[1]));
+}
+END_TEST
+
+START_TEST(completion_error__of_long_ago_is_the_meaning_of_the_status)
+{
+	struct rmem_queue *queue = stage_queue(2, 1);
+
+	for (unsigned i = 0; i < 3; i++) {
+		ops[0] = op_single(RMEM_OP_READ, 8 * i, 8, i);
+		ck_assert_int_eq(rmem_submit(queue, ops, 1), 1);
+		ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+		ck_assert_int_eq(rmem_poll(queue, done + i, 1), 1);
+	}
+	ck_assert_str_eq(rmem_completion_error(queue, &done[0]),
+			 strerrordesc_np(ECANCELED));
+	for (unsigned i = 1; i < 3; i++)
+		ck_assert_ptr_nonnull(
+			strstr(rmem_completion_error(queue, &done[i]), "offset"));
+}
+END_TEST
+
 START_TEST(fence__splits_a_batch)
 {
 	struct rmem_queue *queue = stage_queue(MANY, 2);
@@ -443,6 +483,9 @@ int main(void)
 	tcase_add_test(tcase, timeout__is_noticed_while_other_channels_complete);
 	tcase_add_test(tcase, cancel__ends_only_operations_of_the_lease);
 	tcase_add_test(tcase, cancel__ends_only_operations_with_the_cookie);
+	tcase_add_test(tcase, completion_error__is_that_of_the_completion);
+	tcase_add_test(tcase,
+		       completion_error__of_long_ago_is_the_meaning_of_the_status);
 	tcase_add_test(tcase, fence__splits_a_batch);
 	tcase_add_test(tcase, queue_free__with_a_batch_outstanding);
 	return unit_main();

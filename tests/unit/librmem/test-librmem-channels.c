@@ -28,7 +28,7 @@ START_TEST(dead_channel__fails_only_the_faulty_operation)
 	expect(queue, 1, -EIO);
 	ck_assert_uint_eq(done[0].vendor, 0x99);
 	ck_assert_str_eq(
-		rmem_completion_error(queue),
+		rmem_completion_error(queue, NULL),
 		"write of 1 bytes at offset 0 of lease 5 at stage:1: fake status "
 		"(vendor error 0x99): EIO");
 	expect_none(queue);

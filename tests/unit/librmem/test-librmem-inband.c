@@ -267,9 +267,9 @@ START_TEST(cancelled_ping__names_no_range)
 	submit(queue, (struct rmem_op){ .opcode = RMEM_OP_PING, .cookie = 1 });
 	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
 	expect(queue, 1, -ECANCELED);
-	ck_assert_msg(strncmp(rmem_completion_error(queue),
+	ck_assert_msg(strncmp(rmem_completion_error(queue, NULL),
 			      "ping at stage:1: it was cancelled", 33) == 0,
-		      "%s", rmem_completion_error(queue));
+		      "%s", rmem_completion_error(queue, NULL));
 }
 END_TEST
 
@@ -341,7 +341,7 @@ START_TEST(cancel__finds_a_copy_by_its_source)
 	peer_closes(queue, 0);
 	expect(queue, 1, -ECANCELED);
 	/* a copy may be repeated, so its error does not report an unknown outcome */
-	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
+	ck_assert_ptr_null(strstr(rmem_completion_error(queue, NULL), "unknown"));
 }
 END_TEST
 
@@ -415,8 +415,8 @@ START_TEST(invalid_operation__completes_with_an_error)
 		op.source = &source;
 	submit(queue, op);
 	expect(queue, 1, bad[_i].err);
-	ck_assert_msg(strstr(rmem_completion_error(queue), bad[_i].text), "%s",
-		      rmem_completion_error(queue));
+	ck_assert_msg(strstr(rmem_completion_error(queue, NULL), bad[_i].text), "%s",
+		      rmem_completion_error(queue, NULL));
 	ck_assert_uint_eq(fake.posts, 0);
 }
 END_TEST

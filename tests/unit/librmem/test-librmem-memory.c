@@ -194,7 +194,7 @@ START_TEST(bounce__is_allocated_on_first_use)
 		ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
 		ck_assert_int_eq(done[0].status, -ENOMEM);
 		ck_assert_ptr_nonnull(
-			strstr(rmem_completion_error(queue), "RLIMIT_MEMLOCK"));
+			strstr(rmem_completion_error(queue, NULL), "RLIMIT_MEMLOCK"));
 	}
 	ck_assert_ptr_null(queue->bounce.memory);
 	fake.mr_err = 0;

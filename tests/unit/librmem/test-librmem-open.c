@@ -879,7 +879,8 @@ START_TEST(keys__requested_before_a_refusal_are_requested_again)
 	/* makes the proxy send the delayed reply */
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
 	status = wait_status();
-	ck_assert_msg(status == 0, "%d: %s", status, rmem_completion_error(queue));
+	ck_assert_msg(status == 0, "%d: %s", status,
+		      rmem_completion_error(queue, NULL));
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 2);
 	proxy_release();
 	rmem_close(another);

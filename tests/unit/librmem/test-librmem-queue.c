@@ -154,7 +154,7 @@ static void check_completion(enum rmem_opcode opcode, enum rmem_reason reason)
 	ck_assert_ptr_eq(done[0].lease, lease);
 	ck_assert_uint_eq(done[0].opcode, opcode);
 	ck_assert_uint_eq(done[0].reason, reason);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 2; i++)
 		ck_assert_uint_eq(done[0].reserved[i], 0);
 }
 

@@ -61,7 +61,7 @@ static void complete_list(struct rmem_queue *queue, uint64_t cookie)
 {
 	complete_until_done(queue);
 	ck_assert_uint_eq(done[0].cookie, cookie);
-	ck_assert_msg(done[0].status == 0, "%s", rmem_completion_error(queue));
+	ck_assert_msg(done[0].status == 0, "%s", rmem_completion_error(queue, NULL));
 }
 
 /* Write a list across two segments, and read it back. */

@@ -124,7 +124,7 @@ static void run_until_done(struct rmem_queue *queue, unsigned n)
 		ck_assert_uint_lt(rounds, 2 * MANY);
 		for (int i = 0; i < got; i++)
 			ck_assert_msg(done[i].status == 0, "%s",
-				      rmem_completion_error(queue));
+				      rmem_completion_error(queue, NULL));
 		n -= (unsigned)got;
 		fake_complete_all();
 	}
@@ -622,7 +622,7 @@ START_TEST(bound__queue_of_one_channel_also_reaches_sole_endpoints)
 	submit(queue, write_of(near, 1));
 	submit(queue, write_of(far, 2));
 	expect(queue, 2, -ENOTSUP);
-	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue),
+	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue, NULL),
 				     "lent through other RDMA devices"));
 	run_until_done(queue, 1);
 	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
@@ -668,7 +668,8 @@ START_TEST(bound__operation_without_a_common_endpoint_is_refused)
 	op.source = &source;
 	submit(queue, op);
 	expect(queue, 1, -ENOTSUP);
-	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "reaches both"));
+	ck_assert_ptr_nonnull(
+		strstr(rmem_completion_error(queue, NULL), "reaches both"));
 	/* a copy within one lease works */
 	op.lease = far;
 	op.offset = 8;
@@ -685,7 +686,8 @@ START_TEST(bound__operation_without_a_common_endpoint_is_refused)
 	op.cookie = 3;
 	submit(queue, op);
 	expect(queue, 3, -ENOTSUP);
-	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "atomic device"));
+	ck_assert_ptr_nonnull(
+		strstr(rmem_completion_error(queue, NULL), "atomic device"));
 	run_until_done(queue, 1);
 }
 END_TEST
