@@ -119,8 +119,9 @@ typedef struct rmem_buffer rmem_buffer; /* local memory registered with the devi
 #define RMEM_DEPTH_MAX 4096  /* operations outstanding in one queue */
 #define RMEM_DEFAULT_PORT 7460
 
-/* The error text of the last call that failed in this thread; "" before the first.
- * Valid until the thread's next call of this library.  [any] */
+/* The error text of the thread's last call; "" if it succeeded.  Calls on a queue that succeed, and
+ * those that cannot fail, leave the text as it is.  Valid until the thread's next call of this
+ * library.  [any] */
 RMEM_API const char *rmem_error(void);
 
 /* The version of the running library, "MAJOR.MINOR.PATCH"; static.  [any] */

@@ -30,4 +30,12 @@ int err_restore(const struct err_saved *saved);
 /* Clear the thread's text. */
 void err_clear(void);
 
+/* Ends a call of the library with its result: after a success there is no text. */
+static inline int err_end(int result)
+{
+	if (result >= 0)
+		err_clear();
+	return result;
+}
+
 #endif

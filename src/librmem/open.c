@@ -522,7 +522,7 @@ int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_se
 	before = cancel_disable();
 	err = session_open(uri, options, ret_session);
 	cancel_restore(before);
-	return err ? err_prefix(err, "rmem_open") : 0;
+	return err_end(err ? err_prefix(err, "rmem_open") : 0);
 }
 
 /* ---- looking at a session ---- */
@@ -551,9 +551,9 @@ int rmem_info(rmem *session, struct rmem_info *info)
 		.draining = session->draining,
 	};
 	(void)pthread_mutex_unlock(&session->lock);
-	return params_export(info, &now, sizeof(now),
-			     PARAMS_UP_TO(struct rmem_info, draining),
-			     "rmem_info: rmem_info");
+	return err_end(params_export(info, &now, sizeof(now),
+				     PARAMS_UP_TO(struct rmem_info, draining),
+				     "rmem_info: rmem_info"));
 }
 
 const char *rmem_error(void)

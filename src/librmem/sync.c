@@ -306,7 +306,7 @@ static int lease_run(const char *call, struct rmem_op *op)
 	if (!op->lease)
 		return err_set(-EINVAL, "%s: the lease is NULL", call);
 	err = session_run_op(op->lease->session, op);
-	return err ? err_prefix(err, "%s", call) : 0;
+	return err_end(err ? err_prefix(err, "%s", call) : 0);
 }
 
 /* Cast const away for the source of a write, which is only read. */
@@ -493,5 +493,5 @@ int rmem_ping_data(rmem *session, uint64_t *ret_ns)
 		return err_prefix(err, "rmem_ping_data");
 	if (ret_ns)
 		*ret_ns = clock_now_ns() - start_ns;
-	return 0;
+	return err_end(0);
 }

@@ -305,7 +305,7 @@ int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 		err = session_own(session);
 	if (!err)
 		err = buffer_create(session, &all, ret_buffer);
-	return err ? err_prefix(err, "rmem_buffer_create") : 0;
+	return err_end(err ? err_prefix(err, "rmem_buffer_create") : 0);
 }
 
 int rmem_buffer_free(rmem_buffer *buffer)
@@ -314,7 +314,7 @@ int rmem_buffer_free(rmem_buffer *buffer)
 	unsigned outstanding;
 
 	if (!buffer)
-		return 0;
+		return err_end(0);
 	session = buffer->session;
 	if (session_own(session))
 		return err_prefix(-ESTALE, "rmem_buffer_free");
@@ -332,7 +332,7 @@ int rmem_buffer_free(rmem_buffer *buffer)
 			       "rmem_buffer_free: %u operations on the buffer are "
 			       "outstanding",
 			       outstanding);
-	return 0;
+	return err_end(0);
 }
 
 void *rmem_buffer_addr(const rmem_buffer *buffer)

@@ -523,9 +523,9 @@ int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout)
 		layout_add(&now, att->nodes[i],
 			   att->ends[i] - attachment_start(att, i));
 	(void)pthread_mutex_unlock(&lease->session->lock);
-	return params_export(layout, &now, sizeof(now),
-			     PARAMS_UP_TO(struct rmem_layout, share),
-			     "rmem_lease_layout: rmem_layout");
+	return err_end(params_export(layout, &now, sizeof(now),
+				     PARAMS_UP_TO(struct rmem_layout, share),
+				     "rmem_lease_layout: rmem_layout"));
 }
 
 unsigned rmem_lease_rights(const rmem_lease *lease)

@@ -283,9 +283,10 @@ int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			    "rmem_alloc_params");
 	if (!err)
 		err = alloc_or_attach(session, &all, ret_lease);
-	return err < 0 ? err_prefix(err, "rmem_alloc of %" PRIu64 " bytes at %s",
-				    params->bytes, session->server)
-		       : err;
+	return err_end(err < 0 ? err_prefix(err,
+					    "rmem_alloc of %" PRIu64 " bytes at %s",
+					    params->bytes, session->server)
+			       : err);
 }
 
 int rmem_attach(rmem *session, const char *name, unsigned rights,
@@ -296,8 +297,9 @@ int rmem_attach(rmem *session, const char *name, unsigned rights,
 	if (!session || !name || !ret_lease)
 		return err_set(-EINVAL, "rmem_attach: an argument is NULL");
 	err = attach(session, name, rights, ret_lease);
-	return err ? err_prefix(err, "rmem_attach \"%s\" at %s", name, session->server)
-		   : 0;
+	return err_end(
+		err ? err_prefix(err, "rmem_attach \"%s\" at %s", name, session->server)
+		    : 0);
 }
 
 /* ---- ending a lease ---- */
@@ -386,7 +388,7 @@ int rmem_detach(rmem_lease *lease)
 		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
 	request.detach.lease = lease->id;
 	err = lease_finish(lease, &request, false);
-	return err ? lease_error(lease, err, "rmem_detach") : 0;
+	return err_end(err ? lease_error(lease, err, "rmem_detach") : 0);
 }
 
 static int idle_check(const struct rmem_lease *lease)
@@ -421,7 +423,7 @@ int rmem_destroy(rmem_lease *lease)
 	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
 	if (!err)
 		err = lease_finish(lease, &request, true);
-	return err ? lease_error(lease, err, "rmem_destroy") : 0;
+	return err_end(err ? lease_error(lease, err, "rmem_destroy") : 0);
 }
 
 /* ---- changing a lease ---- */
@@ -471,7 +473,7 @@ int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 			flags & RMEM_RENAME_REPLACE ? WIRE_RENAME_REPLACE : 0;
 		err = lease_change(lease, &request, renamed, &renaming);
 	}
-	return err ? lease_error(lease, err, "rmem_rename") : 0;
+	return err_end(err ? lease_error(lease, err, "rmem_rename") : 0);
 }
 
 static int resized(void *ctx, int err, const struct wire_msg *reply)
@@ -510,7 +512,7 @@ int rmem_grow(rmem_lease *lease, uint64_t bytes)
 			      bytes);
 	else
 		err = resize(lease, bytes);
-	return err ? lease_error(lease, err, "rmem_grow") : 0;
+	return err_end(err ? lease_error(lease, err, "rmem_grow") : 0);
 }
 
 int rmem_shrink(rmem_lease *lease, uint64_t bytes)
@@ -525,7 +527,7 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 		err = idle_check(lease);
 	if (!err)
 		err = resize(lease, bytes);
-	return err ? lease_error(lease, err, "rmem_shrink") : 0;
+	return err_end(err ? lease_error(lease, err, "rmem_shrink") : 0);
 }
 
 _Static_assert(RMEM_TTL_SAME == WIRE_TTL_SAME, "renewals of the API and of the wire");
@@ -541,7 +543,7 @@ int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
 	request.renew.lease = lease->id;
 	request.renew.ttl_ms = ttl_ms;
 	err = lease_change(lease, &request, NULL, NULL);
-	return err ? lease_error(lease, err, "rmem_renew") : 0;
+	return err_end(err ? lease_error(lease, err, "rmem_renew") : 0);
 }
 
 /* ---- by name ---- */
@@ -587,8 +589,9 @@ int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat)
 	if (!err)
 		err = params_export(ret_stat, &stat, sizeof(stat),
 				    PARAMS_UP_TO(struct rmem_stat, name), "rmem_stat");
-	return err ? err_prefix(err, "rmem_stat \"%s\" at %s", name, session->server)
-		   : 0;
+	return err_end(
+		err ? err_prefix(err, "rmem_stat \"%s\" at %s", name, session->server)
+		    : 0);
 }
 
 int rmem_remove(rmem *session, const char *name)
@@ -602,8 +605,9 @@ int rmem_remove(rmem *session, const char *name)
 	err = name_copy(name, false, request.remove.name);
 	if (!err)
 		err = session_call(session, &request, NULL, NULL);
-	return err ? err_prefix(err, "rmem_remove \"%s\" at %s", name, session->server)
-		   : 0;
+	return err_end(
+		err ? err_prefix(err, "rmem_remove \"%s\" at %s", name, session->server)
+		    : 0);
 }
 
 static int page_received(void *ctx, int err, const struct wire_msg *reply)
@@ -669,5 +673,5 @@ int rmem_list(rmem *session, const char *prefix,
 		return err_set(-ENOMEM, "rmem_list: no memory for a page");
 	err = list(session, prefix, page, each, arg);
 	free(page);
-	return err;
+	return err_end(err);
 }

@@ -152,7 +152,7 @@ int rmem_watch(rmem_lease *lease)
 	(void)pthread_mutex_unlock(&session->lock);
 	if (!err)
 		err = session_call(session, &request, watched, lease);
-	return err ? lease_error(lease, err, "rmem_watch") : 0;
+	return err_end(err ? lease_error(lease, err, "rmem_watch") : 0);
 }
 
 int rmem_unwatch(rmem_lease *lease)
@@ -177,7 +177,7 @@ int rmem_unwatch(rmem_lease *lease)
 	if (lease->wanted_reported && !lease_ended(lease))
 		wanted_report(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);
-	return 0;
+	return err_end(0);
 }
 
 int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
@@ -202,9 +202,9 @@ int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
 		.revoke = lease->wanted_bytes && lease->wanted_revoke,
 	};
 	(void)pthread_mutex_unlock(&session->lock);
-	return params_export(wanted, &now, sizeof(now),
-			     PARAMS_UP_TO(struct rmem_wanted, revoke),
-			     "rmem_lease_wanted: rmem_wanted");
+	return err_end(params_export(wanted, &now, sizeof(now),
+				     PARAMS_UP_TO(struct rmem_wanted, revoke),
+				     "rmem_lease_wanted: rmem_wanted"));
 }
 
 static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned n)
@@ -268,8 +268,9 @@ int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 	got = await(session, notices, n, until);
 	(void)pthread_mutex_unlock(&session->lock);
 	cancel_restore(before);
-	return got < 0 ? err_prefix(got, "rmem_notified from %s", session->server)
-		       : got;
+	return err_end(
+		got < 0 ? err_prefix(got, "rmem_notified from %s", session->server)
+			: got);
 }
 
 int rmem_notified_fd(rmem *session)
@@ -289,5 +290,5 @@ int rmem_notified_fd(rmem *session)
 		     ? err_errno(-errno, "rmem_notified_fd: eventfd")
 		     : session->leases->notice_fd;
 	(void)pthread_mutex_unlock(&session->lock);
-	return fd;
+	return err_end(fd);
 }

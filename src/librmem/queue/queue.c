@@ -504,7 +504,7 @@ int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 	if (err)
 		return err_prefix(err, "rmem_queue_create at %s", session->server);
 	*ret_queue = queue;
-	return 0;
+	return err_end(0);
 }
 
 void rmem_queue_free(rmem_queue *queue)

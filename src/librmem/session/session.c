@@ -317,7 +317,7 @@ int rmem_fd(rmem *session)
 					"RMEM_NO_THREAD");
 	if (session_own(session))
 		return err_prefix(-ESTALE, "rmem_fd");
-	return session->epfd;
+	return err_end(session->epfd);
 }
 
 int rmem_process(rmem *session)
@@ -340,7 +340,7 @@ int rmem_process(rmem *session)
 			      "trying to resume",
 			      session->server);
 	(void)pthread_mutex_unlock(&session->lock);
-	return err;
+	return err_end(err);
 }
 
 int rmem_ping(rmem *session, uint64_t *ret_ns)
@@ -357,5 +357,5 @@ int rmem_ping(rmem *session, uint64_t *ret_ns)
 		return err_prefix(err, "rmem_ping of %s", session->server);
 	if (ret_ns)
 		*ret_ns = clock_now_ns() - start;
-	return 0;
+	return err_end(0);
 }
