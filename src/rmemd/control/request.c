@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -24,8 +25,20 @@ static unsigned request_flags(const struct wire_msg *msg)
 	return rows[msg->type];
 }
 
-static void remember_reply(struct session *session, const struct reply *reply,
-			   const char *text)
+/* A refused allocate has changed nothing, so a client that repeats it may get it done afresh, and
+ * clients that ask in vain write nothing.
+ *
+ * Not so if a later request has come meanwhile.  Then the reply of that one may be dropped before
+ * this request is repeated, which would count as too old.  Otherwise those that are dropped are of
+ * earlier requests: a client has fewer than REPLY_CACHE_MAX others without a reply. */
+static bool may_forget(const struct session *session, const struct reply *reply)
+{
+	return reply->err && reply->type == WIRE_TYPE_allocate &&
+	       reply->id == session->last_id;
+}
+
+static void store_reply(struct session *session, const struct reply *reply,
+			const char *text)
 {
 	uint64_t dropped = reply_cache_add(&session->replies, reply, text);
 
@@ -33,6 +46,13 @@ static void remember_reply(struct session *session, const struct reply *reply,
 		reply_unrecord(session, dropped);
 	if (dropped != reply->id)
 		reply_record(session, reply, text);
+}
+
+static void remember_reply(struct session *session, const struct reply *reply,
+			   const char *text)
+{
+	if (!may_forget(session, reply))
+		store_reply(session, reply, text);
 	/* the request's effect and its reply are committed together */
 	ledger_commit(session->sessions->control->ledger);
 }
@@ -135,9 +155,9 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 /* A request whose id does not rise.
  *
  * On one connection ids rise, so the client has resumed and repeats its unanswered requests, in
- * order and before new requests.  A request that is neither under way nor
- * remembered never arrived, or was undone when its connection was lost, or is so old that its
- * reply was dropped; only in that last case it must not be handled. */
+ * order and before new requests.  A request that is neither under way nor remembered never
+ * arrived, or was undone when its connection was lost, or was a refused allocate, or is so old
+ * that its reply was dropped; only in that last case it must not be handled. */
 static int handle_repeated(struct session *session, const struct wire_msg *msg,
 			   struct wire_msg *ret_reply)
 {

@@ -23,7 +23,7 @@ struct session;
 /* ---- types: a row for each; dispatcher and handlers are made from this table ---- */
 
 /* The request's effect outlasts its connection, and handling it twice would be wrong: its reply is
- * remembered, for a client that repeats it. */
+ * remembered, for a client that repeats it; that of a refused allocate may be forgotten. */
 #define REQUEST_REMEMBERED (1u << 0)
 /* The request takes effect before its keys are dead, and keys die with the process too.  The reply
  * OK is staged in the ledger before the request is handled: after a restart it is true. */

@@ -321,14 +321,65 @@ START_TEST(failure__is_answered_again)
 	uint64_t lease, id;
 
 	client_open(&one);
+	client_fail(&one, to_attach("named"), -ENOENT);
+	id = one.answer.id;
+	memcpy(text, one.answer.error.text, sizeof(text));
+	lease = client_allocate(&one, 100, "named");
+	lose_and_resume();
+	repeat_fail(to_attach("named"), id, ENOENT);
+	ck_assert_str_eq(two.answer.error.text, text);
+	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+/* It has changed nothing, so it is done afresh, and nothing was written. */
+START_TEST(refused_allocate__is_done_afresh)
+{
+	uint64_t lease, id, bytes;
+	size_t n_records;
+
+	client_open(&one);
+	lease = client_allocate(&one, 100, "named");
+	n_records = ledger_count(stage_control.ledger);
+	bytes = ledger_file_bytes(stage_control.ledger);
+	for (unsigned i = 0; i < 2 * REPLY_CACHE_MAX; i++)
+		client_fail(&one, to_allocate(100, "named"), -EEXIST);
+	id = one.answer.id;
+	ck_assert_uint_eq(ledger_count(stage_control.ledger), n_records);
+	ck_assert_uint_eq(ledger_file_bytes(stage_control.ledger), bytes);
+	client_ok(&one, lease_message(WIRE_TYPE_free, lease));
+	lose_and_resume();
+	(void)client_ask_as(&two, to_allocate(100, "named"), id, WIRE_TYPE_lease);
+	ck_assert_uint_eq(two.answer.lease.n_keys, restarts ? 1 : 0);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	/* and this reply is remembered */
+	lease = two.answer.lease.lease;
+	(void)client_ask_as(&two, to_allocate(100, "named"), id, WIRE_TYPE_lease);
+	ck_assert_uint_eq(two.answer.lease.lease, lease);
+	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+/* As many later requests as a client may have without a reply. */
+START_TEST(refused_allocate__is_never_too_old)
+{
+	uint64_t lease, id;
+
+	client_open(&one);
+	for (unsigned i = 0; i < REPLY_CACHE_MAX; i++)
+		client_fail(&one, lease_message(WIRE_TYPE_free, 99), -ESTALE);
 	lease = client_allocate(&one, 100, "named");
 	client_fail(&one, to_allocate(100, "named"), -EEXIST);
 	id = one.answer.id;
-	memcpy(text, one.answer.error.text, sizeof(text));
-	client_ok(&one, lease_message(WIRE_TYPE_free, lease));
+	for (unsigned i = 0; i < REQUESTS_MAX - 1; i++)
+		client_fail(&one, lease_message(WIRE_TYPE_free, 99), -ESTALE);
 	lose_and_resume();
 	repeat_fail(to_allocate(100, "named"), id, EEXIST);
-	ck_assert_str_eq(two.answer.error.text, text);
+	/* the repeated one is remembered, as later requests have come */
+	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
+	repeat_fail(to_allocate(100, "named"), id, EEXIST);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
@@ -520,6 +571,8 @@ int main(void)
 	tcase_add_test(tc, attach__is_answered_again);
 	tcase_add_test(tc, changes__are_not_made_twice);
 	tcase_add_test(tc, failure__is_answered_again);
+	tcase_add_test(tc, refused_allocate__is_done_afresh);
+	tcase_add_test(tc, refused_allocate__is_never_too_old);
 	tcase_add_loop_test(tc, waiting_free__is_answered_if_repeated, 0, 3);
 	tcase_add_loop_test(tc, waiting_free__outlasts_the_session, 0, 2);
 	tcase_add_loop_test(tc, requests__lost_at_any_time_take_effect_once, 0, 20);
@@ -530,6 +583,8 @@ int main(void)
 	tcase_add_loop_test(restart, allocate__is_answered_again, 0, 2);
 	tcase_add_loop_test(restart, waiting_allocate__is_undone_by_the_loss, 0, 2);
 	tcase_add_test(restart, failure__is_answered_again);
+	tcase_add_test(restart, refused_allocate__is_done_afresh);
+	tcase_add_test(restart, refused_allocate__is_never_too_old);
 	tcase_add_test(restart, replies__are_remembered_for_the_latest_requests);
 	tcase_add_test(restart, restart__restores_sessions);
 	tcase_add_test(restart, restart__never_repeats_channel_numbers);
