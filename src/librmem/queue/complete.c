@@ -164,7 +164,7 @@ static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigne
 	       fragments[i]->op->inflight == first->inflight) {
 		struct op *op = fragments[i++]->op;
 
-		*next++ = completion_of(op);
+		completion_fill(next++, op);
 		op->state = OP_FREE;
 		*free++ = op;
 	}
@@ -805,7 +805,7 @@ void reap_done(struct reaper *reaper)
 	while (reaper->next < reaper->end && queue->table.n_done > 0) {
 		struct op *op = optable_done_pop(&queue->table);
 
-		*reaper->next = completion_of(op);
+		completion_fill(reaper->next, op);
 		/* the library's placeholder */
 		if (op->todo.opcode == RMEM_OP_PING)
 			reaper->next->lease = NULL;

@@ -52,14 +52,20 @@ void complete_limit(struct rmem_queue *queue, uint64_t deadline_ns);
 /* Give up overdue operations, and fragments that dead connections do not flush in time. */
 void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
 
-/* The completion of an operation that has succeeded. */
-static inline struct rmem_completion completion_of(const struct op *op)
+/* Fill in the completion of an operation that has succeeded.  Read first, written last: the compiler
+ * does not know that the two do not overlap, and would build the completion elsewhere first. */
+static inline void completion_fill(struct rmem_completion *ret_completion,
+				   const struct op *op)
 {
-	return (struct rmem_completion){
-		.cookie = op->todo.cookie,
-		.lease = op->todo.lease,
-		.bytes = op->todo.bytes,
-		.opcode = op->todo.opcode,
+	uint64_t cookie = op->todo.cookie, bytes = op->todo.bytes;
+	struct rmem_lease *lease = op->todo.lease;
+	uint16_t opcode = op->todo.opcode;
+
+	*ret_completion = (struct rmem_completion){
+		.cookie = cookie,
+		.lease = lease,
+		.bytes = bytes,
+		.opcode = opcode,
 	};
 }
 
@@ -75,7 +81,7 @@ static inline bool complete_single(struct rmem_queue *queue, const struct fabric
 		return false;
 	side->proven = true;
 	(void)channel_set_pop(&queue->channels, side);
-	*ret_completion = completion_of(op);
+	completion_fill(ret_completion, op);
 	inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
 	queue->active--;
 	optable_release(&queue->table, op);

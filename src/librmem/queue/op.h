@@ -6,7 +6,9 @@
 #define LIBRMEM_QUEUE_OP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <rmem/rmem.h>
 
@@ -295,7 +297,8 @@ static inline void op_launch(struct op *op, const struct rmem_op *todo,
 			     struct inflight *inflight, const struct attachment *att,
 			     uint64_t deadline_ns)
 {
-	op->todo = *todo;
+	/* the reserved members are 0, and nobody reads them */
+	memcpy(&op->todo, todo, offsetof(struct rmem_op, reserved));
 	op->inflight = inflight;
 	op->deadline_ns = deadline_ns;
 	op->state = OP_POSTED;

@@ -70,12 +70,12 @@ static bool share_begin(struct batch *batch, uint64_t bytes)
 	return share_keys(batch);
 }
 
+/* The operation a is in the run that begins with b, whose reserved members are 0. */
 static bool ops_match(const struct rmem_op *a, const struct rmem_op *b)
 {
 	return a->lease == b->lease && a->buffer == b->buffer &&
 	       a->opcode == b->opcode && a->flags == b->flags &&
-	       a->timeout_ms == b->timeout_ms && a->reserved[0] == b->reserved[0] &&
-	       a->reserved[1] == b->reserved[1];
+	       a->timeout_ms == b->timeout_ms && (a->reserved[0] | a->reserved[1]) == 0;
 }
 
 /* Number of the n operations that belong to the run and fit into the share.  Not inlined: the loop

@@ -82,13 +82,10 @@ static inline bool run_valid(const struct rmem_op *first)
 /* The operation is within the lease and the buffer of the run, and is not cut. */
 static inline bool run_holds(const struct run *run, const struct rmem_op *op)
 {
-	/* max_bytes is not more than either length */
-	uint64_t last = run->lease_bytes - op->bytes;
-	/* if the buffer is shorter than the lease, the difference and the sum below both wrap */
-	uint64_t more = run->local_bytes - run->lease_bytes;
-
-	return op->bytes - 1 < run->max_bytes && op->offset <= last &&
-	       (uintptr_t)op->addr - run->local_base <= last + more;
+	/* max_bytes is not more than either length, so neither difference wraps */
+	return op->bytes - 1 < run->max_bytes &&
+	       op->offset <= run->lease_bytes - op->bytes &&
+	       (uintptr_t)op->addr - run->local_base <= run->local_bytes - op->bytes;
 }
 
 #endif
