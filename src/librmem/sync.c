@@ -22,6 +22,8 @@
 /* Limit of bytes that pass through the session's buffer, if the fabric wants memory registered and
  * the program's is in no buffer; this costs less than to wait for a free chunk of the queue. */
 #define COPY_MAX 65536u
+/* Up to this size a copy costs less than the search for a buffer that has the memory. */
+#define COPY_ALWAYS 256u
 #define QUEUE_DEPTH 4u
 /* Longest sleep while the first write is awaited. */
 #define PROVE_STEP_MS 10
@@ -198,6 +200,8 @@ static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 	return op_await(queue);
 }
 
+/* ---- local memory that has to be registered ---- */
+
 /* Create the session's buffer.  NULL: the operation uses the queue's bounce buffer. */
 static RARE struct rmem_buffer *copy_create(struct rmem *session)
 {
@@ -209,38 +213,36 @@ static RARE struct rmem_buffer *copy_create(struct rmem *session)
 	return session->sync->buffer;
 }
 
-/* op_run() through the session's buffer. */
-static int op_copy(struct rmem *session, struct rmem_op *op)
+/* Let the operation use the session's buffer; *ret_copied: its own memory. */
+static void copy_begin(struct rmem *session, struct rmem_op *op, void **ret_copied)
 {
 	struct rmem_buffer *buffer =
 		session->sync->buffer ? session->sync->buffer : copy_create(session);
-	void *addr = op->addr;
-	int err;
 
 	if (!buffer)
-		return op_run(session->sync->queue, op);
+		return;
+	*ret_copied = op->addr;
 	op->buffer = buffer;
 	op->addr = buffer->addr;
 	if (op->opcode != RMEM_OP_READ)
-		memcpy(buffer->addr, addr, op->bytes);
-	err = op_run(session->sync->queue, op);
-	if (op->opcode == RMEM_OP_READ && !err)
-		memcpy(addr, buffer->addr, op->bytes);
-	return err;
+		memcpy(buffer->addr, *ret_copied, op->bytes);
 }
 
-/* Run a read or write whose local memory has to be registered. */
-static int op_register(struct rmem *session, struct rmem_op *op)
+/* Find a registered buffer for a read or write; *ret_copied stays NULL if it has its memory. */
+static void local_begin(struct rmem *session, struct rmem_op *op, void **ret_copied)
 {
-	int err;
-
-	op->buffer = buffer_find(session->buffers, op->addr, op->bytes);
+	if (op->bytes > COPY_ALWAYS)
+		op->buffer = buffer_find(session->buffers, op->addr, op->bytes);
 	if (!op->buffer && op->bytes <= COPY_MAX)
-		return op_copy(session, op);
-	err = op_run(session->sync->queue, op);
-	if (op->buffer)
+		copy_begin(session, op, ret_copied);
+}
+
+static void local_end(const struct rmem_op *op, void *copied, int err)
+{
+	if (!copied && op->buffer)
 		buffer_unuse(op->buffer);
-	return err;
+	else if (copied && op->opcode == RMEM_OP_READ && !err)
+		memcpy(copied, op->addr, op->bytes);
 }
 
 /* Whether the local memory must be in a buffer, or is copied. */
@@ -251,6 +253,8 @@ static inline bool op_registers(const struct rmem_queue *queue,
 	       op->addr &&
 	       op->bytes > queue->channels.direct_max[op_kinds[op->opcode].carried];
 }
+
+/* ---- one operation, one thread after the other ---- */
 
 /* Wait for the calls of other threads, at most for the time-out, which counts from here. */
 static RARE int sync_wait(struct rmem *session)
@@ -266,22 +270,31 @@ static RARE int sync_wait(struct rmem *session)
 	return 0;
 }
 
-/* Run an operation on the session's own queue, one thread after the other. */
+/* Run an operation on the session's own queue. */
 static int op_run_in_turn(struct rmem *session, struct rmem_op *op)
 {
+	struct sync *sync = session->sync;
+	struct rmem_queue *queue;
+	void *copied = NULL;
+	bool registers;
 	int err;
 
 	session_nudge(session);
-	if (!quick_lock_try(&session->sync->lock)) {
+	if (!quick_lock_try(&sync->lock)) {
 		err = sync_wait(session);
 		if (err)
 			return err;
 	}
-	err = op_registers(session->sync->queue, op) ? op_register(session, op)
-						     : op_run(session->sync->queue, op);
-	session->sync->until_ns = 0;
-	quick_lock_release(&session->sync->lock);
-	if (atomic_load_explicit(&session->sync->queue->woken, memory_order_acquire))
+	queue = sync->queue;
+	registers = op_registers(queue, op);
+	if (registers)
+		local_begin(session, op, &copied);
+	err = op_run(queue, op);
+	if (registers)
+		local_end(op, copied, err);
+	sync->until_ns = 0;
+	quick_lock_release(&sync->lock);
+	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
 		queue_serve_later(session);
 	return err;
 }
