@@ -22,8 +22,6 @@
 /* Limit of bytes that pass through the session's buffer, if the fabric wants memory registered and
  * the program's is in no buffer; this costs less than to wait for a free chunk of the queue. */
 #define COPY_MAX 65536u
-/* Up to this size a copy costs less than the search for a buffer that has the memory. */
-#define COPY_ALWAYS 256u
 #define QUEUE_DEPTH 4u
 /* Longest sleep while the first write is awaited. */
 #define PROVE_STEP_MS 10
@@ -231,7 +229,7 @@ static void copy_begin(struct rmem *session, struct rmem_op *op, void **ret_copi
 /* Find a registered buffer for a read or write; *ret_copied stays NULL if it has its memory. */
 static void local_begin(struct rmem *session, struct rmem_op *op, void **ret_copied)
 {
-	if (op->bytes > COPY_ALWAYS)
+	if (op->bytes > BUFFER_COPY_BYTES)
 		op->buffer = buffer_find(session->buffers, op->addr, op->bytes);
 	if (!op->buffer && op->bytes <= COPY_MAX)
 		copy_begin(session, op, ret_copied);

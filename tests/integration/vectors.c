@@ -27,11 +27,12 @@ static unsigned list_draw(struct rmem_vec vec[PIECES], rmem_buffer *buffer,
 
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t bytes = draw(&seed, 4) ? draw(&seed, 200) : draw(&seed, 7000);
-		int in_buffer = draw(&seed, 3) != 0;
+		int registers = draw(&seed, 3) != 0;
 
-		vec[i].addr = (in_buffer ? registered : plain) + at;
+		vec[i].addr = (registers ? registered : plain) + at;
 		vec[i].bytes = bytes;
-		vec[i].buffer = in_buffer ? buffer : NULL;
+		/* the library finds a buffer that is not named */
+		vec[i].buffer = registers && draw(&seed, 3) != 0 ? buffer : NULL;
 		at += bytes + draw(&seed, 30);
 		total += bytes;
 	}
@@ -54,6 +55,11 @@ static void run(rmem_queue *queue, rmem_lease *lease, unsigned opcode, uint64_t 
 	must_complete(queue, &done);
 	if (done.bytes != total)
 		fail("the length of a completion differs", (long)done.bytes);
+}
+
+static int in_buffer(const rmem_buffer *buffer, const void *addr)
+{
+	return (uintptr_t)addr - (uintptr_t)rmem_buffer_addr(buffer) < BYTES;
 }
 
 static void round_trip(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer,
@@ -85,8 +91,9 @@ static void round_trip(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer
 	memcpy(back, plain, BYTES);
 	at = offset;
 	for (unsigned i = 0; i < n; at += vec[i++].bytes)
-		memcpy(vec[i].buffer ? expected + ((uint8_t *)vec[i].addr - registered)
-				     : back + ((uint8_t *)vec[i].addr - plain),
+		memcpy(in_buffer(buffer, vec[i].addr)
+			       ? expected + ((uint8_t *)vec[i].addr - registered)
+			       : back + ((uint8_t *)vec[i].addr - plain),
 		       model + at, vec[i].bytes);
 	if (round % 2)
 		must(rmem_readv(lease, offset, vec, n), "readv");

@@ -50,6 +50,9 @@ static inline void buffer_unuse(struct rmem_buffer *buffer)
 	(void)atomic_fetch_sub_explicit(&buffer->outstanding, 1, memory_order_release);
 }
 
+/* Memory of up to this size is copied: that costs less than the search for its buffer. */
+#define BUFFER_COPY_BYTES 256u
+
 /* Whether [addr, addr + bytes) lies in the buffer.  [any] */
 static inline bool buffer_holds(const struct rmem_buffer *buffer, const void *addr,
 				uint64_t bytes)

@@ -71,6 +71,8 @@ struct op_end {
 struct op_vec {
 	const struct rmem_vec *list;
 	unsigned n;
+	/* the buffer of the first entry that names none; it may have more of them.  NULL: none */
+	struct rmem_buffer *found;
 	unsigned at;    /* index of that entry */
 	uint64_t start; /* offset of that entry's first byte */
 };

@@ -21,6 +21,21 @@
 
 /* ---- starting ---- */
 
+/* Count the operation's uses, also of a registered buffer that has its memory and was not named. */
+static void uses_begin(struct rmem_queue *queue, struct op *op)
+{
+	struct rmem_op *todo = &op->todo;
+	struct rmem_buffer *found = NULL;
+
+	if (queue_bounces(queue, op) && todo->bytes > BUFFER_COPY_BYTES)
+		found = buffer_find(queue->session->buffers, todo->addr, todo->bytes);
+	if (found)
+		todo->buffer = found;
+	op->inflight = inflight_begin(&queue->inflights, todo->lease, todo->buffer, 1);
+	if (found)
+		buffer_unuse(found);
+}
+
 void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo)
 {
 	struct op *op = optable_acquire(&queue->table);
@@ -39,14 +54,13 @@ void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo)
 			.operand = todo->atomic->operand,
 		};
 	if (opcode_is_vectored(todo->opcode))
-		vec_acquire(op, todo);
+		vec_acquire(queue, op, todo);
 	if (opcode_is_inband(todo->opcode))
 		inband_prepare(queue, op, todo);
 	/* the caller's operands are valid only during the call */
 	op->todo.atomic = NULL;
 	list_init(&op->own.node);
-	op->inflight =
-		inflight_begin(&queue->inflights, op->todo.lease, op->todo.buffer, 1);
+	uses_begin(queue, op);
 	queue->carry_fence = false;
 	list_append(&queue->table.pending, &op->node);
 }

@@ -6,8 +6,20 @@
 
 #include "librmem/lease/buffer.h"
 
-void vec_acquire(struct op *op, const struct rmem_op *todo)
+/* The entry's buffer; NULL: it is unregistered. */
+static struct rmem_buffer *entry_buffer(const struct op *op, const struct rmem_vec *at)
 {
+	struct rmem_buffer *found = op->vec.found;
+
+	if (at->buffer)
+		return at->buffer;
+	return found && buffer_holds(found, at->addr, at->bytes) ? found : NULL;
+}
+
+void vec_acquire(const struct rmem_queue *queue, struct op *op,
+		 const struct rmem_op *todo)
+{
+	bool searches = queue->ops->needs_local_mr;
 	uint64_t bytes = 0;
 
 	op->vec.list = todo->vec;
@@ -19,6 +31,11 @@ void vec_acquire(struct op *op, const struct rmem_op *todo)
 		bytes = at->bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + at->bytes;
 		if (at->buffer)
 			buffer_use(at->buffer);
+		if (!searches || at->buffer || at->bytes <= BUFFER_COPY_BYTES)
+			continue;
+		op->vec.found =
+			buffer_find(queue->session->buffers, at->addr, at->bytes);
+		searches = false;
 	}
 	op->todo.bytes = bytes;
 	op->todo.addr = NULL;
@@ -33,6 +50,8 @@ void vec_leave(const struct op *op)
 	for (unsigned i = 0; i < op->vec.n; i++)
 		if (op->vec.list[i].buffer)
 			buffer_unuse(op->vec.list[i].buffer);
+	if (op->vec.found)
+		buffer_unuse(op->vec.found);
 }
 
 int vec_check(const struct op *op, const char **ret_why)
@@ -58,7 +77,7 @@ bool vec_unregistered(const struct op *op)
 	if (!opcode_is_vectored(op->todo.opcode))
 		return false;
 	for (unsigned i = 0; i < op->vec.n; i++)
-		if (op->vec.list[i].bytes > 0 && !op->vec.list[i].buffer)
+		if (op->vec.list[i].bytes > 0 && !entry_buffer(op, &op->vec.list[i]))
 			return true;
 	return false;
 }
@@ -84,14 +103,14 @@ uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned sge_max
 {
 	uint64_t within, bytes = 0;
 	unsigned first = vec_find(op, offset, &within), slices = 0;
-	bool bounces = needs_local_mr && !op->vec.list[first].buffer;
+	bool bounces = needs_local_mr && !entry_buffer(op, &op->vec.list[first]);
 
 	for (unsigned i = first; i < op->vec.n && bytes < max; i++) {
 		const struct rmem_vec *at = &op->vec.list[i];
 
 		if (at->bytes == 0)
 			continue;
-		if ((needs_local_mr && !at->buffer) != bounces ||
+		if ((needs_local_mr && !entry_buffer(op, at)) != bounces ||
 		    (!bounces && slices == sge_max))
 			break;
 		bytes += at->bytes - within;
@@ -125,8 +144,11 @@ unsigned vec_slices(struct op *op, const struct fragment *fragment, unsigned dom
 	unsigned n = 0;
 
 	while (offset < end && n < VEC_SLICES_MAX) {
+		const struct rmem_buffer *buffer;
+
 		slices[n] = part_at(op, offset, end - offset, &at);
-		slices[n].region = at->buffer ? at->buffer->mrs[domain] : NULL;
+		buffer = entry_buffer(op, at);
+		slices[n].region = buffer ? buffer->mrs[domain] : NULL;
 		offset += slices[n++].bytes;
 	}
 	return n;

@@ -5,13 +5,15 @@
 #ifndef LIBRMEM_QUEUE_VEC_H
 #define LIBRMEM_QUEUE_VEC_H
 
-#include "librmem/queue/op.h"
+#include "librmem/queue/queue.h"
 
 /* Limit of slices in one request of a device. */
 #define VEC_SLICES_MAX 8
 
-/* Copy the pointer to the caller's list, and count the uses of its buffers. */
-void vec_acquire(struct op *op, const struct rmem_op *todo);
+/* Copy the pointer to the caller's list, and count the uses of its buffers.  On a fabric that needs
+ * memory registered, find one for entries that name none: it is kept without memory for a list. */
+void vec_acquire(const struct rmem_queue *queue, struct op *op,
+		 const struct rmem_op *todo);
 /* End the uses of the list's buffers.  No effect on an operation that is not vectored. */
 void vec_leave(const struct op *op);
 /* 0, or why the operation cannot start; *ret_why: static text. */

@@ -232,6 +232,38 @@ START_TEST(buffer__is_used_without_a_copy)
 }
 END_TEST
 
+/* The last request on the only channel. */
+static const struct fake_wr *last_posted(const struct rmem_queue *queue)
+{
+	const struct fabric_channel *channel = stage_channel(queue, 0);
+
+	return &channel->posted[channel->n - 1];
+}
+
+START_TEST(buffer__is_found_if_it_is_not_named)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_buffer *buffer = buffer_at(local + 100, 1000);
+	enum rmem_opcode opcode = _i ? RMEM_OP_READ : RMEM_OP_WRITE;
+
+	submit(queue, op_of(opcode, 0, local + 100, 1000, 1));
+	ck_assert_ptr_eq(last_posted(queue)->addr, local + 100);
+	ck_assert_ptr_eq(last_posted(queue)->mr, buffer->mrs[0]);
+	ck_assert_int_eq(rmem_buffer_free(buffer), -EBUSY);
+	complete_and_expect(queue, 1);
+	ck_assert_ptr_null(queue->bounce.memory);
+
+	/* a byte more than the buffer has; and so few bytes that a copy costs less */
+	submit(queue, op_of(opcode, 0, local + 100, 1001, 2));
+	ck_assert_ptr_ne(last_posted(queue)->mr, buffer->mrs[0]);
+	complete_and_expect(queue, 2);
+	submit(queue, op_of(opcode, 0, local + 100, BUFFER_COPY_BYTES, 3));
+	ck_assert_ptr_ne(last_posted(queue)->mr, buffer->mrs[0]);
+	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
+	complete_and_expect(queue, 3);
+}
+END_TEST
+
 START_TEST(buffer_create__errors)
 {
 	struct rmem_buffer_params params = rmem_buffer_params_init();
@@ -419,6 +451,7 @@ int main(void)
 	tcase_add_test(verbs, bounce__delays_fragments_beyond_its_size);
 	tcase_add_test(verbs, bounce__is_allocated_on_first_use);
 	tcase_add_test(verbs, buffer__is_used_without_a_copy);
+	tcase_add_loop_test(verbs, buffer__is_found_if_it_is_not_named, 0, 2);
 	tcase_add_test(verbs, buffer_create__errors);
 	tcase_add_test(tcp, buffer_create__refuses_unmapped_memory);
 	tcase_add_test(tcp, wait__returns_available_completions);

@@ -140,6 +140,42 @@ START_TEST(entries__share_requests_up_to_the_device_limit)
 }
 END_TEST
 
+/* Entries that name no buffer: the first large one finds one, which serves all in it. */
+START_TEST(buffer__is_found_for_entries)
+{
+	struct rmem_vec vec[3] = { { local + 4000, 10, NULL },
+				   { local + 1000, 1000, NULL },
+				   { local + 9000, 1000, NULL } };
+	struct rmem_buffer_params params = rmem_buffer_params_init();
+	struct rmem_buffer *found;
+	struct rmem_queue *queue;
+	const struct fabric_channel *channel;
+
+	fake.sge_max = 3;
+	queue = stage_queue(8, 1);
+	channel = stage_channel(queue, 0);
+	params.addr = local;
+	params.bytes = 8000;
+	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &found), 0);
+	submit(queue, list_of(RMEM_OP_WRITEV, 0, vec, 3, 1));
+	ck_assert_uint_eq(channel->n, 2);
+	ck_assert_uint_eq(channel->posted[0].n_sges, 2);
+	ck_assert_ptr_eq(channel->posted[0].sges[0].region, found->mrs[0]);
+	ck_assert_ptr_eq(channel->posted[0].sges[1].region, found->mrs[0]);
+	/* the last entry is in no buffer */
+	ck_assert_ptr_eq(channel->posted[1].mr, queue->bounce.mrs[0]);
+	ck_assert_int_eq(rmem_buffer_free(found), -EBUSY);
+	complete_and_expect(queue, 1);
+	ck_assert_mem_eq(seg_a, local + 4000, 10);
+	ck_assert_mem_eq(seg_a + 10, local + 1000, 1000);
+	ck_assert_mem_eq(seg_a + 1010, local + 9000, 1000);
+	/* used until the queue is freed, too */
+	submit(queue, list_of(RMEM_OP_READV, 0, vec, 3, 2));
+	rmem_queue_free(queue);
+	ck_assert_int_eq(rmem_buffer_free(found), 0);
+}
+END_TEST
+
 /* They use the same local memory. */
 START_TEST(lost_fragments__are_posted_again)
 {
@@ -246,6 +282,7 @@ int main(void)
 	tcase_add_loop_test(tcp, lists__round_trip, 0, 9);
 	tcase_add_loop_test(verbs, lists__round_trip, 0, 9);
 	tcase_add_test(verbs, entries__share_requests_up_to_the_device_limit);
+	tcase_add_test(verbs, buffer__is_found_for_entries);
 	tcase_add_test(verbs, lost_fragments__are_posted_again);
 	tcase_add_test(tcp, empty_list__completes_at_once);
 	tcase_add_loop_test(tcp, invalid_list__completes_with_an_error, 0, 4);
