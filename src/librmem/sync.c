@@ -13,6 +13,7 @@
 #include "base/rare.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
+#include "librmem/queue/deadlines.h"
 #include "librmem/queue/submit.h"
 #include "librmem/queue/wait.h"
 #include "librmem/session/cancel.h"
@@ -170,7 +171,7 @@ static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 	int result;
 
 	if (until_ns)
-		complete_limit(queue, until_ns);
+		deadlines_limit(queue, until_ns);
 	do {
 		result = rmem_wait(queue, &completion, 1, 1, -1);
 	} while (result == 0);

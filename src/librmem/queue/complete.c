@@ -2,14 +2,12 @@
 #include "librmem/queue/complete.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "base/rare.h"
 #include "librmem/queue/inband.h"
+#include "librmem/queue/reap.h"
 #include "librmem/lease/lease.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
@@ -34,8 +32,7 @@ static void fence_pass(struct rmem_queue *queue, struct op *op)
 		container_of(op->node.next, struct op, node)->fence = true;
 }
 
-/* Cut no more fragments of the operation. */
-static void op_cut_end(struct rmem_queue *queue, struct op *op)
+void complete_cut(struct rmem_queue *queue, struct op *op)
 {
 	if (op->state != OP_PENDING)
 		return;
@@ -46,7 +43,7 @@ static void op_cut_end(struct rmem_queue *queue, struct op *op)
 
 void complete_done(struct rmem_queue *queue, struct op *op, int status)
 {
-	op_cut_end(queue, op);
+	complete_cut(queue, op);
 	if (op->started)
 		queue->active--;
 	op->end.status = status;
@@ -118,7 +115,7 @@ void complete_check(struct rmem_queue *queue, struct op *op)
 
 void complete_without_bytes(struct rmem_queue *queue, struct op *op)
 {
-	op_cut_end(queue, op);
+	complete_cut(queue, op);
 	complete_check(queue, op);
 }
 
@@ -130,7 +127,7 @@ void complete_error(struct rmem_queue *queue, struct op *op, int err, const char
 		op->end.why = why;
 		op->end.vendor = vendor;
 	}
-	op_cut_end(queue, op);
+	complete_cut(queue, op);
 }
 
 void complete_failed(struct rmem_queue *queue, struct op *op, int err, const char *why)
@@ -181,15 +178,6 @@ static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigne
 }
 
 /* ---- completions ---- */
-
-/* The operation, or what it waits for, has moved: its time-out starts again. */
-static void op_moved(const struct rmem_queue *queue, struct op *op, uint64_t moved_ns)
-{
-	uint64_t deadline_ns = moved_ns + queue_timeout_ns(queue, op->todo.timeout_ms);
-
-	if (!(op->todo.flags & RMEM_OP_DEADLINE) && deadline_ns > op->deadline_ns)
-		op->deadline_ns = deadline_ns;
-}
 
 static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
 {
@@ -374,10 +362,8 @@ static void channel_clear(struct rmem_queue *queue, struct send_side *side)
 	channel_set_disconnected(&queue->channels, side);
 }
 
-/* Free a connection; its fragments end in an error: once the connection is freed the device does
- * not touch local memory any more, and no completion comes. */
-static void channel_lose(struct rmem_queue *queue, struct send_side *side, int err,
-			 const char *why)
+void complete_channel_lost(struct rmem_queue *queue, struct send_side *side, int err,
+			   const char *why)
 {
 	const struct fabric_wc wc = { .status = err, .text = why };
 
@@ -396,8 +382,8 @@ static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
 
 		if (side->domain != domain || !side->fabric)
 			continue;
-		channel_lose(queue, side, -EIO,
-			     "the device's completion queue is broken");
+		complete_channel_lost(queue, side, -EIO,
+				      "the device's completion queue is broken");
 	}
 }
 
@@ -542,7 +528,7 @@ void complete_retry(struct rmem_queue *queue)
 	lost_fragments_resolve(queue);
 }
 
-/* ---- cancelling and time-outs ---- */
+/* ---- without the server ---- */
 
 void complete_waiting(struct rmem_queue *queue, int err, const char *why)
 {
@@ -553,269 +539,5 @@ void complete_waiting(struct rmem_queue *queue, int err, const char *why)
 		    (op->state == OP_POSTED && op->fragments > op->in_flight)) {
 			complete_failed(queue, op, err, why);
 		}
-	}
-}
-
-static bool channel_carries(const struct rmem_queue *queue,
-			    const struct send_side *side, const struct op *op)
-{
-	for (unsigned i = 0; i < side->in_flight; i++) {
-		unsigned at = (side->first + i) & queue->channels.mask;
-
-		if (side->fragments[at]->op == op)
-			return true;
-	}
-	return false;
-}
-
-void complete_given_up(struct rmem_queue *queue, struct op *op, int reason)
-{
-	if (op->end.given_up == 0)
-		op->end.given_up = reason;
-	op_fragment_fill(op);
-	op_cut_end(queue, op);
-	/* a fragment on the wire may still use the operation's memory */
-	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
-		if (queue->channels.sides[i].live &&
-		    channel_carries(queue, &queue->channels.sides[i], op))
-			complete_kill(queue, &queue->channels.sides[i]);
-	complete_check(queue, op);
-}
-
-/* Free connections that the device, perhaps removed, has not flushed in time.  Returns the earliest
- * flush_ns of the others. */
-static uint64_t unflushed_channels_lose(struct rmem_queue *queue, uint64_t now_ns)
-{
-	uint64_t next = UINT64_MAX;
-
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct send_side *side = &queue->channels.sides[i];
-
-		if (side->live || side->in_flight == 0)
-			continue;
-		if (side->flush_ns <= now_ns)
-			channel_lose(queue, side, -ECONNRESET,
-				     "the device gave no completions");
-		else if (side->flush_ns < next)
-			next = side->flush_ns;
-	}
-	return next;
-}
-
-void complete_limit(struct rmem_queue *queue, uint64_t deadline_ns)
-{
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		struct op *op = &queue->table.ops[i];
-
-		if ((op->state == OP_PENDING || op->state == OP_POSTED) &&
-		    op->deadline_ns > deadline_ns)
-			op->deadline_ns = deadline_ns;
-	}
-	/* what channels have done before is no progress */
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		queue->channels.sides[i].progress_ns = 0;
-		queue->channels.sides[i].seen = queue->channels.sides[i].ended;
-	}
-	if (deadline_ns < queue->next_deadline_ns)
-		queue->next_deadline_ns = deadline_ns;
-}
-
-/* Find the channels on which fragments have completed since the last look; the operations of their
- * other fragments wait only for their turn. */
-static void channels_look(struct rmem_queue *queue, uint64_t now_ns)
-{
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct send_side *side = &queue->channels.sides[i];
-
-		if (side->ended != side->seen)
-			side->progress_ns = now_ns;
-		side->seen = side->ended;
-		for (unsigned k = 0; side->live && k < side->in_flight; k++) {
-			unsigned at = (side->first + k) & queue->channels.mask;
-
-			op_moved(queue, side->fragments[at]->op, side->progress_ns);
-		}
-	}
-}
-
-/* The last progress of the channels to one of `endpoints`. */
-static uint64_t progress_ns(const struct rmem_queue *queue, unsigned endpoints)
-{
-	uint64_t last_ns = 0;
-
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct send_side *side = &queue->channels.sides[i];
-
-		if ((endpoints & (1u << side->endpoint)) && side->progress_ns > last_ns)
-			last_ns = side->progress_ns;
-	}
-	return last_ns;
-}
-
-static void ops_moved(const struct rmem_queue *queue, struct list *ops,
-		      uint64_t moved_ns)
-{
-	list_for_each_entry(struct op, op, ops, node)
-		op_moved(queue, op, moved_ns);
-}
-
-/* Operations in a wait list wait for the channels to its endpoints; those that were not started, for
- * any operation before them.  Fragments that wait for the server, after a refusal or a loss, and
- * atomics that wait for their atomic device, are moved by no channel. */
-static void waiting_look(struct rmem_queue *queue)
-{
-	struct optable *table = &queue->table;
-
-	ops_moved(queue, &table->pending, progress_ns(queue, ENDPOINTS_ALL));
-	list_for_each_entry(struct wait_list, list, &table->stalled, node) {
-		unsigned set = (unsigned)(list - table->wait_lists) % table->n_sets;
-		uint64_t moved_ns = progress_ns(queue, set);
-
-		ops_moved(queue, &list->ops, moved_ns);
-		list_for_each_entry(struct fragment, fragment, &list->reposts, node)
-			op_moved(queue, fragment->op, moved_ns);
-	}
-}
-
-/* When to look at the operation next. */
-static uint64_t op_due_ns(const struct rmem_queue *queue, const struct op *op,
-			  uint64_t now_ns)
-{
-	uint64_t look_ns =
-		queue_look_ns(now_ns, queue_timeout_ns(queue, op->todo.timeout_ms));
-
-	return look_ns < op->deadline_ns ? look_ns : op->deadline_ns;
-}
-
-void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns)
-{
-	uint64_t next = UINT64_MAX, flush;
-
-	channels_look(queue, now_ns);
-	waiting_look(queue);
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		struct op *op = &queue->table.ops[i];
-
-		if ((op->state != OP_PENDING && op->state != OP_POSTED) ||
-		    op->end.given_up)
-			continue;
-		if (op->deadline_ns <= now_ns)
-			complete_given_up(queue, op, -ETIMEDOUT);
-		else if (op_due_ns(queue, op, now_ns) < next)
-			next = op_due_ns(queue, op, now_ns);
-	}
-	/* after giving up operations, which aborts connections */
-	flush = unflushed_channels_lose(queue, now_ns);
-	queue->next_deadline_ns = flush < next ? flush : next;
-}
-
-/* ---- moving completed operations into the reaper ---- */
-
-static const char *given_up_text(const struct rmem_queue *queue, int status)
-{
-	if (status != -ETIMEDOUT)
-		return status == -ECANCELED ? "it was cancelled" : NULL;
-	return session_usable(queue->session, queue->now_ns)
-		       ? "its time was over, and the session has lost its server"
-		       : "its time was over";
-}
-
-/* rmem.h documents ENOTSUP; the C library names this number EOPNOTSUPP. */
-static const char *error_name(int err)
-{
-	return err == ENOTSUP ? "ENOTSUP" : strerrorname_np(err);
-}
-
-/* Part of the operation must not be done twice. */
-static bool op_is_once(const struct op *op)
-{
-	return opcode_is_atomic(op->todo.opcode) ||
-	       op->todo.opcode == RMEM_OP_WRITE_NOTIFY;
-}
-
-/* What the operation changes at the server may have been changed, though it has failed. */
-static bool op_outcome_unknown(const struct op *op)
-{
-	int status = op->end.status;
-
-	if (opcode_is_atomic(op->todo.opcode))
-		return op->unknown;
-	return op->started && opcode_changes(op->todo.opcode) &&
-	       (status == -ETIMEDOUT || status == -ECONNRESET || status == -ECANCELED ||
-		status == -EIO);
-}
-
-static enum rmem_reason op_reason(const struct op *op)
-{
-	enum rmem_reason reason = RMEM_REASON_NONE;
-
-	if (op->end.status != -ESTALE)
-		return op_outcome_unknown(op) ? RMEM_REASON_OUTCOME : RMEM_REASON_NONE;
-	reason = rmem_lease_reason(op->todo.lease);
-	if (reason == RMEM_REASON_NONE && op->todo.opcode == RMEM_OP_COPY)
-		reason = rmem_lease_reason(op->inband.source.lease);
-	return reason;
-}
-
-/* Returns the number of the text. */
-static uint32_t error_store(struct rmem_queue *queue, const struct op *op)
-{
-	char vendor[32] = "", range[96 + LEASE_LABEL_BYTES] = "";
-	char label[LEASE_LABEL_BYTES];
-	const char *reason = op->end.why;
-	uint32_t number;
-
-	if (op->end.given_up == op->end.status)
-		reason = given_up_text(queue, op->end.status);
-	if (!reason)
-		reason = strerrordesc_np(-op->end.status);
-
-	if (op->end.vendor)
-		(void)snprintf(vendor, sizeof(vendor), " (vendor error 0x%x)",
-			       op->end.vendor);
-	/* a ping has no range */
-	if (op->todo.opcode != RMEM_OP_PING)
-		(void)snprintf(range, sizeof(range),
-			       " of %" PRIu64 " bytes at offset %" PRIu64 " of %s",
-			       op->todo.bytes, op->todo.offset,
-			       lease_label(op->todo.lease, label));
-	(void)snprintf(
-		error_texts_next(&queue->errors, &number), ERROR_TEXT_BYTES,
-		"%s%s at %s: %s%s%s: %s", op_kinds[op->todo.opcode].text, range,
-		queue->session->server, reason, vendor,
-		op_is_once(op) && op->unknown ? "; whether it was done is unknown" : "",
-		error_name(-op->end.status));
-	return number;
-}
-
-/* Add to the completion what only an operation that has failed has. */
-static void completion_fail(struct rmem_queue *queue, const struct op *op,
-			    struct rmem_completion *completion)
-{
-	completion->status = op->end.status;
-	completion->vendor = op->end.vendor;
-	completion->reason = (uint16_t)op_reason(op);
-	completion->error = error_store(queue, op);
-}
-
-void reap_done(struct reaper *reaper)
-{
-	struct rmem_queue *queue = reaper->queue;
-
-	while (reaper->next < reaper->end && queue->table.n_done > 0) {
-		struct op *op = optable_done_pop(&queue->table);
-
-		completion_fill(reaper->next, op);
-		/* the library's placeholder */
-		if (op->todo.opcode == RMEM_OP_PING)
-			reaper->next->lease = NULL;
-		if (op->end.status)
-			completion_fail(queue, op, reaper->next);
-		reaper->next++;
-		inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
-		vec_leave(op);
-		inband_leave(op);
-		op->end = (struct op_end){ 0 };
-		optable_release(&queue->table, op);
 	}
 }

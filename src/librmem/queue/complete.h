@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completes operations after completions, refusals, errors and time-outs; and posts fragments
- * again.
+/* Completes operations after completions, refusals and errors; and posts fragments again.
  *
  * Threads: [owner of the queue]. */
 #ifndef LIBRMEM_QUEUE_COMPLETE_H
@@ -9,12 +8,10 @@
 #include "base/rare.h"
 #include "librmem/queue/queue.h"
 
-/* Moves complete operations out of the queue, into the caller's array. */
-struct reaper {
-	struct rmem_queue *queue;
-	struct rmem_completion *next, *end;
-};
+struct reaper;
 
+/* Cut no more fragments of the operation. */
+void complete_cut(struct rmem_queue *queue, struct op *op);
 /* Record an error of an operation, unless it has one, and cut no more fragments of it. */
 void complete_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
 		    uint32_t vendor);
@@ -45,12 +42,10 @@ void complete_wcs(struct rmem_queue *queue, unsigned domain, int n,
 void complete_dead(struct rmem_queue *queue);
 /* Complete with `err` the operations of which some bytes are on no connection. */
 void complete_waiting(struct rmem_queue *queue, int err, const char *why);
-/* Give up an operation; `reason` is its result: -ECANCELED or -ETIMEDOUT. */
-void complete_given_up(struct rmem_queue *queue, struct op *op, int reason);
-/* Let each outstanding operation time out at deadline_ns, unless it makes progress before. */
-void complete_limit(struct rmem_queue *queue, uint64_t deadline_ns);
-/* Give up overdue operations, and fragments that dead connections do not flush in time. */
-void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
+/* Free a connection; its fragments end in an error: once the connection is freed the device does
+ * not touch local memory any more, and no completion comes. */
+void complete_channel_lost(struct rmem_queue *queue, struct send_side *side, int err,
+			   const char *why);
 
 /* Fill in the completion of an operation that has succeeded.  Read first, written last: the compiler
  * does not know that the two do not overlap, and would build the completion elsewhere first. */
@@ -87,8 +82,5 @@ static inline bool complete_single(struct rmem_queue *queue, const struct fabric
 	optable_release(&queue->table, op);
 	return true;
 }
-
-/* Move the operations of the list `done` into the reaper's array. */
-void reap_done(struct reaper *reaper);
 
 #endif

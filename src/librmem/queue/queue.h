@@ -47,7 +47,7 @@ struct rmem_queue {
 	unsigned active;           /* number of operations started, not complete */
 	uint64_t sentinels;        /* state of random_next() */
 	bool carry_fence;          /* the next operation waits for all before it */
-	uint64_t next_deadline_ns; /* when complete_deadlines() is due */
+	uint64_t next_deadline_ns; /* when deadlines_handle() is due */
 	uint64_t now_ns;           /* the time in this call; 0: not read yet */
 	struct error_texts errors;
 	struct fabric_wc wcs[QUEUE_WCS]; /* the completions polled last */
@@ -106,6 +106,16 @@ static inline uint64_t queue_deadline_ns(struct rmem_queue *queue, unsigned time
 	if (look_ns < queue->next_deadline_ns)
 		queue->next_deadline_ns = look_ns;
 	return queue->now_ns + timeout_ns;
+}
+
+/* The operation, or what it waits for, has moved: its time-out starts again.  [owner] */
+static inline void op_moved(const struct rmem_queue *queue, struct op *op,
+			    uint64_t moved_ns)
+{
+	uint64_t deadline_ns = moved_ns + queue_timeout_ns(queue, op->todo.timeout_ms);
+
+	if (!(op->todo.flags & RMEM_OP_DEADLINE) && deadline_ns > op->deadline_ns)
+		op->deadline_ns = deadline_ns;
 }
 
 /* All of the operation passes through the bounce buffer.  For a vectored operation, vec_span()

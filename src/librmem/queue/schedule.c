@@ -12,6 +12,8 @@
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/complete.h"
+#include "librmem/queue/deadlines.h"
+#include "librmem/queue/reap.h"
 #include "librmem/queue/endpoints.h"
 #include "librmem/queue/validate.h"
 #include "librmem/queue/vec.h"
@@ -650,7 +652,7 @@ void schedule_events(struct rmem_queue *queue)
 static RARE void queue_housekeeping(struct rmem_queue *queue)
 {
 	if (queue_now_ns(queue) >= queue->next_deadline_ns)
-		complete_deadlines(queue, queue_now_ns(queue));
+		deadlines_handle(queue, queue_now_ns(queue));
 	if (queue->channels.n_dead > 0)
 		complete_dead(queue);
 	if (schedule_waits(queue))

@@ -7,6 +7,7 @@
 #define LIBRMEM_QUEUE_SUBMIT_H
 
 #include "librmem/queue/complete.h"
+#include "librmem/queue/deadlines.h"
 #include "librmem/queue/queue.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/validate.h"
@@ -26,7 +27,7 @@ static inline int submit_begin(struct rmem_queue *queue)
 		schedule_events(queue);
 	}
 	if (now_ns >= queue->next_deadline_ns)
-		complete_deadlines(queue, now_ns);
+		deadlines_handle(queue, now_ns);
 	return 0;
 }
 

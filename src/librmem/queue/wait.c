@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/queue/deadlines.h"
+#include "librmem/queue/reap.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
@@ -215,7 +217,7 @@ static int cancel(struct rmem_queue *queue, const struct selection *selection)
 		if (!is_selected(op, selection))
 			continue;
 		n++;
-		complete_given_up(queue, op, -ECANCELED);
+		deadlines_give_up(queue, op, -ECANCELED);
 	}
 	schedule_progress(queue, NULL);
 	return n;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "librmem/queue/complete.h"
+#include "librmem/queue/deadlines.h"
 #include "unit/librmem/librmem-case.h"
 
 /* ---- time-outs, cancel ---- */
@@ -72,7 +72,7 @@ START_TEST(limit__shortens_the_timeout_until_progress)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, op_of(RMEM_OP_READ, 0, local, 1, 1));
-	complete_limit(queue, stage.now_ns + 20 * NS_PER_MS);
+	deadlines_limit(queue, stage.now_ns + 20 * NS_PER_MS);
 	stage_advance_ms(19);
 	expect_none(queue);
 	ck_assert_uint_eq(fake.aborts, 0);
@@ -82,7 +82,7 @@ START_TEST(limit__shortens_the_timeout_until_progress)
 	reconnect(queue);
 	/* of six fragments one completes in time, then the next time-out counts */
 	submit(queue, op_of(RMEM_OP_READ, 0, local, 2 * SEG, 2));
-	complete_limit(queue, stage.now_ns + 20 * NS_PER_MS);
+	deadlines_limit(queue, stage.now_ns + 20 * NS_PER_MS);
 	stage_advance_ms(19);
 	fake_complete(stage_channel(queue, 0), 0);
 	expect_none(queue);

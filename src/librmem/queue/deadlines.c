@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue/deadlines.h"
+
+#include <errno.h>
+
+#include "librmem/queue/complete.h"
+
+/* ---- giving up ---- */
+
+static bool channel_carries(const struct rmem_queue *queue,
+			    const struct send_side *side, const struct op *op)
+{
+	for (unsigned i = 0; i < side->in_flight; i++) {
+		unsigned at = (side->first + i) & queue->channels.mask;
+
+		if (side->fragments[at]->op == op)
+			return true;
+	}
+	return false;
+}
+
+void deadlines_give_up(struct rmem_queue *queue, struct op *op, int reason)
+{
+	if (op->end.given_up == 0)
+		op->end.given_up = reason;
+	op_fragment_fill(op);
+	complete_cut(queue, op);
+	/* a fragment on the wire may still use the operation's memory */
+	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
+		if (queue->channels.sides[i].live &&
+		    channel_carries(queue, &queue->channels.sides[i], op))
+			complete_kill(queue, &queue->channels.sides[i]);
+	complete_check(queue, op);
+}
+
+/* Free connections that the device, perhaps removed, has not flushed in time.  Returns the earliest
+ * flush_ns of the others. */
+static uint64_t unflushed_channels_lose(struct rmem_queue *queue, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct send_side *side = &queue->channels.sides[i];
+
+		if (side->live || side->in_flight == 0)
+			continue;
+		if (side->flush_ns <= now_ns)
+			complete_channel_lost(queue, side, -ECONNRESET,
+					      "the device gave no completions");
+		else if (side->flush_ns < next)
+			next = side->flush_ns;
+	}
+	return next;
+}
+
+void deadlines_limit(struct rmem_queue *queue, uint64_t deadline_ns)
+{
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if ((op->state == OP_PENDING || op->state == OP_POSTED) &&
+		    op->deadline_ns > deadline_ns)
+			op->deadline_ns = deadline_ns;
+	}
+	/* what channels have done before is no progress */
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		queue->channels.sides[i].progress_ns = 0;
+		queue->channels.sides[i].seen = queue->channels.sides[i].ended;
+	}
+	if (deadline_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = deadline_ns;
+}
+
+/* Find the channels on which fragments have completed since the last look; the operations of their
+ * other fragments wait only for their turn. */
+static void channels_look(struct rmem_queue *queue, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct send_side *side = &queue->channels.sides[i];
+
+		if (side->ended != side->seen)
+			side->progress_ns = now_ns;
+		side->seen = side->ended;
+		for (unsigned k = 0; side->live && k < side->in_flight; k++) {
+			unsigned at = (side->first + k) & queue->channels.mask;
+
+			op_moved(queue, side->fragments[at]->op, side->progress_ns);
+		}
+	}
+}
+
+/* The last progress of the channels to one of `endpoints`. */
+static uint64_t progress_ns(const struct rmem_queue *queue, unsigned endpoints)
+{
+	uint64_t last_ns = 0;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		const struct send_side *side = &queue->channels.sides[i];
+
+		if ((endpoints & (1u << side->endpoint)) && side->progress_ns > last_ns)
+			last_ns = side->progress_ns;
+	}
+	return last_ns;
+}
+
+static void ops_moved(const struct rmem_queue *queue, struct list *ops,
+		      uint64_t moved_ns)
+{
+	list_for_each_entry(struct op, op, ops, node)
+		op_moved(queue, op, moved_ns);
+}
+
+/* Operations in a wait list wait for the channels to its endpoints; those that were not started, for
+ * any operation before them.  Fragments that wait for the server, after a refusal or a loss, and
+ * atomics that wait for their atomic device, are moved by no channel. */
+static void waiting_look(struct rmem_queue *queue)
+{
+	struct optable *table = &queue->table;
+
+	ops_moved(queue, &table->pending, progress_ns(queue, ENDPOINTS_ALL));
+	list_for_each_entry(struct wait_list, list, &table->stalled, node) {
+		unsigned set = (unsigned)(list - table->wait_lists) % table->n_sets;
+		uint64_t moved_ns = progress_ns(queue, set);
+
+		ops_moved(queue, &list->ops, moved_ns);
+		list_for_each_entry(struct fragment, fragment, &list->reposts, node)
+			op_moved(queue, fragment->op, moved_ns);
+	}
+}
+
+/* When to look at the operation next. */
+static uint64_t op_due_ns(const struct rmem_queue *queue, const struct op *op,
+			  uint64_t now_ns)
+{
+	uint64_t look_ns =
+		queue_look_ns(now_ns, queue_timeout_ns(queue, op->todo.timeout_ms));
+
+	return look_ns < op->deadline_ns ? look_ns : op->deadline_ns;
+}
+
+void deadlines_handle(struct rmem_queue *queue, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX, flush;
+
+	channels_look(queue, now_ns);
+	waiting_look(queue);
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if ((op->state != OP_PENDING && op->state != OP_POSTED) ||
+		    op->end.given_up)
+			continue;
+		if (op->deadline_ns <= now_ns)
+			deadlines_give_up(queue, op, -ETIMEDOUT);
+		else if (op_due_ns(queue, op, now_ns) < next)
+			next = op_due_ns(queue, op, now_ns);
+	}
+	/* after giving up operations, which aborts connections */
+	flush = unflushed_channels_lose(queue, now_ns);
+	queue->next_deadline_ns = flush < next ? flush : next;
+}
