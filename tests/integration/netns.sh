@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Daemon and client in two network namespaces with a cable between them: over IPv4 and IPv6, and with
-# the cable pulled for longer than the fence time and for longer than the grace time.
+# Daemon and client in two network namespaces with a cable between them: over IPv4 and IPv6; with the
+# cable pulled for longer than the fence time and for longer than the grace time; and with a silent
+# name server.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq ip
@@ -15,6 +16,7 @@ test_cleanup()
 {
 	ip netns del "$far" 2>/dev/null || true
 	ip netns del "$near" 2>/dev/null || true
+	rm -rf "/etc/netns/$near"
 }
 ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
 ip netns add "$near"
@@ -112,3 +114,17 @@ client put name "$dir/in"
 client rm name
 lent_zero 20
 server_stop
+
+# a name server that never answers: packets to its link address arrive nowhere.  The resolver itself
+# would wait for 10 s and more
+mkdir -p "/etc/netns/$near"
+echo "nameserver 10.9.0.53" >"/etc/netns/$near/resolv.conf"
+ip -n "$near" neighbour add 10.9.0.53 lladdr 02:00:00:00:00:53 dev eth0
+uri=rmem://memory.example
+began=$(date +%s%N)
+client --timeout 1s ping -c 1 >"$dir/out" 2>"$dir/err" && fail "a name without an address is reached"
+took=$((($(date +%s%N) - began) / 1000000))
+grep -q 'resolving memory.example: the name servers do not answer' "$dir/err" ||
+	fail "the error is: $(cat "$dir/err")"
+[ "$took" -le 5000 ] || fail "--timeout 1s took $took ms"
+ok "silent name server: $(cat "$dir/err")"

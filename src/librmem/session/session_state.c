@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/session/resolve.h"
 #include "wire/codec.h"
 
 /* The time that one attempt to resume may take. */
@@ -467,44 +468,14 @@ static void peer_store(struct rmem *session, const struct addrinfo *at)
 			       port);
 }
 
-static int resolve_error(const struct rmem *session, int code)
-{
-	int err = code == EAI_SYSTEM   ? -errno
-		  : code == EAI_MEMORY ? -ENOMEM
-				       : -EHOSTUNREACH;
-
-	return err_set(err, "resolving %s: %s", session->uri.host, gai_strerror(code));
-}
-
-/* Resolve the URI's host; returns a code of getaddrinfo(). */
-static int resolve(const struct rmem *session, struct addrinfo **ret_list)
-{
-	/* first without a look at this host's interfaces, for numeric addresses */
-	static const int flags[] = { AI_NUMERICHOST, AI_ADDRCONFIG,
-				     /* last, loopback without other interfaces */
-				     0 };
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	int err = EAI_NONAME;
-	char port[8];
-
-	(void)snprintf(port, sizeof(port), "%u", session->uri.port);
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) &&
-			   (err == EAI_NONAME || err == EAI_ADDRFAMILY);
-	     i++) {
-		hints.ai_flags = flags[i];
-		err = getaddrinfo(session->uri.host, port, &hints, ret_list);
-	}
-	return err;
-}
-
 int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 {
 	uint64_t deadline = clock_now_ns() + session->timeout_ms * NS_PER_MS;
 	struct addrinfo *list;
-	int err = resolve(session, &list);
+	int err = resolve_host(session->uri.host, session->uri.port, deadline, &list);
 
 	if (err)
-		return resolve_error(session, err);
+		return err;
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		peer_store(session, at);
 		session->hello_sent = false;
