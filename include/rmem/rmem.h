@@ -567,7 +567,7 @@ static inline struct rmem_buffer_params rmem_buffer_params_init(void)
 }
 
 /* Register memory of this process with the devices, so that operations move bytes without a
- * copy.  The caller owns *ret_buffer and ends it with rmem_buffer_free(), and must keep
+ * copy; those of more than 256 bytes find a buffer that they do not name.  The caller owns *ret_buffer and ends it with rmem_buffer_free(), and must keep
  * `addr` mapped until then.
  *   EINVAL   bytes is 0 or too large
  *   ENOMEM   no memory, or RLIMIT_MEMLOCK is too low; the text says which
@@ -606,9 +606,11 @@ RMEM_API int rmem_write(rmem_lease *lease, uint64_t offset, const void *src,
 
 /* A piece of local memory.  Like struct iovec this structure never grows. */
 struct rmem_vec {
-	void *addr;          /* only read by writes */
-	uint64_t bytes;      /* may be 0 */
-	rmem_buffer *buffer; /* holds addr; NULL: unregistered, copied on RDMA */
+	void *addr;     /* only read by writes */
+	uint64_t bytes; /* may be 0 */
+	/* holds addr; NULL: on RDMA copied, unless the buffer has it that is found for the
+	 * first piece of more than 256 bytes without one */
+	rmem_buffer *buffer;
 };
 #define RMEM_VEC_MAX 1024 /* pieces of one operation */
 
@@ -732,8 +734,10 @@ struct rmem_op {
 	 * the caller's again when ETIMEDOUT is reported */
 	uint32_t timeout_ms;
 	rmem_lease *lease;
-	rmem_buffer *buffer; /* holds addr; NULL: unregistered, copied on RDMA */
-	uint64_t offset;     /* into the lease, bytes */
+	/* holds addr; NULL: on RDMA a registered buffer that has the memory is found, if it
+	 * has more than 256 bytes, else it is copied */
+	rmem_buffer *buffer;
+	uint64_t offset; /* into the lease, bytes */
 	/* local memory; an atomic stores the number found here, a CRC its result */
 	void *addr;
 	__extension__ union {
@@ -753,6 +757,112 @@ struct rmem_op {
 	};
 	uint64_t reserved[2]; /* 0 */
 };
+
+/* An operation, of which the members that are not arguments are 0. */
+static inline struct rmem_op rmem_op_init(enum rmem_opcode opcode, rmem_lease *lease,
+					  uint64_t offset, uint64_t bytes)
+{
+	struct rmem_op op;
+
+	memset(&op, 0, sizeof(op));
+	op.opcode = (uint16_t)opcode;
+	op.lease = lease;
+	op.offset = offset;
+	op.bytes = bytes;
+	return op;
+}
+
+/* The operations of the calls of these names, with the same arguments.  Set cookie, buffer, flags and
+ * timeout_ms before rmem_submit(), where they are to be other than 0. */
+static inline struct rmem_op rmem_op_read(rmem_lease *lease, uint64_t offset, void *dst,
+					  uint64_t bytes)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_READ, lease, offset, bytes);
+
+	op.addr = dst;
+	return op;
+}
+static inline struct rmem_op rmem_op_write(rmem_lease *lease, uint64_t offset,
+					   const void *src, uint64_t bytes)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_WRITE, lease, offset, bytes);
+
+	op.addr = (void *)(uintptr_t)src; /* is only read */
+	return op;
+}
+static inline struct rmem_op rmem_op_readv(rmem_lease *lease, uint64_t offset,
+					   const struct rmem_vec *vec, unsigned n)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_READV, lease, offset, n);
+
+	op.vec = vec;
+	return op;
+}
+static inline struct rmem_op rmem_op_writev(rmem_lease *lease, uint64_t offset,
+					    const struct rmem_vec *vec, unsigned n)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_WRITEV, lease, offset, n);
+
+	op.vec = vec;
+	return op;
+}
+static inline struct rmem_op rmem_op_fill(rmem_lease *lease, uint64_t offset,
+					  uint64_t bytes, uint64_t pattern)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_FILL, lease, offset, bytes);
+
+	op.pattern = pattern;
+	return op;
+}
+static inline struct rmem_op rmem_op_crc32c(rmem_lease *lease, uint64_t offset,
+					    uint64_t bytes, uint32_t *ret_crc)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_CRC, lease, offset, bytes);
+
+	op.addr = ret_crc;
+	return op;
+}
+static inline struct rmem_op rmem_op_write_notify(rmem_lease *lease, uint64_t offset,
+						  const void *src, uint64_t bytes,
+						  uint32_t value)
+{
+	struct rmem_op op = rmem_op_write(lease, offset, src, bytes);
+
+	op.opcode = RMEM_OP_WRITE_NOTIFY;
+	op.value = value;
+	return op;
+}
+/* As above, but the operands are in structures, which rmem_submit() reads. */
+static inline struct rmem_op rmem_op_compare_swap(rmem_lease *lease, uint64_t offset,
+						  const struct rmem_atomic *operands,
+						  uint64_t *ret_old)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_CAS, lease, offset, sizeof(*ret_old));
+
+	op.atomic = operands;
+	op.addr = ret_old;
+	return op;
+}
+static inline struct rmem_op rmem_op_fetch_add(rmem_lease *lease, uint64_t offset,
+					       const struct rmem_atomic *operands,
+					       uint64_t *ret_old)
+{
+	struct rmem_op op =
+		rmem_op_init(RMEM_OP_FETCH_ADD, lease, offset, sizeof(*ret_old));
+
+	op.atomic = operands;
+	op.addr = ret_old;
+	return op;
+}
+static inline struct rmem_op rmem_op_copy(rmem_lease *lease, uint64_t offset,
+					  const struct rmem_source *source,
+					  uint64_t bytes)
+{
+	struct rmem_op op = rmem_op_init(RMEM_OP_COPY, lease, offset, bytes);
+
+	op.source = source;
+	return op;
+}
 
 struct rmem_completion {
 	uint64_t cookie;      /* of the operation, as opcode and lease are */

@@ -26,16 +26,15 @@ static void batch_fill(struct rmem_op *ops, enum rmem_opcode opcode, rmem_lease 
 
 	if (opcode == RMEM_OP_READ)
 		base += BLOCKS * BLOCK_BYTES;
-	for (unsigned i = 0; i < BLOCKS; i++)
-		ops[i] = (struct rmem_op){
-			.opcode = (uint16_t)opcode,
-			.lease = lease,
-			.offset = (uint64_t)i * BLOCK_BYTES,
-			.addr = base + (size_t)i * BLOCK_BYTES,
-			.bytes = BLOCK_BYTES,
-			.buffer = buffer,
-			.cookie = i,
-		};
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		uint64_t at = (uint64_t)i * BLOCK_BYTES;
+
+		ops[i] = opcode == RMEM_OP_READ
+				 ? rmem_op_read(lease, at, base + at, BLOCK_BYTES)
+				 : rmem_op_write(lease, at, base + at, BLOCK_BYTES);
+		ops[i].buffer = buffer;
+		ops[i].cookie = i;
+	}
 }
 
 /* Take completions until none is outstanding; each has a status of its own. */

@@ -33,19 +33,17 @@ static int fail(void)
 static int step_submit(struct app *app)
 {
 	unsigned char *base = rmem_buffer_addr(app->buffer);
-	int reading = app->round % 2;
-	struct rmem_op op = {
-		.opcode = reading ? RMEM_OP_READ : RMEM_OP_WRITE,
-		.lease = app->lease,
-		.offset = (uint64_t)(app->round / 2) * BLOCK_BYTES,
-		.addr = reading ? base + BLOCK_BYTES : base,
-		.bytes = BLOCK_BYTES,
-		.buffer = app->buffer,
-		.cookie = app->round,
-	};
+	uint64_t at = (uint64_t)(app->round / 2) * BLOCK_BYTES;
+	struct rmem_op op;
 
-	if (!reading)
+	if (app->round % 2) {
+		op = rmem_op_read(app->lease, at, base + BLOCK_BYTES, BLOCK_BYTES);
+	} else {
 		memset(base, (int)(app->round + 1), BLOCK_BYTES);
+		op = rmem_op_write(app->lease, at, base, BLOCK_BYTES);
+	}
+	op.buffer = app->buffer;
+	op.cookie = app->round;
 	/* with one operation at a time the queue is never full */
 	if (rmem_submit(app->queue, &op, 1) != 1)
 		return fail();

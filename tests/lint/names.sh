@@ -44,15 +44,18 @@ sed -nE '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/s/^\.F[no] (rmem_[a-z0-9_]+).*/\1/p
 comm -23 "$tmp/functions of synopses" "$tmp/rmem.h" >"$tmp/inline functions of man3"
 compare "inline functions of rmem.h" "inline functions of man3"
 
+# Inline functions that are no initializers of a structure have a page too.
+grep -v '_init$' "$tmp/inline functions of rmem.h" | sort - "$tmp/rmem.h" >"$tmp/functions with pages"
+
 page_names 3 | grep -v '^librmem$' | sort >"$tmp/man3"
-compare rmem.h man3
+compare "functions with pages" man3
 
 grep -oE 'man/rmem_[a-z0-9_]+\.3' man/module.am | sed 's,^man/,,; s,\.3$,,' | sort >"$tmp/man.am"
-compare rmem.h man.am
+compare "functions with pages" man.am
 
 sed -nE 's/^\.It Xr|^\.Xr//; s/ , Xr/\n/g; p' man/librmem.3 |
 	sed -nE 's/^ *(rmem_[a-z0-9_]+) 3.*/\1/p' | sort -u >"$tmp/librmem.3"
-compare rmem.h librmem.3
+compare "functions with pages" librmem.3
 
 # The table of error numbers, and the members of the structures.
 sed -nE '/^ \* Results/,/^ \* Threads/s/^ \*   (E[A-Z]+(, E[A-Z]+)*).*/\1/p' include/rmem/rmem.h |

@@ -336,6 +336,74 @@ START_TEST(fence__outlives_its_operation)
 }
 END_TEST
 
+/* ---- the functions that make operations ---- */
+
+static struct rmem_op made_op(unsigned i)
+{
+	static const struct rmem_atomic operands = { .compare = 1, .operand = 2 };
+	static const struct rmem_vec vec[2] = { { local, 5, NULL },
+						{ local + 9, 6, NULL } };
+	static struct rmem_source source;
+	static uint64_t old;
+	static uint32_t crc;
+
+	source = (struct rmem_source){ .lease = lease, .offset = 100 };
+	switch (i) {
+	case 0:
+		return rmem_op_read(lease, 8, local, 11);
+	case 1:
+		return rmem_op_write(lease, 8, local, 11);
+	case 2:
+		return rmem_op_readv(lease, 8, vec, 2);
+	case 3:
+		return rmem_op_writev(lease, 8, vec, 2);
+	case 4:
+		return rmem_op_compare_swap(lease, 8, &operands, &old);
+	case 5:
+		return rmem_op_fetch_add(lease, 8, &operands, &old);
+	case 6:
+		return rmem_op_fill(lease, 8, 11, RMEM_FILL_BYTE(7));
+	case 7:
+		return rmem_op_copy(lease, 8, &source, 11);
+	case 8:
+		return rmem_op_crc32c(lease, 8, 11, &crc);
+	case 9:
+		return rmem_op_write_notify(lease, 8, local, 11, 42);
+	default:
+		return rmem_op_init(RMEM_OP_PING, NULL, 0, 0);
+	}
+}
+
+START_TEST(made_operation__is_one_that_can_be_submitted)
+{
+	static const enum rmem_opcode opcodes[] = {
+		RMEM_OP_READ, RMEM_OP_WRITE,        RMEM_OP_READV, RMEM_OP_WRITEV,
+		RMEM_OP_CAS,  RMEM_OP_FETCH_ADD,    RMEM_OP_FILL,  RMEM_OP_COPY,
+		RMEM_OP_CRC,  RMEM_OP_WRITE_NOTIFY, RMEM_OP_PING,
+	};
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = made_op((unsigned)_i);
+	bool atomic = opcodes[_i] == RMEM_OP_CAS || opcodes[_i] == RMEM_OP_FETCH_ADD;
+
+	ck_assert_uint_eq(op.flags | op.timeout_ms | op.cookie | op.reserved[0] |
+				  op.reserved[1],
+			  0);
+	ck_assert_ptr_null(op.buffer);
+	op.cookie = 3;
+	submit(queue, op);
+	/* the lease's atomic device is not known: the server would be asked */
+	if (atomic)
+		ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	complete_until_done(queue);
+	ck_assert_uint_eq(done[0].cookie, 3);
+	ck_assert_int_eq(done[0].status, atomic ? -ECANCELED : 0);
+	ck_assert_uint_eq(done[0].opcode, opcodes[_i]);
+	ck_assert_uint_eq(done[0].bytes, opcodes[_i] == RMEM_OP_PING ? 0
+					 : atomic                    ? 8
+								     : 11);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcp = unit_case("tcp", case_tcp, stage_close),
@@ -356,5 +424,6 @@ int main(void)
 	tcase_add_test(tcp, lease__is_busy_until_completions_are_polled);
 	tcase_add_test(tcp, fence__delays_its_operation_and_later_ones);
 	tcase_add_test(tcp, fence__outlives_its_operation);
+	tcase_add_loop_test(tcp, made_operation__is_one_that_can_be_submitted, 0, 11);
 	return unit_main();
 }
