@@ -7,10 +7,10 @@
  * the calls run over TCP; rmem_info() tells which fabric is in use and why.
  *
  * Results.  Calls return 0, a count, a descriptor or a value; those that can fail return a
- * negative errno value instead.  rmem_error() then has one line for the calling thread:
- * call, lease by number and name, server, device, completion status; of a lease that has
- * ended also why.  Output arguments are unchanged on failure.  Meaning of the numbers in all
- * calls:
+ * negative errno value instead.  rmem_error() then has one line of text for the calling thread:
+ * the call, the lease by number and name, server, device and completion status; of a lease that
+ * has ended also why it has ended.  Output arguments are unchanged on failure.  The numbers mean
+ * in all calls:
  *
  *   EINVAL      an argument is NULL or out of its range; the text names it
  *   ENOMEM      this host or the server lacks memory, or RLIMIT_MEMLOCK is too low to
@@ -23,26 +23,29 @@
  *   ESTALE      the lease has ended (freed, revoked, expired), or the session is lost for
  *               good, or was opened by the parent process
  *   EBUSY       operations are outstanding, or the object is in use
- *   ETIMEDOUT   no answer in time; a write or request may or may not have taken effect, but a
- *               write takes none any more
- *   ECONNRESET  the channel or connection was lost; a write may or may not have taken effect,
- *               but takes none any more
+ *   ETIMEDOUT   no answer in time; a write or request may or may not have taken effect.  A write
+ *               takes no effect after this error
+ *   ECONNRESET  the channel or connection was lost; a write may or may not have taken effect.
+ *               It takes no effect after this error
  *   ECANCELED   rmem_cancel() ended the operation
  *   ENOTSUP     the fabric, device or server cannot do this; the text names it
  *   EOVERFLOW   the queue is full: take completions first
  *   EPROTO      the server broke the protocol
- *   EFAULT      local memory is not mapped, or not with the access that the operation
- *               needs, and kernel or device report it.  Unregistered memory on RDMA is
- *               copied by the calling thread, which then gets a SIGSEGV instead
+ *   EFAULT      kernel or device report that local memory is not mapped, or not with the
+ *               access that the operation needs.  Unregistered memory on RDMA is copied by
+ *               the calling thread, which gets a SIGSEGV instead
  *   EIO         the device failed; the text has the completion status
  *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening a connection
  *
- * Server calls, marked so below, are a request to the server and a wait for its reply.
- * Besides the errors listed with each they fail with ENOMEM, EPROTO, ETIMEDOUT (no reply
- * within the session's timeout_ms) and ESTALE (the session is lost for good).
+ * Server calls.  A call that is marked so sends a request to the server and waits for the reply.
+ * Besides the errors listed with each call it fails with
+ *   - ENOMEM and EPROTO,
+ *   - ETIMEDOUT: no reply within the session's timeout_ms,
+ *   - ESTALE: the session is lost for good, or the lease has ended,
+ *   - ENOSPC: the server's file system has no room to record the change.
  *
  * Losing the server.  A session is lost when its connection breaks, or when it has heard
- * nothing from the server for fence_ms, in which this host may have been suspended.  The
+ * nothing from the server for fence_ms; the time for which this host is suspended counts.  The
  * library then acts by itself:
  *   - The session stops using its rkeys, and resumes within grace_ms with its leases.
  *     rmem_info() counts that in `resumes`.
@@ -51,13 +54,14 @@
  *     outstanding atomic or notification ends in ECONNRESET; its outcome is unknown.
  *   - Server calls wait, at most for their time-out.  A request whose reply was lost is
  *     sent again; the server does no request twice.
- * This applies also to a restart of a server that keeps its leases, see rmemd(8).  The
- * server may then be at other data addresses and ports.  A device that it lacks is waited
- * for like a lost channel: the queue's channels to other devices carry on.  If the
- * server does not know the session any more, everything ends in ESTALE, also the session's
- * named leases: close the session, open another and attach the leases by name.  A call that ends
- * in ETIMEDOUT or ESTALE may or may not have taken effect; a lease that is granted too late
- * is freed or detached.
+ * This applies also to a restart of a server that keeps its leases, see rmemd(8):
+ *   - The server may then have other addresses and ports for data.
+ *   - The session waits for a device that the server lacks as for a lost channel: the queue's
+ *     channels to other devices carry on.
+ * If the server does not know the session any more, everything ends in ESTALE, also the
+ * session's handles of named leases.  Then close the session, open another and attach the
+ * leases by name.  A call that ends in ETIMEDOUT or ESTALE may or may not have taken effect; a
+ * lease that is granted too late is freed or detached.
  *
  * Losing a channel.  A channel that fails is replaced; the others carry on.
  *   - Its reads and writes are posted again once the server has confirmed that nothing of
@@ -67,32 +71,33 @@
  *   - If no channel is left, operations wait for a channel, at most for their time-out.
  *
  * Ended operations.  After an operation was reported with an error, nothing of it is applied at
- * the server any more.  A write, an atomic, or another operation that changes memory there, and
- * that was posted, is therefore reported only when the server has confirmed that it has closed
- * its end of the channel: one round trip after its time-out, cancellation or failure.  If the
- * server does not answer, the operation is reported once the server has fenced the session:
- * within 2 * fence_ms.
+ * the server any more.  So the error of a posted operation that changes memory there, such as a
+ * write or an atomic, is reported late: once the server has confirmed that it has closed its end
+ * of the channel, one round trip after the time-out, cancellation or failure.  If the server does
+ * not answer, the error is reported once the server has fenced the session: within 2 * fence_ms.
  *
- * Threads.  [any]: any thread at any time; calls on one object are serialised inside.
- * [owner]: one thread at a time; no lock is taken.
+ * Threads.  [any]: any thread may make the call at any time; calls on one object are serialised
+ * inside.  [owner]: one thread at a time may make the call; no lock is taken.
  *
- * Growth.  Structures that grow have a member `size`, which the program sets: the library fills
- * or reads no more than that, fills with zero what it does not know, and refuses what it is asked
- * for and does not know.  Structures of which there are arrays keep their length; their
- * `reserved` members are 0, in both directions.
+ * Growth.  A structure that can grow begins with `size`, which its _init() function sets.  The
+ * library reads or fills no more than that.  It fills members that it does not know with zero.  If
+ * it does not know a member that is not 0, the call fails with EINVAL.  Structures that programs
+ * keep in arrays do not grow: their `reserved` members are 0, set by the program or the library.
  *
- * A signal handler that interrupts a thread which waits in a call may take any time: the service
- * threads keep the session alive, unless RMEM_NO_THREAD.  Calls that wait are no cancellation
- * points: a thread that is cancelled meanwhile goes on until the call has ended, and session and
- * queue stay as they are.  rmem_submit(), rmem_poll() and rmem_cancel() make system calls that are
- * cancellation points: disable cancellation around them.
+ * Signals and cancellation.  A signal handler that interrupts a thread which waits in a call may
+ * take any time: the service threads keep the session alive, unless RMEM_NO_THREAD.  Calls that
+ * wait are no cancellation points: a thread that is cancelled meanwhile goes on until the call has
+ * ended, and session and queue stay usable.  rmem_submit(), rmem_poll() and rmem_cancel() make
+ * system calls that are cancellation points: disable cancellation around them.
  *
- * After fork() the parent goes on undisturbed.  In the child each call that uses what the parent
- * has opened fails with ESTALE, and rmem_lease_status() returns it; rmem_close() and
- * rmem_queue_free() do nothing.  fork() has closed the child's copies of the descriptors, those
- * of rmem_fd(), rmem_queue_fd() and rmem_notified_fd() included; descriptors of RDMA devices
- * stay open until the child ends or calls exec().  The child can open sessions of its own.
- * fork() must not be called by a signal handler that may interrupt a call of this library. */
+ * fork().  The parent goes on undisturbed.  In the child:
+ *   - Each call that uses what the parent has opened fails with ESTALE.  rmem_lease_status()
+ *     returns that too; rmem_close() and rmem_queue_free() do nothing.
+ *   - The copies of the descriptors are closed, those of rmem_fd(), rmem_queue_fd() and
+ *     rmem_notified_fd() included; descriptors of RDMA devices stay open until the child ends or
+ *     calls exec().
+ *   - The child can open sessions of its own.
+ * A signal handler that may interrupt a call of this library must not call fork(). */
 #ifndef RMEM_H
 #define RMEM_H
 
@@ -155,7 +160,7 @@ static inline struct rmem_options rmem_options_init(void)
 	return value;
 }
 
-/* Open a session.
+/* Open a session, and wait.
  *   uri      [rmem://]HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; NULL:
  *            the environment variable RMEM_SERVER, as in secure_getenv(3).  An IPv6 address
  *            is in brackets.  channels: per queue, 1 to RMEM_CHANNELS_MAX, default
@@ -164,12 +169,13 @@ static inline struct rmem_options rmem_options_init(void)
  *            service_level, ack_timeout, retry_count, rnr_retry_count, rd_atomic,
  *            relaxed_ordering, connect, gid_index, pkey.
  *   options  NULL: the defaults; not kept
- * Two service threads per process keep all sessions alive unless RMEM_NO_THREAD.  They
+ * Unless RMEM_NO_THREAD, two service threads per process keep all sessions alive.  They
  * start with the first session, end with the last, and take no signals.
  * The call opens a first channel: fabric=auto uses RDMA if that works within 2 s, and within
  * a quarter of timeout_ms; else TCP, and rmem_info() tells why.
  * If the server was reached and is lost during the call, as when its daemon restarts, the
- * call waits for the server within timeout_ms; a server never reached is not waited for.
+ * call waits for the server within timeout_ms.  It does not wait for a server that it never
+ * reached.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed, or there is no URI
  *   EACCES  the server has no such tenant, or the tenant is leaving
@@ -230,7 +236,7 @@ RMEM_API int rmem_fd(rmem *session);
 RMEM_API int rmem_process(rmem *session);
 
 /* Server call: a round trip on the control connection.
- *   ret_ns  its duration in nanoseconds; may be NULL  [any] */
+ *   ret_ns  duration of the round trip in nanoseconds; may be NULL  [any] */
 RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
 
 /* ---- leases ---- */
@@ -281,9 +287,9 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
 
 /* Server call: borrow memory.  The lease reads as zero and can be read and written.  The caller
  * owns *ret_lease and ends it with rmem_destroy() or rmem_detach().
- * With RMEM_ALLOC_ATTACH a lease that has the name is attached for reading and writing, whatever its
- * length, placement and time to live, and the call returns 1.  Of sessions that make this call at
- * once one allocates, and the others attach.
+ * With RMEM_ALLOC_ATTACH a lease that has the name is attached for reading and writing, whatever
+ * its length, placement and time to live, and the call returns 1.  If several sessions make this
+ * call at once, one allocates and the others attach.
  *   EINVAL  a member of *params is out of its range; or RMEM_ALLOC_ATTACH without a name
  *   ENODEV  the server serves no RDMA device of that name
  *   EEXIST  the name is taken
@@ -296,7 +302,7 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 
 /* Server call: attach a named lease of the tenant.  The caller owns *ret_lease and ends it
  * with rmem_destroy() or rmem_detach().  A session that has the lease already, by any call, gets
- * the same handle once more, with the rights that it has; each is given back by a call.
+ * the same handle once more, with the rights that it has; one rmem_detach() gives back one of them.
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
  *   EINVAL  rights or name is out of its range
  *   ENOENT  no lease has that name
@@ -311,8 +317,8 @@ RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 
 /* Server call: detach the lease from this session.  A named lease lives on; an ephemeral
  * lease is freed.  The handle is gone on success; success also if the lease had ended already.
- * Of a handle that the session got several times, one is given back: only the last call detaches
- * the lease, the others send nothing.
+ * If the session got the handle several times, the call gives back one of them: only the last such
+ * call detaches the lease and ends the handle, the others send nothing.
  *   EBUSY  operations of this session are outstanding: wait, or rmem_cancel()  [any] */
 RMEM_API int rmem_detach(rmem_lease *lease);
 
@@ -330,7 +336,9 @@ RMEM_API int rmem_destroy(rmem_lease *lease);
  *   name    1 to RMEM_NAME_MAX bytes of UTF-8 without control or invisible characters
  *   flags   0, or RMEM_RENAME_REPLACE
  *   EINVAL  name or flags is out of its range
- *   EEXIST  the name is taken and RMEM_RENAME_REPLACE is not given
+ *   EEXIST  the name is taken and RMEM_RENAME_REPLACE is not given; or a lease of that name is
+ *           being allocated
+ *   EDQUOT  the lease was ephemeral, and its ttl_ms is more than the tenant's ttl_max
  *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
 RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
 
@@ -344,10 +352,11 @@ RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
  *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
 RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
 
-/* Server call: make the lease shorter.  The cut part cannot be reached any more; its whole
- * pages at the server are freed.
+/* Server call: make the lease shorter.  The part that is cut off cannot be reached any more; its
+ * whole pages at the server are freed.
  *   bytes   the new length, may be 0
  *   EINVAL  bytes is more than the present length
+ *   EDQUOT  bytes is less than the tenant's lease_min, and not 0
  *   EBUSY   operations of this session are outstanding, or another session resizes the
  *           lease
  *   EACCES  the lease is attached for reading only  [any] */
@@ -356,8 +365,8 @@ RMEM_API int rmem_shrink(rmem_lease *lease, uint64_t bytes);
 #define RMEM_TTL_SAME (UINT64_C(1) << 63)
 
 /* Server call: start the time to live of a named lease again.
- *   ttl_ms  milliseconds from the receipt of the request; RMEM_TTL_SAME: as many as were
- *           given last; 0: for ever, or the tenant's ttl_max
+ *   ttl_ms  milliseconds from when the server receives the request; RMEM_TTL_SAME: the number
+ *           that was given last; 0: for ever, or the tenant's ttl_max
  *   EINVAL  the lease has no name
  *   EDQUOT  ttl_ms is more than the tenant's ttl_max
  *   EACCES  the lease is attached for reading only  [any] */
@@ -395,7 +404,7 @@ static inline struct rmem_stat rmem_stat_init(void)
 RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat);
 
 /* Server calls: call `each` for the named leases of the tenant in the order of their ids,
- * until it returns non-zero.  Returns what `each` returned last, or 0.
+ * until it returns non-zero.  Returns what `each` returned last; 0 if there are no leases.
  *   prefix  of the names, up to RMEM_NAME_MAX bytes; NULL: all
  *   each    must not call into the session; *stat is valid during the call, and its size is
  *           the library's
@@ -410,8 +419,8 @@ RMEM_API int rmem_list(rmem *session, const char *prefix,
 RMEM_API uint64_t rmem_lease_bytes(const rmem_lease *lease);
 /* The lease's id, which the server never uses twice.  [any] */
 RMEM_API uint64_t rmem_lease_id(const rmem_lease *lease);
-/* Copy the lease's name, and a terminator.  Returns its length in bytes, up to RMEM_NAME_MAX; 0: it
- * has none.  Another session may have renamed the lease since.
+/* Copy the lease's name, and a terminator.  Returns the length of the name in bytes, up to
+ * RMEM_NAME_MAX; 0: the lease has no name.  Another session may have renamed the lease since.
  *   bytes   room in name[]; a longer name is cut, 0: nothing is copied  [any] */
 RMEM_API size_t rmem_lease_name(const rmem_lease *lease, char *name, size_t bytes);
 /* RMEM_READ or RMEM_READ | RMEM_WRITE.  [any] */
@@ -450,7 +459,7 @@ RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
 /* Why a lease has ended, or what is not known of an operation. */
 enum rmem_reason {
-	RMEM_REASON_NONE = 0,  /* the lease can be used; the status says all */
+	RMEM_REASON_NONE = 0,  /* not ended; the status leaves nothing open */
 	RMEM_REASON_FREED = 1, /* rmem_destroy() or rmem_remove() of another session */
 	RMEM_REASON_EXPIRED = 2, /* its time to live was over */
 	RMEM_REASON_REVOKED =
@@ -460,11 +469,11 @@ enum rmem_reason {
 	RMEM_REASON_LOST = 5, /* the session is lost for good; the lease may live on */
 	/* it ended while the session was lost, which has resumed without it */
 	RMEM_REASON_UNKNOWN = 6,
-	/* an operation that failed may have been done, all of it or in part */
+	/* the outcome of a failed operation is unknown: it may have been done, or part of it */
 	RMEM_REASON_OUTCOME = 7,
 };
 
-/* Why the lease has ended; the texts of errors say it too.  [any] */
+/* Why the lease has ended; the texts of errors tell it too.  [any] */
 RMEM_API enum rmem_reason rmem_lease_reason(const rmem_lease *lease);
 
 /* The memory of a lease that the server wants back, because a pool is to shrink and the
@@ -487,8 +496,8 @@ static inline struct rmem_wanted rmem_wanted_init(void)
 	return value;
 }
 
-/* Fill *wanted from the server's last event.  A notice tells of changes, also of a lease that
- * is not watched, see rmem_notified().
+/* Fill *wanted from the server's last event.  When it changes, there is a notice, also of a lease
+ * that is not watched; see rmem_notified().
  *   EINVAL  wanted->size is not set
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
@@ -497,9 +506,9 @@ RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
 
 /* Server call: deliver the notifications of the lease to this session: 32-bit values that
  * sessions with the right to write send, this one included.  Bytes written before a
- * notification was sent can be read when it arrives.  Watching lasts until rmem_unwatch() or
- * the end of the lease or its handle, also over a resumption of the session.  Watching twice
- * does nothing.
+ * notification was sent can be read when it arrives.  Watching lasts until rmem_unwatch(), or
+ * until the lease or its handle ends, also over a resumption of the session.  A second call does
+ * nothing.
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_watch(rmem_lease *lease);
 /* Server call: stop watching.  Notices of the lease that were not taken yet are dropped,
@@ -519,8 +528,8 @@ enum rmem_notice_type {
 
 /* A notice of a lease that the session watches, or of which the server wants memory back.
  * When the program or its connection is too slow, the latest notice of each lease is kept,
- * and the replaced notices are counted.  A program that finds `lost`, or another type than
- * RMEM_NOTICE_VALUE, should look at the lease itself. */
+ * and the replaced notices are counted.  A program should look at the lease itself when `lost` is
+ * not 0, or the type is not RMEM_NOTICE_VALUE. */
 struct rmem_notice {
 	rmem_lease *lease; /* the program's handle */
 	uint32_t
@@ -569,7 +578,7 @@ static inline struct rmem_buffer_params rmem_buffer_params_init(void)
 /* Register memory of this process with the devices, so that operations move bytes without a
  * copy; those of more than 256 bytes find a buffer that they do not name.  The caller owns *ret_buffer and ends it with rmem_buffer_free(), and must keep
  * `addr` mapped until then.
- *   EINVAL   bytes is 0 or too large
+ *   EINVAL   bytes is 0 or too large, or params->size is not set
  *   ENOMEM   no memory, or RLIMIT_MEMLOCK is too low; the text says which
  *   EFAULT   addr is not mapped.  Read-only memory can be the source of writes
  *   ENOTSUP  dmabuf_fd is not -1: no fabric registers dma-bufs yet  [any] */
@@ -595,9 +604,9 @@ RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
  *   ETIMEDOUT   nothing has moved for the session's timeout_ms
  *   ECONNRESET  the channel was lost again and again
  *   ENOTSUP  the session's channel does not reach this part of the lease
- *   ENOMEM, EFAULT, EIO
- * [any; synchronous operations of one session take turns on one channel, and the time-out
- * counts while a call waits for its turn; use queues for concurrency] */
+ *   ENOMEM, EFAULT, EIO  as above
+ * Synchronous operations of one session take turns on one channel, and the time-out counts while a
+ * call waits for its turn; use queues for concurrency.  [any] */
 RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes);
 /* Write bytes to the lease, and wait until they are placed in the server's memory.
  * Arguments and errors as for rmem_read().  [any] */
@@ -634,7 +643,7 @@ RMEM_API int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_v
  *   ENOTSUP  device or server have no atomics, or another device executes the
  *            lease's atomics; the text names it
  *   ETIMEDOUT, ECONNRESET  the atomic may or may not have been done
- *   ESTALE, EIO  [any] */
+ *   ESTALE, EIO  as for rmem_read()  [any] */
 RMEM_API int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expected,
 			       uint64_t desired, uint64_t *ret_old);
 /* Add to the 64-bit number at `offset`, modulo 2^64.  Otherwise as rmem_compare_swap().
@@ -643,9 +652,10 @@ RMEM_API int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add,
 			    uint64_t *ret_old);
 
 /* Let the server fill a range with a repeated pattern, and wait.
+ *   offset, bytes  the range
  *   pattern  8 bytes in memory order; RMEM_FILL_BYTE(b) repeats one byte
  *   ENOTSUP  the server has no in-band operations there; the text says where
- * Other errors of this and the next three as for rmem_read().  [any] */
+ * Other errors of this call and the next three are those of rmem_read().  [any] */
 RMEM_API int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 		       uint64_t pattern);
 #define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b)*UINT64_C(0x0101010101010101))
@@ -660,7 +670,7 @@ RMEM_API int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 RMEM_API int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 			 uint32_t *ret_crc);
 /* A round trip on a channel, to the server's thread for in-band operations.
- *   ret_ns  its duration in nanoseconds; may be NULL  [any] */
+ *   ret_ns  duration of the round trip in nanoseconds; may be NULL  [any] */
 RMEM_API int rmem_ping_data(rmem *session, uint64_t *ret_ns);
 /* Write as rmem_write() does, then notify the sessions that watch the lease with `value`.
  * The call waits until the server has both.  bytes may be 0: only notify.
@@ -683,8 +693,8 @@ enum rmem_opcode {
 	 *   - The lease's atomic device executes all of them: an RDMA device of the server,
 	 *     or its TCP service.  The first atomic decides which, for the life of the lease.
 	 *   - An atomic that loses its channel is never done again: it ends in an error, and
-	 *     rmem_completion_error() says that its outcome is unknown.  So does one whose
-	 *     answer a device has lost, with ECONNRESET.
+	 *     rmem_completion_error() says that its outcome is unknown.  If a device has lost the
+	 *     answer of an atomic, the atomic ends in ECONNRESET in the same way.
 	 *   - After an error `addr` holds no number. */
 	RMEM_OP_CAS = 3,       /* replace the number if it is the expected number */
 	RMEM_OP_FETCH_ADD = 4, /* add to the number */
@@ -726,10 +736,11 @@ struct rmem_atomic {
 struct rmem_op {
 	uint16_t opcode; /* enum rmem_opcode */
 	uint16_t flags;  /* RMEM_OP_FENCE, RMEM_OP_DEADLINE */
-	/* 0: the session's.  A time-out is the time without progress: nothing of the operation
-	 * has been done, nor of the operations before it on its channels while it waits for its
-	 * turn.  It is found up to a quarter later.  With RMEM_OP_DEADLINE it is the time from
-	 * rmem_submit() on, whatever has been done.
+	/* Milliseconds without progress; 0: the session's time-out.  Progress is that something
+	 * of the operation has been done; or, while the operation waits for its turn, something of
+	 * the operations before it on its channels.  The library finds the end up to a quarter of
+	 * the time later.  With RMEM_OP_DEADLINE the time counts from rmem_submit(), whatever has
+	 * been done.
 	 * If the operation is on the wire then, its channel is closed, so that the memory is
 	 * the caller's again when ETIMEDOUT is reported */
 	uint32_t timeout_ms;
@@ -865,7 +876,7 @@ static inline struct rmem_op rmem_op_copy(rmem_lease *lease, uint64_t offset,
 }
 
 struct rmem_completion {
-	uint64_t cookie;      /* of the operation, as opcode and lease are */
+	uint64_t cookie;      /* cookie, lease and opcode are the operation's */
 	rmem_lease *lease;    /* NULL: a ping */
 	uint64_t bytes;       /* length of the operation; all moved if status is 0 */
 	int status;           /* 0 or -errno; rmem_completion_error() has the text */
@@ -886,7 +897,7 @@ struct rmem_queue_params {
 	/* registered when the first operation on unregistered memory is submitted on RDMA;
 	 * up to 1 GiB; 0: 1 MiB */
 	uint64_t bounce_bytes;
-	/* of the server: channels go first to its devices on that NUMA node, see
+	/* a NUMA node of the server: channels go first to the server's devices on that node, see
 	 * rmem_lease_node(); RMEM_NODE_ANY: to all devices in turn */
 	int node;
 };
@@ -905,13 +916,13 @@ static inline struct rmem_queue_params rmem_queue_params_init(void)
  * server, at most the session's timeout_ms.
  *   params  NULL: the defaults; not kept
  *   EINVAL  a member of *params is out of its range
- *   EDQUOT  the session or tenant may not have as many channels; the queue has none then
+ *   EDQUOT  the session or tenant may not have so many channels; then no queue is made
  * Other errors as for rmem_open().  [any] */
 RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 			       rmem_queue **ret_queue);
 /* End the queue.  Outstanding operations are flushed without completions; their memory is
- * the caller's again on return.  The server may still apply them for a while: to be certain
- * that it does not, call rmem_cancel() and take the completions before.  NULL: nothing.
+ * the caller's again on return.  The server may still apply them for a while; if it must not,
+ * first call rmem_cancel() and take the completions.  NULL: nothing.
  * [owner] */
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
@@ -926,14 +937,16 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
  * ended) is accepted and completes with that error; so is the first vectored or in-band
  * operation of a channel without memory for it, with ENOMEM.
  *   ops, n  not kept, except for rmem_op.vec
- *   EINVAL     the first operation's opcode or flags are unknown; its lease or buffer is
- *              not of this session; an atomic has no operands, a copy no source, a vectored
- *              operation no list or a list that is too long; or a buffer is given where
- *              none applies
+ *   EINVAL     the first operation is malformed:
+ *               - its opcode or flags are unknown, or its reserved members are not 0
+ *               - its lease, source or buffer is not of this session
+ *               - it is an atomic without operands, a copy without source, or a vectored
+ *                 operation without a list or with a list that is too long
+ *               - it has a buffer although it is vectored or has no local memory
  *   ENOTSUP    the first operation is an atomic, and the RDMA device here or at the server
- *              has none; or an in-band operation, and the server has none on any channel
- *              of the queue; the text names it.  A lease whose atomic device is another
- *              device gives this in the completion
+ *              has no atomics; or an in-band operation, and the server has none on any
+ *              channel of the queue; the text names it.  If the lease's atomic device is
+ *              another device, the completion has this error
  *   ENOMEM     the first operation is the queue's first ping
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
@@ -949,9 +962,10 @@ RMEM_API int rmem_poll(rmem_queue *queue, struct rmem_completion *completions,
 RMEM_API int rmem_wait(rmem_queue *queue, struct rmem_completion *completions,
 		       unsigned n, unsigned min, int timeout_ms);
 
-/* The text of a completion that rmem_poll() or rmem_wait() of this queue has returned; "": it
- * has no error.  Valid until the next call of either.  Of the last 256 failed completions, or as many
- * as the queue is deep, the whole text is kept, of others only the meaning of the status.
+/* The text of a completion that rmem_poll() or rmem_wait() of this queue has returned; "": the
+ * completion has no error.  Valid until the next call of either.  The queue keeps the whole text of
+ * the last 256 failed completions, or of as many as it is deep; of others the text is only the
+ * meaning of the status.
  *   completion  NULL: the last one that failed  [owner] */
 RMEM_API const char *rmem_completion_error(const rmem_queue *queue,
 					   const struct rmem_completion *completion);
@@ -968,9 +982,9 @@ RMEM_API int rmem_queue_arm(rmem_queue *queue);
 
 /* Flush the queue's operations on a lease, copies from it included.  They complete with
  * ECANCELED, or with their result if that came first; take the completions as usual.
- * Whether a cancelled write took effect is unknown; once its completion is taken it takes none
- * any more, see "Ended operations" above.  Other operations on the same channels
- * are posted again on another.  Returns the number cancelled.
+ * Whether a cancelled write took effect is unknown.  After its completion it takes no effect, see
+ * "Ended operations" above.  Other operations on the same channels are posted again on other
+ * channels.  Returns the number of operations cancelled.
  *   lease  NULL: all operations  [owner] */
 RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);
 /* Flush the queue's operations that have this cookie.  Otherwise as rmem_cancel().  [owner] */
