@@ -54,7 +54,7 @@ static int stream_open(const struct crowd_member *member, uint32_t number)
 	struct fabric_hello hello = { .session = member->session, .channel = number };
 	uint8_t bytes[FABRIC_HELLO_BYTES];
 	struct stream_status status;
-	int fd = dial(data_port);
+	int fd = peer_connect(data_port);
 
 	memcpy(hello.token, member->token, sizeof(hello.token));
 	fabric_hello_encode(&hello, bytes);

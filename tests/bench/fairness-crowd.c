@@ -71,7 +71,7 @@ void crowd_report(uint64_t done, uint64_t refused)
 static void member_open(struct crowd *crowd, unsigned i)
 {
 	struct crowd_member *member = &crowd->members[i];
-	int fd = dial(control_port);
+	int fd = peer_connect(control_port);
 
 	hello_make();
 	if (!ask(fd) || answer.type != WIRE_TYPE_welcome) {

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 
 	crowd_begin(argc, argv, "", 0, NULL);
 	while (crowd_goes_on()) {
-		int fd = dial(control_port);
+		int fd = peer_connect(control_port);
 
 		hello_make();
 		if (ask(fd) && answer.type == WIRE_TYPE_welcome)

@@ -3,9 +3,9 @@
 # an honest client beside clients that attack the daemon; takes --json, --seconds N, --attacks "NAME...", --rdma
 #
 # The honest client pings and writes 4 KiB each millisecond, from two sessions, and opens a session
-# each 50 ms; 100 more of its sessions are idle.  A time begins when an operation is due, so that all
-# operations that a stall delays count.  The attackers are of another tenant.  Each attack has a
-# daemon and a row of its own; before the first one and after the last one the client is alone.
+# each 50 ms; 100 more of its sessions are idle.  The time of an operation begins when it is due, so
+# that all operations that a stall delays count.  The attackers are of another tenant.  Each attack
+# has its own daemon and row; before the first attack and after the last one the client is alone.
 #
 #   waiters      30,000 leases of 4 KiB, and 8,000 requests that wait for memory to be zeroed
 #   list         200 sessions list 65,000 leases
@@ -16,11 +16,15 @@
 #   leases       rmemctl leases each second, at 65,000 leases
 #   halfopen     64 rdma_cm connections that are never completed; only with --rdma
 #
-# above: the client's p99.9 less the lower of the two that it has alone; that of the other one is the
-# noise of the machine.  turn: the longest turn of the daemon's main loop, in CPU time of its thread,
-# as rmemctl status tells.  fenced: number of times that an honest session was fenced.  failed: of the
-# client's own operations.  done, refused: of the attackers' operations.  The last line has the worst
-# of pings and writes, over all attacks; the targets are 20 ms, 5 ms and 0.
+# Columns:
+#   above    the client's p99.9 less the lower of its two p99.9 alone; in the rows alone this is the
+#            noise of the machine
+#   turn     the longest turn of the daemon's main loop, in CPU time, from rmemctl status
+#   fenced   number of times that an honest session was fenced
+#   failed   number of the client's operations that failed
+#   done, refused  numbers of the attackers' operations
+# The last line has the worst of pings and writes, over all attacks; the targets are 20 ms, 5 ms and
+# 0.
 #
 # Takes some 4 minutes and 3 GiB of memory, over TCP on loopback.  --seconds is the duration of one
 # measurement.  With --rdma: halfopen alone, over soft-RoCE in a machine of the rig, where all times
@@ -49,7 +53,7 @@ for attack in $ATTACKS; do
 done
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
-make -s -C "$top_builddir" tests/bench/idle tests/bench/fairness-{checksums,client,dialer} \
+make -s -C "$top_builddir" tests/bench/idle tests/bench/fairness-{checksums,client,connections} \
 	tests/bench/fairness-{halfopen,hellos,holder,lister,waiters} >&2
 
 # run ATTACK...: the rows, with those of the client alone

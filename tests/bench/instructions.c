@@ -3,9 +3,9 @@
  * by bare calls, over a device that does nothing.  Only measured() is counted.
  *
  * Operations go through a queue (rmem), or by the synchronous calls, from memory of the program
- * (plain) or from a buffer of the library (registered).  Over iWARP, where a write that completes may not be placed yet, a chain of writes ends with a
- * read of one byte, by bare calls as through librmem.  The program ignores SIGPIPE, or librmem
- * would keep it off each post.
+ * (plain) or from a buffer of the library (registered).  Over iWARP a write that completes may not
+ * be placed yet: a chain of writes ends with a read of one byte, by bare calls as through librmem.
+ * The program ignores SIGPIPE; otherwise librmem would block that signal for each post.
  *
  *   instructions rmem|plain|registered|bare read|write BYTES CHANNELS BATCH OPERATIONS [iwarp] */
 #include <signal.h>
@@ -175,11 +175,11 @@ static bool confirms(const struct work *work)
 	return work->iwarp && work->write;
 }
 
-/* The batch's shares are chained, one doorbell each, and the last of each asks for an
- * entry; or `behind` it another request does. */
+/* The requests of a share are chained and posted by one doorbell.  The last one is signaled, or the
+ * request `after` it. */
 static inline __attribute__((always_inline)) uint64_t
 bare_shares(const struct work *work, uint64_t offset, bool *ok,
-	    struct ibv_send_wr *behind)
+	    struct ibv_send_wr *after)
 {
 	unsigned shares = work->channels < work->batch ? work->channels : work->batch;
 	unsigned per = work->batch / shares, waiting = 0;
@@ -198,8 +198,8 @@ bare_shares(const struct work *work, uint64_t offset, bool *ok,
 			bare_wrs[i].send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
 			offset = offset_next(work, offset);
 		}
-		bare_wrs[end - 1].next = behind;
-		if (!behind)
+		bare_wrs[end - 1].next = after;
+		if (!after)
 			bare_wrs[end - 1].send_flags |= IBV_SEND_SIGNALED;
 		*ok &= ibv_post_send(bare_qps[bare_next], &bare_wrs[first], &bad) == 0;
 		bare_next = bare_next + 1 < work->channels ? bare_next + 1 : 0;
@@ -256,7 +256,7 @@ __attribute__((noinline)) bool measured(const struct work *work, unsigned long b
 					    : run(work, batches);
 }
 
-static bool work_take(int argc, char **argv, struct work *work)
+static bool work_parse(int argc, char **argv, struct work *work)
 {
 	if (argc != 7 && (argc != 8 || strcmp(argv[7], "iwarp") != 0))
 		return false;
@@ -323,7 +323,7 @@ int main(int argc, char **argv)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
-	if (!work_take(argc, argv, &work)) {
+	if (!work_parse(argc, argv, &work)) {
 		(void)fprintf(stderr, "usage: instructions rmem|plain|registered|bare "
 				      "read|write BYTES CHANNELS BATCH OPERATIONS "
 				      "[iwarp]\n");

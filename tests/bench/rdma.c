@@ -72,9 +72,9 @@ static struct figure figure_make(double *bare, double *librmem, unsigned n,
 	struct figure figure;
 
 	for (unsigned i = 0; i < n; i++) {
-		double behind = i + 1 < n ? bare[i + 1] : bare[i];
+		double after = i + 1 < n ? bare[i + 1] : bare[i];
 
-		scratch[i] = librmem[i] * 2 / (bare[i] + behind);
+		scratch[i] = librmem[i] * 2 / (bare[i] + after);
 	}
 	figure.ratio = median(scratch, n);
 	/* the quotient is inverted every second time, so that a drift cancels out */

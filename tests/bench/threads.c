@@ -21,7 +21,7 @@
 #define BATCH_MAX 64u
 #define BYTES 64u
 
-/* On cache lines of its own, as what is measured is what threads share. */
+/* On cache lines of its own: the benchmark measures only what the queues share. */
 struct worker {
 	_Alignas(128) pthread_t thread;
 	rmem_queue *queue;
@@ -126,7 +126,7 @@ START_TEST(threads_run)
 		worker_make(session, &workers[t]);
 	ck_assert_int_eq(pthread_barrier_init(&start, NULL, n_threads), 0);
 	for (unsigned i = 0; i < slices; i++) {
-		/* now one way round, now the other, so that a drift cancels out */
+		/* the order is inverted every second time, so that a drift cancels out */
 		slice(i % 2 ? "again" : "own", false);
 		slice("shared", true);
 		slice(i % 2 ? "own" : "again", false);
@@ -138,7 +138,7 @@ START_TEST(threads_run)
 }
 END_TEST
 
-static bool number_take(const char *text, unsigned max, unsigned *ret_number)
+static bool number_parse(const char *text, unsigned max, unsigned *ret_number)
 {
 	char *end;
 	unsigned long number = strtoul(text, &end, 10);
@@ -154,10 +154,10 @@ int main(int argc, char **argv)
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
-	if (argc != 5 || !number_take(argv[1], THREADS_MAX, &n_threads) ||
-	    !number_take(argv[2], BATCH_MAX, &batch) ||
-	    !number_take(argv[3], 100000, &slices) ||
-	    !number_take(argv[4], 100000000, &operations)) {
+	if (argc != 5 || !number_parse(argv[1], THREADS_MAX, &n_threads) ||
+	    !number_parse(argv[2], BATCH_MAX, &batch) ||
+	    !number_parse(argv[3], 100000, &slices) ||
+	    !number_parse(argv[4], 100000000, &operations)) {
 		(void)fprintf(stderr, "usage: threads N BATCH SLICES OPERATIONS\n");
 		return 2;
 	}

@@ -34,7 +34,7 @@ void must(bool condition, const char *what)
 		fail(what);
 }
 
-int dial(const char *port)
+int peer_connect(const char *port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
 	struct timeval tv = { .tv_sec = ANSWER_SECONDS };
@@ -139,7 +139,7 @@ void hello_make(void)
 
 int session_open(void)
 {
-	int fd = dial(control_port);
+	int fd = peer_connect(control_port);
 
 	hello_make();
 	must(ask(fd) && answer.type == WIRE_TYPE_welcome, "a valid hello is refused");

@@ -17,7 +17,7 @@ extern struct wire_msg answer;        /* the last answer */
 
 void must(bool condition, const char *what);
 
-int dial(const char *port);
+int peer_connect(const char *port);
 /* Send bytes; false when the daemon has closed the connection. */
 bool push(int fd, const void *bytes, size_t n);
 /* Receive the next reply, skipping events; false when the daemon closed the connection. */

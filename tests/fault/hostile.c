@@ -24,7 +24,7 @@ static void attack_truncated(void)
 	hello_make();
 	bytes = encode();
 	for (size_t cut = 0; cut < bytes; cut++) {
-		int fd = dial(control_port);
+		int fd = peer_connect(control_port);
 
 		must(push(fd, frame, cut), "send");
 		(void)close(fd);
@@ -40,7 +40,7 @@ static void attack_lengths(void)
 
 	attack_begin("invalid frame lengths");
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		int fd = dial(control_port);
+		int fd = peer_connect(control_port);
 		uint8_t head[WIRE_HEADER_BYTES] = { 0 };
 
 		memcpy(head, &lengths[i], 4);
@@ -55,29 +55,29 @@ static void attack_hello(void)
 	int fd;
 
 	attack_begin("hellos with a wrong version, magic, tenant or session");
-	fd = dial(control_port);
+	fd = peer_connect(control_port);
 	hello_make();
 	msg.hello.version_min = 0x7000;
 	msg.hello.version_max = 0x7001;
 	expect_error(fd, ENOTSUP);
 	expect_close(fd);
-	fd = dial(control_port);
+	fd = peer_connect(control_port);
 	hello_make();
 	msg.hello.magic ^= 1;
 	(void)push(fd, frame, encode());
 	expect_close(fd);
-	fd = dial(control_port);
+	fd = peer_connect(control_port);
 	hello_make();
 	(void)strcpy(msg.hello.tenant, "nobody-knows");
 	expect_error(fd, EACCES);
 	(void)close(fd);
-	fd = dial(control_port);
+	fd = peer_connect(control_port);
 	hello_make();
 	msg.hello.resume = 1;
 	expect_error(fd, ESTALE);
 	(void)close(fd);
 	/* a channel of an unknown fabric: the welcome has no channel */
-	fd = dial(control_port);
+	fd = peer_connect(control_port);
 	hello_make();
 	msg.hello.channel = 255;
 	must(ask(fd) && answer.type == WIRE_TYPE_welcome && answer.welcome.channel == 0,
@@ -89,14 +89,14 @@ static void attack_hello(void)
 /* A session's id is not secret, so the token must protect it. */
 static void attack_steal(void)
 {
-	int owner = dial(control_port), thief;
+	int owner = peer_connect(control_port), thief;
 	uint64_t session;
 
 	attack_begin("resuming the session of another client");
 	hello_make();
 	must(ask(owner) && answer.type == WIRE_TYPE_welcome, "hello");
 	session = answer.welcome.session;
-	thief = dial(control_port);
+	thief = peer_connect(control_port);
 	hello_make();
 	msg.hello.resume = session;
 	memset(msg.hello.token, 0x5a, WIRE_TOKEN_BYTES);
@@ -116,7 +116,7 @@ static void attack_order(void)
 
 	attack_begin("requests before hello, two hellos, a server's messages");
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		fd = dial(control_port);
+		fd = peer_connect(control_port);
 		message(types[i]);
 		(void)push(fd, frame, encode());
 		expect_close(fd);
@@ -281,7 +281,7 @@ static void attack_random(unsigned rounds, bool welcome)
 	attack_begin(welcome ? "random frames in a session"
 			     : "random bytes instead of a hello");
 	for (unsigned round = 0; round < rounds; round++) {
-		int fd = welcome ? session_open() : dial(control_port);
+		int fd = welcome ? session_open() : peer_connect(control_port);
 		size_t bytes = WIRE_HEADER_BYTES + (size_t)rand() % 300;
 		uint8_t noise[WIRE_HEADER_BYTES + 300];
 
@@ -335,7 +335,7 @@ static void attack_flood(void)
 
 	attack_begin("a flood of connections that say nothing");
 	for (unsigned i = 0; i < N; i++)
-		fds[i] = dial(control_port);
+		fds[i] = peer_connect(control_port);
 	for (unsigned i = 0; i < N; i++)
 		(void)close(fds[i]);
 	attack_end();
@@ -345,7 +345,7 @@ static void attack_data_port(unsigned rounds)
 {
 	attack_begin("random bytes on the data port");
 	for (unsigned round = 0; round < rounds; round++) {
-		int fd = dial(data_port);
+		int fd = peer_connect(data_port);
 		uint8_t noise[256];
 		size_t bytes = (size_t)rand() % sizeof(noise);
 

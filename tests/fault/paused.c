@@ -70,7 +70,7 @@ static void say(const char *word)
 /* Begin to resume; returns the connection. */
 static int resume(void)
 {
-	int fd = dial(control_port);
+	int fd = peer_connect(control_port);
 
 	hello_make();
 	msg.hello.resume = welcome.session;

@@ -63,7 +63,7 @@ static void bounds(rmem_lease *lease)
 {
 	memset(buf, 0x22, sizeof(buf));
 	must(rmem_write(lease, BYTES - 1, buf, 1), "write of the last byte");
-	expect(rmem_write(lease, BYTES, buf, 1), -EINVAL, "write behind the end");
+	expect(rmem_write(lease, BYTES, buf, 1), -EINVAL, "write beyond the end");
 	expect(rmem_write(lease, BYTES - 1, buf, 2), -EINVAL, "write over the end");
 	expect(rmem_read(lease, 0, buf, BYTES + 1), -EINVAL, "read over the end");
 	expect(rmem_read(lease, UINT64_MAX, buf, 2), -EINVAL, "read that wraps around");
@@ -111,7 +111,7 @@ static void freed(rmem *owner, rmem *other)
 	kept("after a free no read and no write has an effect or succeeds");
 }
 
-static void trimmed(rmem *owner, rmem *other)
+static void shrunk(rmem *owner, rmem *other)
 {
 	rmem_lease *lease = lease_named(owner, "short"), *view;
 
@@ -120,14 +120,14 @@ static void trimmed(rmem *owner, rmem *other)
 	must(rmem_write(view, 0, buf, BYTES), "write");
 	must(rmem_shrink(lease, 100), "shrink");
 	if (rmem_write(view, 100, buf, 1) >= 0)
-		fail("write behind a trimmed end", 0);
+		fail("write beyond the end of a lease that was shrunk", 0);
 	must(rmem_grow(lease, BYTES), "grow");
 	must(rmem_read(lease, 0, buf, BYTES), "read");
 	if (!all(buf, 100, 0x66) || !all(buf + 100, BYTES - 100, 0))
-		fail("bytes trimmed and grown again are not zero", 0);
+		fail("bytes cut off and grown again are not zero", 0);
 	must(rmem_detach(view), "detach");
 	must(rmem_destroy(lease), "free");
-	kept("a trimmed lease ends at its new length, and grows with zeros");
+	kept("a lease that was shrunk ends at its new length, and grows with zeros");
 }
 
 static void expect_service(rmem_lease *lease)
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 	bounds(lease);
 	read_only(other, lease);
 	freed(owner, other);
-	trimmed(owner, other);
+	shrunk(owner, other);
 	expect_service(lease);
 	expect_service(own);
 	must(rmem_destroy(lease), "free");

@@ -31,7 +31,7 @@ done
 round_trip $((64 * 1024 * 1024))
 client rm "pipe/$((64 * 1024 * 1024))"
 
-# a put from a pipe grows its lease in advance and trims it to the page at the end
+# a put from a pipe grows its lease in advance and shrinks it to the page at the end
 status_await ".memory.lent_bytes == $(client ls --json | jq '[.[].bytes / 4096 | ceil] | add * 4096')" \
 	20 || fail "more is lent than the named leases have"
 ok "lent to the page"

@@ -58,7 +58,7 @@ RMEM_SERVER=$uri "$RMEM" ping -c 1 >/dev/null || fail "RMEM_SERVER is not used"
 RMEM_SERVER=rmem://$LISTEN:1 "$RMEM" -s "$LISTEN:$port" --fabric "$FABRIC" ping -c 1 >/dev/null ||
 	fail "-s HOST:PORT is not used"
 RMEM_SERVER=$uri "$RMEM" ping -s "rmem://$LISTEN:$port" -c 1 >/dev/null ||
-	fail "-s behind the command is not used"
+	fail "-s after the command is not used"
 ok "server"
 
 # ---- the progress line: only on a terminal, and after a second ----

@@ -11,8 +11,8 @@
 #
 # A leg has a daemon of its own.  The honest clients are of the tenant `honest`: one each that
 # pings, writes and opens sessions, and $BYSTANDERS idle sessions.  The attackers are of the tenant
-# `default`.  The daemon and the honest clients have priority over the attackers, which in earnest do
-# not use the server's cores, and where root runs this, over all other programs of the machine.
+# `default`.  The daemon and the honest clients have priority over the attackers, because real
+# attackers do not use the server's cores; if root runs this, also over all other programs.
 
 : "${BIN:?}" "${RMEMD:?}" "${RMEMCTL:?}" "${ADDRESS:?}" "${FABRIC:?}" "${DIR:?}"
 : "${SECONDS_EACH:?}" "${INTERVAL_US:?}" "${top_srcdir:?}"
@@ -46,7 +46,7 @@ attacker()
 	attacker_add $!
 }
 
-# attacker_add PID: bash is not to tell how it ends
+# attacker_add PID: remember it, and keep bash from printing how it ends
 attacker_add()
 {
 	ATTACKERS+=("$1")
@@ -205,7 +205,7 @@ attackers_sum()
 	cat "$LEG"/attack*.out 2>/dev/null | awk -v column="$1" '$1 == "done" { sum += $column } END { printf "%d\n", sum }'
 }
 
-# At the end of the script: an error leaves programs behind.
+# At the end of the script: end the programs that an error has left.
 legs_end()
 {
 	local status=$?
@@ -286,8 +286,8 @@ attack_checksums()
 prepare_connections() { :; }
 attack_connections()
 {
-	attacker attack-control dialer "$PORT" 256
-	attacker attack-data dialer $((PORT + 1)) 256
+	attacker attack-control connections "$PORT" 256
+	attacker attack-data connections $((PORT + 1)) 256
 }
 
 # sessions that are opened and abandoned
