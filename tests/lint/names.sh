@@ -144,7 +144,7 @@ if [ -f src/fabric/tcp/stream.h ]; then
 	fields src/fabric/inband.h inband_answer
 } >"$tmp/hello.c, qp.c, stream.h, inband.h"
 awk '
-	/^\.Ss/ { on = /Hello|Terms|Verdict|Request|Response|In-band/ }
+	/^\.Ss/ { on = /Hello|Limits|Status|Request|Response|In-band/ }
 	on && /^\.It Fa/ { sub(/^\.It Fa /, ""); split($0, part, / Ta /); print part[1], part[2] }
 ' man/rmem-protocol.7 >"$tmp/data connections"
 compare "hello.c, qp.c, stream.h, inband.h" "data connections"
