@@ -125,7 +125,7 @@ typedef struct rmem_buffer rmem_buffer; /* local memory registered with the devi
 #define RMEM_DEFAULT_PORT 7460
 
 /* The error text of the thread's last call; "" if it succeeded.  Calls on a queue that succeed, and
- * those that cannot fail, leave the text as it is.  Valid until the thread's next call of this
+ * calls that cannot fail, do not change the text.  Valid until the thread's next call of this
  * library.  [any] */
 RMEM_API const char *rmem_error(void);
 

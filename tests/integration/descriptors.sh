@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A daemon that may open few descriptors says what that is enough for, and keeps those of control
-# connections from channels.
+# A daemon that may open few descriptors logs how many sessions and channels these are enough for,
+# and keeps some for control connections.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq prlimit

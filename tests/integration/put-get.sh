@@ -131,7 +131,7 @@ process_await "$slow_pid" 30 || fail "put from a pipe does not end"
 client rm slow
 ok "slow pipe"
 
-# what a pipe has in advance is little, so that others find room
+# a put from a pipe borrows little in advance, so that others find room
 before=$(status_get .memory.lent_bytes)
 client put grows "$dir/fifo" &
 slow_pid=$!

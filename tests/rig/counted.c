@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* counted URI ADDS: adds 1 to a number again and again, with writes between the adds, and DEPTH of
- * them at a time.  Nobody else changes the number, so each answer
- * is known before: the number of the adds so far, of which those with an unknown outcome may or may
- * not have been done.  Prints "ready" when it is connected, and waits for a line; then how
- * many were unknown.  The exit status is 1 at the first wrong answer. */
+ * them at a time.  Nothing else changes the number, so each answer is known before, within limits:
+ * it is the number of adds so far, of which those with an unknown outcome may not have been done.
+ * Prints "ready" when it is connected, and waits for a line; at the end prints how many outcomes
+ * were unknown.  The exit status is 1 at the first wrong answer. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2015
 # SPDX-License-Identifier: BSD-3-Clause
-# Of the RDMA packets that arrive at either machine, 5 % are lost.  Soft-RoCE completes some atomics
-# whose answer was lost without it: the program must be told that their outcome is unknown, and no
+# Of the RDMA packets that arrive at either machine, 5 % are lost.  When an answer is lost, soft-RoCE
+# completes some atomics without it.  The program must be told that their outcome is unknown, and no
 # add may return a wrong number.
 rig-await serving
 coproc COUNTED { "$BUILD/tests/rig/counted" "rmem://10.8.0.1?fabric=rdma" "${RMEM_ADDS:-3000}"; }
