@@ -303,6 +303,7 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 /* Server call: attach a named lease of the tenant.  The caller owns *ret_lease and ends it
  * with rmem_destroy() or rmem_detach().  A session that has the lease already, by any call, gets
  * the same handle once more, with the rights that it has; one rmem_detach() gives back one of them.
+ *   name    1 to RMEM_NAME_MAX bytes of UTF-8
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
  *   EINVAL  rights or name is out of its range
  *   ENOENT  no lease has that name
@@ -344,7 +345,7 @@ RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
 
 /* Server call: make the lease longer.  Added bytes read as zero; the others keep their
  * offsets and contents.  Operations can go on meanwhile.
- *   bytes   the new length
+ *   bytes   the new length in bytes
  *   EINVAL  bytes is less than the present length
  *   ENOSPC  the pools cannot hold it, or not in RMEM_SEGMENTS_MAX segments
  *   EDQUOT  a limit of the tenant or session would be exceeded
@@ -354,7 +355,7 @@ RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
 
 /* Server call: make the lease shorter.  The part that is cut off cannot be reached any more; its
  * whole pages at the server are freed.
- *   bytes   the new length, may be 0
+ *   bytes   the new length in bytes, may be 0
  *   EINVAL  bytes is more than the present length
  *   EDQUOT  bytes is less than the tenant's lease_min, and not 0
  *   EBUSY   operations of this session are outstanding, or another session resizes the
@@ -373,6 +374,7 @@ RMEM_API int rmem_shrink(rmem_lease *lease, uint64_t bytes);
 RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
 
 /* Server call: end a named lease of the tenant as rmem_destroy() does, without attaching it.
+ *   name    up to RMEM_NAME_MAX bytes
  *   EINVAL  name is too long, has control characters or is not UTF-8
  *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
@@ -397,7 +399,8 @@ static inline struct rmem_stat rmem_stat_init(void)
 	return value;
 }
 
-/* Server call: describe one named lease of the tenant.
+/* Server call: describe one named lease of the tenant in *ret_stat.
+ *   name    up to RMEM_NAME_MAX bytes
  *   EINVAL  name is too long, has control characters or is not UTF-8; or
  *           ret_stat->size is not set
  *   ENOENT  no lease has that name  [any] */
@@ -544,7 +547,7 @@ struct rmem_notice {
 /* Take notices, the oldest first; wait for the first one.  Returns their number, 0 after the
  * time-out.  With RMEM_NO_THREAD the call does the work of rmem_process().
  *   n           room in notices[]
- *   timeout_ms  0: do not wait; negative: no limit
+ *   timeout_ms  milliseconds; 0: do not wait; negative: no limit
  *   EINVAL      n is 0
  *   ESTALE      the session is lost for good, and all notices were taken  [any] */
 RMEM_API int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
@@ -625,18 +628,20 @@ struct rmem_vec {
 
 /* Read a range of the lease into pieces of local memory, one after the other, and wait.  The
  * range is as long as the pieces together.  Pieces that name their buffer are not copied.
+ *   offset  where the range begins, bytes
  *   vec, n  the pieces, up to RMEM_VEC_MAX; read during the call
  *   EINVAL  also: n is too large, or a piece is not within its buffer
- * Other errors as for rmem_read().  [any] */
+ * Other errors are those of rmem_read().  [any] */
 RMEM_API int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 			unsigned n);
-/* Write pieces of local memory to a range of the lease.  Otherwise as rmem_readv().  [any] */
+/* Write pieces of local memory to a range of the lease, and wait until all are placed.  Arguments
+ * and errors as for rmem_readv().  [any] */
 RMEM_API int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 			 unsigned n);
 
 /* Compare and swap: if the 64-bit number at `offset` is `expected`, replace it by `desired`;
  * and wait.  RMEM_OP_CAS tells the scope of atomicity.
- *   offset   bytes, a multiple of 8
+ *   offset   into the lease, bytes, a multiple of 8
  *   ret_old  the number found: the swap was done if it is `expected`; may be NULL
  *   EINVAL   the number is not within one segment of the lease, or not aligned
  *   EACCES   the lease is not attached for reading and writing
@@ -646,13 +651,13 @@ RMEM_API int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_v
  *   ESTALE, EIO  as for rmem_read()  [any] */
 RMEM_API int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expected,
 			       uint64_t desired, uint64_t *ret_old);
-/* Add to the 64-bit number at `offset`, modulo 2^64.  Otherwise as rmem_compare_swap().
- * [any] */
+/* Add to the 64-bit number at `offset`, modulo 2^64, and wait.  Arguments and errors as for
+ * rmem_compare_swap().  [any] */
 RMEM_API int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add,
 			    uint64_t *ret_old);
 
 /* Let the server fill a range with a repeated pattern, and wait.
- *   offset, bytes  the range
+ *   offset, bytes  where the range begins in the lease, and its length, bytes
  *   pattern  8 bytes in memory order; RMEM_FILL_BYTE(b) repeats one byte
  *   ENOTSUP  the server has no in-band operations there; the text says where
  * Other errors of this call and the next three are those of rmem_read().  [any] */
@@ -661,19 +666,23 @@ RMEM_API int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 #define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b)*UINT64_C(0x0101010101010101))
 /* Let the server copy a range of `source` to `lease`, and wait.  Both are leases of one
  * session, and may be one lease.
+ *   offset, source_offset, bytes  where the ranges begin, and their length, bytes
  *   EINVAL   also: the ranges overlap
  *   ENOTSUP  also: no RDMA device of the server reaches both  [any] */
 RMEM_API int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 		       uint64_t source_offset, uint64_t bytes);
 /* Let the server compute the CRC-32C of a range (as in iSCSI, RFC 3720; 0xe3069283 for
- * "123456789"), and wait.  Concurrent writes may or may not be included.  [any] */
+ * "123456789"), and wait.  Concurrent writes may or may not be included.
+ *   ret_crc  the sum  [any] */
 RMEM_API int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 			 uint32_t *ret_crc);
 /* A round trip on a channel, to the server's thread for in-band operations.
  *   ret_ns  duration of the round trip in nanoseconds; may be NULL  [any] */
 RMEM_API int rmem_ping_data(rmem *session, uint64_t *ret_ns);
-/* Write as rmem_write() does, then notify the sessions that watch the lease with `value`.
- * The call waits until the server has both.  bytes may be 0: only notify.
+/* Write as rmem_write() does, then notify the sessions that watch the lease.  The call waits until
+ * the server has both.
+ *   bytes  may be 0: only notify
+ *   value  of the notification
  *   EINVAL   also: the lease has no bytes
  *   ENOTSUP  the server has no in-band operations there; the text says where
  *   ETIMEDOUT, ECONNRESET  also: the sessions may or may not have been notified
@@ -951,14 +960,16 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
 
-/* Take up to n completions without waiting.  Returns their number.  [owner] */
+/* Take completions without waiting.  Returns their number.
+ *   n  room in completions[]  [owner] */
 RMEM_API int rmem_poll(rmem_queue *queue, struct rmem_completion *completions,
 		       unsigned n);
 
-/* Take up to n completions; wait for at least `min`.  Returns their number, which is less
+/* Take completions, and wait until there are at least `min`.  Returns their number, which is less
  * than min after the time-out.
+ *   n           room in completions[]
  *   min         at most n and the number outstanding count
- *   timeout_ms  negative: no limit  [owner] */
+ *   timeout_ms  milliseconds; negative: no limit  [owner] */
 RMEM_API int rmem_wait(rmem_queue *queue, struct rmem_completion *completions,
 		       unsigned n, unsigned min, int timeout_ms);
 
