@@ -128,7 +128,7 @@ static void channels_close(struct checksums *checksums)
 		msg.close_channel.channel = checksums->channel[i].number;
 		(void)crowd_post(&checksums->crowd, 0);
 	}
-	crowd_settle(&checksums->crowd, NULL, NULL);
+	crowd_await_all(&checksums->crowd, NULL, NULL);
 	for (unsigned i = 0; i < checksums->channels; i++)
 		if (checksums->polls[i].fd >= 0)
 			(void)close(checksums->polls[i].fd);

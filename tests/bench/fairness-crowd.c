@@ -173,7 +173,7 @@ void crowd_turn(struct crowd *crowd, int timeout_ms, crowd_on_reply *on_reply,
 			member_receive(crowd, i, on_reply, ctx);
 }
 
-void crowd_settle(struct crowd *crowd, crowd_on_reply *on_reply, void *ctx)
+void crowd_await_all(struct crowd *crowd, crowd_on_reply *on_reply, void *ctx)
 {
 	while (crowd->waiting && crowd_goes_on())
 		crowd_turn(crowd, BEAT_MS, on_reply, ctx);
@@ -192,7 +192,7 @@ bool crowd_ask(struct crowd *crowd, unsigned member)
 
 	if (!crowd_post(crowd, member))
 		return false;
-	crowd_settle(crowd, reply_keep, &reply);
+	crowd_await_all(crowd, reply_keep, &reply);
 	answer = reply;
 	return answer.type != WIRE_TYPE_error;
 }

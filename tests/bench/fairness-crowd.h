@@ -47,7 +47,7 @@ bool crowd_post(struct crowd *crowd, unsigned member);
 void crowd_turn(struct crowd *crowd, int timeout_ms, crowd_on_reply *on_reply,
 		void *ctx);
 /* Hand over replies until no request waits. */
-void crowd_settle(struct crowd *crowd, crowd_on_reply *on_reply, void *ctx);
+void crowd_await_all(struct crowd *crowd, crowd_on_reply *on_reply, void *ctx);
 /* Send `msg` from a member and wait for the reply; false: the request failed.  No other request
  * of the crowd waits. */
 bool crowd_ask(struct crowd *crowd, unsigned member);

@@ -44,7 +44,7 @@ static void ports_open(struct holder *holder)
 		message(WIRE_TYPE_open_channel);
 		(void)crowd_post(&holder->crowd, i);
 	}
-	crowd_settle(&holder->crowd, NULL, NULL);
+	crowd_await_all(&holder->crowd, NULL, NULL);
 }
 
 static void leases_hold(struct holder *holder)
@@ -52,7 +52,7 @@ static void leases_hold(struct holder *holder)
 	for (unsigned k = 0; k < WINDOW; k++)
 		for (unsigned i = 0; i < holder->sessions; i++)
 			lease_ask(holder, i);
-	crowd_settle(&holder->crowd, on_reply, holder);
+	crowd_await_all(&holder->crowd, on_reply, holder);
 }
 
 int main(int argc, char **argv)
