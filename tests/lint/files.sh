@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Every source file has the licence line, and no line ends in blanks or marks unfinished work.  Long
-# files and functions are printed, not refused.  Each file that src/README.md names exists.
+# files and functions are printed, not refused.  Each file and function that src/README.md names
+# exists.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
@@ -48,6 +49,12 @@ printf -v listed '%s\n' "${sources[@]}"
 while read -r name; do
 	grep -qE "(^|/)${name//\*/[a-z_]*}\$" <<<"$listed" || report "src/README.md: there is no $name"
 done < <(grep -oE '[a-z_*/]+\.(c|h|map)\b' src/README.md | sort -u)
+# ... and functions, structures and constants of these names
+while read -r name; do
+	grep -rqw --include='*.[ch]' -- "$name" src include ||
+		report "src/README.md: no source has $name"
+done < <(sed -E 's,[a-z_*/-]+\.(c|h|map|sh),,g' src/README.md |
+	grep -oE '\b[A-Za-z]+(_[A-Za-z0-9]+)+\b' | sort -u)
 
 echo "files: $count looked at, $bad complaints"
 [ "$count" -gt 20 ] && [ "$bad" -eq 0 ]
