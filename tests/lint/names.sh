@@ -71,6 +71,25 @@ while read -r member; do
 done <"$tmp/members of rmem.h" >"$tmp/members of man3"
 compare "members of rmem.h" "members of man3"
 
+# structures: of C on standard input a line for each member, with the structure and its place there
+structures()
+{
+	"${CC:-cc}" -E -P -x c - | tr -s '[:space:]' ' ' |
+		sed 's/__extension__ //g; s/\([;{}]\) */\1\n/g' |
+		awk '
+			depth == 0 && /^struct rmem_[a-z_]+ \{$/ { name = $2; depth = 1; n = 0; next }
+			depth > 0 { n++; printf "%s %02d %s\n", name, n, $0 }
+			depth > 0 && /\{$/ { depth++ }
+			depth > 0 && /^\}/ { depth-- }
+		' | sort
+}
+grep -v '^#' include/rmem/rmem.h | structures >"$tmp/all structures"
+sed -n '/^\.Bd -literal/,/^\.Ed/{/^\./d; p}' man/rmem_*.3 | grep -v '^#' | structures \
+	>"$tmp/structures of man3"
+cut -d' ' -f1 "$tmp/structures of man3" | sort -u |
+	join - "$tmp/all structures" >"$tmp/structures of rmem.h"
+compare "structures of rmem.h" "structures of man3"
+
 map=src/librmem/librmem.map
 if [ -f "$map" ]; then
 sed -nE '/global:/,/local:/s/^[[:space:]]*(rmem_[a-z0-9_]+);.*/\1/p' "$map" |
@@ -153,12 +172,21 @@ fi
 # ---- the configuration ----
 
 cat >"$tmp/keys.c" <<'C'
+#include <inttypes.h>
 #include <stdio.h>
 #include "rmemd/config/keys.h"
-int main(void)
+int main(int argc, char **argv)
 {
+	(void)argv;
 	for (size_t i = 0; i < config_n_keys; i++) {
 		const struct config_key *key = &config_keys[i];
+		if (argc > 1) {
+			if (key->type == CONFIG_TYPE_COUNT || key->type == CONFIG_TYPE_AUTO ||
+			    key->type == CONFIG_TYPE_NODE)
+				printf("%s.%s %" PRIu64 " to %" PRIu64 "\n", key->section,
+				       key->name, key->min, key->max);
+			continue;
+		}
 		printf("%s.%s %s; %s\n", key->section, key->name,
 		       key->standard[0] ? key->standard : "empty",
 		       key->reload ? "yes" : "no");
@@ -184,6 +212,16 @@ awk '
 	section && /^\.It Cm/ { key = $3; begins = 1 }
 ' man/rmemd.conf.5 >"$tmp/rmemd.conf.5"
 compare "config keys" rmemd.conf.5
+
+# The range of a number is the one that the parser accepts; options of RDMA have their own parser.
+"$tmp/keys" ranges >"$tmp/ranges"
+awk '
+	NR == FNR { known[$1] = 1; next }
+	/^\.S[sh]/ { section = $2 }
+	/^\.It Cm/ { key = section "." $3 }
+	/^Type: number, [0-9]+ to [0-9]+/ && key in known { sub(/[;,]$/, "", $5); print key, $3, "to", $5 }
+' "$tmp/ranges" man/rmemd.conf.5 >"$tmp/ranges in rmemd.conf.5"
+compare ranges "ranges in rmemd.conf.5"
 
 # Every key is in the example file as a comment, with its default.
 sed 's/; [a-z]*$//' "$tmp/config keys" >"$tmp/defaults"
