@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A piece of a lease in one extent.  The lease and each memory region hold a reference; the last
- * one frees the extent, so memory is never reused under a live key.  Threads: [loop]. */
+ * one frees the extent, so memory is never zeroed or reused under a live key.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_SEGMENT_H
 #define RMEMD_LEASE_SEGMENT_H
 
@@ -28,7 +28,7 @@ int segment_create(struct leases *leases, struct tenant *tenant, struct extent e
 		   uint64_t bytes, struct segment **ret_segment);
 /* End the reference of the lease. */
 void segment_release(struct segment *segment);
-/* The last reference frees the extent. */
+/* The last reference frees the extent, which a scrubber of the pool zeroes. */
 void segment_unref(struct segment *segment);
 
 /* The number of bytes behind the segment's end that need no scrubber before use. */
