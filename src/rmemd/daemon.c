@@ -98,12 +98,10 @@ static bool describe(struct daemon *daemon)
 	return true;
 }
 
-static void on_status(evutil_socket_t fd, short what, void *arg)
+static void on_status(evutil_socket_t, short, void *arg)
 {
 	struct daemon *daemon = arg;
 
-	(void)fd;
-	(void)what;
 	log_ratelimit_flush();
 	if (!daemon->stopping && describe(daemon))
 		systemd_status("%s", daemon->status_text);
@@ -132,20 +130,18 @@ static void stop(struct daemon *daemon)
 		     daemon);
 }
 
-static void on_stop(evutil_socket_t number, short what, void *arg)
+static void on_stop(evutil_socket_t number, short, void *arg)
 {
 	struct daemon *daemon = arg;
 
-	(void)what;
 	/* asked twice: wait for nothing */
 	if (daemon->stopping)
 		_exit(128 + number);
 	stop(daemon);
 }
 
-static int log_leaving(const struct tenant *tenant, void *arg)
+static int log_leaving(const struct tenant *tenant, void *)
 {
-	(void)arg;
 	if (tenant->leaving)
 		log_event(LOG_NOTICE, "tenant-leaving",
 			  &(struct log_ctx){ .tenant = tenant->name },
@@ -180,12 +176,10 @@ static void reload(struct daemon *daemon)
 	log_set_level(daemon->config.log_level);
 }
 
-static void on_reload(evutil_socket_t number, short what, void *arg)
+static void on_reload(evutil_socket_t, short, void *arg)
 {
 	struct daemon *daemon = arg;
 
-	(void)number;
-	(void)what;
 	if (daemon->stopping)
 		return;
 	systemd_reloading();
@@ -195,9 +189,8 @@ static void on_reload(evutil_socket_t number, short what, void *arg)
 }
 
 /* Whether a restart loses what is lent. */
-static void on_verified(void *ctx, int err)
+static void on_verified(void *, int err)
 {
-	(void)ctx;
 	if (err == -ENOSPC)
 		log_event(LOG_ERR, "not-kept", NULL, "%s", err_text());
 	else if (err)
@@ -298,11 +291,10 @@ static int open_listeners(struct daemon *daemon, const struct systemd_fds *fds)
 	return err;
 }
 
-static void on_pool(void *ctx, const struct pool_status *status, const char *note)
+static void on_pool(void *, const struct pool_status *status, const char *note)
 {
 	char bytes[32], page[32];
 
-	(void)ctx;
 	log_event(LOG_INFO, "pool-ready", &(struct log_ctx){ .pool = status->name },
 		  "%s on pages of %s (%s), node %d%s%s",
 		  units_format_bytes(status->bytes, bytes, sizeof(bytes)),

@@ -104,22 +104,20 @@ static void reply_error(struct evhttp_request *request, int code, const char *re
 
 /* ---- lists ---- */
 
-static void on_stream_closed(struct evhttp_connection *connection, void *ctx)
+static void on_stream_closed(struct evhttp_connection *, void *ctx)
 {
 	struct stream *stream = ctx;
 
-	(void)connection;
 	slices_remove(&stream->work);
 	free(stream);
 }
 
 /* The page is written: send the next one.  So a client that does not read costs no memory. */
-static void on_page_written(struct evhttp_connection *connection, void *ctx)
+static void on_page_written(struct evhttp_connection *, void *ctx)
 {
 	struct stream *stream = ctx;
 	struct admin *admin = stream->admin;
 
-	(void)connection;
 	slices_add(admin->sources->slices, &admin->slices, &stream->work);
 }
 
@@ -222,12 +220,10 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	}
 }
 
-static void on_unpause(evutil_socket_t fd, short what, void *ctx)
+static void on_unpause(evutil_socket_t, short, void *ctx)
 {
 	struct admin *admin = ctx;
 
-	(void)fd;
-	(void)what;
 	(void)evconnlistener_enable(admin->listener);
 }
 

@@ -61,12 +61,10 @@ static struct client_socket *socket_of(struct connection *connection)
 	return container_of(connection, struct client_socket, connection);
 }
 
-static void on_drained(evutil_socket_t fd, short what, void *arg)
+static void on_drained(evutil_socket_t, short, void *arg)
 {
 	struct connections *connections = arg;
 
-	(void)fd;
-	(void)what;
 	connections->drained(connections->drained_ctx);
 }
 
@@ -133,12 +131,10 @@ static void socket_refuse(struct client_socket *socket, const char *why)
 	socket_free(socket, why);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void on_deadline(evutil_socket_t, short, void *arg)
 {
 	struct client_socket *socket = arg;
 
-	(void)fd;
-	(void)what;
 	socket_refuse(socket, socket->why);
 }
 
@@ -401,34 +397,30 @@ static bool socket_serve(struct slice_work *work)
 }
 
 /* In this turn if nobody else waits and it has time left, else when the tenant's turn comes. */
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_readable(evutil_socket_t, short, void *arg)
 {
 	struct client_socket *socket = arg;
 
-	(void)fd;
-	(void)what;
 	slices_start(&socket->connection.control->slices, queue_of(socket),
 		     &socket->work);
 }
 
 /* All output is written. */
-static void on_write(struct bufferevent *bev, void *arg)
+static void on_write(struct bufferevent *, void *arg)
 {
 	struct client_socket *socket = arg;
 
-	(void)bev;
 	if (socket->connection.closed)
 		socket_hang_up(socket);
 	else
 		session_connection_idle(&socket->connection);
 }
 
-static void on_event(struct bufferevent *bev, short what, void *arg)
+static void on_event(struct bufferevent *, short what, void *arg)
 {
 	struct client_socket *socket = arg;
 	int err = EVUTIL_SOCKET_ERROR();
 
-	(void)bev;
 	if (what & BEV_EVENT_ERROR)
 		socket_free(socket, evutil_socket_error_to_string(err));
 }

@@ -82,13 +82,11 @@ static void pools_changed(struct control *control, bool free)
 	tick_arm(control);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(evutil_socket_t, short, void *arg)
 {
 	const struct timeval at_once = { 0 };
 	struct control *control = arg;
 
-	(void)fd;
-	(void)what;
 	/* When the process itself was stopped for a while, renewals of leases may wait in the
 	 * sockets: one turn of the loop reads them before any lease expires. */
 	control->tick_polled = !control->tick_polled;
@@ -103,12 +101,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* ---- work in slices ---- */
 
-static void on_slices(evutil_socket_t fd, short what, void *arg)
+static void on_slices(evutil_socket_t, short, void *arg)
 {
 	struct control *control = arg;
 
-	(void)fd;
-	(void)what;
 	slices_run(&control->slices);
 }
 
@@ -125,9 +121,8 @@ static void on_wake(void *ctx)
 /* ---- events of leases, sessions and pools ---- */
 
 /* Programs grant and free at any rate: only for debugging. */
-static void on_granted(void *ctx, const struct lease_status *status)
+static void on_granted(void *, const struct lease_status *status)
 {
-	(void)ctx;
 	log_event(LOG_DEBUG, "lease-granted",
 		  &(struct log_ctx){ .session = status->owner,
 				     .lease = status->id,
@@ -136,15 +131,13 @@ static void on_granted(void *ctx, const struct lease_status *status)
 		  status->bytes, status->segments);
 }
 
-static void on_ended(void *ctx, const struct lease_status *status,
-		     enum wire_reason reason)
+static void on_ended(void *, const struct lease_status *status, enum wire_reason reason)
 {
 	const char *event = reason == WIRE_REASON_EXPIRED   ? "lease-expired"
 			    : reason == WIRE_REASON_REVOKED ? "lease-revoked"
 							    : "lease-freed";
 	bool of_itself = reason == WIRE_REASON_EXPIRED || reason == WIRE_REASON_REVOKED;
 
-	(void)ctx;
 	log_event(of_itself ? LOG_NOTICE : LOG_DEBUG, event,
 		  &(struct log_ctx){ .session = status->owner,
 				     .lease = status->id,
@@ -187,12 +180,10 @@ static const struct resizes_events resizes_events = {
 
 /* Clean memory may be lent, or is cut off with the end of its pool: then no request has to wait
  * for it. */
-static void on_scrubbed(evutil_socket_t fd, short what, void *arg)
+static void on_scrubbed(evutil_socket_t, short, void *arg)
 {
 	struct control *control = arg;
 
-	(void)fd;
-	(void)what;
 	(void)pools_process(control->pools);
 	pools_changed(control, true);
 }
@@ -206,12 +197,10 @@ static void on_freed(void *ctx)
 		pools_scrub(control->pools);
 }
 
-static void on_freed_timer(evutil_socket_t fd, short what, void *arg)
+static void on_freed_timer(evutil_socket_t, short, void *arg)
 {
 	struct control *control = arg;
 
-	(void)fd;
-	(void)what;
 	pools_scrub(control->pools);
 }
 
@@ -237,16 +226,14 @@ static struct lease_client *restored_client(void *ctx, uint64_t session)
 	return sessions_lease_client(control->sessions, session);
 }
 
-static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+static void on_lost(void *, uint64_t id, const char *name, const char *why)
 {
-	(void)ctx;
 	log_event(LOG_ERR, "lease-lost", &(struct log_ctx){ .lease = id }, "\"%s\": %s",
 		  name, why);
 }
 
-static void on_renamed(void *ctx, uint64_t id, const char *name)
+static void on_renamed(void *, uint64_t id, const char *name)
 {
-	(void)ctx;
 	log_event(LOG_WARNING, "lease-renamed", &(struct log_ctx){ .lease = id },
 		  "its name has characters that are refused now, so it is \"%s\"",
 		  name);

@@ -34,24 +34,21 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 			      hello);
 }
 
-static const void *on_tenant(void *ctx, void *session_cookie)
+static const void *on_tenant(void *, void *session_cookie)
 {
 	const struct session_port *port = session_cookie;
 
-	(void)ctx;
 	return port->session->lease_client.tenant;
 }
 
-static void on_mr_registered(void *ctx, void *mr_cookie, int err, const char *text,
+static void on_mr_registered(void *, void *mr_cookie, int err, const char *text,
 			     const struct fabric_key *key)
 {
-	(void)ctx;
 	lease_mr_registered(mr_cookie, err, text, key);
 }
 
-static void on_mr_deregistered(void *ctx, void *mr_cookie)
+static void on_mr_deregistered(void *, void *mr_cookie)
 {
-	(void)ctx;
 	lease_mr_deregistered(mr_cookie);
 }
 
@@ -75,19 +72,15 @@ static void on_endpoint_event(void *ctx, unsigned endpoint, const char *text)
 		  served->ops->name, text);
 }
 
-static void on_notified(void *ctx, void *session_cookie, void *mr_cookie,
-			uint32_t value, uint32_t lost)
+static void on_notified(void *, void *, void *mr_cookie, uint32_t value, uint32_t lost)
 {
-	(void)ctx;
-	(void)session_cookie;
 	lease_notified(mr_cookie, value, lost);
 }
 
-static void on_access_refused(void *ctx, void *session_cookie, uint64_t n)
+static void on_access_refused(void *, void *session_cookie, uint64_t n)
 {
 	const struct session_port *port = session_cookie;
 
-	(void)ctx;
 	port->session->lease_client.tenant->accesses_refused += n;
 }
 
@@ -106,12 +99,10 @@ static const struct fabric_server_events server_events = {
 	.access_refused = on_access_refused,
 };
 
-static void on_ready(evutil_socket_t fd, short what, void *arg)
+static void on_ready(evutil_socket_t, short, void *arg)
 {
 	struct served_fabric *served = arg;
 
-	(void)fd;
-	(void)what;
 	served->ops->process(served->server);
 	sessions_deliver(served->control->sessions);
 }

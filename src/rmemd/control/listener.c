@@ -103,7 +103,7 @@ static void listener_pause(struct listener *listener, const struct timeval *paus
 		(void)evconnlistener_enable(listener->events);
 }
 
-static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
+static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 		      struct sockaddr *address, int bytes, void *arg)
 {
 	struct listener *listener = arg;
@@ -112,7 +112,6 @@ static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
 	const struct timeval at_once = { 0 };
 	char name[64];
 
-	(void)events;
 	/* libevent accepts until there are no more connections, or until it is disabled */
 	if (++listener->n_accepted == ACCEPTS_MAX)
 		listener_pause(listener, &at_once);
@@ -127,24 +126,21 @@ static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
 		  "%s", err_text());
 }
 
-static void on_error(struct evconnlistener *events, void *arg)
+static void on_error(struct evconnlistener *, void *arg)
 {
 	const struct timeval pause = { .tv_usec = PAUSE_MS * 1000 };
 	struct listener *listener = arg;
 	int err = EVUTIL_SOCKET_ERROR();
 
-	(void)events;
 	log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s", listener->name,
 		  strerror(err), err == EMFILE ? "; raise LimitNOFILE" : "");
 	listener_pause(listener, &pause);
 }
 
-static void on_resume(evutil_socket_t fd, short what, void *arg)
+static void on_resume(evutil_socket_t, short, void *arg)
 {
 	struct listener *listener = arg;
 
-	(void)fd;
-	(void)what;
 	listener->n_accepted = 0;
 	(void)evconnlistener_enable(listener->events);
 }

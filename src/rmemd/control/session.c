@@ -451,12 +451,11 @@ struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoi
 	return NULL;
 }
 
-void session_closed(void *ctx, void *session_cookie)
+void session_closed(void *, void *session_cookie)
 {
 	struct session_port *port = session_cookie;
 	struct session *session = port->session;
 
-	(void)ctx;
 	session->n_closing--;
 	session_port_closed(port);
 	if (session->waiting_connection || session->state == SESSION_ENDED)
@@ -519,12 +518,11 @@ static void session_fence_silent(struct session *session)
 	connection_close(connection);
 }
 
-void session_client_event(void *ctx, struct lease_client *lease_client)
+void session_client_event(void *, struct lease_client *lease_client)
 {
 	struct session *session =
 		container_of(lease_client, struct session, lease_client);
 
-	(void)ctx;
 	/* a client that resumes attaches each lease again, and learns its state then */
 	if (!session->connection)
 		lease_client_drop_events(lease_client);
@@ -532,12 +530,11 @@ void session_client_event(void *ctx, struct lease_client *lease_client)
 		session_deliver(session);
 }
 
-void session_client_notified(void *ctx, struct lease_client *lease_client)
+void session_client_notified(void *, struct lease_client *lease_client)
 {
 	struct session *session =
 		container_of(lease_client, struct session, lease_client);
 
-	(void)ctx;
 	if (list_empty(&session->noticed))
 		list_append(&session->sessions->noticed, &session->noticed);
 	/* the next notification needs the space */

@@ -433,15 +433,13 @@ int session_join_channel(struct session *session, uint32_t number,
 	return err;
 }
 
-void session_channel_connected(void *ctx, void *session_cookie, uint32_t number,
-			       int err, const char *text,
-			       const struct fabric_qp_info *ours)
+void session_channel_connected(void *, void *session_cookie, uint32_t number, int err,
+			       const char *text, const struct fabric_qp_info *ours)
 {
 	struct session_port *port = session_cookie;
 	struct session *session = port->session;
 	struct channel *channel = find_channel(session, number);
 
-	(void)ctx;
 	if (!channel || !channel->join_id)
 		return;
 	if (!err) {
@@ -494,12 +492,11 @@ static void log_channel(int level, const char *event, const struct session_port 
 		  *text ? ": " : "", text);
 }
 
-void session_channel_up(void *ctx, void *session_cookie, uint32_t number)
+void session_channel_up(void *, void *session_cookie, uint32_t number)
 {
 	struct session_port *port = session_cookie;
 	struct channel *channel = find_channel(port->session, number);
 
-	(void)ctx;
 	if (!channel || channel->state != CHANNEL_ADMITTED)
 		return;
 	channel->state = CHANNEL_UP;
@@ -533,13 +530,12 @@ static void send_channel_ended(const struct session_port *port, uint32_t number,
 	connection_send(session->connection, out);
 }
 
-void session_channel_down(void *ctx, void *session_cookie, uint32_t number,
+void session_channel_down(void *, void *session_cookie, uint32_t number,
 			  const char *why)
 {
 	struct session_port *port = session_cookie;
 	struct channel *channel = find_channel(port->session, number);
 
-	(void)ctx;
 	if (!channel)
 		return;
 	log_channel(*why ? LOG_INFO : LOG_DEBUG, "channel-down", port, number, why);

@@ -87,19 +87,14 @@ void handle_hello(struct connection *connection, const struct wire_msg *msg)
 		connection_refuse(connection, msg->id, err, err_text());
 }
 
-int handle_ping(struct session *session, const struct wire_msg *msg,
-		struct wire_msg *ret_reply)
+int handle_ping(struct session *, const struct wire_msg *, struct wire_msg *ret_reply)
 {
-	(void)session;
-	(void)msg;
 	ret_reply->type = WIRE_TYPE_ok;
 	return HANDLER_REPLY;
 }
 
-int handle_bye(struct session *session, const struct wire_msg *msg,
-	       struct wire_msg *ret_reply)
+int handle_bye(struct session *session, const struct wire_msg *msg, struct wire_msg *)
 {
-	(void)ret_reply;
 	session_bye(session, msg->id);
 	return HANDLER_LATER;
 }
@@ -134,13 +129,12 @@ int handle_close_channel(struct session *session, const struct wire_msg *msg,
 }
 
 int handle_join_channel(struct session *session, const struct wire_msg *msg,
-			struct wire_msg *ret_reply)
+			struct wire_msg *)
 {
 	const struct wire_join_channel *theirs = &msg->join_channel;
 	struct fabric_qp_info end = { .qpn = 0 };
 	int err;
 
-	(void)ret_reply;
 	WIRE_END_COPY(&end, theirs);
 	err = session_join_channel(session, theirs->channel, &end, msg->id, NULL);
 	return err ? err : HANDLER_LATER;

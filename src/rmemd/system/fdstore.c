@@ -196,13 +196,8 @@ static void manager_sweep(struct fdstore *store, const uint32_t *ids, unsigned n
 	}
 }
 
-static int is_lent(const struct ledger_key *key, const void *value, size_t bytes,
-		   void *arg)
+static int is_lent(const struct ledger_key *, const void *, size_t, void *)
 {
-	(void)key;
-	(void)value;
-	(void)bytes;
-	(void)arg;
 	return 1;
 }
 

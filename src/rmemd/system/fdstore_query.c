@@ -56,12 +56,10 @@ static void query_answer(struct fdstore_query *query, int err, unsigned n)
 		answered(query->ctx, err, n);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void on_deadline(evutil_socket_t, short, void *arg)
 {
 	struct fdstore_query *query = arg;
 
-	(void)fd;
-	(void)what;
 	query_stop(query);
 	query_answer(query,
 		     err_set(-ETIMEDOUT,
@@ -72,14 +70,13 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 /* ---- on the bus ---- */
 
-static int on_reply(sd_bus_message *reply, void *arg, sd_bus_error *unused)
+static int on_reply(sd_bus_message *reply, void *arg, sd_bus_error *)
 {
 	struct fdstore_query *query = arg;
 	const sd_bus_error *error = sd_bus_message_get_error(reply);
 	uint32_t n = 0;
 	int err;
 
-	(void)unused;
 	if (error) {
 		err = err_set(-EIO, "the service manager answers: %s",
 			      error->message ? error->message : error->name);
@@ -126,13 +123,11 @@ static int bus_watch(struct fdstore_query *query)
 	return event_add(query->bus_event, &tv) ? -ENOMEM : 0;
 }
 
-static void on_bus(evutil_socket_t fd, short what, void *arg)
+static void on_bus(evutil_socket_t, short, void *arg)
 {
 	struct fdstore_query *query = arg;
 	int err;
 
-	(void)fd;
-	(void)what;
 	do
 		err = sd_bus_process(query->bus, NULL);
 	while (err > 0 && query->answered);
@@ -175,13 +170,11 @@ static int bus_ask(struct fdstore_query *query)
 
 /* ---- after the messages ---- */
 
-static void on_handled(evutil_socket_t fd, short what, void *arg)
+static void on_handled(evutil_socket_t, short, void *arg)
 {
 	struct fdstore_query *query = arg;
 	int err;
 
-	(void)fd;
-	(void)what;
 	(void)close(query->barrier);
 	query->barrier = -1;
 	err = bus_ask(query);

@@ -188,11 +188,8 @@ void systemd_stopping(void)
 
 static struct event *watchdog;
 
-static void watchdog_fire(evutil_socket_t fd, short what, void *ctx)
+static void watchdog_fire(evutil_socket_t, short, void *)
 {
-	(void)fd;
-	(void)what;
-	(void)ctx;
 	(void)sd_notify(0, "WATCHDOG=1");
 }
 
