@@ -75,17 +75,34 @@ void fabric_address_from_gid(const uint8_t gid[16], struct fabric_address *ret_a
 	}
 }
 
-const char *fabric_address_text(const struct fabric_address *address,
+bool fabric_address_is_loopback(const struct fabric_address *address)
+{
+	static const uint8_t loopback[16] = { [15] = 1 };
+
+	if (address->family == 4)
+		return address->bytes[0] == IN_LOOPBACKNET;
+	return address->family == 6 && !memcmp(address->bytes, loopback, 16);
+}
+
+const char *fabric_address_host(const struct fabric_address *address,
 				char buf[FABRIC_ADDRESS_TEXT])
 {
-	char host[INET6_ADDRSTRLEN] = "*";
-
+	(void)strcpy(buf, "*");
 	/* the buffer suffices and the family is known, so this cannot fail */
 	if (address->family)
 		(void)inet_ntop(address->family == 6 ? AF_INET6 : AF_INET,
-				address->bytes, host, sizeof(host));
+				address->bytes, buf, FABRIC_ADDRESS_TEXT);
+	return buf;
+}
+
+const char *fabric_address_text(const struct fabric_address *address,
+				char buf[FABRIC_ADDRESS_TEXT])
+{
+	char host[FABRIC_ADDRESS_TEXT];
+
 	(void)snprintf(buf, FABRIC_ADDRESS_TEXT,
-		       address->family == 6 ? "[%s]:%u" : "%s:%u", host, address->port);
+		       address->family == 6 ? "[%s]:%u" : "%s:%u",
+		       fabric_address_host(address, host), address->port);
 	return buf;
 }
 

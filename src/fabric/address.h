@@ -24,6 +24,11 @@ bool fabric_address_from_sockaddr(const struct sockaddr *sockaddr,
 void fabric_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[16]);
 void fabric_address_from_gid(const uint8_t gid[16], struct fabric_address *ret_address);
 
+bool fabric_address_is_loopback(const struct fabric_address *address);
+
+/* "192.0.2.1", "2001:db8::1", "*" for family 0; returns buf. */
+const char *fabric_address_host(const struct fabric_address *address,
+				char buf[FABRIC_ADDRESS_TEXT]);
 /* "192.0.2.1:7000", "[2001:db8::1]:7000", "*:7000" for family 0; returns buf. */
 const char *fabric_address_text(const struct fabric_address *address,
 				char buf[FABRIC_ADDRESS_TEXT]);

@@ -239,14 +239,11 @@ static uint64_t first_id(void)
 	return ((uint64_t)now.tv_sec - epoch_s) << 16;
 }
 
-static int listen_on(struct daemon *daemon, const char *text)
+static int listen_on(struct daemon *daemon, struct fabric_address address)
 {
-	struct fabric_address address;
 	int err;
 
-	err = listener_parse(text, daemon->config.port, &address);
-	if (err)
-		return err;
+	address.port = daemon->config.port;
 	err = listener_open(&daemon->control, &address,
 			    &daemon->listeners[daemon->n_listeners]);
 	if (err && listener_skips(&address, err))

@@ -19,30 +19,16 @@ static int name_key(int err, const char *section)
 		       section);
 }
 
-static bool is_any(const struct fabric_address *address)
-{
-	for (size_t i = 0; i < sizeof(address->bytes); i++)
-		if (address->bytes[i])
-			return false;
-	return true;
-}
-
 /* Whether `listen` has both 0.0.0.0 and ::.  Then one socket serves both: with two, clients of one
  * endpoint could connect to the socket of the other. */
 static bool serves_any(const struct config *config)
 {
-	struct fabric_address address;
-	bool any4 = false, any6 = false;
+	static const uint8_t any[16];
+	unsigned n = 0;
 
-	for (unsigned i = 0; i < config->n_listen; i++) {
-		if (listener_parse(config->listen[i], 0, &address) || !is_any(&address))
-			continue;
-		if (address.family == 4)
-			any4 = true;
-		else
-			any6 = true;
-	}
-	return any4 && any6;
+	for (unsigned i = 0; i < config->n_listen; i++)
+		n += memcmp(config->listen[i].bytes, any, sizeof(any)) == 0;
+	return n == 2;
 }
 
 static int open_tcp(struct control *control)
@@ -59,10 +45,8 @@ static int open_tcp(struct control *control)
 		return name_key(endpoints_serve(control, &fabric_tcp_server, &params),
 				"tcp");
 	for (unsigned i = 0; i < config->n_listen; i++) {
-		err = listener_parse(config->listen[i], config->tcp_port,
-				     &params.listen);
-		if (err)
-			return err;
+		params.listen = config->listen[i];
+		params.listen.port = config->tcp_port;
 		err = endpoints_serve(control, &fabric_tcp_server, &params);
 		if (err && !listener_skips(&params.listen, err))
 			return name_key(err, "tcp");
@@ -106,9 +90,8 @@ static int open_verbs(struct control *control, char *missing, size_t missing_byt
 	for (unsigned i = 0; i < config->n_devices; i++)
 		devices[i] = config->devices[i];
 	for (unsigned i = 0; i < config->n_listen; i++) {
-		err = listener_parse(config->listen[i], config->verbs_port, &listen[i]);
-		if (err)
-			return err;
+		listen[i] = config->listen[i];
+		listen[i].port = config->verbs_port;
 	}
 	params.listen = listen[0];
 	/* those that have a section of their own, and all others */

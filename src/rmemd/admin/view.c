@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "fabric/address.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
@@ -352,17 +353,6 @@ json_t *view_pools(const struct admin_sources *from)
 
 /* ---- /v1/devices ---- */
 
-static const char *address_text(const struct fabric_address *address,
-				char buf[INET6_ADDRSTRLEN])
-{
-	int family = address->family == 4 ? AF_INET : AF_INET6;
-
-	if (address->family == 0 ||
-	    !inet_ntop(family, address->bytes, buf, INET6_ADDRSTRLEN))
-		return "*";
-	return buf;
-}
-
 static const char *transport_name(enum fabric_transport transport)
 {
 	switch (transport) {
@@ -474,12 +464,12 @@ static json_t *device_view(const struct endpoint *at)
 	bool there = at->ops->device &&
 		     !at->ops->device(at->server, at->local, &attr, &port);
 	json_t *object = json_object();
-	char address[INET6_ADDRSTRLEN];
+	char address[FABRIC_ADDRESS_TEXT];
 
 	at->ops->stats(at->server, at->local, &stats);
 	view_text(&object, "device", endpoint->device[0] ? endpoint->device : NULL);
 	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
-	view_text(&object, "address", address_text(&endpoint->address, address));
+	view_text(&object, "address", fabric_address_host(&endpoint->address, address));
 	view_known(&object, "port", endpoint->address.port);
 	view_node(&object, "node", endpoint->node);
 	view_number(&object, "channels", stats.channels);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/config/config.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <ini.h>
@@ -12,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/nearest.h"
+#include "fabric/address.h"
 #include "rmemd/config/keys.h"
 #include "rmemd/pool/capacity.h"
 
@@ -22,7 +22,7 @@
 struct parse {
 	const char *path;
 	FILE *file;
-	unsigned line;
+	unsigned line; /* that was read last, or is being checked */
 	int err;
 	unsigned err_line;
 	struct config config;
@@ -42,11 +42,10 @@ _Static_assert(CONFIG_POOLS_MAX <= NAMED_MAX && CONFIG_TENANTS_MAX <= NAMED_MAX 
 	       "raise NAMED_MAX");
 
 /* Keep the text set by the failing function as that of the file. */
-static int parse_fail(struct parse *parse, unsigned line, int err)
+static void parse_fail(struct parse *parse, int err)
 {
-	parse->err = err_prefix(err, "%s:%u", parse->path, line);
-	parse->err_line = line;
-	return err;
+	parse->err = err_prefix(err, "%s:%u", parse->path, parse->line);
+	parse->err_line = parse->line;
 }
 
 /* ---- lookups in the table of keys ---- */
@@ -293,7 +292,7 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 		return 1;
 	err = key_set(parse, name, value);
 	if (err)
-		(void)parse_fail(parse, parse->line, err);
+		parse_fail(parse, err);
 	return 1;
 }
 
@@ -336,7 +335,7 @@ static char *on_line(char *buf, int bytes, void *stream)
 	parse->line++;
 	err = line_check(parse, buf, strchr(buf, '\n') || feof(parse->file));
 	if (err) {
-		(void)parse_fail(parse, parse->line, err);
+		parse_fail(parse, err);
 		return NULL;
 	}
 	return buf;
@@ -349,16 +348,6 @@ static unsigned key_line(const struct parse *parse, const char *section,
 	unsigned line = parse->lines[key_index(section, name)];
 
 	return line ? line : parse->lines[key_index(other_section, other)];
-}
-
-static bool address_is_loopback(const char *text)
-{
-	struct in6_addr v6;
-	struct in_addr v4;
-
-	if (inet_pton(AF_INET, text, &v4) == 1)
-		return ntohl(v4.s_addr) >> 24 == 127;
-	return inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 static int ports_check(struct parse *parse)
@@ -378,13 +367,11 @@ static int ports_check(struct parse *parse)
 			if (!ports[i].used || !ports[j].used ||
 			    ports[i].port != ports[j].port)
 				continue;
-			return parse_fail(parse,
-					  key_line(parse, ports[j].section, "port",
-						   ports[i].section, "port"),
-					  err_set(-EINVAL,
-						  "[%s] and [%s] have the same port %u",
-						  ports[i].section, ports[j].section,
-						  ports[i].port));
+			parse->line = key_line(parse, ports[j].section, "port",
+					       ports[i].section, "port");
+			return err_set(-EINVAL, "[%s] and [%s] have the same port %u",
+				       ports[i].section, ports[j].section,
+				       ports[i].port);
 		}
 	}
 	return 0;
@@ -413,10 +400,10 @@ static int tenants_check(struct parse *parse)
 		reserved += config->tenants[i].limits.reserve;
 		if (!fault && reserved > 100)
 			fault = "the reserves of tenants are more than 100% together";
+		parse->line = parse->named_lines[CONFIG_TENANT][i];
 		if (fault)
-			return parse_fail(parse, parse->named_lines[CONFIG_TENANT][i],
-					  err_set(-EINVAL, "tenant '%s': %s",
-						  config->tenants[i].name, fault));
+			return err_set(-EINVAL, "tenant '%s': %s",
+				       config->tenants[i].name, fault);
 	}
 	return 0;
 }
@@ -437,20 +424,19 @@ static int devices_check(struct parse *parse)
 	int err;
 
 	for (unsigned i = 0; i < config->n_device_params; i++) {
+		parse->line = parse->named_lines[CONFIG_DEVICE][i];
 		err = device_check(config, config->device_params[i].name);
 		if (err)
-			return parse_fail(parse, parse->named_lines[CONFIG_DEVICE][i],
-					  err);
+			return err;
 	}
 	for (unsigned i = 0; i < config->n_pools; i++) {
 		const struct pool_params *pool = &config->pools[i];
 
+		parse->line = parse->named_lines[CONFIG_POOL][i];
 		for (unsigned j = 0; j < pool->n_devices; j++) {
 			err = device_check(config, pool->devices[j]);
 			if (err)
-				return parse_fail(
-					parse, parse->named_lines[CONFIG_POOL][i],
-					err_prefix(err, "pool '%s'", pool->name));
+				return err_prefix(err, "pool '%s'", pool->name);
 		}
 	}
 	return 0;
@@ -482,15 +468,15 @@ static int direct_check(struct parse *parse)
 				   "rdma_cm they are those of the address's interface";
 	const struct config *config = &parse->config;
 
-	for (unsigned i = 0; i < config->n_device_params; i++)
+	for (unsigned i = 0; i < config->n_device_params; i++) {
+		parse->line = parse->named_lines[CONFIG_DEVICE][i];
 		if (options_for_direct(&config->device_params[i].rdma_options))
-			return parse_fail(parse, parse->named_lines[CONFIG_DEVICE][i],
-					  err_set(-EINVAL, "device '%s': %s",
-						  config->device_params[i].name, text));
+			return err_set(-EINVAL, "device '%s': %s",
+				       config->device_params[i].name, text);
+	}
+	parse->line = key_line(parse, "rdma", "gid_index", "rdma", "pkey");
 	if (options_for_direct(&config->rdma_options) && rdma_options_used(config))
-		return parse_fail(parse,
-				  key_line(parse, "rdma", "gid_index", "rdma", "pkey"),
-				  err_set(-EINVAL, "%s", text));
+		return err_set(-EINVAL, "%s", text);
 	return 0;
 }
 
@@ -514,50 +500,61 @@ static int pools_check(struct parse *parse)
 	size_t i;
 	int err;
 
-	for (i = 0; i < config->n_pools; i++)
+	for (i = 0; i < config->n_pools; i++) {
+		parse->line = parse->named_lines[CONFIG_POOL][i];
 		if (config->pools[i].share != POOL_SHARE_AUTO &&
 		    config->pools[i].bytes != POOL_BYTES_AUTO)
-			return parse_fail(parse, parse->named_lines[CONFIG_POOL][i],
-					  err_set(-EINVAL,
-						  "pool '%s': share is for size = auto",
-						  config->pools[i].name));
+			return err_set(-EINVAL, "pool '%s': share is for size = auto",
+				       config->pools[i].name);
+	}
 	err = capacity_check_shares(config->pools, config->n_pools, &i);
-	return err ? parse_fail(parse, parse->named_lines[CONFIG_POOL][i], err) : 0;
+	if (err)
+		parse->line = parse->named_lines[CONFIG_POOL][i];
+	return err;
 }
 
-/* Checks of several keys together. */
+/* Checks of several keys together, of which each sets the line that it is about. */
 static int config_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
+	char host[FABRIC_ADDRESS_TEXT];
+	int err;
 
+	parse->line = key_line(parse, "session", "fence", "session", "heartbeat");
 	if (config->fence_ms < 2 * config->heartbeat_ms)
-		return parse_fail(
-			parse,
-			key_line(parse, "session", "fence", "session", "heartbeat"),
-			err_set(-EINVAL,
-				"fence (%" PRIu64 "ms) must be at least twice the "
-				"heartbeat (%" PRIu64 "ms)",
-				config->fence_ms, config->heartbeat_ms));
+		return err_set(-EINVAL,
+			       "fence (%" PRIu64 "ms) must be at least twice the "
+			       "heartbeat (%" PRIu64 "ms)",
+			       config->fence_ms, config->heartbeat_ms);
+	parse->line = key_line(parse, "server", "listen", "server", "insecure");
 	for (unsigned i = 0; i < config->n_listen; i++)
-		if (!config->insecure && !address_is_loopback(config->listen[i]))
-			return parse_fail(
-				parse,
-				key_line(parse, "server", "listen", "server",
-					 "insecure"),
-				err_set(-EINVAL,
-					"listen: %s is not loopback and auth = none "
-					"accepts any client: add insecure = yes if "
-					"every host that reaches it is trusted",
-					config->listen[i]));
+		if (!config->insecure &&
+		    !fabric_address_is_loopback(&config->listen[i]))
+			return err_set(-EINVAL,
+				       "listen: %s is not loopback and auth = none "
+				       "accepts any client: add insecure = yes if "
+				       "every host that reaches it is trusted",
+				       fabric_address_host(&config->listen[i], host));
+	parse->line = key_line(parse, "tcp", "enabled", "rdma", "enabled");
 	if (!config->tcp && config->verbs == CONFIG_NO)
-		return parse_fail(
-			parse, key_line(parse, "tcp", "enabled", "rdma", "enabled"),
-			err_set(-EINVAL, "neither [rdma] nor [tcp] is enabled: nothing "
-					 "would carry data"));
-	if (tenants_check(parse) || devices_check(parse) || direct_check(parse) ||
-	    pools_check(parse))
-		return -EINVAL;
-	return ports_check(parse);
+		return err_set(-EINVAL, "neither [rdma] nor [tcp] is enabled: nothing "
+					"would carry data");
+	err = tenants_check(parse);
+	if (!err)
+		err = devices_check(parse);
+	if (!err)
+		err = direct_check(parse);
+	if (!err)
+		err = pools_check(parse);
+	return err ? err : ports_check(parse);
+}
+
+static void add_defaults(struct config *config)
+{
+	if (config->n_pools == 0)
+		(void)named_add(config, CONFIG_POOL, "default");
+	if (config->n_tenants == 0)
+		(void)named_add(config, CONFIG_TENANT, "default");
 }
 
 void config_default(struct config *config)
@@ -567,8 +564,7 @@ void config_default(struct config *config)
 	for (size_t i = 0; i < config_n_keys; i++)
 		if (!config_section_is_named(config_keys[i].section))
 			config_value_default(&config_keys[i], config);
-	(void)named_add(config, CONFIG_POOL, "default");
-	(void)named_add(config, CONFIG_TENANT, "default");
+	add_defaults(config);
 }
 
 int config_load(const char *path, struct config *ret_config)
@@ -596,12 +592,11 @@ int config_load(const char *path, struct config *ret_config)
 				path, line);
 	else if (line < 0)
 		parse->err = err_errno(-ENOMEM, "%s", path);
-	if (parse->config.n_pools == 0)
-		(void)named_add(&parse->config, CONFIG_POOL, "default");
-	if (parse->config.n_tenants == 0)
-		(void)named_add(&parse->config, CONFIG_TENANT, "default");
+	add_defaults(&parse->config);
 	devices_inherit(&parse->config);
-	err = parse->err ? parse->err : config_check(parse);
+	if (!parse->err && config_check(parse))
+		parse_fail(parse, -EINVAL);
+	err = parse->err;
 	if (!err)
 		memcpy(ret_config, &parse->config, sizeof(*ret_config));
 	(void)fclose(parse->file);

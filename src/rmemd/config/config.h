@@ -24,9 +24,7 @@ enum config_log_target { CONFIG_LOG_AUTO, CONFIG_LOG_STDERR, CONFIG_LOG_JOURNAL 
 
 struct config {
 	/* [server] */
-	char listen[CONFIG_LIST_MAX]
-		   [64]; /* IP addresses, port appended; default 127.0.0.1
-					     and ::1 */
+	struct fabric_address listen[CONFIG_LIST_MAX]; /* port 0; 127.0.0.1, ::1 */
 	unsigned n_listen;
 	uint16_t port;         /* control, 7460 */
 	enum config_auth auth; /* none */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -13,14 +12,8 @@
 #include "rmemd/config/keys.h"
 #include "rmemd/config/config.h"
 
-#define ITEM_BYTES sizeof(((struct config *)0)->listen[0])
-
-typedef char list_items[CONFIG_LIST_MAX][ITEM_BYTES];
-
-_Static_assert(sizeof(((struct config *)0)->devices) == sizeof(list_items),
-	       "lists have one shape");
-_Static_assert(sizeof(((struct pool_params *)0)->devices) == sizeof(list_items),
-	       "lists have one shape");
+/* The longest item of a list, as text and as it is stored. */
+#define ITEM_BYTES sizeof(((struct config *)0)->devices[0])
 
 static int choice_parse(const struct config_choice *choices, const char *value,
 			int *ret)
@@ -82,17 +75,6 @@ static int scaled_parse(const struct config_key *key, const char *value, uint64_
 	return 0;
 }
 
-static int address_check(const char *text)
-{
-	uint8_t bytes[16];
-
-	if (inet_pton(AF_INET, text, bytes) == 1 ||
-	    inet_pton(AF_INET6, text, bytes) == 1)
-		return 0;
-	return err_set(-EINVAL, "'%s' is not an IPv4 or IPv6 address%s", text,
-		       text[0] == '[' ? "; write it without brackets" : "");
-}
-
 bool config_name_good(const char *name)
 {
 	while (isalnum((unsigned char)*name) || (*name && strchr("-_.", *name)))
@@ -100,22 +82,35 @@ bool config_name_good(const char *name)
 	return *name == '\0';
 }
 
-/* A key that was indented by mistake continues the list of the line before it: it must not be
- * accepted as a name. */
-static int item_check(const char *item)
+/* Parse an item to `dst`, which is zero. */
+static int item_parse(const struct config_key *key, const char *text, char *dst)
 {
-	if (config_name_good(item))
+	struct fabric_address address;
+
+	if (key->type == CONFIG_TYPE_ADDRESSES) {
+		if (fabric_address_parse(text, &address))
+			return err_set(-EINVAL, "%s%s", err_text(),
+				       *text == '[' ? "; write it without brackets"
+						    : "");
+		memcpy(dst, &address, sizeof(address));
 		return 0;
-	return err_set(-EINVAL,
-		       "'%s' has other characters than letters, digits, '-', '_' "
-		       "and '.'",
-		       item);
+	}
+	/* A key that was indented by mistake continues the list of the line before it: it must
+	 * not be accepted as a name. */
+	if (!config_name_good(text))
+		return err_set(-EINVAL,
+			       "'%s' has other characters than letters, digits, '-', "
+			       "'_' and '.'",
+			       text);
+	(void)strcpy(dst, text);
+	return 0;
 }
 
 static int item_append(const struct config_key *key, const char *item, size_t len,
-		       list_items items, unsigned *n)
+		       char *items, unsigned *n)
 {
-	char *dst = items[*n];
+	const size_t bytes = key->bytes / CONFIG_LIST_MAX;
+	char text[ITEM_BYTES], *dst = items + *n * bytes;
 	int err;
 
 	if (len == 0)
@@ -126,21 +121,22 @@ static int item_append(const struct config_key *key, const char *item, size_t le
 	if (len >= ITEM_BYTES)
 		return err_set(-ERANGE, "'%.*s' is longer than %zu characters",
 			       (int)len, item, ITEM_BYTES - 1);
-	memcpy(dst, item, len);
-	dst[len] = '\0';
+	memcpy(text, item, len);
+	text[len] = '\0';
+	err = item_parse(key, text, dst);
+	if (err)
+		return err;
 	for (unsigned i = 0; i < *n; i++)
-		if (strcmp(items[i], dst) == 0)
-			return err_set(-EINVAL, "'%s' is in the list twice", dst);
-	err = key->type == CONFIG_TYPE_ADDRESSES ? address_check(dst) : item_check(dst);
-	if (!err)
-		(*n)++;
-	return err;
+		if (memcmp(items + i * bytes, dst, bytes) == 0)
+			return err_set(-EINVAL, "'%s' is in the list twice", text);
+	(*n)++;
+	return 0;
 }
 
 /* Items are separated by commas, also behind the last; blanks around them are ignored. */
 static int list_parse(const struct config_key *key, const char *value, char *object)
 {
-	list_items items = { 0 };
+	char items[CONFIG_LIST_MAX * ITEM_BYTES] = { 0 };
 	unsigned n = 0;
 	const char *item = value;
 
@@ -162,7 +158,7 @@ static int list_parse(const struct config_key *key, const char *value, char *obj
 	}
 	if (n < key->min)
 		return err_set(-EINVAL, "the list is empty");
-	memcpy(object + key->offset, items, sizeof(items));
+	memcpy(object + key->offset, items, key->bytes);
 	memcpy(object + key->count_offset, &n, sizeof(n));
 	return 0;
 }

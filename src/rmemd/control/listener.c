@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/listener.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/listener.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,74 +24,23 @@
  * hello counts from then on. */
 #define SILENT_SECONDS 1
 
-union socket_address {
-	struct sockaddr any;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-	struct sockaddr_storage room;
-};
-
-int listener_parse(const char *text, uint16_t port, struct fabric_address *ret_address)
-{
-	struct fabric_address address = { .port = port };
-
-	if (inet_pton(AF_INET, text, address.bytes) == 1)
-		address.family = 4;
-	else if (inet_pton(AF_INET6, text, address.bytes) == 1)
-		address.family = 6;
-	else
-		return err_set(-EINVAL, "%s is not an IP address", text);
-	*ret_address = address;
-	return 0;
-}
-
 bool listener_skips(const struct fabric_address *address, int err)
 {
-	static const uint8_t loopback[16] = { [15] = 1 };
-
 	return (err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT) &&
-	       address->family == 6 &&
-	       memcmp(address->bytes, loopback, sizeof(loopback)) == 0;
+	       address->family == 6 && fabric_address_is_loopback(address);
 }
 
-static socklen_t to_socket(const struct fabric_address *address,
-			   union socket_address *to)
+/* A socket address with its port. */
+static struct fabric_address address_of(const struct sockaddr *from)
 {
-	memset(to, 0, sizeof(*to));
-	if (address->family == 4) {
-		to->v4.sin_family = AF_INET;
-		to->v4.sin_port = htons(address->port);
-		memcpy(&to->v4.sin_addr, address->bytes, sizeof(to->v4.sin_addr));
-		return sizeof(to->v4);
-	}
-	to->v6.sin6_family = AF_INET6;
-	to->v6.sin6_port = htons(address->port);
-	memcpy(&to->v6.sin6_addr, address->bytes, sizeof(to->v6.sin6_addr));
-	return sizeof(to->v6);
-}
+	struct fabric_address address = { .family = 0 };
+	struct sockaddr_in in;
 
-static void format_address(const union socket_address *from, char *buf, size_t bytes)
-{
-	char host[INET6_ADDRSTRLEN] = "?";
-
-	if (from->any.sa_family == AF_INET) {
-		(void)inet_ntop(AF_INET, &from->v4.sin_addr, host, sizeof(host));
-		(void)snprintf(buf, bytes, "%s:%u", host, ntohs(from->v4.sin_port));
-	} else if (from->any.sa_family == AF_INET6) {
-		(void)inet_ntop(AF_INET6, &from->v6.sin6_addr, host, sizeof(host));
-		(void)snprintf(buf, bytes, "[%s]:%u", host, ntohs(from->v6.sin6_port));
-	} else {
-		(void)snprintf(buf, bytes, "a socket of family %d",
-			       from->any.sa_family);
-	}
-}
-
-static bool is_loopback(const union socket_address *at)
-{
-	if (at->any.sa_family == AF_INET)
-		return ntohl(at->v4.sin_addr.s_addr) >> IN_CLASSA_NSHIFT ==
-		       IN_LOOPBACKNET;
-	return at->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&at->v6.sin6_addr);
+	/* which stands at one place in both families */
+	memcpy(&in, from, sizeof(in));
+	if (fabric_address_from_sockaddr(from, &address))
+		address.port = ntohs(in.sin_port);
+	return address;
 }
 
 static void listener_pause(struct listener *listener, const struct timeval *pause)
@@ -104,20 +51,18 @@ static void listener_pause(struct listener *listener, const struct timeval *paus
 }
 
 static void on_accept(struct evconnlistener *, evutil_socket_t fd,
-		      struct sockaddr *address, int bytes, void *arg)
+		      struct sockaddr *sockaddr, int, void *arg)
 {
 	struct listener *listener = arg;
 	struct control *control = listener->control;
-	union socket_address from = { 0 };
+	const struct fabric_address from = address_of(sockaddr);
 	const struct timeval at_once = { 0 };
-	char name[64];
+	char name[FABRIC_ADDRESS_TEXT];
 
 	/* libevent accepts until there are no more connections, or until it is disabled */
 	if (++listener->n_accepted == ACCEPTS_MAX)
 		listener_pause(listener, &at_once);
-	memcpy(&from, address,
-	       (size_t)bytes < sizeof(from) ? (size_t)bytes : sizeof(from));
-	format_address(&from, name, sizeof(name));
+	(void)fabric_address_text(&from, name);
 	control->counters.connections++;
 	if (!connection_accept(control->connections, fd, name))
 		return;
@@ -170,19 +115,21 @@ static void tune_socket(int fd, const struct config *config)
 int listener_open_fd(struct control *control, int fd, struct listener **ret_listener)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
-	union socket_address at = { 0 };
+	struct sockaddr_storage at = { 0 };
 	socklen_t bytes = sizeof(at);
+	struct fabric_address address;
 
 	if (!listener)
 		return err_set(-ENOMEM, "no memory for a listener");
 	listener->control = control;
-	if (getsockname(fd, &at.any, &bytes)) {
+	if (getsockname(fd, (struct sockaddr *)&at, &bytes)) {
 		free(listener);
 		return err_errno(-errno, "the control socket");
 	}
 	tune_socket(fd, control->config);
-	format_address(&at, listener->name, sizeof(listener->name));
-	listener->loopback = is_loopback(&at);
+	address = address_of((struct sockaddr *)&at);
+	(void)fabric_address_text(&address, listener->name);
+	listener->loopback = fabric_address_is_loopback(&address);
 	listener->resume = evtimer_new(control->base, on_resume, listener);
 	if (listener->resume)
 		listener->events = evconnlistener_new(
@@ -199,18 +146,18 @@ int listener_open_fd(struct control *control, int fd, struct listener **ret_list
 
 static int bind_and_listen(int fd, const struct fabric_address *address)
 {
-	union socket_address at;
-	socklen_t bytes = to_socket(address, &at);
+	struct sockaddr_storage at;
+	socklen_t bytes = fabric_address_to_sockaddr(address, &at);
 	const int on = 1;
-	char name[64];
+	char name[FABRIC_ADDRESS_TEXT];
 
-	format_address(&at, name, sizeof(name));
+	(void)fabric_address_text(address, name);
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
 		return err_errno(-errno, "%s", name);
 	if (address->family == 6 &&
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)))
 		return err_errno(-errno, "%s", name);
-	if (!bind(fd, &at.any, bytes) && !listen(fd, BACKLOG))
+	if (!bind(fd, (struct sockaddr *)&at, bytes) && !listen(fd, BACKLOG))
 		return 0;
 	if (errno == EADDRINUSE)
 		return err_set(

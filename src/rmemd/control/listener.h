@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/fabric.h"
+#include "fabric/address.h"
 
 struct control;
 struct evconnlistener;
@@ -17,13 +17,10 @@ struct listener {
 	struct control *control;
 	struct evconnlistener *events;
 	struct event *resume;
-	unsigned n_accepted; /* since the listener last paused */
-	bool loopback;       /* the address is loopback */
-	char name[64];       /* "127.0.0.1:7460" */
+	unsigned n_accepted;            /* since the listener last paused */
+	bool loopback;                  /* the address is loopback */
+	char name[FABRIC_ADDRESS_TEXT]; /* "127.0.0.1:7460" */
 };
-
-/* An address of the configuration, "::1" or "0.0.0.0".  -EINVAL */
-int listener_parse(const char *text, uint16_t port, struct fabric_address *ret_address);
 
 /* Whether this error on this address is ignored: ::1, a default, on a host without IPv6. */
 bool listener_skips(const struct fabric_address *address, int err);

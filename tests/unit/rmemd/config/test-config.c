@@ -53,6 +53,14 @@ static void load_fails(const char *text, int err, const char *part)
 	ck_assert_msg(strstr(err_text(), part), "%s", err_text());
 }
 
+static void listens_on(unsigned i, const char *text)
+{
+	struct fabric_address address;
+
+	ck_assert_int_eq(fabric_address_parse(text, &address), 0);
+	ck_assert_mem_eq(&config.listen[i], &address, sizeof(address));
+}
+
 START_TEST(load__an_empty_file_is_the_defaults)
 {
 	const struct tenant_limits *limits = &config.tenants[0].limits;
@@ -62,8 +70,8 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	load_ok("");
 	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);
 	ck_assert_uint_eq(config.n_listen, 2);
-	ck_assert_str_eq(config.listen[0], "127.0.0.1");
-	ck_assert_str_eq(config.listen[1], "::1");
+	listens_on(0, "127.0.0.1");
+	listens_on(1, "::1");
 	ck_assert_uint_eq(config.port, 7460);
 	ck_assert(!config.insecure);
 	ck_assert_uint_eq(config.heartbeat_ms, 500);
@@ -141,7 +149,7 @@ START_TEST(load__reads_every_type)
 		"reserve = 20%\n"
 		"[tenant b]\n");
 	ck_assert_uint_eq(config.n_listen, 2);
-	ck_assert_str_eq(config.listen[1], "fd00::1");
+	listens_on(1, "fd00::1");
 	ck_assert(config.insecure);
 	ck_assert_uint_eq(config.port, 7000);
 	ck_assert_uint_eq(config.heartbeat_ms, 1000);
