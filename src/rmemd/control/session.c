@@ -359,8 +359,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 		err = session_insert(session);
 	if (err) {
 		session_unrecord(session);
-		lease_client_destroy(&session->lease_client);
-		free(session);
+		session_free(session);
 		return err;
 	}
 	sessions->next_id++;

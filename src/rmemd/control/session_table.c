@@ -204,19 +204,66 @@ static int set_malformed_error(const char *what, const struct ledger_key *key)
 		       key->a);
 }
 
+/* A value of the ledger. */
+struct row {
+	struct ledger_key key;
+	const void *data;
+	size_t bytes;
+};
+
+struct rows {
+	struct row *at;
+	size_t n;
+};
+
+static int row_add(const struct ledger_key *key, const void *data, size_t bytes,
+		   void *arg)
+{
+	struct rows *rows = arg;
+
+	rows->at[rows->n++] = (struct row){ *key, data, bytes };
+	return 0;
+}
+
+static int row_order(const void *a, const void *b)
+{
+	const struct ledger_key *x = &((const struct row *)a)->key;
+	const struct ledger_key *y = &((const struct row *)b)->key;
+
+	if (x->a != y->a)
+		return x->a < y->a ? -1 : 1;
+	return x->b < y->b ? -1 : x->b > y->b;
+}
+
 /* The state of sessions_restore(). */
 struct restore {
 	struct sessions *sessions;
 	const struct leases_restore *with;
-	struct session **found; /* in no order at first */
-	size_t n;
 };
 
+/* As ledger_each(), in the order of keys; each() may remove its own key. */
+static int restore_each(struct restore *restore, uint32_t kind,
+			int (*each)(struct restore *restore, const struct row *row))
+{
+	struct ledger *ledger = restore->sessions->control->ledger;
+	struct rows rows = { .at = calloc(ledger_count(ledger) + 1, sizeof(*rows.at)) };
+	int err = 0;
+
+	if (!rows.at)
+		return err_set(-ENOMEM, "no memory for the sessions that were there");
+	(void)ledger_each(ledger, kind, row_add, &rows);
+	qsort(rows.at, rows.n, sizeof(*rows.at), row_order);
+	for (size_t i = 0; !err && i < rows.n; i++)
+		err = each(restore, &rows.at[i]);
+	free(rows.at);
+	return err;
+}
+
 static int session_fill(struct session *session, const struct leases_restore *with,
-			const struct ledger_key *key, const void *data, size_t bytes)
+			const struct row *row)
 {
 	struct tenant *held;
-	struct value value = { data, bytes };
+	struct value value = { row->data, row->bytes };
 	const char *tenant = NULL, *client = NULL, *address = NULL;
 	struct session_head head;
 
@@ -227,11 +274,11 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	if (client)
 		address = value_parse_text(&value, sizeof(session->address) - 1);
 	if (!address)
-		return set_malformed_error("session", key);
+		return set_malformed_error("session", &row->key);
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
 		return -ENOMEM;
-	lease_client_init(&session->lease_client, key->a, held);
+	lease_client_init(&session->lease_client, row->key.a, held);
 	/* the lease_client has a reference of its own */
 	tenant_unref(held);
 	memcpy(session->token, head.token, sizeof(session->token));
@@ -246,162 +293,79 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	return 0;
 }
 
-static int on_session(const struct ledger_key *key, const void *data, size_t bytes,
-		      void *arg)
+static int restore_session(struct restore *restore, const struct row *row)
 {
-	struct restore *restore = arg;
-	struct session *session = session_new(restore->sessions);
+	struct sessions *sessions = restore->sessions;
+	struct session *session = session_new(sessions);
 	int err;
 
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session that was there");
-	restore->found[restore->n++] = session;
-	err = session_fill(session, restore->with, key, data, bytes);
-	return err;
-}
-
-static int session_order(const void *a, const void *b)
-{
-	const struct session *x = *(struct session *const *)a;
-	const struct session *y = *(struct session *const *)b;
-
-	return x->lease_client.id < y->lease_client.id
-		       ? -1
-		       : x->lease_client.id > y->lease_client.id;
-}
-
-/* Add a session to the table; its grace time begins now. */
-static int session_enter(struct session *session)
-{
-	struct sessions *sessions = session->sessions;
-	int err = session_record(session);
-
-	if (!err)
-		err = session_insert(session);
-	if (err)
+	err = session_fill(session, restore->with, row);
+	if (err) {
+		free(session);
 		return err;
-	session->state = SESSION_FENCED;
-	session->heard_ms = session->fenced_ms = clock_now_ms();
-	if (sessions->next_id <= session->lease_client.id)
-		sessions->next_id = session->lease_client.id + 1;
-	return 0;
-}
-
-/* Free a session that is in no table. */
-static void session_discard(struct session *session)
-{
-	if (session->lease_client.tenant)
-		lease_client_destroy(&session->lease_client);
-	free(session);
-}
-
-static int sessions_enter(struct restore *restore)
-{
-	struct ledger *ledger = restore->sessions->control->ledger;
-	int err = ledger_each(ledger, LEDGER_SESSION, on_session, restore);
-
-	if (restore->n)
-		qsort(restore->found, restore->n, sizeof(struct session *),
-		      session_order);
-	for (size_t i = 0; i < restore->n; i++) {
-		if (!err)
-			err = session_enter(restore->found[i]);
-		if (err)
-			session_discard(restore->found[i]);
 	}
+	session->state = SESSION_FENCED;
+	if (sessions->next_id <= row->key.a)
+		sessions->next_id = row->key.a + 1;
+	err = session_insert(session);
+	if (err)
+		session_free(session);
 	return err;
 }
 
-/* A reply of the ledger; its text is in the ledger. */
-struct row {
-	uint64_t session;
-	struct reply reply;
-	uint64_t dropped_id;
-};
-
-struct rows {
-	struct row *at;
-	size_t n;
-};
-
-static int on_reply(const struct ledger_key *key, const void *data, size_t bytes,
-		    void *arg)
+static int restore_reply(struct restore *restore, const struct row *row)
 {
-	struct rows *rows = arg;
-	struct row *row = &rows->at[rows->n];
-	struct value value = { data, bytes };
-	struct reply_head head;
+	struct session *session = sessions_find(restore->sessions, row->key.a);
+	struct value value = { row->data, row->bytes };
 	const char *text = NULL;
+	struct reply_head head;
+	struct reply reply;
 
 	if (value_parse_head(&value, &head, sizeof(head)))
 		text = value_parse_text(&value, TEXT_MAX);
 	if (!text || head.err > 0)
-		return set_malformed_error("answer in session", key);
-	*row = (struct row){ key->a,
-			     { .id = key->b,
-			       .lease = head.lease,
-			       .type = (enum wire_type)head.type,
-			       .err = head.err,
-			       .text = (char *)(uintptr_t)text },
-			     head.dropped_id };
-	rows->n++;
+		return set_malformed_error("answer in session", &row->key);
+	/* the last process ended while it removed the session */
+	if (!session) {
+		ledger_remove(restore->sessions->control->ledger, &row->key);
+		return 0;
+	}
+	reply = (struct reply){ .id = row->key.b,
+				.lease = head.lease,
+				.type = (enum wire_type)head.type,
+				.err = head.err };
+	(void)reply_cache_add(&session->replies, &reply, head.err ? text : NULL);
+	session->last_id = reply.id;
+	if (session->replies.dropped_id < head.dropped_id)
+		session->replies.dropped_id = head.dropped_id;
 	return 0;
 }
 
-static int row_order(const void *a, const void *b)
+/* Record the new ranges of channel numbers; the grace times begin now. */
+static int sessions_start(struct sessions *sessions)
 {
-	const struct row *x = a, *y = b;
+	list_for_each_entry(struct session, session, &sessions->all, all) {
+		int err = session_record(session);
 
-	if (x->session != y->session)
-		return x->session < y->session ? -1 : 1;
-	return x->reply.id < y->reply.id ? -1 : x->reply.id > y->reply.id;
-}
-
-static void replies_restore(struct sessions *sessions, const struct rows *rows)
-{
-	for (size_t i = 0; i < rows->n; i++) {
-		const struct row *row = &rows->at[i];
-		struct session *session = sessions_find(sessions, row->session);
-		struct reply reply = row->reply;
-
-		/* the last process ended while it removed the session */
-		if (!session) {
-			ledger_remove(sessions->control->ledger,
-				      &(struct ledger_key){ LEDGER_REPLY, row->session,
-							    reply.id });
-			continue;
-		}
-		reply.text = NULL;
-		(void)reply_cache_add(&session->replies, &reply,
-				      reply.err ? row->reply.text : NULL);
-		session->last_id = reply.id;
-		if (session->replies.dropped_id < row->dropped_id)
-			session->replies.dropped_id = row->dropped_id;
+		if (err)
+			return err;
+		session->heard_ms = session->fenced_ms = clock_now_ms();
 	}
+	return 0;
 }
 
 int sessions_restore(struct sessions *sessions, const struct leases_restore *with)
 {
-	struct ledger *ledger = sessions->control->ledger;
-	size_t room = ledger_count(ledger) + 1;
 	struct restore restore = { .sessions = sessions, .with = with };
-	struct rows rows = { .n = 0 };
-	int err;
+	int err = restore_each(&restore, LEDGER_SESSION, restore_session);
 
-	restore.found = calloc(room, sizeof(struct session *));
-	rows.at = calloc(room, sizeof(*rows.at));
-	if (restore.found && rows.at)
-		err = sessions_enter(&restore);
-	else
-		err = err_set(-ENOMEM, "no memory for the sessions that were there");
 	if (!err)
-		err = ledger_each(ledger, LEDGER_REPLY, on_reply, &rows);
-	if (!err) {
-		qsort(rows.at, rows.n, sizeof(*rows.at), row_order);
-		replies_restore(sessions, &rows);
-		ledger_commit(ledger);
-	}
-	free(restore.found);
-	free(rows.at);
+		err = sessions_start(sessions);
+	if (!err)
+		err = restore_each(&restore, LEDGER_REPLY, restore_reply);
+	if (!err)
+		ledger_commit(sessions->control->ledger);
 	return err;
 }
