@@ -7,13 +7,15 @@
 
 #include <stdint.h>
 
+#include "base/list.h"
 #include "wire/msg.h"
 
 /* Equal to REQUESTS_MAX. */
 #define REPLY_CACHE_MAX 256
 
 struct reply {
-	uint64_t id; /* of the request */
+	struct list link; /* in cache->replies */
+	uint64_t id;      /* of the request */
 	/* The lease in the reply; 0: none.  A repeated reply describes its present state, as the
 	 * former keys may be dead. */
 	uint64_t lease;
@@ -24,11 +26,10 @@ struct reply {
 
 struct reply_cache {
 	uint64_t dropped_id; /* the highest id whose reply was dropped */
-	unsigned n, oldest, room;
-	struct reply *ring; /* of `room`, the first n are used; NULL: room is 0 */
+	unsigned n;
+	struct list replies; /* the oldest first */
 };
 
-/* Make an empty cache. */
 void reply_cache_init(struct reply_cache *cache);
 /* Add a reply with a copy of the error's text (may be NULL).  A full cache drops its oldest reply,
  * and without memory the new reply is dropped: returns the dropped id, or 0. */

@@ -158,8 +158,8 @@ void session_unrecord(const struct session *session)
 	struct ledger_key key = session_key(session);
 
 	ledger_remove(ledger_of(session), &key);
-	for (unsigned i = 0; i < session->replies.n; i++)
-		reply_unrecord(session, session->replies.ring[i].id);
+	list_for_each_entry(const struct reply, reply, &session->replies.replies, link)
+		reply_unrecord(session, reply->id);
 	/* replies that request_begin() recorded in advance */
 	list_for_each_entry(struct request, request, &session->requests, link)
 		reply_unrecord(session, request->id);
