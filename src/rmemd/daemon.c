@@ -21,6 +21,7 @@
 #include "rmemd/control/listener.h"
 #include "rmemd/control/session.h"
 #include "rmemd/fabrics.h"
+#include "rmemd/loop/events.h"
 #include "rmemd/pool/plan.h"
 #include "rmemd/pool/resize.h"
 #include "rmemd/state/ledger.h"
@@ -104,7 +105,7 @@ static void on_status(evutil_socket_t, short, void *arg)
 
 	log_ratelimit_flush();
 	if (!daemon->stopping && describe(daemon))
-		systemd_status("%s", daemon->status_text);
+		systemd_status(daemon->status_text);
 }
 
 /* ---- signals ---- */
@@ -185,7 +186,7 @@ static void on_reload(evutil_socket_t, short, void *arg)
 	systemd_reloading();
 	reload(daemon);
 	(void)describe(daemon);
-	systemd_ready("%s", daemon->status_text);
+	systemd_ready(daemon->status_text);
 }
 
 /* Whether a restart loses what is lent. */
@@ -504,18 +505,12 @@ int daemon_run(struct daemon *daemon)
 
 	(void)describe(daemon);
 	log_ready(daemon);
-	systemd_ready("%s", daemon->status_text);
+	systemd_ready(daemon->status_text);
 	verify_fdstore(daemon);
 	do {
 		result = run_turn(daemon);
 	} while (result == 0 && !event_base_got_break(daemon->base));
 	return result < 0 ? err_set(-EIO, "the event loop failed") : 0;
-}
-
-static void event_drop(struct event *event)
-{
-	if (event)
-		event_free(event);
 }
 
 void daemon_close(struct daemon *daemon)
@@ -529,9 +524,9 @@ void daemon_close(struct daemon *daemon)
 	tenants_destroy(&daemon->tenants);
 	log_ratelimit_flush();
 	systemd_watchdog_stop();
-	event_drop(daemon->status);
+	event_drop(&daemon->status);
 	for (unsigned i = 0; i < N_SIGNALS; i++)
-		event_drop(daemon->signals[i]);
+		event_drop(&daemon->signals[i]);
 	pools_close(daemon->pools);
 	ledger_close(daemon->ledger);
 	fdstore_close(daemon->fdstore);

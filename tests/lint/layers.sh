@@ -29,7 +29,7 @@ src/rmemd/lease: base wire fabric rmemd/config rmemd/loop rmemd/pool rmemd/state
 src/rmemd/loop: base
 src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
 src/rmemd/state: base
-src/rmemd/system: base rmemd/config rmemd/state
+src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
 src/rmem: base wire/codec.h rmem/rmem.h
 src/rmemctl: base
 src/examples: rmem/rmem.h

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "rmemd/admin/admin_socket.h"
 #include "rmemd/admin/view.h"
+#include "rmemd/loop/events.h"
 #include "rmemd/loop/slices.h"
 
 /* A request is a line and a few headers. */
@@ -303,8 +304,7 @@ void admin_close(struct admin *admin)
 		return;
 	if (admin->http)
 		evhttp_free(admin->http);
-	if (admin->unpause)
-		event_free(admin->unpause);
+	event_drop(&admin->unpause);
 	if (admin->fd >= 0)
 		(void)close(admin->fd);
 	admin_socket_remove(&admin->socket);

@@ -19,6 +19,7 @@
 #include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
+#include "rmemd/loop/events.h"
 #include "wire/codec.h"
 
 /* Time that one client's requests may take before others get their turn. */
@@ -75,12 +76,6 @@ static void check_drained(struct connections *connections)
 		event_active(connections->empty, EV_TIMEOUT, 0);
 }
 
-static void event_drop(struct event *event)
-{
-	if (event)
-		event_free(event);
-}
-
 static void socket_free(struct client_socket *socket, const char *why)
 {
 	struct connections *connections = socket->connections;
@@ -89,11 +84,11 @@ static void socket_free(struct client_socket *socket, const char *why)
 	if (socket->unauthenticated)
 		connections->n_unauthenticated--;
 	list_remove(&socket->link);
-	event_drop(socket->readable);
+	event_drop(&socket->readable);
 	slices_remove(&socket->work);
 	if (socket->tenant)
 		tenant_unref(socket->tenant);
-	event_drop(socket->deadline);
+	event_drop(&socket->deadline);
 	if (socket->bev)
 		bufferevent_free(socket->bev);
 	free(socket->unread);
@@ -103,7 +98,7 @@ static void socket_free(struct client_socket *socket, const char *why)
 
 static void set_deadline(struct client_socket *socket, unsigned ms)
 {
-	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000 };
+	const struct timeval tv = timeval_of_ms(ms);
 
 	/* fails only without memory, and libevent's heap had room for this event before */
 	(void)event_add(socket->deadline, &tv);
@@ -428,8 +423,7 @@ static void on_event(struct bufferevent *, short what, void *arg)
 static int socket_start(struct client_socket *socket, int fd)
 {
 	struct event_base *base = socket->connection.control->base;
-	struct timeval tv = { .tv_sec = CONNECTION_HELLO_MS / 1000,
-			      .tv_usec = CONNECTION_HELLO_MS % 1000 * 1000 };
+	const struct timeval tv = timeval_of_ms(CONNECTION_HELLO_MS);
 
 	socket->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!socket->bev) {

@@ -12,11 +12,12 @@
 #include "rmemd/control/connection.h"
 #include "rmemd/control/descriptors.h"
 #include "rmemd/control/session.h"
+#include "rmemd/loop/events.h"
 #include "rmemd/pool/resize.h"
 
 /* Freed memory is handed to the scrubbers after this time: the reply is sent first, and many small
  * leases wake a scrubber once. */
-#define FREED_US 1000
+#define FREED_MS 1
 /* A deadline years away may not fit a timeval. */
 #define TICK_MS_MAX 86400000
 
@@ -25,7 +26,6 @@
 static void tick_arm(struct control *control)
 {
 	uint64_t next_ms = leases_next_ms(control->leases), now_ms = clock_now_ms();
-	uint64_t wait_ms;
 	struct timeval tv;
 
 	if (control->sessions_next_ms < next_ms)
@@ -36,11 +36,11 @@ static void tick_arm(struct control *control)
 		(void)event_del(control->tick);
 		return;
 	}
-	wait_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-	if (wait_ms > TICK_MS_MAX)
-		wait_ms = TICK_MS_MAX;
-	tv = (struct timeval){ .tv_sec = (time_t)(wait_ms / 1000),
-			       .tv_usec = (suseconds_t)(wait_ms % 1000 * 1000) };
+	if (next_ms < now_ms)
+		next_ms = now_ms;
+	if (next_ms - now_ms > TICK_MS_MAX)
+		next_ms = now_ms + TICK_MS_MAX;
+	tv = timeval_of_ms(next_ms - now_ms);
 	if (event_add(control->tick, &tv))
 		log_event(LOG_ERR, "timer-failed", NULL, "no memory for the timer");
 }
@@ -190,7 +190,7 @@ static void on_scrubbed(evutil_socket_t, short, void *arg)
 
 static void on_freed(void *ctx)
 {
-	const struct timeval soon = { .tv_usec = FREED_US };
+	const struct timeval soon = timeval_of_ms(FREED_MS);
 	struct control *control = ctx;
 
 	if (event_add(control->freed_timer, &soon))
@@ -385,12 +385,6 @@ void control_stop(struct control *control, bool back, void (*drained)(void *ctx)
 	connections_drain(control->connections, drained, ctx);
 }
 
-static void event_drop(struct event *event)
-{
-	if (event)
-		event_free(event);
-}
-
 void control_close(struct control *control)
 {
 	connections_close(control->connections);
@@ -400,9 +394,9 @@ void control_close(struct control *control)
 	sessions_close(control->sessions);
 	if (control->pools)
 		pools_on_freed(control->pools, NULL, NULL);
-	event_drop(control->pools_event);
-	event_drop(control->freed_timer);
-	event_drop(control->slices_event);
-	event_drop(control->tick);
+	event_drop(&control->pools_event);
+	event_drop(&control->freed_timer);
+	event_drop(&control->slices_event);
+	event_drop(&control->tick);
 	resizes_close(control->resizes);
 }

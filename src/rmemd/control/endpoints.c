@@ -11,6 +11,7 @@
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/loop/events.h"
 
 struct served_fabric {
 	struct served_fabric *next;
@@ -163,8 +164,7 @@ void endpoints_close(struct endpoints *endpoints)
 
 	while ((served = endpoints->served)) {
 		endpoints->served = served->next;
-		if (served->event)
-			event_free(served->event);
+		event_drop(&served->event);
 		served->ops->close(served->server);
 		free(served);
 	}

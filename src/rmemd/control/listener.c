@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
+#include "rmemd/loop/events.h"
 
 #define BACKLOG 128
 /* Pause after an error: without a free descriptor accept(2) fails again at once. */
@@ -73,7 +74,7 @@ static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 
 static void on_error(struct evconnlistener *, void *arg)
 {
-	const struct timeval pause = { .tv_usec = PAUSE_MS * 1000 };
+	const struct timeval pause = timeval_of_ms(PAUSE_MS);
 	struct listener *listener = arg;
 	int err = EVUTIL_SOCKET_ERROR();
 
@@ -191,7 +192,6 @@ void listener_close(struct listener *listener)
 		return;
 	if (listener->events)
 		evconnlistener_free(listener->events);
-	if (listener->resume)
-		event_free(listener->resume);
+	event_drop(&listener->resume);
 	free(listener);
 }

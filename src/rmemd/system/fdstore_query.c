@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <systemd/sd-bus.h>
 #include <systemd/sd-login.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmemd/loop/events.h"
 #include "rmemd/system/systemd.h"
 
 /* For the service manager to handle the messages, and to answer. */
@@ -25,13 +25,6 @@ struct fdstore_query {
 	struct event *bus_event;
 	struct event *deadline;
 };
-
-static void event_drop(struct event **event)
-{
-	if (*event)
-		event_free(*event);
-	*event = NULL;
-}
 
 static void query_stop(struct fdstore_query *query)
 {
@@ -90,18 +83,14 @@ static int on_reply(sd_bus_message *reply, void *arg, sd_bus_error *)
 
 static void on_bus(evutil_socket_t fd, short what, void *arg);
 
-/* Watch for what the bus waits for now. */
+/* Watch for what the bus waits for now, except its time-outs: query->deadline ends the question. */
 static int bus_watch(struct fdstore_query *query)
 {
 	int events = sd_bus_get_events(query->bus);
-	struct timeval tv = { 0 };
-	struct timespec now;
-	uint64_t due_us = UINT64_MAX, now_us;
-	int err = sd_bus_get_timeout(query->bus, &due_us);
 	short what = 0;
 
-	if (events < 0 || err < 0)
-		return events < 0 ? events : err;
+	if (events < 0)
+		return events;
 	if (events & POLLIN)
 		what |= EV_READ;
 	if (events & POLLOUT)
@@ -109,18 +98,7 @@ static int bus_watch(struct fdstore_query *query)
 	event_drop(&query->bus_event);
 	query->bus_event =
 		event_new(query->base, sd_bus_get_fd(query->bus), what, on_bus, query);
-	if (!query->bus_event)
-		return -ENOMEM;
-	/* the deadline covers a bus that waits for nothing */
-	if (due_us == UINT64_MAX)
-		due_us = QUERY_S * UINT64_C(1000000);
-	else if (clock_gettime(CLOCK_MONOTONIC, &now) == 0) {
-		now_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-		due_us = due_us > now_us ? due_us - now_us : 0;
-	}
-	tv.tv_sec = (time_t)(due_us / 1000000);
-	tv.tv_usec = (suseconds_t)(due_us % 1000000);
-	return event_add(query->bus_event, &tv) ? -ENOMEM : 0;
+	return query->bus_event && !event_add(query->bus_event, NULL) ? 0 : -ENOMEM;
 }
 
 static void on_bus(evutil_socket_t, short, void *arg)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -39,10 +40,13 @@ void progress_log(struct progress *progress, uint64_t done, uint64_t bytes)
 
 void progress_report(struct progress *progress, uint64_t done, uint64_t bytes)
 {
+	char text[96];
+
 	/* not known at first for pools of `size = auto` */
 	if (!bytes)
 		return;
-	systemd_status("populating pools: %s of %s", UNITS_BYTES(done),
-		       UNITS_BYTES(bytes));
+	(void)snprintf(text, sizeof(text), "populating pools: %s of %s",
+		       UNITS_BYTES(done), UNITS_BYTES(bytes));
+	systemd_status(text);
 	progress_log(progress, done, bytes);
 }

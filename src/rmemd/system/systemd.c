@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmemd/loop/events.h"
 
-#define STATUS_BYTES 256
 /* The prefix of the names of stored files. */
 #define KEPT_PREFIX "rmem-"
 #define FIELDS_MAX 10
@@ -141,31 +141,14 @@ int systemd_barrier(int *ret_fd)
 /* ---- state ---- */
 
 /* An error is ignored: the daemon works without the service manager too. */
-static void __attribute__((format(printf, 2, 0)))
-state_send(const char *first, const char *fmt, va_list ap)
+void systemd_ready(const char *status)
 {
-	char status[STATUS_BYTES];
-
-	(void)vsnprintf(status, sizeof(status), fmt, ap);
-	(void)sd_notifyf(0, "%sSTATUS=%s", first, status);
+	(void)sd_notifyf(0, "READY=1\nSTATUS=%s", status);
 }
 
-void systemd_ready(const char *fmt, ...)
+void systemd_status(const char *status)
 {
-	va_list ap;
-
-	va_start(ap, fmt);
-	state_send("READY=1\n", fmt, ap);
-	va_end(ap);
-}
-
-void systemd_status(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	state_send("", fmt, ap);
-	va_end(ap);
+	(void)sd_notifyf(0, "STATUS=%s", status);
 }
 
 void systemd_reloading(void)
@@ -200,8 +183,7 @@ int systemd_watchdog_start(struct event_base *base)
 
 	if (sd_watchdog_enabled(0, &usec) <= 0)
 		return 0;
-	interval.tv_sec = (time_t)(usec / 2 / 1000000);
-	interval.tv_usec = (suseconds_t)(usec / 2 % 1000000);
+	interval = timeval_of_ms(usec / 2 / 1000);
 	watchdog = event_new(base, -1, EV_PERSIST, watchdog_fire, NULL);
 	if (!watchdog || event_add(watchdog, &interval)) {
 		systemd_watchdog_stop();
@@ -212,9 +194,7 @@ int systemd_watchdog_start(struct event_base *base)
 
 void systemd_watchdog_stop(void)
 {
-	if (watchdog)
-		event_free(watchdog);
-	watchdog = NULL;
+	event_drop(&watchdog);
 }
 
 /* ---- journal ---- */

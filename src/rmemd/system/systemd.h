@@ -49,8 +49,8 @@ void systemd_remove_fd(const char *name);
 int systemd_barrier(int *ret_fd);
 
 /* READY=1 with a STATUS= line; after systemd_reloading() it ends the reload. */
-void systemd_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void systemd_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void systemd_ready(const char *status);
+void systemd_status(const char *status);
 void systemd_reloading(void);
 void systemd_stopping(void);
 

@@ -72,9 +72,9 @@ static const char *received(int fd)
 
 START_TEST(state__reaches_the_service_manager)
 {
-	systemd_ready("lending %d pools", 2);
+	systemd_ready("lending 2 pools");
 	ck_assert_str_eq(received(service_manager), "READY=1\nSTATUS=lending 2 pools");
-	systemd_status("%s", "all well");
+	systemd_status("all well");
 	ck_assert_str_eq(received(service_manager), "STATUS=all well");
 	systemd_reloading();
 	ck_assert_int_eq(
