@@ -374,17 +374,8 @@ static int start_control(struct daemon *daemon)
 static void fill_sources(struct daemon *daemon)
 {
 	struct admin_sources *sources = &daemon->sources;
-	const struct control *control = &daemon->control;
 
-	sources->config = &daemon->config;
-	sources->counters = &control->counters;
-	sources->endpoints = &control->endpoints;
-	sources->leases = control->leases;
-	sources->pools = daemon->pools;
-	sources->sessions = control->sessions;
-	sources->turn = &control->turn;
-	sources->slices = &daemon->control.slices;
-	sources->tenants = &daemon->tenants;
+	sources->control = &daemon->control;
 	sources->n_listeners = daemon->n_listeners;
 	if (*daemon->verbs_missing)
 		sources->verbs_missing = daemon->verbs_missing;

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "rmemd/admin/admin_socket.h"
 #include "rmemd/admin/view.h"
+#include "rmemd/control/control.h"
 #include "rmemd/loop/events.h"
 #include "rmemd/loop/slices.h"
 
@@ -119,7 +120,7 @@ static void on_page_written(struct evhttp_connection *, void *ctx)
 	struct stream *stream = ctx;
 	struct admin *admin = stream->admin;
 
-	slices_add(admin->sources->slices, &admin->slices, &stream->work);
+	slices_add(&admin->sources->control->slices, &admin->slices, &stream->work);
 }
 
 /* The JSON of a page in the body of the answer; brackets are around all pages. */
@@ -187,7 +188,7 @@ static void reply_list(struct admin *admin, struct evhttp_request *request,
 	evhttp_connection_set_closecb(evhttp_request_get_connection(request),
 				      on_stream_closed, stream);
 	evhttp_send_reply_start(request, HTTP_OK, "OK");
-	slices_add(admin->sources->slices, &admin->slices, &stream->work);
+	slices_add(&admin->sources->control->slices, &admin->slices, &stream->work);
 }
 
 static void on_request(struct evhttp_request *request, void *ctx)

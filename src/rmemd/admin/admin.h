@@ -13,29 +13,14 @@
 #include "rmemd/config/config.h"
 
 struct admin;
-struct control_counters;
-struct endpoints;
-struct leases;
-struct pools;
-struct sessions;
-struct slices;
-struct tenants;
-struct turn;
+struct control;
 
 /* What it shows, filled by the daemon before the loop runs; all borrowed. */
 struct admin_sources {
-	const struct config *config;
-	const struct control_counters *counters;
-	const struct endpoints *endpoints;
-	const struct leases *leases;
-	const struct pools *pools;
-	const struct sessions *sessions;
-	const struct tenants *tenants;
+	struct control *control;
 	const char *listeners[CONFIG_LIST_MAX]; /* "127.0.0.1:7460" */
 	unsigned n_listeners;
 	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
-	const struct turn *turn;
-	struct slices *slices; /* long lists are sent in slices */
 	uint64_t started_ms;
 };
 

@@ -142,16 +142,16 @@ struct session_sums {
 	uint64_t active, fenced, channels, keys;
 };
 
-static int session_count(const struct session_status *session, void *arg)
+static int session_count(const struct session *session, void *arg)
 {
 	struct session_sums *sums = arg;
 
-	if (strcmp(session->state, "active") == 0)
+	if (session->state == SESSION_ACTIVE)
 		sums->active++;
 	else
 		sums->fenced++;
-	sums->channels += session->channels;
-	sums->keys += session->keys;
+	sums->channels += session->n_connected;
+	sums->keys += session->lease_client.n_keys;
 	return 0;
 }
 
@@ -199,8 +199,8 @@ static json_t *turns_view(const struct turn *turn)
 
 static json_t *counters_view(const struct admin_sources *from)
 {
-	const struct control_counters *counters = from->counters;
-	const struct leases_counters *leases = leases_counters(from->leases);
+	const struct control_counters *counters = &from->control->counters;
+	const struct leases_counters *leases = leases_counters(from->control->leases);
 	json_t *object = json_object();
 
 	view_number(&object, "connections", counters->connections);
@@ -223,7 +223,7 @@ static json_t *fabrics_view(const struct admin_sources *from)
 {
 	const char *missing = from->verbs_missing;
 	json_t *object = json_object(), *verbs = json_object(), *tcp = json_object();
-	bool serves_tcp = from->config->tcp;
+	bool serves_tcp = from->control->config->tcp;
 
 	view_flag(&verbs, "serving", !missing);
 	view_text(&verbs, "why", missing);
@@ -252,11 +252,11 @@ json_t *view_status(const struct admin_sources *from)
 	view_number(&object, "uptime_ms", clock_now_ms() - from->started_ms);
 	view_add(&object, "control", control_view(from));
 	view_add(&object, "fabrics", fabrics_view(from));
-	view_add(&object, "memory", memory_view(from->pools));
-	view_add(&object, "sessions", sessions_sum_view(from->sessions));
-	view_add(&object, "leases", leases_sum_view(from->leases));
+	view_add(&object, "memory", memory_view(from->control->pools));
+	view_add(&object, "sessions", sessions_sum_view(from->control->sessions));
+	view_add(&object, "leases", leases_sum_view(from->control->leases));
 	view_add(&object, "counters", counters_view(from));
-	view_add(&object, "turns", turns_view(from->turn));
+	view_add(&object, "turns", turns_view(&from->control->turn));
 	return object;
 }
 
@@ -339,7 +339,7 @@ static json_t *pool_view(const struct pool_status *pool,
 
 json_t *view_pools(const struct admin_sources *from)
 {
-	const struct pools *pools = from->pools;
+	const struct pools *pools = from->control->pools;
 	json_t *array = json_array();
 
 	for (unsigned i = 0; i < pools_count(pools); i++) {
@@ -489,38 +489,55 @@ json_t *view_devices(const struct admin_sources *from)
 {
 	json_t *array = json_array();
 
-	for (unsigned i = 0; i < from->endpoints->n; i++)
-		view_append(&array, device_view(&from->endpoints->at[i]));
+	for (unsigned i = 0; i < from->control->endpoints.n; i++)
+		view_append(&array, device_view(&from->control->endpoints.at[i]));
 	return list_view("devices", array);
 }
 
 /* ---- /v1/sessions ---- */
 
-static int session_view(const struct session_status *session, void *arg)
+/* Of the endpoints where it has, or had, a channel; "" before the first one. */
+static const char *session_fabrics(const struct lease_client *client)
 {
+	bool kinds[FABRIC_VERBS + 1] = { false };
+
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		if (client->ports[i].session)
+			kinds[client->ports[i].ops->kind] = true;
+	if (kinds[FABRIC_VERBS])
+		return kinds[FABRIC_TCP] ? "rdma,tcp" : "rdma";
+	return kinds[FABRIC_TCP] ? "tcp" : "";
+}
+
+static int session_view(const struct session *session, void *arg)
+{
+	const struct lease_client *client = &session->lease_client;
+	uint64_t now_ms = clock_now_ms();
 	json_t *object = json_object();
 
-	view_id(&object, "id", session->id);
-	view_text(&object, "tenant", session->tenant);
+	view_id(&object, "id", client->id);
+	view_text(&object, "tenant", client->tenant->name);
 	view_text(&object, "client", session->client);
-	view_text(&object, "peer", session->peer);
-	view_text(&object, "state", session->state);
-	view_text(&object, "fabric", session->fabric);
-	view_number(&object, "age_ms", session->age_ms);
-	view_number(&object, "idle_ms", session->idle_ms);
-	view_number(&object, "channels", session->channels);
-	view_number(&object, "leases", session->leases);
-	view_number(&object, "keys", session->keys);
-	view_number(&object, "watches", session->watches);
-	view_number(&object, "notices", session->notices);
-	view_number(&object, "lent_bytes", session->lent_bytes);
+	view_text(&object, "peer", session->address);
+	view_text(&object, "state",
+		  session->state == SESSION_ACTIVE ? "active" : "fenced");
+	view_text(&object, "fabric", session_fabrics(client));
+	view_number(&object, "age_ms", now_ms - session->opened_ms);
+	view_number(&object, "idle_ms", now_ms - session->heard_ms);
+	view_number(&object, "channels", session->n_connected);
+	view_number(&object, "leases", client->n_attachments);
+	view_number(&object, "keys", client->n_keys);
+	view_number(&object, "watches", client->n_watches);
+	view_number(&object, "notices", client->notices.n);
+	view_number(&object, "lent_bytes", client->lent_bytes);
 	view_number(&object, "resumes", session->resumes);
-	return page_add(arg, session->id, object);
+	return page_add(arg, client->id, object);
 }
 
 bool view_sessions(const struct admin_sources *from, struct view_page *page)
 {
-	return sessions_each(from->sessions, page->after, session_view, page) != 0;
+	return sessions_each(from->control->sessions, page->after, session_view,
+			     page) != 0;
 }
 
 /* ---- /v1/leases ---- */
@@ -580,7 +597,7 @@ static int lease_view(const struct lease_status *lease, void *arg)
 
 bool view_leases(const struct admin_sources *from, struct view_page *page)
 {
-	return leases_each(from->leases, page->after, lease_view, page) != 0;
+	return leases_each(from->control->leases, page->after, lease_view, page) != 0;
 }
 
 /* ---- /v1/tenants ---- */
@@ -616,6 +633,6 @@ json_t *view_tenants(const struct admin_sources *from)
 {
 	json_t *array = json_array();
 
-	(void)tenants_each(from->tenants, tenant_view, &array);
+	(void)tenants_each(from->control->tenants, tenant_view, &array);
 	return list_view("tenants", array);
 }

@@ -710,47 +710,12 @@ void sessions_stop(struct sessions *sessions, bool back)
 	}
 }
 
-static const char *fabric_text(const struct lease_client *lease_client)
-{
-	bool kinds[FABRIC_VERBS + 1] = { false };
-
-	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		if (lease_client->ports[i].session)
-			kinds[lease_client->ports[i].ops->kind] = true;
-	if (kinds[FABRIC_VERBS])
-		return kinds[FABRIC_TCP] ? "rdma,tcp" : "rdma";
-	return kinds[FABRIC_TCP] ? "tcp" : "";
-}
-
 int sessions_each(const struct sessions *sessions, uint64_t after,
-		  int (*each)(const struct session_status *status, void *arg),
-		  void *arg)
+		  int (*each)(const struct session *session, void *arg), void *arg)
 {
-	uint64_t now_ms = clock_now_ms();
-	int result;
-
 	list_for_each_entry(const struct session, session, &sessions->all, all) {
-		struct session_status status = {
-			.id = session->lease_client.id,
-			.tenant = session->lease_client.tenant->name,
-			.client = session->client,
-			.peer = session->address,
-			.state = session->state == SESSION_ACTIVE ? "active" : "fenced",
-			.fabric = fabric_text(&session->lease_client),
-			.age_ms = now_ms - session->opened_ms,
-			.idle_ms = now_ms - session->heard_ms,
-			.channels = session->n_connected,
-			.leases = session->lease_client.n_attachments,
-			.keys = session->lease_client.n_keys,
-			.watches = session->lease_client.n_watches,
-			.notices = session->lease_client.notices.n,
-			.lent_bytes = session->lease_client.lent_bytes,
-			.resumes = session->resumes,
-		};
+		int result = session->lease_client.id > after ? each(session, arg) : 0;
 
-		if (status.id <= after)
-			continue;
-		result = each(&status, arg);
 		if (result)
 			return result;
 	}

@@ -25,25 +25,6 @@ struct control;
 struct leases_restore;
 struct session;
 
-/* A session, for the admin socket. */
-struct session_status {
-	uint64_t id;
-	const char *tenant;
-	const char *client; /* the name it gave */
-	const char *peer;   /* address:port of its connection, or of the last one */
-	const char *state;  /* "active", "fenced" */
-	const char *fabric; /* "rdma", "tcp", "rdma,tcp"; "" before the first channel */
-	uint64_t age_ms;
-	uint64_t idle_ms;    /* since its last frame */
-	unsigned channels;   /* connected */
-	unsigned leases;     /* attached */
-	unsigned keys;       /* of attached leases, until they are dead */
-	unsigned watches;    /* leases that it watches */
-	unsigned notices;    /* not sent yet */
-	uint64_t lent_bytes; /* sum of the lengths of attached leases */
-	uint64_t resumes;
-};
-
 struct sessions {
 	struct control *control;
 	void (*due)(struct control *control, uint64_t ms);
@@ -137,11 +118,9 @@ void sessions_drain(struct sessions *sessions, uint64_t ms);
 void sessions_stop(struct sessions *sessions, bool back);
 
 /* Call each() for every session with an id above `after` in the order of ids, until it returns
- * non-zero, and return its result.  The strings are borrowed until each() returns; each() must not
- * change the table. */
+ * non-zero, and return its result.  each() must not change the table. */
 int sessions_each(const struct sessions *sessions, uint64_t after,
-		  int (*each)(const struct session_status *status, void *arg),
-		  void *arg);
+		  int (*each)(const struct session *session, void *arg), void *arg);
 /* The number of sessions, including fenced ones. */
 unsigned sessions_count(const struct sessions *sessions);
 

@@ -516,23 +516,18 @@ void pass(uint64_t ms)
 	slices_run(&stage_control.slices);
 }
 
-struct state_count {
-	const char *state;
-	unsigned n;
-};
-
-static int count(const struct session_status *status, void *arg)
+static int count(const struct session *session, void *arg)
 {
-	struct state_count *state_count = arg;
+	unsigned *counts = arg;
 
-	state_count->n += strcmp(status->state, state_count->state) == 0;
+	counts[session->state]++;
 	return 0;
 }
 
-unsigned sessions_in(const char *state)
+unsigned sessions_in(enum session_state state)
 {
-	struct state_count state_count = { .state = state };
+	unsigned counts[SESSION_ENDED + 1] = { 0 };
 
-	(void)sessions_each(stage_control.sessions, 0, count, &state_count);
-	return state_count.n;
+	(void)sessions_each(stage_control.sessions, 0, count, counts);
+	return counts[state];
 }

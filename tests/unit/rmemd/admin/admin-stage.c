@@ -32,13 +32,14 @@ static const struct fabric_endpoint info[] = {
 	  .device = "rxe0" },
 };
 
-static struct endpoints endpoints;
-static const struct control_counters counters = { .requests = 42 };
-struct admin_sources sources = {
+static struct control control = {
 	.config = &config,
-	.counters = &counters,
-	.endpoints = &endpoints,
+	.counters = { .requests = 42 },
 	.tenants = &tenants,
+	.turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } },
+};
+struct admin_sources sources = {
+	.control = &control,
 	.listeners = { "127.0.0.1:7460", "[::1]:7460" },
 	.n_listeners = 2,
 	.verbs_missing = "no device",
@@ -85,32 +86,34 @@ static int endpoint_device(const struct fabric_server *server, unsigned local,
 	return 0;
 }
 
-static const struct fabric_server_ops tcp = { .stats = endpoint_stats };
+static const struct fabric_server_ops tcp = { .kind = FABRIC_TCP,
+					      .stats = endpoint_stats };
 static const struct fabric_server_ops verbs = { .stats = endpoint_stats,
 						.device = endpoint_device };
 
 int sessions_each(const struct sessions *sessions, uint64_t after,
-		  int (*each)(const struct session_status *status, void *arg),
-		  void *arg)
+		  int (*each)(const struct session *session, void *arg), void *arg)
 {
-	struct session_status status = { .id = UINT64_C(0xfffffffffffffff2) -
-					       n_sessions,
-					 .tenant = "default",
-					 .client = "caf\xe9 \x1b[31m\"",
-					 .peer = "[::1]:9",
-					 .state = "active",
-					 .fabric = "tcp",
-					 .channels = 2,
-					 .keys = 5,
-					 .lent_bytes = 4096 };
+	static struct tenant tenant = { .name = "default" };
+	struct session session = {
+		.lease_client = { .tenant = &tenant, .n_keys = 5, .lent_bytes = 4096 },
+		.client = "caf\xe9 \x1b[31m\"",
+		.address = "[::1]:9",
+		.state = SESSION_ACTIVE,
+		.n_connected = 2
+	};
+	struct lease_client *client = &session.lease_client;
 	int err = 0;
 
 	(void)sessions;
+	client->ports[0].ops = &tcp;
+	client->ports[0].session = (struct fabric_session *)&session;
+	client->id = UINT64_C(0xfffffffffffffff2) - n_sessions;
 	for (unsigned i = 0; i < n_sessions && !err; i++) {
-		if (status.id > after)
-			err = each(&status, arg);
-		status.id++;
-		status.state = "fenced";
+		if (client->id > after)
+			err = each(&session, arg);
+		client->id++;
+		session.state = SESSION_FENCED;
 	}
 	return err;
 }
@@ -172,8 +175,6 @@ const struct leases_sums *leases_sums(const struct leases *leases)
 	return &sums;
 }
 
-static struct turn turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } };
-static struct slices slices;
 static struct event *slices_event;
 
 static void on_slices(evutil_socket_t fd, short what, void *arg)
@@ -213,7 +214,7 @@ void admin_setup(void)
 	ck_assert_ptr_nonnull(mkdtemp(directory));
 	(void)snprintf(path, sizeof(path), "%s/admin.sock", directory);
 	config_default(&config);
-	endpoints = (struct endpoints){
+	control.endpoints = (struct endpoints){
 		.n = 2,
 		.at = { { .ops = &tcp, .info = &info[0] },
 			{ .ops = &verbs, .local = 1, .info = &info[1] } }
@@ -221,12 +222,10 @@ void admin_setup(void)
 	base = event_base_new();
 	ck_assert_ptr_nonnull(base);
 	ck_assert_int_eq(pools_open(&params, 1, NULL, &pools), 0);
-	sources.pools = pools;
-	slices_init(&slices, &turn, on_wake, NULL);
-	slices_event = evtimer_new(base, on_slices, &slices);
+	control.pools = pools;
+	slices_init(&control.slices, &control.turn, on_wake, NULL);
+	slices_event = evtimer_new(base, on_slices, &control.slices);
 	ck_assert_ptr_nonnull(slices_event);
-	sources.slices = &slices;
-	sources.turn = &turn;
 	n_pages = 0;
 }
 

@@ -91,7 +91,7 @@ START_TEST(frames__arrive_in_parts_or_together)
 	client_write(fd, frame, 2 * bytes);
 	ck_assert(receive(fd) && receive(fd) && nothing_arrived(fd));
 	disconnect(fd);
-	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
 }
 END_TEST
 
@@ -253,11 +253,11 @@ START_TEST(unread_replies__end_the_connection)
 	open_session(fd);
 	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	bytes = pings(1000);
-	for (unsigned i = 0; i < 1000 && sessions_in("active"); i++) {
+	for (unsigned i = 0; i < 1000 && sessions_in(SESSION_ACTIVE); i++) {
 		(void)send(fd, frame, (size_t)bytes, MSG_NOSIGNAL);
 		run_loop();
 	}
-	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
 	(void)close(fd);
 }
 END_TEST
@@ -396,7 +396,7 @@ START_TEST(sessions__with_unread_input_are_not_fenced)
 	/* a part of a frame is no sign of life */
 	client_write(fds[0], frame, 1);
 	pass(STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in("active"), 0);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 0);
 	for (int i = 0; i < PAUSED; i++)
 		disconnect(fds[i]);
 }
@@ -417,13 +417,13 @@ START_TEST(session__whose_input_waits_for_its_turn_is_not_fenced)
 	clock_set_source(clock_that_runs);
 	ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK), 0);
 	pass(STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 	for (int i = 0; i < 10; i++) {
 		run_loop();
 		expect(fd, WIRE_TYPE_ok);
 	}
 	pass(STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in("active"), 0);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 0);
 	disconnect(fd);
 }
 END_TEST

@@ -20,7 +20,7 @@ START_TEST(hello__is_welcomed)
 	client_open(&two);
 	ck_assert_uint_ne(one.session, two.session);
 	ck_assert_mem_ne(one.token, two.token, WIRE_TOKEN_BYTES);
-	ck_assert_uint_eq(sessions_in("active"), 2);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 2);
 }
 END_TEST
 
@@ -149,13 +149,13 @@ START_TEST(silence__fences)
 	client_open_connected(&one);
 	lease = client_allocate(&one, 100, "");
 	pass(STAGE_SILENCE_MS - 1);
-	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 	ck_assert_uint_eq(sessions_next_ms(stage_control.sessions), stage_now_ms + 1);
 	client_ok(&one, message(WIRE_TYPE_ping));
 	pass(STAGE_SILENCE_MS - 1);
-	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 	pass(1);
-	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
 	ck_assert_uint_eq(one.closed, 1);
 	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_closing)->closing.reason,
 			  WIRE_REASON_FENCED);
@@ -208,7 +208,7 @@ START_TEST(silence__is_not_input_that_waits)
 	client_open_connected(&one);
 	one.unread = true;
 	pass(2 * STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 	/* it is due until the input is read */
 	ck_assert_uint_le(sessions_next_ms(stage_control.sessions), stage_now_ms);
 	one.unread = false;
@@ -216,7 +216,7 @@ START_TEST(silence__is_not_input_that_waits)
 		client_ok(&one, message(WIRE_TYPE_ping));
 	pass(0);
 	/* a part of a frame is no sign of life */
-	ck_assert_uint_eq(sessions_in("active"), (unsigned)_i);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), (unsigned)_i);
 	ck_assert_uint_eq(one.closed, !_i);
 }
 END_TEST
@@ -227,7 +227,7 @@ START_TEST(loss__fences_at_once)
 	(void)client_allocate(&one, 100, "");
 	(void)client_allocate(&one, 100, "named");
 	client_lose(&one);
-	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
 	fake_fabric_settle();
 	ck_assert_uint_eq(fake_fabric_alive(), 0);
 	pass(STAGE_GRACE_MS);
@@ -254,7 +254,7 @@ START_TEST(resume__waits_for_the_old_keys)
 	ck_assert(two.connection.hello_pending);
 	/* the grace time does not end while the client waits */
 	pass(STAGE_GRACE_MS);
-	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, 1);
 	ck_assert_uint_eq(two.authenticated, 1);
@@ -278,9 +278,9 @@ START_TEST(resume__replaces_an_open_connection)
 	(void)client_allocate(&one, 100, "");
 	client_resume(&two, &one);
 	ck_assert_uint_eq(one.closed, 1);
-	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 	client_lose(&one);
-	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 	client_ok(&two, message(WIRE_TYPE_ping));
 }
 END_TEST
@@ -295,7 +295,7 @@ START_TEST(resume__needs_the_token)
 	msg->hello.token[_i] ^= 1;
 	client_fail(&two, msg, -ESTALE);
 	ck_assert_uint_eq(one.closed, 0);
-	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 }
 END_TEST
 
@@ -309,7 +309,7 @@ START_TEST(resume__is_replaced_by_a_later_resume)
 	if (_i) {
 		client_lose(&two);
 		fake_fabric_settle();
-		ck_assert_uint_eq(sessions_in("fenced"), 1);
+		ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
 	}
 	client_resume_start(&three, &one);
 	fake_fabric_settle();
@@ -336,7 +336,7 @@ START_TEST(resume__is_not_for_a_client_that_gave_up)
 	two.abandoned = true;
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, 0);
-	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
 	ck_assert(sessions_next_ms(stage_control.sessions) != UINT64_MAX);
 	client_resume(&three, &one);
 	ck_assert_uint_eq(stage_control.counters.sessions_resumed, 1);
