@@ -126,7 +126,6 @@ static void stop(struct daemon *daemon)
 	daemon->sources.n_listeners = 0;
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
-	control_drain(&daemon->control, 0);
 	control_stop(&daemon->control, fdstore_lasts(daemon->fdstore), on_drained,
 		     daemon);
 }

@@ -25,10 +25,9 @@ void connection_send(struct connection *connection, const struct wire_msg *msg)
 void connection_send_error(struct connection *connection, uint64_t id, int err,
 			   const char *text)
 {
-	struct wire_msg *out = &connection->control->out;
+	struct wire_msg *out =
+		control_message(connection->control, WIRE_TYPE_error, id);
 
-	out->type = WIRE_TYPE_error;
-	out->id = id;
 	out->error.code = (uint32_t)-err;
 	(void)snprintf(out->error.text, sizeof(out->error.text), "%s", text);
 	connection->control->counters.requests_failed++;
@@ -37,11 +36,8 @@ void connection_send_error(struct connection *connection, uint64_t id, int err,
 
 void connection_send_ok(struct connection *connection, uint64_t id)
 {
-	struct wire_msg *out = &connection->control->out;
-
-	out->type = WIRE_TYPE_ok;
-	out->id = id;
-	connection_send(connection, out);
+	connection_send(connection,
+			control_message(connection->control, WIRE_TYPE_ok, id));
 }
 
 void connection_close(struct connection *connection)

@@ -373,11 +373,6 @@ void control_reload(struct control *control)
 	pools_changed(control, false);
 }
 
-void control_drain(struct control *control, uint64_t ms)
-{
-	sessions_drain(control->sessions, ms);
-}
-
 void control_stop(struct control *control, bool back, void (*drained)(void *ctx),
 		  void *ctx)
 {

@@ -67,6 +67,15 @@ struct control {
 	struct event *pools_event;
 };
 
+/* Begin a message in control->out; id 0: an event. */
+static inline struct wire_msg *control_message(struct control *control,
+					       enum wire_type type, uint64_t id)
+{
+	control->out.type = type;
+	control->out.id = id;
+	return &control->out;
+}
+
 /* After the user's members are set: listener_open() and endpoints_serve() may follow.  -ENOMEM */
 int control_open(struct control *control);
 /* Lend `pools`, borrowed, through the endpoints served now; restore the sessions and leases of the
@@ -76,10 +85,7 @@ int control_open(struct control *control);
 int control_start(struct control *control, struct pools *pools);
 /* The configuration has changed. */
 void control_reload(struct control *control);
-/* Tell all clients that the server stops in `ms`, so that they can move their data; the server goes
- * on until control_stop(). */
-void control_drain(struct control *control, uint64_t ms);
-/* Close all connections; the loop calls drained(ctx) when the last one has ended.
+/* Tell all clients that the server stops, and close all connections; the loop calls drained(ctx) when the last one has ended.
  * back: clients may resume, as the next process restores their sessions. */
 void control_stop(struct control *control, bool back, void (*drained)(void *ctx),
 		  void *ctx);

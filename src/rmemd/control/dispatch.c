@@ -70,7 +70,7 @@ static void handle_request(struct session *session, const struct wire_msg *msg)
 {
 	struct connection *connection = session->connection;
 	struct wire_msg *reply = &connection->control->out;
-	int result = request_begin(session, msg, reply);
+	int result = request_begin(session, msg);
 
 	if (result == REQUEST_NEW) {
 		result = types[msg->type].start
@@ -79,7 +79,9 @@ static void handle_request(struct session *session, const struct wire_msg *msg)
 		if (result != HANDLER_LATER)
 			request_end(session, msg, result);
 	}
-	if (result == HANDLER_REPLY) {
+	if (result == HANDLER_OK) {
+		connection_send_ok(connection, msg->id);
+	} else if (result == HANDLER_REPLY) {
 		reply->id = msg->id;
 		connection_send(connection, reply);
 	} else if (result < 0) {

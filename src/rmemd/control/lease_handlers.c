@@ -14,12 +14,6 @@ static struct leases *leases_of(const struct session *session)
 	return session->sessions->control->leases;
 }
 
-static int reply_ok(int err, struct wire_msg *ret_reply)
-{
-	ret_reply->type = WIRE_TYPE_ok;
-	return err;
-}
-
 /* Store the endpoints through which the client has channels or will open some, and their nodes. */
 static void set_reach(struct session *session, unsigned reach)
 {
@@ -135,28 +129,23 @@ int start_remove(struct session *session, const struct wire_msg *msg,
 	return lease_remove(session->lease_client.tenant, msg->remove.name, waiter);
 }
 
-int handle_renew(struct session *session, const struct wire_msg *msg,
-		 struct wire_msg *ret_reply)
+int handle_renew(struct session *session, const struct wire_msg *msg, struct wire_msg *)
 {
-	return reply_ok(lease_renew(leases_of(session), &session->lease_client,
-				    msg->renew.lease, msg->renew.ttl_ms),
-			ret_reply);
+	return lease_renew(leases_of(session), &session->lease_client, msg->renew.lease,
+			   msg->renew.ttl_ms);
 }
 
-int handle_watch(struct session *session, const struct wire_msg *msg,
-		 struct wire_msg *ret_reply)
+int handle_watch(struct session *session, const struct wire_msg *msg, struct wire_msg *)
 {
-	return reply_ok(lease_watch(leases_of(session), &session->lease_client,
-				    msg->watch.lease),
-			ret_reply);
+	return lease_watch(leases_of(session), &session->lease_client,
+			   msg->watch.lease);
 }
 
 int handle_unwatch(struct session *session, const struct wire_msg *msg,
-		   struct wire_msg *ret_reply)
+		   struct wire_msg *)
 {
-	return reply_ok(lease_unwatch(leases_of(session), &session->lease_client,
-				      msg->unwatch.lease),
-			ret_reply);
+	return lease_unwatch(leases_of(session), &session->lease_client,
+			     msg->unwatch.lease);
 }
 
 int handle_fix_atomic_device(struct session *session, const struct wire_msg *msg,
@@ -175,8 +164,7 @@ int handle_fix_atomic_device(struct session *session, const struct wire_msg *msg
 	if (err)
 		return err;
 	ret_reply->type = WIRE_TYPE_atomic_device;
-	ret_reply->atomic_device.fabric =
-		device.kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS : WIRE_FABRIC_TCP;
+	ret_reply->atomic_device.fabric = (uint8_t)device.kind;
 	(void)snprintf(ret_reply->atomic_device.device,
 		       sizeof(ret_reply->atomic_device.device), "%s", device.name);
 	return HANDLER_REPLY;

@@ -128,7 +128,7 @@ static struct request *find_waiting(const struct session *session, uint64_t id)
 
 /* Repeat a remembered reply without handling the request; a lease gets new keys. */
 static int reply_again(struct session *session, const struct wire_msg *msg,
-		       const struct reply *reply, struct wire_msg *ret_reply)
+		       const struct reply *reply)
 {
 	struct request *request;
 	int err;
@@ -136,10 +136,8 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 	if (reply->err)
 		return err_set(reply->err, "%s",
 			       reply->text ? reply->text : "it failed, as told before");
-	if (!reply->lease) {
-		ret_reply->type = WIRE_TYPE_ok;
-		return HANDLER_REPLY;
-	}
+	if (!reply->lease)
+		return HANDLER_OK;
 	err = request_create(session, msg, &request);
 	if (err)
 		return err;
@@ -158,8 +156,7 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
  * order and before new requests.  A request that is neither under way nor remembered never
  * arrived, or was undone when its connection was lost, or was a refused allocate, or is so old
  * that its reply was dropped; only in that last case it must not be handled. */
-static int handle_repeated(struct session *session, const struct wire_msg *msg,
-			   struct wire_msg *ret_reply)
+static int handle_repeated(struct session *session, const struct wire_msg *msg)
 {
 	struct request *waiting = find_waiting(session, msg->id);
 	const struct reply *reply = reply_cache_find(&session->replies, msg->id);
@@ -176,7 +173,7 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg,
 		return HANDLER_LATER;
 	}
 	if (reply)
-		return reply_again(session, msg, reply, ret_reply);
+		return reply_again(session, msg, reply);
 	if ((request_flags(msg) & REQUEST_REMEMBERED) &&
 	    msg->id <= session->replies.dropped_id)
 		return err_set(-EPROTO,
@@ -187,14 +184,13 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg,
 	return REQUEST_NEW;
 }
 
-int request_begin(struct session *session, const struct wire_msg *msg,
-		  struct wire_msg *ret_reply)
+int request_begin(struct session *session, const struct wire_msg *msg)
 {
 	const unsigned flags = request_flags(msg);
 	int result = REQUEST_NEW;
 
 	if (msg->id <= session->last_id)
-		result = handle_repeated(session, msg, ret_reply);
+		result = handle_repeated(session, msg);
 	else
 		session->last_id = msg->id;
 	if (result != REQUEST_NEW)
@@ -214,10 +210,12 @@ int request_begin(struct session *session, const struct wire_msg *msg,
 
 void request_end(struct session *session, const struct wire_msg *msg, int result)
 {
-	const struct reply reply = { .id = msg->id, .type = msg->type, .err = result };
+	const struct reply reply = { .id = msg->id,
+				     .type = msg->type,
+				     .err = result < 0 ? result : 0 };
 
 	if (request_flags(msg) & REQUEST_REMEMBERED)
-		remember_reply(session, &reply, result ? err_text() : NULL);
+		remember_reply(session, &reply, reply.err ? err_text() : NULL);
 }
 
 /* ---- the connection or the session ends ---- */

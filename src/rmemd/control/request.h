@@ -55,8 +55,9 @@ struct session;
 
 /* ---- handlers ---- */
 
-#define HANDLER_REPLY 0 /* *ret_reply is the reply, except its id */
-#define HANDLER_LATER 1 /* the reply was sent, or will be */
+#define HANDLER_OK 0    /* the reply is OK */
+#define HANDLER_REPLY 1 /* *ret_reply is the reply, except its id */
+#define HANDLER_LATER 2 /* the reply was sent, or will be */
 
 typedef int request_handler(struct session *session, const struct wire_msg *msg,
 			    struct wire_msg *ret_reply);
@@ -100,16 +101,16 @@ struct request {
 	unsigned flags; /* REQUEST_* */
 };
 
-#define REQUEST_NEW 2
+#define REQUEST_NEW 3
 
 /* Call it before a request is handled.  REQUEST_NEW: handle the request, and call request_end()
  * unless the handler returns HANDLER_LATER.  HANDLER_*: the request is a repeated one, do not
  * handle it.
  *   -EPROTO  a repeated request, whose reply was dropped
  *   -ENOMEM, -ENOSPC  the ledger has no room for the reply */
-int request_begin(struct session *session, const struct wire_msg *msg,
-		  struct wire_msg *ret_reply);
-/* A request was handled: remember its reply.  result: HANDLER_REPLY, or -errno with err_text(). */
+int request_begin(struct session *session, const struct wire_msg *msg);
+/* A request was handled: remember its reply.  result: HANDLER_OK, HANDLER_REPLY, or -errno with
+ * err_text(). */
 void request_end(struct session *session, const struct wire_msg *msg, int result);
 
 /* Create a waiting request, which sends its reply when its waiter is done.  -EDQUOT, -ENOMEM */

@@ -86,39 +86,25 @@ static struct connection *session_detach_connection(struct session *session)
 	return connection;
 }
 
-static void send_draining(struct connection *connection)
-{
-	const struct sessions *sessions = connection->control->sessions;
-	struct wire_msg *out = &connection->control->out;
-	uint64_t now_ms = clock_now_ms(), left_ms = 0;
-
-	if (sessions->drained_ms > now_ms)
-		left_ms = sessions->drained_ms - now_ms;
-	out->type = WIRE_TYPE_draining;
-	out->id = 0;
-	out->draining.deadline_ms =
-		left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX;
-	connection_send(connection, out);
-}
-
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
 		     const struct session_first *first)
 {
 	const struct control *control = session->sessions->control;
 	const struct config *config = control->config;
 	struct connection *connection = session->connection;
-	struct wire_msg *out = &connection->control->out;
+	struct wire_msg *out =
+		control_message(connection->control, WIRE_TYPE_welcome, hello_id);
 	const struct tenant_limits *limits = &session->lease_client.tenant->limits;
 	uint64_t max = limits->lease_max;
 
 	memset(&out->welcome, 0, sizeof(out->welcome));
-	out->type = WIRE_TYPE_welcome;
-	out->id = hello_id;
-	_Static_assert(WIRE_ENDPOINT_CONFIRM == FABRIC_ENDPOINT_CONFIRM &&
+	_Static_assert((int)WIRE_FABRIC_TCP == (int)FABRIC_TCP &&
+			       (int)WIRE_FABRIC_VERBS == (int)FABRIC_VERBS &&
+			       WIRE_ENDPOINT_CONFIRM == FABRIC_ENDPOINT_CONFIRM &&
 			       WIRE_ENDPOINT_ATOMICS == FABRIC_ENDPOINT_ATOMICS &&
 			       WIRE_ENDPOINT_DIRECT == FABRIC_ENDPOINT_DIRECT &&
 			       WIRE_ENDPOINT_INBAND == FABRIC_ENDPOINT_INBAND,
-		       "the fabric's flags are the protocol's");
+		       "the fabric's kinds and flags are the protocol's");
 	out->welcome.version = connection->version;
 	out->welcome.session = session->lease_client.id;
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
@@ -137,8 +123,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 		const struct fabric_endpoint *info = control->endpoints.at[i].info;
 		struct wire_endpoint *item = &out->welcome.endpoints[i];
 
-		item->fabric = info->kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS
-							  : WIRE_FABRIC_TCP;
+		item->fabric = (uint8_t)info->kind;
 		item->family = info->address.family;
 		memcpy(item->address, info->address.bytes, sizeof(item->address));
 		item->port = info->address.port;
@@ -153,8 +138,6 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	out->welcome.endpoint = first->endpoint;
 	WIRE_END_COPY(&out->welcome, &first->end);
 	connection_send(connection, out);
-	if (session->sessions->draining)
-		send_draining(connection);
 }
 
 void session_opened(struct session *session, uint64_t hello_id,
@@ -431,25 +414,6 @@ int session_resume(struct connection *connection, const char *tenant, uint64_t i
 	return 0;
 }
 
-struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
-				      const struct fabric_hello *hello)
-{
-	struct control *control = sessions->control;
-	struct session *session = sessions_find(sessions, hello->session);
-	const char *why;
-	struct fabric_session *admitted = session_admit(session, endpoint, hello, &why);
-
-	if (admitted)
-		return admitted;
-	control->counters.channels_refused++;
-	log_event(LOG_NOTICE, "channel-refused",
-		  &(struct log_ctx){
-			  .session = hello->session,
-			  .device = control->endpoints.at[endpoint].info->device },
-		  "%s", why);
-	return NULL;
-}
-
 void session_closed(void *, void *session_cookie)
 {
 	struct session_port *port = session_cookie;
@@ -504,14 +468,13 @@ void session_connection_idle(struct connection *connection)
 static void session_fence_silent(struct session *session)
 {
 	struct connection *connection = session_detach_connection(session);
-	struct wire_msg *out = &connection->control->out;
+	struct wire_msg *out;
 	char text[80];
 
 	(void)snprintf(text, sizeof(text), "no sign of life for %" PRIu64 " ms",
 		       clock_now_ms() - session->heard_ms);
 	session_fence(session, text);
-	out->type = WIRE_TYPE_closing;
-	out->id = 0;
+	out = control_message(connection->control, WIRE_TYPE_closing, 0);
 	out->closing.reason = WIRE_REASON_FENCED;
 	connection_send(connection, out);
 	connection_close(connection);
@@ -681,16 +644,6 @@ uint64_t sessions_next_ms(const struct sessions *sessions)
 	return next_ms;
 }
 
-void sessions_drain(struct sessions *sessions, uint64_t ms)
-{
-	sessions->draining = true;
-	sessions->drained_ms = clock_now_ms() + ms;
-	list_for_each_entry(struct session, session, &sessions->all, all) {
-		if (session->connection)
-			send_draining(session->connection);
-	}
-}
-
 void sessions_stop(struct sessions *sessions, bool back)
 {
 	sessions->stopping = true;
@@ -700,9 +653,10 @@ void sessions_stop(struct sessions *sessions, bool back)
 
 		if (!connection)
 			continue;
-		out = &connection->control->out;
-		out->type = WIRE_TYPE_closing;
-		out->id = 0;
+		out = control_message(sessions->control, WIRE_TYPE_draining, 0);
+		out->draining.deadline_ms = 0;
+		connection_send(connection, out);
+		out = control_message(sessions->control, WIRE_TYPE_closing, 0);
 		out->closing.reason = WIRE_REASON_SHUTDOWN;
 		if (!back)
 			connection_send(connection, out);

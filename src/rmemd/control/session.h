@@ -35,9 +35,7 @@ struct sessions {
 	struct list ended;   /* sessions whose keys are not dead yet */
 	struct list noticed; /* with notifications for sessions_deliver() */
 	struct list unsent;  /* with events beyond the limit of a turn */
-	bool draining;       /* clients are told that the server stops at drained_ms */
-	uint64_t drained_ms;
-	bool stopping; /* log lost connections at LOG_DEBUG */
+	bool stopping;       /* log lost connections at LOG_DEBUG */
 };
 
 enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
@@ -110,11 +108,8 @@ void sessions_close(struct sessions *sessions);
 void sessions_tick(struct sessions *sessions);
 /* When sessions_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t sessions_next_ms(const struct sessions *sessions);
-/* Tell all clients that the server stops in `ms`, from now on also those that open or resume a
- * session.  Sessions are served as before. */
-void sessions_drain(struct sessions *sessions, uint64_t ms);
-/* Close all connections.  back: clients may resume, as the next process restores their sessions;
- * otherwise they are told that the server stops. */
+/* Tell all clients that the server stops, and close all connections.  back: clients may resume, as the
+ * next process restores their sessions; otherwise they are told that these have ended. */
 void sessions_stop(struct sessions *sessions, bool back);
 
 /* Call each() for every session with an id above `after` in the order of ids, until it returns
@@ -249,10 +244,5 @@ void session_close_ports(struct session *session);
 /* A fabric_session of the port is closed: its channels are dead. */
 void session_port_closed(struct session_port *port);
 void session_drop_channels(struct session *session);
-/* Admit a channel that presents this hello.  session NULL: no session has the hello's id.  Returns
- * NULL if refused; *ret_why does not tell which part of the hello was wrong. */
-struct fabric_session *session_admit(struct session *session, unsigned endpoint,
-				     const struct fabric_hello *hello,
-				     const char **ret_why);
 
 #endif

@@ -291,11 +291,7 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
 	struct session_first first = { .channel = 0 };
 
 	for (unsigned i = 0; i < endpoints->n; i++) {
-		enum wire_fabric kind = endpoints->at[i].info->kind == FABRIC_VERBS
-						? WIRE_FABRIC_VERBS
-						: WIRE_FABRIC_TCP;
-
-		if (kind != fabric)
+		if ((enum wire_fabric)endpoints->at[i].info->kind != fabric)
 			continue;
 		/* the client learns why when it asks for a channel */
 		if (channels_full(session, i))
@@ -332,8 +328,8 @@ static void join_reply(struct session *session, struct channel *channel,
 	const struct session_first first = { .channel = channel->number,
 					     .endpoint = (uint8_t)channel->endpoint,
 					     .end = *ours };
-	struct wire_msg *out = &session->sessions->control->out;
 	uint64_t id = channel->join_id;
+	struct wire_msg *out;
 
 	channel->join_id = 0;
 	if (!connection)
@@ -342,8 +338,7 @@ static void join_reply(struct session *session, struct channel *channel,
 		channel->opened(session, id, &first);
 		return;
 	}
-	out->type = WIRE_TYPE_joined;
-	out->id = id;
+	out = control_message(connection->control, WIRE_TYPE_joined, id);
 	WIRE_END_COPY(&out->joined, ours);
 	connection_send(connection, out);
 }
@@ -451,9 +446,11 @@ void session_channel_connected(void *, void *session_cookie, uint32_t number, in
 	channel_drop(session, channel);
 }
 
-struct fabric_session *session_admit(struct session *session, unsigned endpoint,
-				     const struct fabric_hello *hello,
-				     const char **ret_why)
+/* Admit a channel that presents this hello.  session NULL: no session has the hello's id.  Returns
+ * NULL if refused; *ret_why does not tell which part of the hello was wrong. */
+static struct fabric_session *session_admit(struct session *session, unsigned endpoint,
+					    const struct fabric_hello *hello,
+					    const char **ret_why)
 {
 	static const uint8_t nobody[WIRE_TOKEN_BYTES];
 	bool known = secret_equal(session ? session->token : nobody, hello->token,
@@ -475,6 +472,25 @@ struct fabric_session *session_admit(struct session *session, unsigned endpoint,
 		return NULL;
 	channel_set_admitted(channel);
 	return session->lease_client.ports[endpoint].session;
+}
+
+struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
+				      const struct fabric_hello *hello)
+{
+	struct control *control = sessions->control;
+	struct session *session = sessions_find(sessions, hello->session);
+	const char *why;
+	struct fabric_session *admitted = session_admit(session, endpoint, hello, &why);
+
+	if (admitted)
+		return admitted;
+	control->counters.channels_refused++;
+	log_event(LOG_NOTICE, "channel-refused",
+		  &(struct log_ctx){
+			  .session = hello->session,
+			  .device = control->endpoints.at[endpoint].info->device },
+		  "%s", why);
+	return NULL;
 }
 
 static void log_channel(int level, const char *event, const struct session_port *port,
@@ -520,12 +536,11 @@ static void send_channel_ended(const struct session_port *port, uint32_t number,
 	const struct session *session = port->session;
 	struct control *control = session->sessions->control;
 	const struct endpoint *at = &control->endpoints.at[port - session->ports];
-	struct wire_msg *out = &control->out;
+	struct wire_msg *out;
 
 	if (!session->connection || !client_is_notified(at, why))
 		return;
-	out->type = WIRE_TYPE_channel_ended;
-	out->id = 0;
+	out = control_message(control, WIRE_TYPE_channel_ended, 0);
 	out->channel_ended.channel = number;
 	connection_send(session->connection, out);
 }

@@ -87,10 +87,9 @@ void handle_hello(struct connection *connection, const struct wire_msg *msg)
 		connection_refuse(connection, msg->id, err, err_text());
 }
 
-int handle_ping(struct session *, const struct wire_msg *, struct wire_msg *ret_reply)
+int handle_ping(struct session *, const struct wire_msg *, struct wire_msg *)
 {
-	ret_reply->type = WIRE_TYPE_ok;
-	return HANDLER_REPLY;
+	return HANDLER_OK;
 }
 
 int handle_bye(struct session *session, const struct wire_msg *msg, struct wire_msg *)
@@ -119,13 +118,9 @@ int handle_open_channel(struct session *session, const struct wire_msg *msg,
 }
 
 int handle_close_channel(struct session *session, const struct wire_msg *msg,
-			 struct wire_msg *ret_reply)
+			 struct wire_msg *)
 {
-	int err = session_close_channel(session, msg->close_channel.channel);
-
-	/* now: the reply to a join_channel may have been made in the same place */
-	ret_reply->type = WIRE_TYPE_ok;
-	return err;
+	return session_close_channel(session, msg->close_channel.channel);
 }
 
 int handle_join_channel(struct session *session, const struct wire_msg *msg,

@@ -467,6 +467,7 @@ START_TEST(drain__waits_for_the_last_connection)
 	sessions_stop(stage_control.sessions, false);
 	connections_drain(connections, on_drained, NULL);
 	run_loop();
+	expect(a, WIRE_TYPE_draining);
 	expect(a, WIRE_TYPE_closing);
 	ck_assert(!receive(a) && !receive(b));
 	disconnect(a);
