@@ -37,7 +37,7 @@ static const int signal_numbers[] = { SIGTERM, SIGINT, SIGHUP };
 
 struct daemon {
 	struct config config;
-	char *config_path; /* NULL: there is none */
+	const char *config_path; /* NULL: there is none */
 	struct event_base *base;
 	struct fdstore *fdstore;
 	struct ledger *ledger;
@@ -60,7 +60,6 @@ struct daemon {
 /* How far pools that grow are, for the log, too; nothing when none does. */
 static void describe_growth(struct daemon *daemon, char *buf, size_t buf_bytes)
 {
-	char done_text[32], bytes_text[32];
 	uint64_t done, bytes;
 
 	if (!resizes_growing(daemon->control.resizes, &done, &bytes)) {
@@ -69,14 +68,13 @@ static void describe_growth(struct daemon *daemon, char *buf, size_t buf_bytes)
 	}
 	resizes_log_growth(daemon->control.resizes, done, bytes);
 	(void)snprintf(buf, buf_bytes, "; populating pools: %s of %s",
-		       units_format_bytes(done, done_text, sizeof(done_text)),
-		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)));
+		       UNITS_BYTES(done), UNITS_BYTES(bytes));
 }
 
 /* Make daemon->status_text anew; whether it has changed. */
 static bool describe(struct daemon *daemon)
 {
-	char lent_text[32], bytes_text[32], text[sizeof(daemon->status_text)];
+	char text[sizeof(daemon->status_text)];
 	uint64_t lent = 0, bytes = 0;
 	size_t used;
 
@@ -86,12 +84,11 @@ static bool describe(struct daemon *daemon)
 		lent += status.lent;
 		bytes += status.bytes;
 	}
-	used = (size_t)snprintf(
-		text, sizeof(text), "%s of %s lent to %u sessions in %u leases",
-		units_format_bytes(lent, lent_text, sizeof(lent_text)),
-		units_format_bytes(bytes, bytes_text, sizeof(bytes_text)),
-		sessions_count(daemon->control.sessions),
-		leases_count(daemon->control.leases));
+	used = (size_t)snprintf(text, sizeof(text),
+				"%s of %s lent to %u sessions in %u leases",
+				UNITS_BYTES(lent), UNITS_BYTES(bytes),
+				sessions_count(daemon->control.sessions),
+				leases_count(daemon->control.leases));
 	describe_growth(daemon, text + used, sizeof(text) - used);
 	if (strcmp(text, daemon->status_text) == 0)
 		return false;
@@ -199,14 +196,6 @@ static void on_verified(void *, int err)
 			  err_text());
 }
 
-static void verify_fdstore(struct daemon *daemon)
-{
-	int err = fdstore_verify(daemon->fdstore, daemon->base, on_verified, NULL);
-
-	if (err)
-		on_verified(NULL, err);
-}
-
 static int open_events(struct daemon *daemon)
 {
 	static const event_callback_fn callbacks[N_SIGNALS] = { on_stop, on_stop,
@@ -290,14 +279,10 @@ static int open_listeners(struct daemon *daemon, const struct systemd_fds *fds)
 
 static void on_pool(void *, const struct pool_status *status, const char *note)
 {
-	char bytes[32], page[32];
-
 	log_event(LOG_INFO, "pool-ready", &(struct log_ctx){ .pool = status->name },
-		  "%s on pages of %s (%s), node %d%s%s",
-		  units_format_bytes(status->bytes, bytes, sizeof(bytes)),
-		  units_format_bytes(status->page_bytes, page, sizeof(page)),
-		  pool_pages_name(status->pages_got), status->node_got,
-		  note && *note ? "; " : "", note ? note : "");
+		  "%s on pages of %s (%s), node %d%s%s", UNITS_BYTES(status->bytes),
+		  UNITS_BYTES(status->page_bytes), pool_pages_name(status->pages_got),
+		  status->node_got, note && *note ? "; " : "", note ? note : "");
 }
 
 static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
@@ -374,7 +359,6 @@ static void fill_sources(struct daemon *daemon)
 {
 	struct admin_sources *sources = &daemon->sources;
 
-	sources->control = &daemon->control;
 	sources->n_listeners = daemon->n_listeners;
 	if (*daemon->verbs_missing)
 		sources->verbs_missing = daemon->verbs_missing;
@@ -385,41 +369,32 @@ static void fill_sources(struct daemon *daemon)
 static int open_all(struct daemon *daemon)
 {
 	static struct systemd_fds fds;
-	int err;
+	int err = tenants_set(&daemon->tenants, daemon->config.tenants,
+			      daemon->config.n_tenants);
 
-	err = tenants_set(&daemon->tenants, daemon->config.tenants,
-			  daemon->config.n_tenants);
-	if (err)
-		return err;
-	err = descriptors_raise_limit();
-	if (err)
-		return err;
-	err = systemd_listen_fds(&fds);
-	if (err)
-		return err;
-	err = open_state(daemon, &fds);
-	if (err)
-		return err;
-	err = open_control(daemon);
-	if (err)
-		return err;
+	if (!err)
+		err = descriptors_raise_limit();
+	if (!err)
+		err = systemd_listen_fds(&fds);
+	if (!err)
+		err = open_state(daemon, &fds);
+	if (!err)
+		err = open_control(daemon);
 	/* sockets first: without them there is no point in touching all the memory; no
 	 * client is answered before the loop runs */
-	err = open_listeners(daemon, &fds);
-	if (err)
-		return err;
-	err = admin_open(daemon->base, &daemon->sources, daemon->config.admin_socket,
-			 fds.admin, &daemon->admin);
-	if (err)
-		return err;
-	err = fabrics_open(&daemon->control, daemon->verbs_missing,
-			   sizeof(daemon->verbs_missing));
-	if (err)
-		return err;
-	err = open_pools(daemon);
-	if (err)
-		return err;
-	err = start_control(daemon);
+	if (!err)
+		err = open_listeners(daemon, &fds);
+	if (!err)
+		err = admin_open(daemon->base, &daemon->sources,
+				 daemon->config.admin_socket, fds.admin,
+				 &daemon->admin);
+	if (!err)
+		err = fabrics_open(&daemon->control, daemon->verbs_missing,
+				   sizeof(daemon->verbs_missing));
+	if (!err)
+		err = open_pools(daemon);
+	if (!err)
+		err = start_control(daemon);
 	if (err)
 		return err;
 	fill_sources(daemon);
@@ -435,15 +410,10 @@ int daemon_open(const struct config *config, const char *config_path,
 	if (!daemon)
 		return err_set(-ENOMEM, "no memory for the daemon");
 	daemon->config = *config;
+	daemon->config_path = config_path;
+	daemon->sources.control = &daemon->control;
 	daemon->sources.started_ms = clock_now_ms();
 	tenants_init(&daemon->tenants);
-	if (config_path) {
-		daemon->config_path = strdup(config_path);
-		if (!daemon->config_path) {
-			daemon_close(daemon);
-			return err_set(-ENOMEM, "no memory for the daemon");
-		}
-	}
 	err = open_all(daemon);
 	if (err) {
 		daemon_close(daemon);
@@ -496,7 +466,7 @@ int daemon_run(struct daemon *daemon)
 	(void)describe(daemon);
 	log_ready(daemon);
 	systemd_ready(daemon->status_text);
-	verify_fdstore(daemon);
+	fdstore_verify(daemon->fdstore, daemon->base, on_verified, NULL);
 	do {
 		result = run_turn(daemon);
 	} while (result == 0 && !event_base_got_break(daemon->base));
@@ -522,6 +492,5 @@ void daemon_close(struct daemon *daemon)
 	fdstore_close(daemon->fdstore);
 	if (daemon->base)
 		event_base_free(daemon->base);
-	free(daemon->config_path);
 	free(daemon);
 }

@@ -8,9 +8,8 @@
 
 struct daemon;
 
-/* Open everything the configuration names.  `config` is copied; config_path (may be
- * NULL: defaults) is what a reload reads.  -errno with text that names cause and
- * remedy. */
+/* Open everything the configuration names.  `config` is copied; config_path, borrowed, is what a
+ * reload reads, or NULL: the defaults.  -errno with text that names cause and remedy. */
 int daemon_open(const struct config *config, const char *config_path,
 		struct daemon **ret_daemon);
 /* Serve until asked to stop.  Returns 0 after an orderly stop. */

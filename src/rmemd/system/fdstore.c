@@ -5,21 +5,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <systemd/sd-bus.h>
+#include <systemd/sd-login.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/system/fdstore_query.h"
-#include "rmemd/state/ledger_value.h"
+#include "rmemd/loop/events.h"
 #include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_value.h"
 
 #define LEDGER "ledger"
 #define POOL_PREFIX "pool-"
+/* For the service manager to handle the messages, and to answer. */
+#define QUERY_S 30
 
 struct fdstore {
 	char path[256]; /* of the directory; "": there is none */
@@ -27,9 +32,15 @@ struct fdstore {
 	int ledger;
 	bool manager;    /* the service manager stores memfds */
 	unsigned n_sent; /* files that it has to store */
-	struct fdstore_query *query;
-	void (*verified)(void *ctx, int err);
+	/* of fdstore_verify() */
+	struct event_base *base;
+	fdstore_verified *verified; /* NULL: it was called */
 	void *verified_ctx;
+	int barrier; /* -1: the messages are handled */
+	struct event *handled;
+	sd_bus *bus;
+	struct event *bus_event;
+	struct event *deadline;
 	struct systemd_file files[SYSTEMD_FILES_MAX];
 	unsigned n_files;
 };
@@ -227,6 +238,182 @@ static int manager_release(struct fdstore *store)
 	return 0;
 }
 
+/* ---- the question to the service manager how many files it stores ----
+ *
+ * It does not answer a message that stores a file, and drops files over FileDescriptorStoreMax=.
+ * Nothing waits for it: all is done by events. */
+
+static void query_stop(struct fdstore *store)
+{
+	event_drop(&store->handled);
+	event_drop(&store->bus_event);
+	event_drop(&store->deadline);
+	if (store->barrier >= 0)
+		(void)close(store->barrier);
+	store->barrier = -1;
+	/* sd_bus_flush_close_unref() would wait */
+	if (store->bus)
+		sd_bus_close(store->bus);
+	store->bus = sd_bus_unref(store->bus);
+}
+
+/* err: 0, or -errno with text.  n: the number of files that are stored. */
+static void query_answer(struct fdstore *store, int err, unsigned n)
+{
+	fdstore_verified *verified = store->verified;
+
+	if (!verified)
+		return;
+	store->verified = NULL;
+	if (!err && n < store->n_sent) {
+		store->manager = false;
+		err = err_set(
+			-ENOSPC,
+			"the service manager stores %u of %u files, so a restart "
+			"loses what is lent: set FileDescriptorStoreMax=%d in the "
+			"unit, and restart rmemd",
+			n, store->n_sent, SYSTEMD_FILES_MAX);
+	}
+	verified(store->verified_ctx, err);
+}
+
+static void query_fail(struct fdstore *store, int err)
+{
+	query_stop(store);
+	query_answer(store, err, 0);
+}
+
+static void on_deadline(evutil_socket_t, short, void *arg)
+{
+	query_fail(arg,
+		   err_set(-ETIMEDOUT,
+			   "the service manager does not answer within %d s", QUERY_S));
+}
+
+static int on_reply(sd_bus_message *reply, void *arg, sd_bus_error *)
+{
+	struct fdstore *store = arg;
+	const sd_bus_error *error = sd_bus_message_get_error(reply);
+	uint32_t n = 0;
+	int err;
+
+	if (error) {
+		err = err_set(-EIO, "the service manager answers: %s",
+			      error->message ? error->message : error->name);
+	} else {
+		err = sd_bus_message_read(reply, "v", "u", &n);
+		err = err < 0 ? err_errno(err, "the service manager's answer") : 0;
+	}
+	query_answer(store, err, n);
+	return 1;
+}
+
+static void on_bus(evutil_socket_t fd, short what, void *arg);
+
+/* Watch for what the bus waits for now, except its time-outs: store->deadline ends the question. */
+static int bus_watch(struct fdstore *store)
+{
+	int events = sd_bus_get_events(store->bus);
+	short what = 0;
+
+	if (events < 0)
+		return events;
+	if (events & POLLIN)
+		what |= EV_READ;
+	if (events & POLLOUT)
+		what |= EV_WRITE;
+	event_drop(&store->bus_event);
+	store->bus_event =
+		event_new(store->base, sd_bus_get_fd(store->bus), what, on_bus, store);
+	return store->bus_event && !event_add(store->bus_event, NULL) ? 0 : -ENOMEM;
+}
+
+static void on_bus(evutil_socket_t, short, void *arg)
+{
+	struct fdstore *store = arg;
+	int err;
+
+	do
+		err = sd_bus_process(store->bus, NULL);
+	while (err > 0 && store->verified);
+	if (err >= 0 && store->verified)
+		err = bus_watch(store);
+	if (!store->verified)
+		query_stop(store);
+	else if (err < 0)
+		query_fail(store, err_errno(err, "the bus of the service manager"));
+}
+
+/* The bus of the service manager that started this process. */
+static int bus_open(sd_bus **ret_bus)
+{
+	char *unit = NULL;
+	bool user = sd_pid_get_user_unit(0, &unit) >= 0;
+
+	free(unit);
+	return user ? sd_bus_open_user(ret_bus) : sd_bus_open_system(ret_bus);
+}
+
+static int bus_ask(struct fdstore *store)
+{
+	int err = bus_open(&store->bus);
+
+	if (err < 0)
+		return err_errno(err, "the bus of the service manager");
+	err = sd_bus_call_method_async(
+		store->bus, NULL, "org.freedesktop.systemd1",
+		"/org/freedesktop/systemd1/unit/self",
+		"org.freedesktop.DBus.Properties", "Get", on_reply, store, "ss",
+		"org.freedesktop.systemd1.Service", "NFileDescriptorStore");
+	if (err >= 0)
+		err = bus_watch(store);
+	return err < 0 ? err_errno(err, "asking the service manager") : 0;
+}
+
+/* The service manager has handled all messages. */
+static void on_handled(evutil_socket_t, short, void *arg)
+{
+	struct fdstore *store = arg;
+	int err;
+
+	(void)close(store->barrier);
+	store->barrier = -1;
+	err = bus_ask(store);
+	if (err)
+		query_fail(store, err);
+}
+
+static int query_start(struct fdstore *store)
+{
+	const struct timeval tv = { .tv_sec = QUERY_S };
+	int err = systemd_barrier(&store->barrier);
+
+	if (err)
+		return err;
+	store->handled =
+		event_new(store->base, store->barrier, EV_READ, on_handled, store);
+	store->deadline = evtimer_new(store->base, on_deadline, store);
+	if (!store->handled || !store->deadline || event_add(store->handled, NULL) ||
+	    event_add(store->deadline, &tv))
+		return err_set(-ENOMEM, "no memory to ask the service manager");
+	return 0;
+}
+
+void fdstore_verify(struct fdstore *store, struct event_base *base,
+		    fdstore_verified *verified, void *ctx)
+{
+	int err;
+
+	if (!store->manager)
+		return;
+	store->base = base;
+	store->verified = verified;
+	store->verified_ctx = ctx;
+	err = query_start(store);
+	if (err)
+		query_fail(store, err);
+}
+
 /* ---- either ---- */
 
 int fdstore_open(const char *dir, const struct systemd_fds *fds,
@@ -240,7 +427,7 @@ int fdstore_open(const char *dir, const struct systemd_fds *fds,
 			(void)close(fds->kept[i].fd);
 		return err_set(-ENOMEM, "no memory for what is kept");
 	}
-	store->dir = store->ledger = -1;
+	store->dir = store->ledger = store->barrier = -1;
 	for (unsigned i = 0; i < fds->n_kept; i++)
 		(void)file_add(store, fds->kept[i].name, fds->kept[i].fd);
 	store->n_sent = store->n_files;
@@ -259,7 +446,7 @@ void fdstore_close(struct fdstore *store)
 {
 	if (!store)
 		return;
-	fdstore_query_end(store->query);
+	query_stop(store);
 	for (unsigned i = 0; i < store->n_files; i++)
 		(void)close(store->files[i].fd);
 	if (store->ledger >= 0)
@@ -272,32 +459,6 @@ void fdstore_close(struct fdstore *store)
 bool fdstore_lasts(const struct fdstore *store)
 {
 	return store->manager || *store->path;
-}
-
-static void on_answer(void *ctx, int err, unsigned n)
-{
-	struct fdstore *store = ctx;
-
-	if (!err && n < store->n_sent) {
-		store->manager = false;
-		err = err_set(
-			-ENOSPC,
-			"the service manager stores %u of %u files, so a restart "
-			"loses what is lent: set FileDescriptorStoreMax=%d in the "
-			"unit, and restart rmemd",
-			n, store->n_sent, SYSTEMD_FILES_MAX);
-	}
-	store->verified(store->verified_ctx, err);
-}
-
-int fdstore_verify(struct fdstore *store, struct event_base *base,
-		   void (*verified)(void *ctx, int err), void *ctx)
-{
-	if (!store->manager)
-		return 0;
-	store->verified = verified;
-	store->verified_ctx = ctx;
-	return fdstore_query_start(base, on_answer, store, &store->query);
 }
 
 const char *fdstore_remedy(const struct fdstore *store)

@@ -25,12 +25,12 @@ void fdstore_close(struct fdstore *store);
 
 /* Whether the next process will find the files of this one. */
 bool fdstore_lasts(const struct fdstore *store);
-/* Once all pools are stored: ask the service manager, if it stores them, whether it has all files;
- * `verified` is called once, from the loop, before fdstore_close().  err 0: it has; -ENOSPC: it has
- * not, and the files do not last; other errors, with text: it is not known.
- *   -errno with text  it cannot be asked */
-int fdstore_verify(struct fdstore *store, struct event_base *base,
-		   void (*verified)(void *ctx, int err), void *ctx);
+/* Once all pools are stored: ask the service manager, if it stores them, whether it has all files.
+ * `verified` is called once, before fdstore_close().  err 0: it has; -ENOSPC: it has not, and the
+ * files do not last; other errors, with text: it is not known. */
+typedef void fdstore_verified(void *ctx, int err);
+void fdstore_verify(struct fdstore *store, struct event_base *base,
+		    fdstore_verified *verified, void *ctx);
 /* How an administrator removes all the files, for an error text. */
 const char *fdstore_remedy(const struct fdstore *store);
 
