@@ -5,13 +5,15 @@
 #include <event2/buffer.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/admin/admin_socket.h"
 #include "rmemd/admin/view.h"
 #include "rmemd/control/control.h"
 #include "rmemd/loop/events.h"
@@ -23,6 +25,9 @@
 #define TIMEOUT_S 10
 /* The pause before accepting connections again after running out of descriptors. */
 #define PAUSE_S 1
+#define BACKLOG 16
+#define MODE 0660
+#define RUNTIME_DIRECTORY RUNSTATEDIR "/rmemd"
 
 struct admin {
 	const struct admin_sources *sources;
@@ -30,7 +35,10 @@ struct admin {
 	struct evconnlistener *listener; /* owned by http, but not its descriptor */
 	struct event *unpause;
 	int fd;
-	struct admin_socket socket; /* that it made */
+	/* the file of a socket that it made, so that only that one is removed */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": it made none */
+	dev_t dev;
+	ino_t ino;
 	struct slice_queue slices;
 };
 
@@ -239,7 +247,124 @@ static void on_accept_error(struct evconnlistener *listener, void *ctx)
 		(void)evconnlistener_enable(listener);
 }
 
-static int http_open(struct event_base *base, struct admin *admin, int fd)
+/* ---- the socket ---- */
+
+/* The runtime directory, which systemd makes for the service, is made without systemd too.  Any
+ * other one is the administrator's: one made here would belong to root, and hide a wrong path. */
+static int directory_ensure(const char *path)
+{
+	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat st;
+
+	(void)snprintf(directory, sizeof(directory), "%s", path);
+	*strrchr(directory, '/') = '\0';
+	if (strcmp(directory, RUNTIME_DIRECTORY) == 0) {
+		if (mkdir(directory, 0755) && errno != EEXIST)
+			return err_errno(-errno, "cannot make the directory %s",
+					 directory);
+		return 0;
+	}
+	if (*directory && stat(directory, &st) && errno == ENOENT)
+		return err_set(
+			-ENOENT,
+			"[admin] socket = %s: there is no directory %s: make it; "
+			"only " RUNTIME_DIRECTORY " is made by itself",
+			path, directory);
+	return 0;
+}
+
+/* The socket of a daemon that has died refuses connections, as no process listens on it. */
+static int stale_remove(const struct sockaddr_un *address)
+{
+	const char *path = address->sun_path;
+	struct stat st;
+	int fd, err;
+
+	if (lstat(path, &st))
+		return errno == ENOENT ? 0 : err_errno(-errno, "%s", path);
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(-EEXIST, "%s is not a socket: move it out of the way",
+			       path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_errno(-errno, "socket");
+	err = connect(fd, (const struct sockaddr *)address, sizeof(*address)) ? -errno
+									      : 0;
+	(void)close(fd);
+	/* the daemon is alive too when its queue is full */
+	if (err == 0 || err == -EAGAIN)
+		return err_set(-EADDRINUSE, "another rmemd serves %s", path);
+	if (err != -ECONNREFUSED)
+		return err_errno(err, "%s", path);
+	if (unlink(path) && errno != ENOENT)
+		return err_errno(-errno, "cannot remove the stale socket %s", path);
+	return 0;
+}
+
+static int socket_bind(int fd, const struct sockaddr_un *address)
+{
+	const char *path = address->sun_path;
+
+	/* the file gets no more than the socket has, so it is never open to others; the
+	 * umask may have taken too much */
+	if (fchmod(fd, MODE))
+		return err_errno(-errno, "mode of %s", path);
+	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)))
+		return errno == EADDRINUSE
+			       ? err_set(-EADDRINUSE, "another rmemd serves %s", path)
+			       : err_errno(-errno, "cannot make the socket %s", path);
+	if (chmod(path, MODE))
+		return err_errno(-errno, "mode of %s", path);
+	return 0;
+}
+
+/* Make the socket and listen on it; one left by a daemon that has died is replaced. */
+static int socket_open(struct admin *admin, const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct stat st;
+	int err;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return err_set(-ENAMETOOLONG,
+			       "%s is longer than the %zu characters of a socket", path,
+			       sizeof(address.sun_path) - 1);
+	(void)strcpy(address.sun_path, path);
+	err = directory_ensure(path);
+	if (!err)
+		err = stale_remove(&address);
+	if (err)
+		return err;
+	admin->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (admin->fd < 0)
+		return err_errno(-errno, "socket");
+	err = socket_bind(admin->fd, &address);
+	if (err)
+		return err;
+	if (listen(admin->fd, BACKLOG) || lstat(path, &st)) {
+		err = err_errno(-errno, "%s", path);
+		(void)unlink(path);
+		return err;
+	}
+	(void)strcpy(admin->path, path);
+	admin->dev = st.st_dev;
+	admin->ino = st.st_ino;
+	return 0;
+}
+
+static void socket_remove(const struct admin *admin)
+{
+	struct stat st;
+
+	/* a daemon that started later may have its own there */
+	if (*admin->path && lstat(admin->path, &st) == 0 && st.st_dev == admin->dev &&
+	    st.st_ino == admin->ino)
+		(void)unlink(admin->path);
+}
+
+/* ---- opening ---- */
+
+static int http_open(struct event_base *base, struct admin *admin)
 {
 	/* all, so that the refusal is ours, in JSON */
 	const ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
@@ -256,7 +381,8 @@ static int http_open(struct event_base *base, struct admin *admin, int fd)
 	evhttp_set_max_headers_size(admin->http, HEADERS_BYTES);
 	evhttp_set_max_body_size(admin->http, BODY_BYTES);
 	evhttp_set_timeout(admin->http, TIMEOUT_S);
-	listener = evconnlistener_new(base, NULL, NULL, LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	listener = evconnlistener_new(base, NULL, NULL, LEV_OPT_CLOSE_ON_EXEC, 0,
+				      admin->fd);
 	if (!listener)
 		return err_errno(-ENOMEM, "admin socket");
 	/* the callback that it lacks is set here */
@@ -278,25 +404,21 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 	if (!admin)
 		return err_errno(-ENOMEM, "admin socket");
 	admin->sources = sources;
-	admin->fd = -1;
+	admin->fd = fd;
 	slice_queue_init(&admin->slices);
-	if (fd < 0) {
-		err = admin_socket_open(path, &admin->socket);
-		if (err)
-			goto err_close;
-		admin->fd = admin->socket.fd;
+	if (fd < 0)
+		err = socket_open(admin, path);
+	if (!err)
+		err = http_open(base, admin);
+	if (err) {
+		/* a socket that was passed stays the caller's */
+		if (fd >= 0)
+			admin->fd = -1;
+		admin_close(admin);
+		return err;
 	}
-	err = http_open(base, admin, fd < 0 ? admin->fd : fd);
-	if (err)
-		goto err_close;
-	if (fd >= 0)
-		admin->fd = fd;
 	*ret_admin = admin;
 	return 0;
-
-err_close:
-	admin_close(admin);
-	return err;
 }
 
 void admin_close(struct admin *admin)
@@ -308,6 +430,6 @@ void admin_close(struct admin *admin)
 	event_drop(&admin->unpause);
 	if (admin->fd >= 0)
 		(void)close(admin->fd);
-	admin_socket_remove(&admin->socket);
+	socket_remove(admin);
 	free(admin);
 }

@@ -24,11 +24,12 @@ struct admin_sources {
 	uint64_t started_ms;
 };
 
-/* Serve on `path` (mode 0660; its directory is created; the socket of a daemon that has
- * died is replaced), or on `fd`, a listening socket that was passed, when it is not -1:
- * it is taken over on success and `path` is not touched.  Borrows base and sources, which
- * must outlive it.
+/* Serve on `path`, which is absolute (mode 0660; of its directories only RUNSTATEDIR/rmemd is created;
+ * the socket of a daemon that has died is replaced), or, if it is not -1, on `fd`: a listening socket
+ * that was passed, and is taken over on success.  Borrows base and sources, which must outlive it.
  *   -EADDRINUSE  another daemon serves there
+ *   -EEXIST      something else than a socket is there
+ *   -ENOENT      there is no such directory
  *   -EACCES, -ENAMETOOLONG, -ENOMEM ...  with text */
 int admin_open(struct event_base *base, const struct admin_sources *sources,
 	       const char *path, int fd, struct admin **ret_admin);

@@ -19,16 +19,13 @@
 
 /* ---- members of objects ----
  *
- * Where memory is short the object or array is freed and becomes NULL, and with NULL the functions
- * do nothing, so a caller checks only the result. */
+ * Where memory is short the object or array is freed and becomes NULL.  Jansson takes NULL for an
+ * object, an array or a value, and fails then, so a caller checks only the result. */
 
 /* Takes the value over. */
 static void view_add(json_t **object, const char *key, json_t *value)
 {
-	if (!*object) {
-		json_decref(value);
-	} else if (json_object_set_new(*object, key, value)) {
-		/* which also refuses NULL */
+	if (json_object_set_new(*object, key, value)) {
 		json_decref(*object);
 		*object = NULL;
 	}
@@ -37,9 +34,7 @@ static void view_add(json_t **object, const char *key, json_t *value)
 /* Takes the value over. */
 static void view_append(json_t **array, json_t *value)
 {
-	if (!*array) {
-		json_decref(value);
-	} else if (json_array_append_new(*array, value)) {
+	if (json_array_append_new(*array, value)) {
 		json_decref(*array);
 		*array = NULL;
 	}
@@ -179,9 +174,10 @@ static json_t *leases_sum_view(const struct leases *leases)
 	return object;
 }
 
-static void view_turns_us(json_t **object, const char *key, uint64_t ns)
+/* Rounded up. */
+static uint64_t to_us(uint64_t ns)
 {
-	view_number(object, key, (ns + 999) / 1000);
+	return (ns + 999) / 1000;
 }
 
 static json_t *turns_view(const struct turn *turn)
@@ -190,10 +186,10 @@ static json_t *turns_view(const struct turn *turn)
 
 	view_number(&object, "count", turn->n);
 	view_number(&object, "long", turn->n_long);
-	view_turns_us(&object, "cpu_longest_us", turn->cpu.ever_ns);
-	view_turns_us(&object, "cpu_recent_us", turn_recent_ns(&turn->cpu));
-	view_turns_us(&object, "wall_longest_us", turn->wall.ever_ns);
-	view_turns_us(&object, "wall_recent_us", turn_recent_ns(&turn->wall));
+	view_number(&object, "cpu_longest_us", to_us(turn->cpu.ever_ns));
+	view_number(&object, "cpu_recent_us", to_us(turn_recent_ns(&turn->cpu)));
+	view_number(&object, "wall_longest_us", to_us(turn->wall.ever_ns));
+	view_number(&object, "wall_recent_us", to_us(turn_recent_ns(&turn->wall)));
 	return object;
 }
 
@@ -274,23 +270,14 @@ static json_t *fragmentation_view(const struct pool_status *pool)
 			  : json_null();
 }
 
-static const char *pool_state(enum pool_resizing resizing)
-{
-	switch (resizing) {
-	case POOL_GROWS:
-		return "growing";
-	case POOL_RECLAIMS:
-	case POOL_SHRINKS:
-		return "shrinking";
-	case POOL_RESTS:
-		break;
-	}
-	return "ready";
-}
-
 static void view_resizing(json_t **object, const struct pool_status *pool)
 {
-	view_text(object, "state", pool_state(pool->resizing));
+	static const char *const states[] = { [POOL_RESTS] = "ready",
+					      [POOL_GROWS] = "growing",
+					      [POOL_RECLAIMS] = "shrinking",
+					      [POOL_SHRINKS] = "shrinking" };
+
+	view_text(object, "state", states[pool->resizing]);
 	view_add(object, "bytes_to",
 		 pool->resizing == POOL_RESTS
 			 ? json_null()
@@ -321,10 +308,8 @@ static json_t *pool_view(const struct pool_status *pool,
 	view_text(&object, "pages_asked", pool_pages_name(pool->pages_asked));
 	view_text(&object, "pages", pool_pages_name(pool->pages_got));
 	view_number(&object, "page_bytes", pool->page_bytes);
-	view_add(&object, "bytes_asked",
-		 pool->bytes_asked == POOL_BYTES_AUTO
-			 ? json_null()
-			 : json_integer((json_int_t)pool->bytes_asked));
+	/* null: auto */
+	view_known(&object, "bytes_asked", pool->bytes_asked);
 	view_number(&object, "bytes", pool->bytes);
 	view_resizing(&object, pool);
 	view_number(&object, "lent_bytes", pool->lent);
@@ -353,38 +338,18 @@ json_t *view_pools(const struct admin_sources *from)
 
 /* ---- /v1/devices ---- */
 
-static const char *transport_name(enum fabric_transport transport)
-{
-	switch (transport) {
-	case FABRIC_ROCE:
-		return "RoCE";
-	case FABRIC_IWARP:
-		return "iWARP";
-	case FABRIC_INFINIBAND:
-		break;
-	}
-	return "InfiniBand";
-}
-
-static const char *atomics_name(enum fabric_atomics atomics)
-{
-	switch (atomics) {
-	case FABRIC_ATOMICS_NONE:
-		return "none";
-	case FABRIC_ATOMICS_DEVICE:
-		return "HCA";
-	case FABRIC_ATOMICS_GLOBAL:
-		break;
-	}
-	return "global";
-}
-
 static json_t *attr_view(const struct fabric_device_attr *attr)
 {
+	static const char *const transports[] = { [FABRIC_INFINIBAND] = "InfiniBand",
+						  [FABRIC_ROCE] = "RoCE",
+						  [FABRIC_IWARP] = "iWARP" };
+	static const char *const atomics[] = { [FABRIC_ATOMICS_NONE] = "none",
+					       [FABRIC_ATOMICS_DEVICE] = "HCA",
+					       [FABRIC_ATOMICS_GLOBAL] = "global" };
 	json_t *object = json_object();
 
-	view_text(&object, "transport", transport_name(attr->transport));
-	view_text(&object, "atomics", atomics_name(attr->atomics));
+	view_text(&object, "transport", transports[attr->transport]);
+	view_text(&object, "atomics", atomics[attr->atomics]);
 	view_flag(&object, "write_immediate", attr->write_immediate);
 	view_flag(&object, "relaxed_ordering", attr->relaxed_ordering);
 	view_flag(&object, "on_demand_paging", attr->on_demand_paging);
@@ -542,17 +507,6 @@ bool view_sessions(const struct admin_sources *from, struct view_page *page)
 
 /* ---- /v1/leases ---- */
 
-static const char *placement_name(enum wire_placement placement)
-{
-	static const char *const names[] = {
-		[WIRE_PLACE_NODE] = "node",
-		[WIRE_PLACE_DEVICE] = "device",
-		[WIRE_PLACE_INTERLEAVE] = "interleave",
-	};
-
-	return names[placement];
-}
-
 static json_t *lease_nodes_view(const struct lease_status *lease)
 {
 	struct lease_share shares[WIRE_SEGMENTS_MAX];
@@ -571,6 +525,11 @@ static json_t *lease_nodes_view(const struct lease_status *lease)
 
 static int lease_view(const struct lease_status *lease, void *arg)
 {
+	static const char *const placements[] = {
+		[WIRE_PLACE_NODE] = "node",
+		[WIRE_PLACE_DEVICE] = "device",
+		[WIRE_PLACE_INTERLEAVE] = "interleave",
+	};
 	json_t *object = json_object();
 
 	view_id(&object, "id", lease->id);
@@ -584,7 +543,7 @@ static int lease_view(const struct lease_status *lease, void *arg)
 	view_number(&object, "bytes", lease->bytes);
 	view_number(&object, "lent_bytes", lease->lent);
 	view_number(&object, "segments", lease->segments);
-	view_text(&object, "placement", placement_name(lease->placement));
+	view_text(&object, "placement", placements[lease->placement]);
 	view_node(&object, "node_asked", lease->node);
 	view_add(&object, "nodes", lease_nodes_view(lease));
 	view_number(&object, "sessions", lease->sessions);
