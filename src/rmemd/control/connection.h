@@ -24,11 +24,11 @@ struct connection_ops {
 	void (*authenticated)(struct connection *connection);
 	/* Whether sent messages wait for transmission.  Once none waits,
 	 * session_connection_idle() is called. */
-	bool (*busy)(const struct connection *connection);
+	bool (*busy)(struct connection *connection);
 	/* Whether input has arrived that is not handled yet. */
-	bool (*unread)(const struct connection *connection);
+	bool (*unread)(struct connection *connection);
 	/* Whether the client has closed its end, perhaps behind input that is not read yet. */
-	bool (*abandoned)(const struct connection *connection);
+	bool (*abandoned)(struct connection *connection);
 };
 
 struct connection {

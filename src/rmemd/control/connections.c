@@ -244,22 +244,16 @@ static void op_authenticated(struct connection *connection)
 		handle_soon(socket);
 }
 
-static const struct client_socket *const_socket_of(const struct connection *connection)
+static bool op_busy(struct connection *connection)
 {
-	return container_of((struct connection *)(uintptr_t)connection,
-			    struct client_socket, connection);
-}
-
-static bool op_busy(const struct connection *connection)
-{
-	const struct client_socket *socket = const_socket_of(connection);
+	const struct client_socket *socket = socket_of(connection);
 
 	return evbuffer_get_length(bufferevent_get_output(socket->bev)) > 0;
 }
 
-static bool op_unread(const struct connection *connection)
+static bool op_unread(struct connection *connection)
 {
-	const struct client_socket *socket = const_socket_of(connection);
+	const struct client_socket *socket = socket_of(connection);
 	uint8_t byte;
 
 	/* whole frames that were read wait for their slice; a part of one is no sign of life */
@@ -268,9 +262,9 @@ static bool op_unread(const struct connection *connection)
 		    MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-static bool op_abandoned(const struct connection *connection)
+static bool op_abandoned(struct connection *connection)
 {
-	const struct client_socket *socket = const_socket_of(connection);
+	const struct client_socket *socket = socket_of(connection);
 	struct pollfd at = { .fd = bufferevent_getfd(socket->bev),
 			     .events = POLLRDHUP };
 

@@ -194,19 +194,20 @@ unsigned endpoints_of_pool(const struct endpoints *endpoints,
 	return bits;
 }
 
-static bool device_served(const struct endpoints *endpoints, const char *device)
+static const struct fabric_endpoint *device_find(const struct endpoints *endpoints,
+						 const char *device)
 {
 	for (unsigned i = 0; i < endpoints->n; i++)
 		if (strcmp(endpoints->at[i].info->device, device) == 0)
-			return true;
-	return false;
+			return endpoints->at[i].info;
+	return NULL;
 }
 
 const char *endpoints_missing(const struct endpoints *endpoints,
 			      const struct pool_params *pool)
 {
 	for (unsigned i = 0; i < pool->n_devices; i++)
-		if (!device_served(endpoints, pool->devices[i]))
+		if (!device_find(endpoints, pool->devices[i]))
 			return pool->devices[i];
 	return NULL;
 }
@@ -253,15 +254,12 @@ unsigned endpoints_all(const struct endpoints *endpoints)
 
 int endpoints_node(const struct endpoints *endpoints, const char *device, int *ret_node)
 {
-	for (unsigned i = 0; i < endpoints->n; i++) {
-		const struct fabric_endpoint *info = endpoints->at[i].info;
+	const struct fabric_endpoint *info = device_find(endpoints, device);
 
-		if (strcmp(info->device, device) != 0)
-			continue;
-		*ret_node = info->node;
-		return 0;
-	}
-	return err_set(-ENODEV, "no RDMA device '%s' is served here", device);
+	if (!info)
+		return err_set(-ENODEV, "no RDMA device '%s' is served here", device);
+	*ret_node = info->node;
+	return 0;
 }
 
 uint64_t endpoints_segment_max(const struct endpoints *endpoints)

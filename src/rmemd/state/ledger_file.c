@@ -27,38 +27,6 @@
 #include "base/crc32c.h"
 #include "base/err.h"
 
-struct header *ledger_header(const struct ledger *ledger)
-{
-	return (struct header *)(void *)ledger->map;
-}
-
-uint64_t ledger_slot(const struct ledger *ledger)
-{
-	return atomic_load_explicit(&ledger_header(ledger)->active,
-				    memory_order_relaxed);
-}
-
-struct area *ledger_area(const struct ledger *ledger)
-{
-	return &ledger_header(ledger)->areas[ledger_slot(ledger)];
-}
-
-uint64_t ledger_committed(const struct ledger *ledger)
-{
-	return atomic_load_explicit(&ledger_area(ledger)->end, memory_order_relaxed);
-}
-
-struct record *record_at(const struct ledger *ledger, uint64_t at)
-{
-	return (struct record *)(void *)(ledger->map + ledger_area(ledger)->offset +
-					 at);
-}
-
-uint64_t round_up(uint64_t bytes, uint64_t unit)
-{
-	return (bytes + unit - 1) / unit * unit;
-}
-
 uint64_t record_bytes(const struct record *record)
 {
 	return round_up(sizeof(*record) + record->bytes, 8);
@@ -90,11 +58,6 @@ struct entry *entry_find(const struct ledger *ledger, const struct ledger_key *k
 			return entry;
 	}
 	return NULL;
-}
-
-uint64_t entry_at(const struct ledger *ledger, const struct entry *entry)
-{
-	return entry->at[ledger_slot(ledger)];
 }
 
 void entry_drop(struct ledger *ledger, struct entry *entry)
@@ -220,9 +183,4 @@ uint64_t area_offset(const struct ledger *ledger, uint64_t bytes)
 
 	return area->offset - ledger->unit >= bytes ? ledger->unit
 						    : area->offset + area->bytes;
-}
-
-uint64_t removals_bytes(const struct ledger *ledger)
-{
-	return (ledger->entries.n_nodes + 1) * sizeof(struct record);
 }

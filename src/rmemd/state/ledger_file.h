@@ -68,15 +68,40 @@ struct ledger {
 	struct move move;
 };
 
-struct header *ledger_header(const struct ledger *ledger);
-/* The number of the active slot. */
-uint64_t ledger_slot(const struct ledger *ledger);
-struct area *ledger_area(const struct ledger *ledger);
-/* End of the committed records, from the area's start. */
-uint64_t ledger_committed(const struct ledger *ledger);
+static inline struct header *ledger_header(const struct ledger *ledger)
+{
+	return (struct header *)(void *)ledger->map;
+}
 
-uint64_t round_up(uint64_t bytes, uint64_t unit);
-struct record *record_at(const struct ledger *ledger, uint64_t at);
+/* The number of the active slot. */
+static inline uint64_t ledger_slot(const struct ledger *ledger)
+{
+	return atomic_load_explicit(&ledger_header(ledger)->active,
+				    memory_order_relaxed);
+}
+
+static inline struct area *ledger_area(const struct ledger *ledger)
+{
+	return &ledger_header(ledger)->areas[ledger_slot(ledger)];
+}
+
+/* End of the committed records, from the area's start. */
+static inline uint64_t ledger_committed(const struct ledger *ledger)
+{
+	return atomic_load_explicit(&ledger_area(ledger)->end, memory_order_relaxed);
+}
+
+static inline struct record *record_at(const struct ledger *ledger, uint64_t at)
+{
+	return (struct record *)(void *)(ledger->map + ledger_area(ledger)->offset +
+					 at);
+}
+
+static inline uint64_t round_up(uint64_t bytes, uint64_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
 uint64_t record_bytes(const struct record *record);
 uint32_t record_crc(const struct record *record);
 
@@ -85,7 +110,11 @@ struct entry *entry_find(const struct ledger *ledger, const struct ledger_key *k
 /* The entry of a key; a new one has its record at UINT64_MAX.  NULL: no memory */
 struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key);
 /* The place of its record, from the active area's start. */
-uint64_t entry_at(const struct ledger *ledger, const struct entry *entry);
+static inline uint64_t entry_at(const struct ledger *ledger, const struct entry *entry)
+{
+	return entry->at[ledger_slot(ledger)];
+}
+
 void entry_move(struct ledger *ledger, struct entry *entry, uint64_t at);
 void entry_drop(struct ledger *ledger, struct entry *entry);
 void entries_destroy(struct ledger *ledger);
@@ -106,6 +135,9 @@ void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes,
 /* The offset of an area that does not overlap the active one. */
 uint64_t area_offset(const struct ledger *ledger, uint64_t bytes);
 /* Room for a later removal of every key, and of one more. */
-uint64_t removals_bytes(const struct ledger *ledger);
+static inline uint64_t removals_bytes(const struct ledger *ledger)
+{
+	return (ledger->entries.n_nodes + 1) * sizeof(struct record);
+}
 
 #endif

@@ -250,17 +250,17 @@ static const struct client *client_of(const struct connection *connection)
 			    connection);
 }
 
-static bool op_busy(const struct connection *connection)
+static bool op_busy(struct connection *connection)
 {
 	return client_of(connection)->busy;
 }
 
-static bool op_unread(const struct connection *connection)
+static bool op_unread(struct connection *connection)
 {
 	return client_of(connection)->unread;
 }
 
-static bool op_abandoned(const struct connection *connection)
+static bool op_abandoned(struct connection *connection)
 {
 	return client_of(connection)->abandoned;
 }

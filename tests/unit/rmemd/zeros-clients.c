@@ -255,7 +255,7 @@ static void op_authenticated(struct connection *connection)
 	(void)connection;
 }
 
-static bool op_busy(const struct connection *connection)
+static bool op_busy(struct connection *connection)
 {
 	const unsigned client =
 		(unsigned)(outer((struct connection *)(uintptr_t)connection) -
@@ -265,7 +265,7 @@ static bool op_busy(const struct connection *connection)
 }
 
 /* Nothing arrives between two steps. */
-static bool op_never(const struct connection *connection)
+static bool op_never(struct connection *connection)
 {
 	(void)connection;
 	return false;
