@@ -8,9 +8,17 @@
 #define MEMBER(type, name) offsetof(type, name), sizeof(((type *)0)->name)
 #define FIELD(name) MEMBER(struct config, name), 0, NULL
 #define LIST(name) MEMBER(struct config, name), offsetof(struct config, n_##name), NULL
-#define CHOICE(name, choices) MEMBER(struct config, name), 0, choices
+#define CHOICES(...)                   \
+	(const struct config_choice[]) \
+	{                              \
+		__VA_ARGS__,           \
+		{                      \
+			NULL, 0        \
+		}                      \
+	}
+#define CHOICE(name, ...) MEMBER(struct config, name), 0, CHOICES(__VA_ARGS__)
 #define POOL(name) MEMBER(struct pool_params, name), 0, NULL
-#define POOL_CHOICE(name, choices) MEMBER(struct pool_params, name), 0, choices
+#define POOL_CHOICE(name, ...) MEMBER(struct pool_params, name), 0, CHOICES(__VA_ARGS__)
 #define POOL_LIST(name) \
 	MEMBER(struct pool_params, name), offsetof(struct pool_params, n_##name), NULL
 #define TENANT(name) MEMBER(struct tenant_params, limits.name), 0, NULL
@@ -21,34 +29,6 @@
 #define DAY_MS UINT64_C(86400000)
 #define MIB (UINT64_C(1) << 20)
 #define PIB (UINT64_C(1) << 50)
-
-static const struct config_choice auth_choices[] = { { "none", CONFIG_AUTH_NONE },
-						     { NULL, 0 } };
-
-static const struct config_choice switch_choices[] = {
-	{ "auto", CONFIG_AUTO }, { "yes", CONFIG_YES }, { "no", CONFIG_NO }, { NULL, 0 }
-};
-
-static const struct config_choice target_choices[] = { { "auto", CONFIG_LOG_AUTO },
-						       { "stderr", CONFIG_LOG_STDERR },
-						       { "journal",
-							 CONFIG_LOG_JOURNAL },
-						       { NULL, 0 } };
-
-static const struct config_choice level_choices[] = {
-	{ "error", LOG_ERR }, { "warning", LOG_WARNING }, { "notice", LOG_NOTICE },
-	{ "info", LOG_INFO }, { "debug", LOG_DEBUG },     { NULL, 0 }
-};
-
-static const struct config_choice page_choices[] = {
-	{ "auto", POOL_PAGES_AUTO }, { "1G", POOL_PAGES_1G },
-	{ "2M", POOL_PAGES_2M },     { "thp", POOL_PAGES_THP },
-	{ "base", POOL_PAGES_BASE }, { NULL, 0 }
-};
-
-static const struct config_choice shrink_choices[] = { { "refuse", POOL_SHRINK_REFUSE },
-						       { "revoke", POOL_SHRINK_REVOKE },
-						       { NULL, 0 } };
 
 /* clang-format off */
 /* The options of [rdma], each of which a [device NAME] may have of its own. */
@@ -78,7 +58,7 @@ const struct config_key config_keys[] = {
 	{ "server", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7460",
 	  FIELD(port), RESTART, "TCP port of the control connections" },
 	{ "server", "auth", CONFIG_TYPE_CHOICE, 0, 0, "none",
-	  CHOICE(auth, auth_choices), RESTART, "how clients prove who they are" },
+	  CHOICE(auth, { "none", CONFIG_AUTH_NONE }), RESTART, "how clients prove who they are" },
 	{ "server", "insecure", CONFIG_TYPE_BOOL, 0, 0, "no",
 	  FIELD(insecure), RESTART, "allow auth = none on other addresses than loopback" },
 	{ "server", "state", CONFIG_TYPE_PATH, 0, 0, "auto",
@@ -118,7 +98,8 @@ const struct config_key config_keys[] = {
 	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
 	  FIELD(scrub_rate), RELOAD, "bytes zeroed a second on a node at most; 0: no limit" },
 	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",
-	  CHOICE(verbs, switch_choices), RESTART, "serve RDMA; auto: where there is a device" },
+	  CHOICE(verbs, { "auto", CONFIG_AUTO }, { "yes", CONFIG_YES }, { "no", CONFIG_NO }),
+	  RESTART, "serve RDMA; auto: where there is a device" },
 	{ "rdma", "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
 	  LIST(devices), RESTART, "RDMA devices to use; none named: all that are active" },
 	{ "rdma", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7461",
@@ -139,9 +120,13 @@ const struct config_key config_keys[] = {
 	  RUNSTATEDIR "/rmemd/admin.sock",
 	  FIELD(admin_socket), RESTART, "UNIX socket that rmemctl talks to" },
 	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
-	  CHOICE(log_target, target_choices), RESTART, "auto: the journal under systemd, else stderr" },
+	  CHOICE(log_target, { "auto", CONFIG_LOG_AUTO }, { "stderr", CONFIG_LOG_STDERR },
+		 { "journal", CONFIG_LOG_JOURNAL }),
+	  RESTART, "auto: the journal under systemd, else stderr" },
 	{ "log", "level", CONFIG_TYPE_CHOICE, 0, 0, "info",
-	  CHOICE(log_level, level_choices), RELOAD, "the least important lines to write" },
+	  CHOICE(log_level, { "error", LOG_ERR }, { "warning", LOG_WARNING },
+		 { "notice", LOG_NOTICE }, { "info", LOG_INFO }, { "debug", LOG_DEBUG }),
+	  RELOAD, "the least important lines to write" },
 	{ CONFIG_SECTION_POOL, "size", CONFIG_TYPE_SIZE, MIB, PIB, "1G",
 	  POOL(bytes), RELOAD, "memory to lend, rounded up to whole pages, or auto" },
 	{ CONFIG_SECTION_POOL, "share", CONFIG_TYPE_PERCENT, 1, 100, "auto",
@@ -149,9 +134,13 @@ const struct config_key config_keys[] = {
 	{ CONFIG_SECTION_POOL, "node", CONFIG_TYPE_NODE, 0, 1023, "any",
 	  POOL(node), RESTART, "NUMA node to take it from" },
 	{ CONFIG_SECTION_POOL, "page_size", CONFIG_TYPE_CHOICE, 0, 0, "auto",
-	  POOL_CHOICE(pages, page_choices), RESTART, "auto: the largest pages that can be had" },
+	  POOL_CHOICE(pages, { "auto", POOL_PAGES_AUTO }, { "1G", POOL_PAGES_1G },
+		      { "2M", POOL_PAGES_2M }, { "thp", POOL_PAGES_THP },
+		      { "base", POOL_PAGES_BASE }),
+	  RESTART, "auto: the largest pages that can be had" },
 	{ CONFIG_SECTION_POOL, "shrink", CONFIG_TYPE_CHOICE, 0, 0, "refuse",
-	  POOL_CHOICE(shrink, shrink_choices), RELOAD, "what becomes of a lower size while leases are in the way" },
+	  POOL_CHOICE(shrink, { "refuse", POOL_SHRINK_REFUSE }, { "revoke", POOL_SHRINK_REVOKE }),
+	  RELOAD, "what becomes of a lower size while leases are in the way" },
 	{ CONFIG_SECTION_POOL, "shrink_wait", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
 	  POOL(shrink_wait_ms), RELOAD, "how long clients have to give memory back before that" },
 	{ CONFIG_SECTION_POOL, "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",

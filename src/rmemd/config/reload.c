@@ -47,13 +47,6 @@ static bool pools_apply(struct config *running, const struct config *fresh)
 	return all;
 }
 
-/* Every change of a tenant takes effect. */
-static void tenants_apply(struct config *running, const struct config *fresh)
-{
-	memcpy(running->tenants, fresh->tenants, sizeof(running->tenants));
-	running->n_tenants = fresh->n_tenants;
-}
-
 static bool devices_equal(const struct config *a, const struct config *b)
 {
 	/* both were zero before they were filled */
@@ -62,13 +55,20 @@ static bool devices_equal(const struct config *a, const struct config *b)
 		       0;
 }
 
+/* Append "[section] key" to the list of what needs a restart; key "": the section. */
+static void name_add(char *buf, size_t buf_bytes, const char *section, const char *key)
+{
+	size_t used = strlen(buf);
+
+	(void)snprintf(buf + used, buf_bytes - used, "%s[%s]%s%s", used ? ", " : "",
+		       section, *key ? " " : "", key);
+}
+
 const char *config_reload(struct config *running, const struct config *fresh, char *buf,
 			  size_t buf_bytes)
 {
-	size_t used = 0;
-
 	buf[0] = '\0';
-	for (size_t i = 0; i < config_n_keys && used < buf_bytes; i++) {
+	for (size_t i = 0; i < config_n_keys; i++) {
 		const struct config_key *key = &config_keys[i];
 		char *old = (char *)running + key->offset;
 		const char *new = (const char *)fresh + key->offset;
@@ -79,16 +79,14 @@ const char *config_reload(struct config *running, const struct config *fresh, ch
 		if (key->reload)
 			memcpy(old, new, key->bytes);
 		else
-			used += (size_t)snprintf(buf + used, buf_bytes - used,
-						 "%s[%s] %s", used ? ", " : "",
-						 key->section, key->name);
+			name_add(buf, buf_bytes, key->section, key->name);
 	}
-	tenants_apply(running, fresh);
-	if (!devices_equal(running, fresh) && used < buf_bytes)
-		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
-					 used ? ", " : "");
-	if (!pools_apply(running, fresh) && used < buf_bytes)
-		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
-			       used ? ", " : "");
+	/* every change of a tenant takes effect */
+	memcpy(running->tenants, fresh->tenants, sizeof(running->tenants));
+	running->n_tenants = fresh->n_tenants;
+	if (!devices_equal(running, fresh))
+		name_add(buf, buf_bytes, CONFIG_SECTION_DEVICE, "");
+	if (!pools_apply(running, fresh))
+		name_add(buf, buf_bytes, CONFIG_SECTION_POOL, "");
 	return buf;
 }

@@ -163,14 +163,6 @@ static int list_parse(const struct config_key *key, const char *value, char *obj
 	return 0;
 }
 
-static int size_parse(const struct config_key *key, const char *value, uint64_t *ret)
-{
-	if (strcmp(value, "auto") != 0)
-		return scaled_parse(key, value, ret);
-	*ret = POOL_BYTES_AUTO;
-	return 0;
-}
-
 static int percent_parse(const struct config_key *key, const char *value, unsigned *ret)
 {
 	char digits[CONFIG_VALUE_MAX + 1];
@@ -178,10 +170,6 @@ static int percent_parse(const struct config_key *key, const char *value, unsign
 	uint64_t number;
 	int err;
 
-	if (strcmp(value, "auto") == 0) {
-		*ret = POOL_SHARE_AUTO;
-		return 0;
-	}
 	if (value[len - 1] != '%' || len > sizeof(digits))
 		return err_set(-EINVAL, "'%s' is neither auto nor per cent, as 50%%",
 			       value);
@@ -193,33 +181,18 @@ static int percent_parse(const struct config_key *key, const char *value, unsign
 	return err;
 }
 
-/* A number, which is a `what`, or the word that stands for -1. */
+/* A number, or a word for which config_value_parse() has looked. */
 static int number_parse(const struct config_key *key, const char *value,
-			const char *what, const char *word, int *ret)
+			const char *expected, int *ret)
 {
 	uint64_t number;
-	int err;
+	int err = units_parse_u64(value, key->min, key->max, &number);
 
-	if (strcmp(value, word) == 0) {
-		*ret = -1;
-		return 0;
-	}
-	err = units_parse_u64(value, key->min, key->max, &number);
 	if (err == -EINVAL)
-		return err_set(err, "'%s' is neither %s nor %s", value, what, word);
+		return err_set(err, "'%s' is neither %s", value, expected);
 	if (!err)
 		*ret = (int)number;
 	return err;
-}
-
-_Static_assert(POOL_NODE_ANY == -1 && FABRIC_OPTION_AUTO == -1, "a word stands for -1");
-
-static int address_parse(const char *value, struct fabric_address *ret)
-{
-	if (strcmp(value, "auto") != 0)
-		return fabric_address_parse(value, ret);
-	memset(ret, 0, sizeof(*ret));
-	return 0;
 }
 
 static int rdma_option_parse(const struct config_key *key, const char *value, int *ret)
@@ -247,11 +220,29 @@ static int path_parse(const struct config_key *key, const char *value, char *ret
 	return 0;
 }
 
+/* The word that a value of a type may be instead, and the byte that then fills the field. */
+static const struct {
+	const char *word;
+	int byte;
+} words[] = {
+	[CONFIG_TYPE_SIZE] = { "auto", 0 },    [CONFIG_TYPE_PERCENT] = { "auto", 0 },
+	[CONFIG_TYPE_ADDRESS] = { "auto", 0 }, [CONFIG_TYPE_NODE] = { "any", 0xff },
+	[CONFIG_TYPE_AUTO] = { "auto", 0xff }, [CONFIG_TYPE_RDMA_OPTION] = { NULL, 0 },
+};
+_Static_assert(POOL_BYTES_AUTO == 0 && POOL_SHARE_AUTO == 0 && POOL_NODE_ANY == -1 &&
+		       FABRIC_OPTION_AUTO == -1,
+	       "words are stored as 0 or -1");
+
 int config_value_parse(const struct config_key *key, const char *value, void *object)
 {
 	char *base = object;
 	void *field = base + key->offset;
+	const char *word = words[key->type].word;
 
+	if (word && strcmp(value, word) == 0) {
+		memset(field, words[key->type].byte, key->bytes);
+		return 0;
+	}
 	if (*value == '\0' && key->type != CONFIG_TYPE_NAMES)
 		return err_set(-EINVAL, "no value");
 	switch (key->type) {
@@ -263,9 +254,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return count_parse(key, value, field);
 	case CONFIG_TYPE_MS:
 	case CONFIG_TYPE_BYTES:
-		return scaled_parse(key, value, field);
 	case CONFIG_TYPE_SIZE:
-		return size_parse(key, value, field);
+		return scaled_parse(key, value, field);
 	case CONFIG_TYPE_PERCENT:
 		return percent_parse(key, value, field);
 	case CONFIG_TYPE_ADDRESSES:
@@ -274,11 +264,11 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 	case CONFIG_TYPE_PATH:
 		return path_parse(key, value, field);
 	case CONFIG_TYPE_NODE:
-		return number_parse(key, value, "a NUMA node", "any", field);
+		return number_parse(key, value, "a NUMA node nor any", field);
 	case CONFIG_TYPE_AUTO:
-		return number_parse(key, value, "a number", "auto", field);
+		return number_parse(key, value, "a number nor auto", field);
 	case CONFIG_TYPE_ADDRESS:
-		return address_parse(value, field);
+		return fabric_address_parse(value, field);
 	case CONFIG_TYPE_RDMA_OPTION:
 		return rdma_option_parse(key, value, field);
 	}
