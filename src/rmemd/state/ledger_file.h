@@ -45,7 +45,7 @@ struct entry {
 
 enum phase { MOVE_NONE, MOVE_ALLOCATE, MOVE_COPY, MOVE_TRIM };
 
-/* A move to another area: rmemd/state/ledger_move. */
+/* A move to another area: ledger.c. */
 struct move {
 	enum phase phase;
 	uint64_t offset, bytes; /* the new area; to be freed: the area that was left */
