@@ -142,11 +142,12 @@ static int page_dump(struct stream *stream, const struct view_page *page, bool l
 	if (!stream->begun)
 		err = evbuffer_add_printf(body, "{\"%s\":[", stream->resource->list) <
 		      0;
-	for (size_t i = 0; !err && i < json_array_size(page->array); i++)
-		err = (stream->begun || i > 0 ? evbuffer_add(body, ",", 1) : 0) ||
-		      json_dump_callback(json_array_get(page->array, i), body_write,
-					 body, JSON_COMPACT);
+	else if (json_array_size(page->array) > 0)
+		err = evbuffer_add(body, ",", 1);
 	stream->begun = true;
+	if (!err)
+		err = json_dump_callback(page->array, body_write, body,
+					 JSON_COMPACT | JSON_EMBED);
 	if (!err && last)
 		err = evbuffer_add(body, "]}\n", 3);
 	return err ? -ENOMEM : 0;

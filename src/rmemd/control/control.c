@@ -219,13 +219,6 @@ static struct tenant *restored_tenant(void *ctx, const char *name)
 	return tenants_ensure(control->tenants, &params);
 }
 
-static struct lease_client *restored_client(void *ctx, uint64_t session)
-{
-	struct control *control = ctx;
-
-	return sessions_lease_client(control->sessions, session);
-}
-
 static void on_lost(void *, uint64_t id, const char *name, const char *why)
 {
 	log_event(LOG_ERR, "lease-lost", &(struct log_ctx){ .lease = id }, "\"%s\": %s",
@@ -242,7 +235,7 @@ static void on_renamed(void *, uint64_t id, const char *name)
 static int restore_tables(struct control *control)
 {
 	const struct leases_restore with = { .tenant = restored_tenant,
-					     .client = restored_client,
+					     .client = sessions_lease_client,
 					     .lost = on_lost,
 					     .renamed = on_renamed,
 					     .ctx = control };

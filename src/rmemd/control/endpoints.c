@@ -42,17 +42,6 @@ static const void *on_tenant(void *, void *session_cookie)
 	return port->session->lease_client.tenant;
 }
 
-static void on_mr_registered(void *, void *mr_cookie, int err, const char *text,
-			     const struct fabric_key *key)
-{
-	lease_mr_registered(mr_cookie, err, text, key);
-}
-
-static void on_mr_deregistered(void *, void *mr_cookie)
-{
-	lease_mr_deregistered(mr_cookie);
-}
-
 static void on_device_removed(void *ctx, unsigned endpoint)
 {
 	const struct served_fabric *served = ctx;
@@ -73,11 +62,6 @@ static void on_endpoint_event(void *ctx, unsigned endpoint, const char *text)
 		  served->ops->name, text);
 }
 
-static void on_notified(void *, void *, void *mr_cookie, uint32_t value, uint32_t lost)
-{
-	lease_notified(mr_cookie, value, lost);
-}
-
 static void on_access_refused(void *, void *session_cookie, uint64_t n)
 {
 	const struct session_port *port = session_cookie;
@@ -91,12 +75,12 @@ static const struct fabric_server_events server_events = {
 	.channel_connected = session_channel_connected,
 	.channel_up = session_channel_up,
 	.channel_down = session_channel_down,
-	.mr_registered = on_mr_registered,
-	.mr_deregistered = on_mr_deregistered,
+	.mr_registered = lease_mr_registered,
+	.mr_deregistered = lease_mr_deregistered,
 	.session_closed = session_closed,
 	.device_removed = on_device_removed,
 	.endpoint_event = on_endpoint_event,
-	.notified = on_notified,
+	.notified = lease_notified,
 	.access_refused = on_access_refused,
 };
 

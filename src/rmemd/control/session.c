@@ -676,9 +676,10 @@ int sessions_each(const struct sessions *sessions, uint64_t after,
 	return 0;
 }
 
-struct lease_client *sessions_lease_client(const struct sessions *sessions, uint64_t id)
+struct lease_client *sessions_lease_client(void *control, uint64_t id)
 {
-	struct session *session = sessions_find(sessions, id);
+	struct session *session =
+		sessions_find(((const struct control *)control)->sessions, id);
 
 	return session ? &session->lease_client : NULL;
 }

@@ -116,6 +116,8 @@ void sessions_stop(struct sessions *sessions, bool back);
  * non-zero, and return its result.  each() must not change the table. */
 int sessions_each(const struct sessions *sessions, uint64_t after,
 		  int (*each)(const struct session *session, void *arg), void *arg);
+/* leases_restore.client, whose ctx is a struct control. */
+struct lease_client *sessions_lease_client(void *control, uint64_t id);
 /* The number of sessions, including fenced ones. */
 unsigned sessions_count(const struct sessions *sessions);
 
@@ -146,10 +148,6 @@ void session_bye(struct session *session, uint64_t bye_id);
 void session_connection_lost(struct connection *connection, const char *why);
 /* The connection is not busy any more: send waiting events. */
 void session_connection_idle(struct connection *connection);
-
-/* The lease_client of the session with this id, or NULL. */
-struct lease_client *sessions_lease_client(const struct sessions *sessions,
-					   uint64_t id);
 
 /* ---- notifications, and events of leases ---- */
 

@@ -268,11 +268,12 @@ bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_m
 /* ---- events of the fabrics ---- */
 
 /* fabric_server_events.mr_registered and .mr_deregistered. */
-void lease_mr_registered(void *mr_cookie, int err, const char *text,
+void lease_mr_registered(void *ctx, void *mr_cookie, int err, const char *text,
 			 const struct fabric_key *key);
-void lease_mr_deregistered(void *mr_cookie);
+void lease_mr_deregistered(void *ctx, void *mr_cookie);
 /* fabric_server_events.notified: tells all clients that watch the lease, including the notifier.
  * The fabric ensures that only a client with write access can notify. */
-void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost);
+void lease_notified(void *ctx, void *session_cookie, void *mr_cookie, uint32_t value,
+		    uint32_t lost);
 
 #endif

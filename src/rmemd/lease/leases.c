@@ -176,7 +176,7 @@ void leases_retry(struct leases *leases)
 
 /* ---- events of the fabrics ---- */
 
-void lease_mr_registered(void *mr_cookie, int err, const char *text,
+void lease_mr_registered(void *, void *mr_cookie, int err, const char *text,
 			 const struct fabric_key *key)
 {
 	struct mr *mr = mr_cookie;
@@ -186,7 +186,7 @@ void lease_mr_registered(void *mr_cookie, int err, const char *text,
 	if (mr->state == MR_DYING) {
 		/* the event crossed the deregistration; after an error there is no other event */
 		if (err)
-			lease_mr_deregistered(mr);
+			lease_mr_deregistered(NULL, mr);
 		return;
 	}
 	if (err) {
@@ -202,7 +202,7 @@ void lease_mr_registered(void *mr_cookie, int err, const char *text,
 	leases_run(lease->leases);
 }
 
-void lease_mr_deregistered(void *mr_cookie)
+void lease_mr_deregistered(void *, void *mr_cookie)
 {
 	struct mr *mr = mr_cookie;
 	struct lease *lease = mr->lease;
@@ -212,7 +212,7 @@ void lease_mr_deregistered(void *mr_cookie)
 	leases_run(lease->leases);
 }
 
-void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost)
+void lease_notified(void *, void *, void *mr_cookie, uint32_t value, uint32_t lost)
 {
 	const struct mr *mr = mr_cookie;
 	struct lease *lease = mr->lease;

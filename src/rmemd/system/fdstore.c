@@ -181,7 +181,7 @@ static int manager_open(struct fdstore *store)
 {
 	const struct systemd_file *file = file_find(store, LEDGER);
 
-	store->manager = systemd_has_fdstore();
+	store->manager = getenv("NOTIFY_SOCKET") != NULL;
 	if (file) {
 		store->ledger = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
 		return store->ledger < 0 ? err_errno(-errno, "the ledger") : 0;

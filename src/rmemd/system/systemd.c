@@ -94,11 +94,6 @@ int systemd_listen_fds(struct systemd_fds *ret_fds)
 
 /* ---- stored files ---- */
 
-bool systemd_has_fdstore(void)
-{
-	return getenv("NOTIFY_SOCKET") != NULL;
-}
-
 bool systemd_passed_ledger(void)
 {
 	const char *names = getenv("LISTEN_FDNAMES");

@@ -34,9 +34,7 @@ struct systemd_fds {
  *   -EINVAL  a descriptor of another kind, or too many; all are closed */
 int systemd_listen_fds(struct systemd_fds *ret_fds);
 
-/* Whether there is a service manager that may store files; and, before systemd_listen_fds(),
- * whether it has passed the ledger of the last process. */
-bool systemd_has_fdstore(void);
+/* Before systemd_listen_fds(): whether the service manager has passed the ledger of the last process. */
 bool systemd_passed_ledger(void);
 /* Have the service manager store a file for the next process, under a name of fewer than
  * SYSTEMD_FILE_NAME_BYTES characters; or remove it.  True: it has been told; it drops more files

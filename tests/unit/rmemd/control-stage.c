@@ -136,12 +136,6 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 	return tenants_ensure(&stage_tenants, &params);
 }
 
-static struct lease_client *find_client(void *ctx, uint64_t session)
-{
-	(void)ctx;
-	return sessions_lease_client(stage_control.sessions, session);
-}
-
 static void on_lease_lost(void *ctx, uint64_t id, const char *name, const char *why)
 {
 	(void)ctx;
@@ -166,8 +160,9 @@ static int check_unused(const struct tenant *tenant, void *arg)
 
 void control_restart(void)
 {
-	const struct leases_restore with = { find_tenant, find_client, on_lease_lost,
-					     on_lease_renamed, NULL };
+	const struct leases_restore with = { find_tenant, sessions_lease_client,
+					     on_lease_lost, on_lease_renamed,
+					     &stage_control };
 
 	fake_fabric_close();
 	leases_close(stage_control.leases);

@@ -242,7 +242,7 @@ bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)
 	if (!mr || !(mr->rights & FABRIC_RIGHT_WRITE))
 		return false;
 	/* notifications may still arrive while the mr is dying */
-	lease_notified(mr->cookie, value, lost);
+	lease_notified(NULL, NULL, mr->cookie, value, lost);
 	return true;
 }
 
@@ -263,15 +263,15 @@ static void mr_event(struct fabric_mr *mr)
 
 	if (mr->state == FAKE_MR_PENDING && !mr->err) {
 		mr->state = FAKE_MR_LIVE;
-		lease_mr_registered(was.cookie, 0, "", &key);
+		lease_mr_registered(NULL, was.cookie, 0, "", &key);
 		return;
 	}
 	mr_drop(mr);
 	if (was.state == FAKE_MR_DYING)
-		lease_mr_deregistered(was.cookie);
+		lease_mr_deregistered(NULL, was.cookie);
 	else
-		lease_mr_registered(was.cookie, was.err, "the fake fails the event",
-				    NULL);
+		lease_mr_registered(NULL, was.cookie, was.err,
+				    "the fake fails the event", NULL);
 }
 
 static void session_event(struct fabric_session *session)

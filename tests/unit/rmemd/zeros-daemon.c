@@ -237,12 +237,6 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 	return tenants_ensure(&tenants, &params);
 }
 
-static struct lease_client *find_client(void *ctx, uint64_t session)
-{
-	(void)ctx;
-	return sessions_lease_client(zeros_control.sessions, session);
-}
-
 /* A pool that has leases stays, so no lease is ever lost. */
 static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
 {
@@ -326,8 +320,8 @@ static void start_tables(void)
 		.ended = on_ended,
 		.timer_moved = on_timer_moved,
 	};
-	const struct leases_restore with = { find_tenant, find_client, on_lost, NULL,
-					     NULL };
+	const struct leases_restore with = { find_tenant, sessions_lease_client,
+					     on_lost, NULL, &zeros_control };
 	/* higher than all ids of earlier processes */
 	uint64_t id = atomic_load(&world->now_ms) << 10;
 

@@ -454,8 +454,8 @@ START_TEST(events__are_sent_in_turns)
 		moves = stage_timer_moves;
 		before = one.events;
 		/* a further event does not make the turn longer */
-		session_client_event(NULL, sessions_lease_client(stage_control.sessions,
-								 one.session));
+		session_client_event(
+			NULL, sessions_lease_client(&stage_control, one.session));
 		ck_assert_uint_eq(one.events, before);
 		sessions_tick(stage_control.sessions);
 		ck_assert_uint_gt(one.events, before);

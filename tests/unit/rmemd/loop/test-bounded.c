@@ -215,7 +215,7 @@ START_TEST(channels__that_are_connected_are_not_searched_for_unused_ones)
 	const struct tenant *tenant;
 
 	client_open(&one);
-	tenant = sessions_lease_client(stage_control.sessions, one.session)->tenant;
+	tenant = sessions_lease_client(&stage_control, one.session)->tenant;
 	(void)client_channel(&one, 0);
 	ck_assert(list_empty(&tenant->granted));
 	(void)client_open_channel(&one, 0);
