@@ -142,8 +142,8 @@ static int log_leaving(const struct tenant *tenant, void *)
 	if (tenant->leaving)
 		log_event(LOG_NOTICE, "tenant-leaving",
 			  &(struct log_ctx){ .tenant = tenant->name },
-			  "it has no section any more, and goes when what it still has "
-			  "has ended: %" PRIu32 " sessions, %" PRIu32 " leases",
+			  "it has no section any more, and is removed when its %" PRIu32
+			  " sessions and %" PRIu32 " leases have ended",
 			  tenant->n_sessions, tenant->n_leases);
 	return 0;
 }

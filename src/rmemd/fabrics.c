@@ -15,8 +15,8 @@ static int name_key(int err, const char *section)
 {
 	if (err != -EADDRINUSE)
 		return err;
-	return err_set(err, "%s; stop who has it, or set [%s] port", err_text(),
-		       section);
+	return err_set(err, "%s; stop the process that has it, or set [%s] port",
+		       err_text(), section);
 }
 
 /* Whether `listen` has both 0.0.0.0 and ::.  Then one socket serves both: with two, clients of one

@@ -76,15 +76,16 @@ static void view_flag(json_t **object, const char *key, bool flag)
 	view_add(object, key, json_boolean(flag));
 }
 
+/* 0: null */
 static void view_id(json_t **object, const char *key, uint64_t id)
 {
-	view_add(object, key, json_sprintf("%" PRIu64, id));
+	view_add(object, key, id ? json_sprintf("%" PRIu64, id) : json_null());
 }
 
-/* -1: null */
-static void view_node(json_t **object, const char *key, int node)
+/* A node, or an option of a device.  -1: null */
+static void view_optional(json_t **object, const char *key, int number)
 {
-	view_add(object, key, node < 0 ? json_null() : json_integer(node));
+	view_add(object, key, number < 0 ? json_null() : json_integer(number));
 }
 
 /* 0: null */
@@ -270,23 +271,6 @@ static json_t *fragmentation_view(const struct pool_status *pool)
 			  : json_null();
 }
 
-static void view_resizing(json_t **object, const struct pool_status *pool)
-{
-	static const char *const states[] = { [POOL_RESTS] = "ready",
-					      [POOL_GROWS] = "growing",
-					      [POOL_RECLAIMS] = "shrinking",
-					      [POOL_SHRINKS] = "shrinking" };
-
-	view_text(object, "state", states[pool->resizing]);
-	view_add(object, "bytes_to",
-		 pool->resizing == POOL_RESTS
-			 ? json_null()
-			 : json_integer((json_int_t)pool->bytes_to));
-	view_number(object, "populated_bytes", pool->populated);
-	view_number(object, "closed_bytes", pool->closed);
-	view_number(object, "recalled_bytes", pool->to_reclaim);
-}
-
 /* As configured; none: all. */
 static json_t *pool_devices_view(const struct pool_params *params)
 {
@@ -300,18 +284,27 @@ static json_t *pool_devices_view(const struct pool_params *params)
 static json_t *pool_view(const struct pool_status *pool,
 			 const struct pool_params *params, int node)
 {
+	static const char *const states[] = { [POOL_RESTS] = "ready",
+					      [POOL_GROWS] = "growing",
+					      [POOL_RECLAIMS] = "shrinking",
+					      [POOL_SHRINKS] = "shrinking" };
 	json_t *object = json_object();
 
 	view_text(&object, "name", pool->name);
-	view_node(&object, "node_asked", pool->node_asked);
-	view_node(&object, "node", node);
+	view_optional(&object, "node_asked", pool->node_asked);
+	view_optional(&object, "node", node);
 	view_text(&object, "pages_asked", pool_pages_name(pool->pages_asked));
 	view_text(&object, "pages", pool_pages_name(pool->pages_got));
 	view_number(&object, "page_bytes", pool->page_bytes);
 	/* null: auto */
 	view_known(&object, "bytes_asked", pool->bytes_asked);
 	view_number(&object, "bytes", pool->bytes);
-	view_resizing(&object, pool);
+	view_text(&object, "state", states[pool->resizing]);
+	view_known(&object, "bytes_to",
+		   pool->resizing == POOL_RESTS ? 0 : pool->bytes_to);
+	view_number(&object, "populated_bytes", pool->populated);
+	view_number(&object, "closed_bytes", pool->closed);
+	view_number(&object, "recalled_bytes", pool->to_reclaim);
 	view_number(&object, "lent_bytes", pool->lent);
 	view_number(&object, "scrubbing_bytes", pool->scrubbing);
 	view_number(&object, "free_bytes", pool->free);
@@ -395,28 +388,22 @@ static json_t *port_view(const struct fabric_port_attr *port)
 	return object;
 }
 
-static void view_option(json_t **object, const char *key, int value)
-{
-	view_add(object, key,
-		 value == FABRIC_OPTION_AUTO ? json_null() : json_integer(value));
-}
-
 static json_t *rdma_options_view(const struct fabric_rdma_options *options)
 {
 	json_t *object = json_object();
 
-	view_option(&object, "mtu", options->mtu);
-	view_option(&object, "traffic_class", options->traffic_class);
-	view_option(&object, "service_level", options->service_level);
-	view_option(&object, "ack_timeout", options->ack_timeout);
-	view_option(&object, "retry_count", options->retry_count);
-	view_option(&object, "rnr_retry_count", options->rnr_retry_count);
-	view_option(&object, "rd_atomic", options->rd_atomic);
+	view_optional(&object, "mtu", options->mtu);
+	view_optional(&object, "traffic_class", options->traffic_class);
+	view_optional(&object, "service_level", options->service_level);
+	view_optional(&object, "ack_timeout", options->ack_timeout);
+	view_optional(&object, "retry_count", options->retry_count);
+	view_optional(&object, "rnr_retry_count", options->rnr_retry_count);
+	view_optional(&object, "rd_atomic", options->rd_atomic);
 	view_flag(&object, "relaxed_ordering", options->relaxed_ordering);
 	view_text(&object, "connect",
 		  options->connect == FABRIC_CONNECT_DIRECT ? "direct" : "cm");
-	view_option(&object, "gid_index", options->gid_index);
-	view_option(&object, "pkey", options->pkey);
+	view_optional(&object, "gid_index", options->gid_index);
+	view_optional(&object, "pkey", options->pkey);
 	return object;
 }
 
@@ -436,7 +423,7 @@ static json_t *device_view(const struct endpoint *at)
 	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
 	view_text(&object, "address", fabric_address_host(&endpoint->address, address));
 	view_known(&object, "port", endpoint->address.port);
-	view_node(&object, "node", endpoint->node);
+	view_optional(&object, "node", endpoint->node);
 	view_number(&object, "channels", stats.channels);
 	view_number(&object, "channels_ever", stats.channels_ever);
 	view_number(&object, "refused", stats.refused);
@@ -516,7 +503,7 @@ static json_t *lease_nodes_view(const struct lease_status *lease)
 	for (unsigned i = 0; i < n; i++) {
 		json_t *object = json_object();
 
-		view_node(&object, "node", shares[i].node);
+		view_optional(&object, "node", shares[i].node);
 		view_number(&object, "bytes", shares[i].bytes);
 		view_append(&array, object);
 	}
@@ -535,16 +522,13 @@ static int lease_view(const struct lease_status *lease, void *arg)
 	view_id(&object, "id", lease->id);
 	view_text(&object, "name", lease->name[0] ? lease->name : NULL);
 	view_text(&object, "tenant", lease->tenant);
-	if (lease->owner)
-		view_id(&object, "owner", lease->owner);
-	else
-		view_text(&object, "owner", NULL);
+	view_id(&object, "owner", lease->owner);
 	view_text(&object, "state", lease->ready ? "ready" : "waiting");
 	view_number(&object, "bytes", lease->bytes);
 	view_number(&object, "lent_bytes", lease->lent);
 	view_number(&object, "segments", lease->segments);
 	view_text(&object, "placement", placements[lease->placement]);
-	view_node(&object, "node_asked", lease->node);
+	view_optional(&object, "node_asked", lease->node);
 	view_add(&object, "nodes", lease_nodes_view(lease));
 	view_number(&object, "sessions", lease->sessions);
 	view_number(&object, "writers", lease->writers);

@@ -32,9 +32,8 @@ struct config {
 	char state[200];       /* where memory outlasts the process; "": with systemd */
 	/* [session] */
 	uint64_t heartbeat_ms; /* 500 */
-	uint64_t
-		fence_ms; /* 2000; at least twice the heartbeat; keys are dead by then */
-	uint64_t grace_ms; /* 60000 */
+	uint64_t fence_ms;     /* 2000, at least twice the heartbeat */
+	uint64_t grace_ms;     /* 60000 */
 	/* [limits] */
 	uint32_t sessions_max;    /* 1024 */
 	uint32_t connections_max; /* not yet authenticated, 64 */
@@ -47,10 +46,9 @@ struct config {
 	/* [rdma] */
 	enum config_switch verbs; /* auto: where there is a device */
 	char devices[CONFIG_LIST_MAX][64];
-	unsigned n_devices;  /* 0: all */
-	uint16_t verbs_port; /* 7461 */
-	struct fabric_rdma_options
-		rdma_options; /* of devices that have none of their own */
+	unsigned n_devices;                      /* 0: all */
+	uint16_t verbs_port;                     /* 7461 */
+	struct fabric_rdma_options rdma_options; /* of devices without their own */
 	/* [device NAME] */
 	struct fabric_device_params device_params[CONFIG_LIST_MAX];
 	unsigned n_device_params;

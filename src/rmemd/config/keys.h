@@ -56,11 +56,10 @@ struct config_key {
 	const char *section;
 	const char *name;
 	enum config_type type;
-	uint64_t min, max; /* in units of the field, where the type has an order */
-	const char *
-		standard; /* the default, as it would be written; NULL: must be given */
-	size_t offset;    /* in struct config, or in the object of a named section */
-	size_t bytes;     /* of the field */
+	uint64_t min, max;    /* in units of the field, where the type has an order */
+	const char *standard; /* the default, as it is written */
+	size_t offset;       /* in struct config, or in the object of a named section */
+	size_t bytes;        /* of the field */
 	size_t count_offset; /* of a list's length */
 	const struct config_choice *choices;
 	bool reload;      /* a change takes effect on SIGHUP */
@@ -81,7 +80,7 @@ bool config_name_good(const char *name);
  * tenant_params or fabric_device_params).
  *   -EINVAL, -ERANGE  with text that does not name file, line or key */
 int config_value_parse(const struct config_key *key, const char *value, void *object);
-/* Set the field to its default, if it has one. */
+/* Set the field to its default. */
 void config_value_default(const struct config_key *key, void *object);
 
 #endif

@@ -278,6 +278,6 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 void config_value_default(const struct config_key *key, void *object)
 {
 	/* the table is constant: a unit test has shown that its defaults parse */
-	if (key->standard && config_value_parse(key, key->standard, object))
+	if (config_value_parse(key, key->standard, object))
 		abort();
 }

@@ -86,8 +86,8 @@ static struct connection *session_detach_connection(struct session *session)
 	return connection;
 }
 
-void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
-		     const struct session_first *first)
+static void session_welcome(const struct session *session, uint64_t hello_id,
+			    bool resumed, const struct session_first *first)
 {
 	const struct control *control = session->sessions->control;
 	const struct config *config = control->config;
@@ -150,6 +150,42 @@ void session_opened(struct session *session, uint64_t hello_id,
 	session_welcome(session, hello_id, false, first);
 	connection->hello_pending = false;
 	connection->ops->authenticated(connection);
+}
+
+/* The next event for the client.  False: there is none.  Events of leases, which are few, do not
+ * wait for notifications, which may come all the time. */
+static bool session_next_event(struct lease_client *lease_client, struct wire_msg *out)
+{
+	if (!lease_next_event(lease_client, out)) {
+		if (!lease_next_notices(lease_client, &out->notified))
+			return false;
+		out->type = WIRE_TYPE_notified;
+	}
+	out->id = 0;
+	return true;
+}
+
+/* Send waiting events.  If the connection is busy, they are sent when it is idle; events beyond the
+ * limit of a turn are sent at sessions_tick(), so that other sessions are served. */
+static void session_deliver(struct session *session)
+{
+	struct sessions *sessions = session->sessions;
+	struct wire_msg *out = &sessions->control->out;
+	struct connection *connection = session->connection;
+
+	for (unsigned n = 0;
+	     connection && !connection->closed && !connection->ops->busy(connection);
+	     n++) {
+		if (n == SENDS_PER_TURN) {
+			if (list_empty(&session->unsent))
+				list_append(&sessions->unsent, &session->unsent);
+			sessions->due(sessions->control, clock_now_ms());
+			return;
+		}
+		if (!session_next_event(&session->lease_client, out))
+			return;
+		connection_send(connection, out);
+	}
 }
 
 static void session_start_work(struct session *session);
@@ -362,7 +398,7 @@ void session_bye(struct session *session, uint64_t bye_id)
 	connection->hello_pending = true;
 	session->waiting_connection = connection;
 	session->waiting_id = bye_id;
-	session_end(session, "the client said good-bye");
+	session_end(session, "the client has ended it");
 }
 
 static bool session_work(struct slice_work *work)
@@ -504,40 +540,6 @@ void session_client_notified(void *, struct lease_client *lease_client)
 		session_deliver(session);
 }
 
-/* The next event for the client.  False: there is none.  Events of leases, which are few, do not
- * wait for notifications, which may come all the time. */
-static bool session_next_event(struct lease_client *lease_client, struct wire_msg *out)
-{
-	if (!lease_next_event(lease_client, out)) {
-		if (!lease_next_notices(lease_client, &out->notified))
-			return false;
-		out->type = WIRE_TYPE_notified;
-	}
-	out->id = 0;
-	return true;
-}
-
-void session_deliver(struct session *session)
-{
-	struct sessions *sessions = session->sessions;
-	struct wire_msg *out = &sessions->control->out;
-	struct connection *connection = session->connection;
-
-	for (unsigned n = 0;
-	     connection && !connection->closed && !connection->ops->busy(connection);
-	     n++) {
-		if (n == SENDS_PER_TURN) {
-			if (list_empty(&session->unsent))
-				list_append(&sessions->unsent, &session->unsent);
-			sessions->due(sessions->control, clock_now_ms());
-			return;
-		}
-		if (!session_next_event(&session->lease_client, out))
-			return;
-		connection_send(connection, out);
-	}
-}
-
 void sessions_deliver(struct sessions *sessions)
 {
 	struct session *session;
@@ -623,7 +625,7 @@ void sessions_tick(struct sessions *sessions)
 			if (!session->connection->ops->unread(session->connection))
 				session_fence_silent(session);
 		} else {
-			session_end(session, "its time of grace is over");
+			session_end(session, "its grace time is over");
 		}
 		/* the others stay due */
 		if (turn_over(&sessions->control->turn))

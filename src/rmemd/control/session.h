@@ -139,9 +139,6 @@ struct session_first {
 	uint8_t endpoint;
 	struct fabric_qp_info end; /* the server's, if it is joined; qpn 0: it is not */
 };
-/* Send the welcome. */
-void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
-		     const struct session_first *first);
 /* End the session; answers the request bye_id when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
 /* The connection is lost: fence its session, if any.  `why` is one line. */
@@ -155,10 +152,8 @@ void session_connection_idle(struct connection *connection);
 void session_client_notified(void *ctx, struct lease_client *lease_client);
 /* leases_events.client_event.  Nothing is sent while the session is fenced. */
 void session_client_event(void *ctx, struct lease_client *lease_client);
-/* Send waiting events.  If the connection is busy, they are sent when it is idle; events beyond the
- * limit of a turn are sent at sessions_tick(), so that other sessions are served. */
+/* Send the notifications of all sessions. */
 void sessions_deliver(struct sessions *sessions);
-void session_deliver(struct session *session);
 
 /* ---- channels ---- */
 

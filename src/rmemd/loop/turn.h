@@ -26,8 +26,7 @@ struct turn_longest {
 /* All zero: no turn is measured, and there is always time left. */
 struct turn {
 	bool running;
-	uint64_t
-		first_ns; /* when work began, or 0; the loop waits for events before that */
+	uint64_t first_ns;  /* when work began, after the wait for events; or 0 */
 	uint64_t cpu_ns;    /* of the thread, at the start */
 	uint64_t window_ns; /* when the present window began */
 	uint64_t n, n_long; /* turns, and those longer than TURN_GOAL_NS of the CPU */

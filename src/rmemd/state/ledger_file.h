@@ -51,10 +51,9 @@ struct move {
 	uint64_t offset, bytes; /* the new area; to be freed: the area that was left */
 	uint64_t done;          /* bytes of it that are allocated, or freed */
 	uint64_t began;         /* end of the records when the move began */
-	uint64_t from; /* the next record to copy, from the active area's start */
-	uint64_t end;  /* of the copied records, from the new area's start */
-	uint64_t
-		not_before; /* the tail at which a move that had no room is tried again */
+	uint64_t from;       /* the next record to copy, from the active area's start */
+	uint64_t end;        /* of the copied records, from the new area's start */
+	uint64_t not_before; /* the tail at which a refused move is tried again */
 };
 
 struct ledger {
