@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "rmemd/admin/admin.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/descriptors.h"
 #include "rmemd/control/listener.h"
@@ -107,13 +108,6 @@ static void on_status(evutil_socket_t, short, void *arg)
 
 /* ---- signals ---- */
 
-static void on_drained(void *ctx)
-{
-	struct daemon *daemon = ctx;
-
-	(void)event_base_loopbreak(daemon->base);
-}
-
 static void stop(struct daemon *daemon)
 {
 	daemon->stopping = true;
@@ -123,8 +117,7 @@ static void stop(struct daemon *daemon)
 	daemon->sources.n_listeners = 0;
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
-	control_stop(&daemon->control, fdstore_lasts(daemon->fdstore), on_drained,
-		     daemon);
+	control_stop(&daemon->control, fdstore_lasts(daemon->fdstore));
 }
 
 static void on_stop(evutil_socket_t number, short, void *arg)
@@ -469,7 +462,8 @@ int daemon_run(struct daemon *daemon)
 	fdstore_verify(daemon->fdstore, daemon->base, on_verified, NULL);
 	do {
 		result = run_turn(daemon);
-	} while (result == 0 && !event_base_got_break(daemon->base));
+	} while (result == 0 && !(daemon->stopping &&
+				  connections_drained(daemon->control.connections)));
 	return result < 0 ? err_set(-EIO, "the event loop failed") : 0;
 }
 

@@ -74,9 +74,9 @@ void connections_close(struct connections *connections);
  * may end the connection.  If too many connections have no session, the oldest of them ends.
  * -ENOMEM */
 int connection_accept(struct connections *connections, int fd, const char *name);
-/* Close all connections; the loop calls drained(ctx) when the last one has ended, at most
- * CONNECTION_LINGER_MS later. */
-void connections_drain(struct connections *connections, void (*drained)(void *ctx),
-		       void *ctx);
+/* Close all connections; the last one ends at most CONNECTION_LINGER_MS later. */
+void connections_drain(struct connections *connections);
+/* Whether no connection is left. */
+bool connections_drained(const struct connections *connections);
 
 #endif

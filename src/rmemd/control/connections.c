@@ -33,9 +33,6 @@ struct connections {
 	struct list active;          /* with a session */
 	struct list unauthenticated; /* without one, the oldest first */
 	unsigned n_unauthenticated;
-	struct event *empty; /* the last connection has ended: call drained() */
-	void (*drained)(void *ctx);
-	void *drained_ctx;
 	uint8_t frame[WIRE_FRAME_MAX];
 	uint8_t inbox[INBOX_BYTES]; /* of the connection whose turn it is */
 };
@@ -62,27 +59,11 @@ static struct client_socket *socket_of(struct connection *connection)
 	return container_of(connection, struct client_socket, connection);
 }
 
-static void on_drained(evutil_socket_t, short, void *arg)
-{
-	struct connections *connections = arg;
-
-	connections->drained(connections->drained_ctx);
-}
-
-static void check_drained(struct connections *connections)
-{
-	if (connections->drained && list_empty(&connections->active) &&
-	    list_empty(&connections->unauthenticated))
-		event_active(connections->empty, EV_TIMEOUT, 0);
-}
-
 static void socket_free(struct client_socket *socket, const char *why)
 {
-	struct connections *connections = socket->connections;
-
 	session_connection_lost(&socket->connection, why);
 	if (socket->unauthenticated)
-		connections->n_unauthenticated--;
+		socket->connections->n_unauthenticated--;
 	list_remove(&socket->link);
 	event_drop(&socket->readable);
 	slices_remove(&socket->work);
@@ -93,7 +74,6 @@ static void socket_free(struct client_socket *socket, const char *why)
 		bufferevent_free(socket->bev);
 	free(socket->unread);
 	free(socket);
-	check_drained(connections);
 }
 
 static void set_deadline(struct client_socket *socket, unsigned ms)
@@ -471,15 +451,17 @@ static void sockets_close(struct list *list)
 		connection_close(&socket->connection);
 }
 
-void connections_drain(struct connections *connections, void (*drained)(void *ctx),
-		       void *ctx)
+void connections_drain(struct connections *connections)
 {
-	connections->drained = drained;
-	connections->drained_ctx = ctx;
 	/* closing moves an active connection to the list `unauthenticated` */
 	sockets_close(&connections->unauthenticated);
 	sockets_close(&connections->active);
-	check_drained(connections);
+}
+
+bool connections_drained(const struct connections *connections)
+{
+	return list_empty(&connections->active) &&
+	       list_empty(&connections->unauthenticated);
 }
 
 int connections_open(struct control *control, struct connections **ret_connections)
@@ -492,11 +474,6 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	list_init(&connections->active);
 	list_init(&connections->unauthenticated);
 	slice_queue_init(&connections->slices);
-	connections->empty = evtimer_new(control->base, on_drained, connections);
-	if (!connections->empty) {
-		free(connections);
-		return err_set(-ENOMEM, "no memory for the connections");
-	}
 	*ret_connections = connections;
 	return 0;
 }
@@ -515,6 +492,5 @@ void connections_close(struct connections *connections)
 		return;
 	sockets_free(&connections->active);
 	sockets_free(&connections->unauthenticated);
-	event_free(connections->empty);
 	free(connections);
 }

@@ -366,11 +366,10 @@ void control_reload(struct control *control)
 	pools_changed(control, false);
 }
 
-void control_stop(struct control *control, bool back, void (*drained)(void *ctx),
-		  void *ctx)
+void control_stop(struct control *control, bool back)
 {
 	sessions_stop(control->sessions, back);
-	connections_drain(control->connections, drained, ctx);
+	connections_drain(control->connections);
 }
 
 void control_close(struct control *control)

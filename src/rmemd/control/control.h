@@ -85,10 +85,9 @@ int control_open(struct control *control);
 int control_start(struct control *control, struct pools *pools);
 /* The configuration has changed. */
 void control_reload(struct control *control);
-/* Tell all clients that the server stops, and close all connections; the loop calls drained(ctx) when the last one has ended.
+/* Tell all clients that the server stops, and close all connections: connections_drained().
  * back: clients may resume, as the next process restores their sessions. */
-void control_stop(struct control *control, bool back, void (*drained)(void *ctx),
-		  void *ctx);
+void control_stop(struct control *control, bool back);
 /* Also after control_open() or control_start() has failed.  The caller has closed the listeners;
  * pools and ledger keep their contents. */
 void control_close(struct control *control);

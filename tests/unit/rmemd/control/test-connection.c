@@ -20,8 +20,6 @@
 /* More sessions than events in a turn of the loop. */
 #define PAUSED 100
 
-static bool drained;
-
 /* Calls of libevent that replace those of the C library, to count them. */
 static unsigned extra_calls;
 
@@ -452,28 +450,21 @@ START_TEST(requests_after_the_hello__wait_for_it)
 }
 END_TEST
 
-static void on_drained(void *ctx)
-{
-	(void)ctx;
-	drained = true;
-}
-
 START_TEST(drain__waits_for_the_last_connection)
 {
 	int a = connect_client(), b = connect_client();
 
-	drained = false;
 	open_session(a);
 	sessions_stop(stage_control.sessions, false);
-	connections_drain(connections, on_drained, NULL);
+	connections_drain(connections);
 	run_loop();
 	expect(a, WIRE_TYPE_draining);
 	expect(a, WIRE_TYPE_closing);
 	ck_assert(!receive(a) && !receive(b));
 	disconnect(a);
-	ck_assert(!drained);
+	ck_assert(!connections_drained(connections));
 	disconnect(b);
-	ck_assert(drained);
+	ck_assert(connections_drained(connections));
 }
 END_TEST
 
