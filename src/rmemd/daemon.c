@@ -135,8 +135,8 @@ static int log_leaving(const struct tenant *tenant, void *)
 	if (tenant->leaving)
 		log_event(LOG_NOTICE, "tenant-leaving",
 			  &(struct log_ctx){ .tenant = tenant->name },
-			  "it has no section any more, and is removed when its %" PRIu32
-			  " sessions and %" PRIu32 " leases have ended",
+			  "it has no section any more, and is removed when these have "
+			  "ended: %" PRIu32 " sessions, %" PRIu32 " leases",
 			  tenant->n_sessions, tenant->n_leases);
 	return 0;
 }

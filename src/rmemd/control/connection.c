@@ -9,10 +9,12 @@
 #include "rmemd/state/ledger.h"
 
 void connection_init(struct connection *connection, const struct connection_ops *ops,
-		     struct control *control, const char *name)
+		     struct control *control, const struct fabric_address *address)
 {
-	*connection = (struct connection){ .ops = ops, .control = control };
-	(void)snprintf(connection->name, sizeof(connection->name), "%s", name);
+	*connection = (struct connection){ .ops = ops,
+					   .control = control,
+					   .address = *address };
+	(void)fabric_address_text(address, connection->name);
 }
 
 void connection_send(struct connection *connection, const struct wire_msg *msg)

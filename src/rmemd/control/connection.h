@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fabric/address.h"
 #include "rmemd/control/control.h"
 #include "wire/msg.h"
 
@@ -38,11 +39,12 @@ struct connection {
 	uint16_t version;        /* of the protocol, as agreed */
 	bool hello_pending; /* no other frame is handled until the hello is answered */
 	bool closed;        /* close() was called */
-	char name[64];      /* address:port */
+	struct fabric_address address;
+	char name[FABRIC_ADDRESS_TEXT]; /* the address and its port */
 };
 
 void connection_init(struct connection *connection, const struct connection_ops *ops,
-		     struct control *control, const char *name);
+		     struct control *control, const struct fabric_address *address);
 void connection_send(struct connection *connection, const struct wire_msg *msg);
 void connection_send_error(struct connection *connection, uint64_t id, int err,
 			   const char *text);
@@ -73,7 +75,8 @@ void connections_close(struct connections *connections);
 /* Serve a connected socket, and own it, also on failure.  Handles bytes that have arrived, which
  * may end the connection.  If too many connections have no session, the oldest of them ends.
  * -ENOMEM */
-int connection_accept(struct connections *connections, int fd, const char *name);
+int connection_accept(struct connections *connections, int fd,
+		      const struct fabric_address *address);
 /* Close all connections; the last one ends at most CONNECTION_LINGER_MS later. */
 void connections_drain(struct connections *connections);
 /* Whether no connection is left. */

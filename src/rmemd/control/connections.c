@@ -413,7 +413,8 @@ static int socket_start(struct client_socket *socket, int fd)
 	return event_add(socket->readable, NULL) ? -ENOMEM : 0;
 }
 
-int connection_accept(struct connections *connections, int fd, const char *name)
+int connection_accept(struct connections *connections, int fd,
+		      const struct fabric_address *address)
 {
 	struct control *control = connections->control;
 	struct client_socket *socket;
@@ -431,7 +432,7 @@ int connection_accept(struct connections *connections, int fd, const char *name)
 	}
 	socket->connections = connections;
 	socket->why = "no hello in time";
-	connection_init(&socket->connection, &connection_ops, control, name);
+	connection_init(&socket->connection, &connection_ops, control, address);
 	list_init(&socket->link);
 	slice_work_init(&socket->work, socket_serve);
 	become_unauthenticated(socket);

@@ -63,13 +63,13 @@ static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 	/* libevent accepts until there are no more connections, or until it is disabled */
 	if (++listener->n_accepted == ACCEPTS_MAX)
 		listener_pause(listener, &at_once);
-	(void)fabric_address_text(&from, name);
 	control->counters.connections++;
-	if (!connection_accept(control->connections, fd, name))
+	if (!connection_accept(control->connections, fd, &from))
 		return;
 	control->counters.connections_refused++;
-	log_event(LOG_NOTICE, "connection-refused", &(struct log_ctx){ .peer = name },
-		  "%s", err_text());
+	log_event(LOG_NOTICE, "connection-refused",
+		  &(struct log_ctx){ .peer = fabric_address_text(&from, name) }, "%s",
+		  err_text());
 }
 
 static void on_error(struct evconnlistener *, void *arg)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/session.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -385,17 +384,11 @@ int session_close_channel(struct session *session, uint32_t number)
 /* Whether the GID is the address that the control connection comes from. */
 static bool gid_is_own(const struct session *session, const uint8_t gid[16])
 {
-	char text[sizeof(session->address)];
-	/* address:port, an IPv6 address in brackets */
-	bool bracket = session->address[0] == '[';
-	struct fabric_address from, named;
+	const struct fabric_address *address = &session->connection->address;
+	uint8_t own[16];
 
-	(void)snprintf(text, sizeof(text), "%s", session->address + bracket);
-	text[strcspn(text, bracket ? "]" : ":")] = '\0';
-	return !fabric_address_parse(text, &from) &&
-	       inet_ntop(AF_INET6, gid, text, sizeof(text)) &&
-	       !fabric_address_parse(text, &named) &&
-	       !memcmp(&from, &named, sizeof(named));
+	fabric_address_to_gid(address, own);
+	return address->family && memcmp(own, gid, sizeof(own)) == 0;
 }
 
 int session_join_channel(struct session *session, uint32_t number,

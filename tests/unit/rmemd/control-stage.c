@@ -271,10 +271,13 @@ static const struct connection_ops client_ops = {
 
 void client_init(struct client *client)
 {
+	const struct fabric_address address = { .family = 4,
+						.bytes = { 192, 0, 2, 1 },
+						.port = 1 };
+
 	memset(client, 0, sizeof(*client));
 	client->next_id = 1;
-	connection_init(&client->connection, &client_ops, &stage_control,
-			"192.0.2.1:1");
+	connection_init(&client->connection, &client_ops, &stage_control, &address);
 }
 
 void client_lose(struct client *client)

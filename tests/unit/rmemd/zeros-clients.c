@@ -479,7 +479,8 @@ static void client_connect(unsigned client)
 
 	lose_connection(client);
 	own->up = true;
-	connection_init(&own->connection, &ops, &zeros_control, "192.0.2.1:1");
+	connection_init(&own->connection, &ops, &zeros_control,
+			&(struct fabric_address){ .family = 4 });
 	msg->id = 1;
 	msg->hello.magic = WIRE_MAGIC;
 	msg->hello.version_min = WIRE_VERSION_MIN;

@@ -47,6 +47,8 @@ int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
 	return (int)syscall(SYS_epoll_ctl, epoll_fd, op, fd, event);
 }
 
+static const struct fabric_address address = { .family = 4, .bytes = { 192, 0, 2, 1 } };
+
 /* A connection; returns the client's end. */
 static int connect_client(void)
 {
@@ -54,7 +56,7 @@ static int connect_client(void)
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	ck_assert_int_eq(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
-	ck_assert_int_eq(connection_accept(connections, fds[0], "test"), 0);
+	ck_assert_int_eq(connection_accept(connections, fds[0], &address), 0);
 	return fds[1];
 }
 
@@ -343,12 +345,12 @@ START_TEST(hello__is_answered_when_the_connection_is_accepted)
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	send_bytes(fds[1], frame, bytes);
-	ck_assert_int_eq(connection_accept(connections, fds[0], "test"), 0);
+	ck_assert_int_eq(connection_accept(connections, fds[0], &address), 0);
 	expect(fds[1], WIRE_TYPE_welcome);
 	/* a connection that has ended already is accepted, too */
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	ck_assert_int_eq(close(fds[1]), 0);
-	ck_assert_int_eq(connection_accept(connections, fds[0], "test"), 0);
+	ck_assert_int_eq(connection_accept(connections, fds[0], &address), 0);
 }
 END_TEST
 
@@ -360,7 +362,7 @@ START_TEST(hello__of_a_closed_connection_is_not_served)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	send_bytes(fds[1], frame, bytes);
 	ck_assert_int_eq(_i ? shutdown(fds[1], SHUT_WR) : close(fds[1]), 0);
-	ck_assert_int_eq(connection_accept(connections, fds[0], "test"), 0);
+	ck_assert_int_eq(connection_accept(connections, fds[0], &address), 0);
 	run_loop();
 	ck_assert_uint_eq(stage_control.counters.sessions_opened, 0);
 	/* the connection has ended */
