@@ -125,7 +125,7 @@ static void handle_soon(struct client_socket *socket)
 		   &socket->work);
 }
 
-/* The answer to a lone request, a heartbeat above all, need not take a turn of the loop and
+/* The answer to a lone request, usually a heartbeat, need not take a turn of the loop and
  * two changes of what is polled for: that halves what idle sessions cost.  Only while the
  * bytes on the wire are the frames themselves.  Returns how many bytes went out. */
 static size_t send_at_once(struct client_socket *socket, const uint8_t *frame,
@@ -344,7 +344,7 @@ static void store_unread(struct client_socket *socket, const uint8_t *at, size_t
 }
 
 /* Reading goes past the bufferevent, which asks the kernel for the length first and copies
- * twice: a lone request, a heartbeat above all, is one system call and no copy.  As in
+ * twice: a lone request, usually a heartbeat, is one system call and no copy.  As in
  * send_at_once(), only while the bytes on the wire are the frames themselves. */
 static bool socket_serve(struct slice_work *work)
 {
@@ -441,7 +441,7 @@ int connection_accept(struct connections *connections, int fd,
 		socket_free(socket, "no memory");
 		return err_set(err, "no memory for a connection");
 	}
-	/* as a rule the hello is there already; this may end the connection */
+	/* usually the hello has arrived already; this may end the connection */
 	on_readable(fd, EV_READ, socket);
 	return 0;
 }

@@ -14,7 +14,7 @@
 /* Leases that are looked at before others get their turn. */
 #define LEASES_PER_SLICE 256
 
-/* A search that goes on. */
+/* A search that is continued in slices. */
 struct listing {
 	struct list link; /* in session->listings */
 	struct slice_work work;

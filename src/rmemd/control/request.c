@@ -26,7 +26,7 @@ static unsigned request_flags(const struct wire_msg *msg)
 }
 
 /* A refused allocate has changed nothing, so a client that repeats it may get it done afresh, and
- * clients that ask in vain write nothing.
+ * requests of clients that are refused write nothing.
  *
  * Not so if a later request has come meanwhile.  Then the reply of that one may be dropped before
  * this request is repeated, which would count as too old.  Otherwise those that are dropped are of
@@ -135,7 +135,7 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 
 	if (reply->err)
 		return err_set(reply->err, "%s",
-			       reply->text ? reply->text : "it failed, as told before");
+			       reply->text ? reply->text : "it failed; the text of the error is no longer known");
 	if (!reply->lease)
 		return HANDLER_OK;
 	err = request_create(session, msg, &request);

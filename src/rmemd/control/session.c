@@ -296,7 +296,7 @@ static uint32_t sessions_max(const struct control *control)
 		       : max;
 }
 
-/* Whether the client, if it comes back, has anything to come back for. */
+/* Whether a client that resumes the session would find neither leases nor requests. */
 static bool session_is_vacant(const struct session *session)
 {
 	return session->state == SESSION_FENCED && !session->waiting_connection &&

@@ -73,7 +73,7 @@ struct session {
 	struct list unsent;  /* in sessions->unsent */
 
 	struct list requests; /* waiting */
-	struct list listings; /* requests `list` that go on */
+	struct list listings; /* requests `list`, searched in slices */
 	unsigned n_requests;  /* in both lists */
 	uint64_t last_id;     /* the highest id of a request */
 

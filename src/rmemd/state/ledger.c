@@ -23,7 +23,7 @@
 
 /* With more bytes of obsolete records the ledger moves. */
 #define STALE_BYTES_MAX UINT64_C(32768)
-/* Bytes that a commit moves besides those that it pays for. */
+/* Bytes that a commit moves in addition to those that it pays for. */
 #define MOVE_BYTES_MIN UINT64_C(4096)
 /* Bytes that one step of a move allocates or frees, and their share of what a commit may move: both
  * take about an eighth of the time of copying. */

@@ -223,10 +223,8 @@ void systemd_journal_sink(int level, const char *event, const struct log_ctx *ct
 			  const char *text)
 {
 	char line[LOG_LINE_BYTES];
-	struct record record;
+	struct record record = { .used = 0 };
 
-	record.used = 0;
-	record.n_fields = 0;
 	/* people see the message alone, so it has the context too */
 	log_format(line, event, ctx, text);
 	record_add(&record, "MESSAGE=%s", line);
