@@ -108,8 +108,13 @@ static void on_status(evutil_socket_t, short, void *arg)
 
 /* ---- signals ---- */
 
-static void stop(struct daemon *daemon)
+static void on_stop(evutil_socket_t number, short, void *arg)
 {
+	struct daemon *daemon = arg;
+
+	/* asked twice: wait for nothing */
+	if (daemon->stopping)
+		_exit(128 + number);
 	daemon->stopping = true;
 	log_event(LOG_NOTICE, "stopping", NULL, "asked to stop with %u sessions",
 		  sessions_count(daemon->control.sessions));
@@ -118,16 +123,6 @@ static void stop(struct daemon *daemon)
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
 	control_stop(&daemon->control, fdstore_lasts(daemon->fdstore));
-}
-
-static void on_stop(evutil_socket_t number, short, void *arg)
-{
-	struct daemon *daemon = arg;
-
-	/* asked twice: wait for nothing */
-	if (daemon->stopping)
-		_exit(128 + number);
-	stop(daemon);
 }
 
 static int log_leaving(const struct tenant *tenant, void *)

@@ -34,12 +34,6 @@ static const struct option_row options[] = {
 	{ 0 },
 };
 
-static int usage_error(void)
-{
-	(void)fprintf(stderr, "rmemd: %s; see rmemd --help\n", err_text());
-	return EXIT_USAGE;
-}
-
 /* Returns -1 to go on, or the exit status. */
 static int parse(int argc, char **argv)
 {
@@ -47,8 +41,10 @@ static int parse(int argc, char **argv)
 
 	if (!err && optind < argc)
 		err = err_set(-EINVAL, "unexpected argument %s", argv[optind]);
-	if (err < 0)
-		return usage_error();
+	if (err < 0) {
+		(void)fprintf(stderr, "rmemd: %s; see rmemd --help\n", err_text());
+		return EXIT_USAGE;
+	}
 	if (version)
 		(void)puts("rmemd " PACKAGE_VERSION);
 	if (help) {

@@ -37,22 +37,17 @@ static bool may_forget(const struct session *session, const struct reply *reply)
 	       reply->id == session->last_id;
 }
 
-static void store_reply(struct session *session, const struct reply *reply,
-			const char *text)
-{
-	uint64_t dropped = reply_cache_add(&session->replies, reply, text);
-
-	if (dropped)
-		reply_unrecord(session, dropped);
-	if (dropped != reply->id)
-		reply_record(session, reply, text);
-}
-
 static void remember_reply(struct session *session, const struct reply *reply,
 			   const char *text)
 {
-	if (!may_forget(session, reply))
-		store_reply(session, reply, text);
+	if (!may_forget(session, reply)) {
+		uint64_t dropped = reply_cache_add(&session->replies, reply, text);
+
+		if (dropped)
+			reply_unrecord(session, dropped);
+		if (dropped != reply->id)
+			reply_record(session, reply, text);
+	}
 	/* the request's effect and its reply are committed together */
 	ledger_commit(session->sessions->control->ledger);
 }
@@ -135,7 +130,9 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 
 	if (reply->err)
 		return err_set(reply->err, "%s",
-			       reply->text ? reply->text : "it failed; the text of the error is no longer known");
+			       reply->text ? reply->text
+					   : "it failed; the text of the error is no "
+					     "longer known");
 	if (!reply->lease)
 		return HANDLER_OK;
 	err = request_create(session, msg, &request);

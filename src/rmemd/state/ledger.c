@@ -246,10 +246,11 @@ static int ledger_grow(struct ledger *ledger, uint64_t needed)
 
 /* ---- changes ---- */
 
-/* Make room for a record, and for a later removal of every key. */
-static int space_make(struct ledger *ledger, uint64_t bytes)
+/* Also for a later removal of every key. */
+int ledger_reserve(struct ledger *ledger, size_t bytes)
 {
-	uint64_t needed = ledger->tail + bytes + removals_bytes(ledger);
+	uint64_t needed = ledger->tail + round_up(sizeof(struct record) + bytes, 8) +
+			  removals_bytes(ledger);
 
 	return needed <= ledger_area(ledger)->bytes ? 0 : ledger_grow(ledger, needed);
 }
@@ -277,7 +278,7 @@ int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *
 
 	if (bytes > LEDGER_VALUE_MAX)
 		return err_set(-EINVAL, "%zu bytes for one entry of the ledger", bytes);
-	err = space_make(ledger, round_up(sizeof(struct record) + bytes, 8));
+	err = ledger_reserve(ledger, bytes);
 	if (err)
 		return err;
 	entry = entry_make(ledger, key);
@@ -287,11 +288,6 @@ int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *
 	entry_move(ledger, entry, ledger->tail);
 	ledger->tail += record_bytes(record_at(ledger, ledger->tail));
 	return 0;
-}
-
-int ledger_reserve(struct ledger *ledger, size_t bytes)
-{
-	return space_make(ledger, round_up(sizeof(struct record) + bytes, 8));
 }
 
 void ledger_remove(struct ledger *ledger, const struct ledger_key *key)
