@@ -29,32 +29,24 @@ static uint64_t fake_clock(void)
 	return stage_now_ms * 1000000;
 }
 
-static void check_line(int level, const char *event, const struct log_ctx *ctx,
-		       const char *text)
+static void check_line(int, const char *event, const struct log_ctx *, const char *text)
 {
-	(void)level;
-	(void)ctx;
 	ck_assert_str_ne(event, "");
 	ck_assert_ptr_null(strchr(text, '\n'));
 }
 
-static void on_granted(void *ctx, const struct lease_status *status)
+static void on_granted(void *, const struct lease_status *status)
 {
-	(void)ctx;
 	ck_assert(status->ready);
 }
 
-static void on_ended(void *ctx, const struct lease_status *status,
-		     enum wire_reason reason)
+static void on_ended(void *, const struct lease_status *status, enum wire_reason)
 {
-	(void)ctx;
-	(void)reason;
 	ck_assert(status->ready);
 }
 
-static void on_timer_moved(void *ctx)
+static void on_timer_moved(void *)
 {
-	(void)ctx;
 	stage_timer_moves++;
 }
 
@@ -66,16 +58,14 @@ static const struct leases_events lease_events = {
 	.timer_moved = on_timer_moved,
 };
 
-static void on_session_due(struct control *control, uint64_t ms)
+static void on_session_due(struct control *, uint64_t ms)
 {
-	(void)control;
 	ck_assert_uint_ne(ms, 0);
 	stage_timer_moves++;
 }
 
-static void on_wake(void *ctx)
+static void on_wake(void *)
 {
-	(void)ctx;
 	stage_wakes++;
 }
 
@@ -127,30 +117,26 @@ void control_setup(void)
 	open_tables();
 }
 
-static struct tenant *find_tenant(void *ctx, const char *name)
+static struct tenant *find_tenant(void *, const char *name)
 {
 	struct tenant_params params = { .limits = stage_limits };
 
 	(void)snprintf(params.name, sizeof(params.name), "%s", name);
-	(void)ctx;
 	return tenants_ensure(&stage_tenants, &params);
 }
 
-static void on_lease_lost(void *ctx, uint64_t id, const char *name, const char *why)
+static void on_lease_lost(void *, uint64_t id, const char *name, const char *why)
 {
-	(void)ctx;
 	ck_abort_msg("lease %" PRIu64 " \"%s\" was not restored: %s", id, name, why);
 }
 
-static void on_lease_renamed(void *ctx, uint64_t id, const char *name)
+static void on_lease_renamed(void *, uint64_t id, const char *name)
 {
-	(void)ctx;
 	ck_abort_msg("lease %" PRIu64 " has the new name \"%s\"", id, name);
 }
 
-static int check_unused(const struct tenant *tenant, void *arg)
+static int check_unused(const struct tenant *tenant, void *)
 {
-	(void)arg;
 	ck_assert_uint_eq(tenant->refs, !tenant->leaving);
 	ck_assert_uint_eq(tenant->n_sessions + tenant->n_channels + tenant->n_leases,
 			  0);
@@ -176,9 +162,8 @@ void control_restart(void)
 	fake_pools_scrub();
 }
 
-static int check_detached(const struct lease_status *status, void *arg)
+static int check_detached(const struct lease_status *status, void *)
 {
-	(void)arg;
 	/* only named leases remain, and no session is attached */
 	ck_assert_str_ne(status->name, "");
 	ck_assert_uint_eq(status->sessions, 0);

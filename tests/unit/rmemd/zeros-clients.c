@@ -250,9 +250,8 @@ static void op_close(struct connection *connection)
 	outer(connection)->ended = true;
 }
 
-static void op_authenticated(struct connection *connection)
+static void op_authenticated(struct connection *)
 {
-	(void)connection;
 }
 
 static bool op_busy(struct connection *connection)
@@ -265,9 +264,8 @@ static bool op_busy(struct connection *connection)
 }
 
 /* Nothing arrives between two steps. */
-static bool op_never(struct connection *connection)
+static bool op_never(struct connection *)
 {
-	(void)connection;
 	return false;
 }
 

@@ -167,10 +167,8 @@ void __wrap_zero_stream(void *addr, size_t bytes)
 }
 
 /* A scrubber limits its rate by the clock of this test, where an hour is short. */
-int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
+int __wrap_nanosleep(const struct timespec *, struct timespec *)
 {
-	(void)wanted;
-	(void)left;
 	(void)usleep(20);
 	return 0;
 }
@@ -182,38 +180,25 @@ static uint64_t world_clock(void)
 	return atomic_load(&world->now_ms) * 1000000;
 }
 
-static void drop_line(int level, const char *event, const struct log_ctx *ctx,
-		      const char *text)
+static void drop_line(int, const char *, const struct log_ctx *, const char *)
 {
-	(void)level;
-	(void)ctx;
-	(void)event;
-	(void)text;
 }
 
-static void on_granted(void *ctx, const struct lease_status *status)
+static void on_granted(void *, const struct lease_status *)
 {
-	(void)ctx;
-	(void)status;
 }
 
-static void on_ended(void *ctx, const struct lease_status *status,
-		     enum wire_reason reason)
+static void on_ended(void *, const struct lease_status *, enum wire_reason reason)
 {
-	(void)ctx;
-	(void)status;
 	world->expired += reason == WIRE_REASON_EXPIRED;
 }
 
-static void on_timer_moved(void *ctx)
+static void on_timer_moved(void *)
 {
-	(void)ctx;
 }
 
-static void on_session_due(struct control *control, uint64_t ms)
+static void on_session_due(struct control *, uint64_t)
 {
-	(void)control;
-	(void)ms;
 }
 
 static void on_freed(void *ctx)
@@ -221,26 +206,22 @@ static void on_freed(void *ctx)
 	*(bool *)ctx = true;
 }
 
-static void on_pool_stays(const struct pool_params *params, const char *why)
+static void on_pool_stays(const struct pool_params *, const char *)
 {
-	(void)params;
-	(void)why;
 	world->reconfigured++;
 }
 
-static struct tenant *find_tenant(void *ctx, const char *name)
+static struct tenant *find_tenant(void *, const char *name)
 {
 	struct tenant_params params = config.tenants[0];
 
-	(void)ctx;
 	(void)snprintf(params.name, sizeof(params.name), "%s", name);
 	return tenants_ensure(&tenants, &params);
 }
 
 /* A pool that has leases stays, so no lease is ever lost. */
-static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+static void on_lost(void *, uint64_t id, const char *name, const char *why)
 {
-	(void)ctx;
 	zeros_fail("lease %llu \"%s\" is lost: %s", (unsigned long long)id, name, why);
 }
 
@@ -306,9 +287,8 @@ static void start_pools(void)
 }
 
 /* zeros_tick() runs the slices. */
-static void on_wake(void *ctx)
+static void on_wake(void *)
 {
-	(void)ctx;
 }
 
 static void start_tables(void)

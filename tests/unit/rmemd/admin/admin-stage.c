@@ -45,10 +45,9 @@ struct admin_sources sources = {
 	.verbs_missing = "no device",
 };
 
-static void endpoint_stats(const struct fabric_server *server, unsigned local,
+static void endpoint_stats(const struct fabric_server *, unsigned local,
 			   struct fabric_endpoint_stats *ret_stats)
 {
-	(void)server;
 	*ret_stats = (struct fabric_endpoint_stats){ .channels = local,
 						     .exposed_bytes = 4096 };
 }
@@ -62,12 +61,10 @@ static const struct fabric_device_attr attr = {
 	.initiator_depth = 128,
 };
 
-static int endpoint_device(const struct fabric_server *server, unsigned local,
+static int endpoint_device(const struct fabric_server *, unsigned,
 			   const struct fabric_device_attr **ret_attr,
 			   struct fabric_port_attr *ret_port)
 {
-	(void)server;
-	(void)local;
 	*ret_attr = &attr;
 	*ret_port = (struct fabric_port_attr){
 		.number = 1,
@@ -91,7 +88,7 @@ static const struct fabric_server_ops tcp = { .kind = FABRIC_TCP,
 static const struct fabric_server_ops verbs = { .stats = endpoint_stats,
 						.device = endpoint_device };
 
-int sessions_each(const struct sessions *sessions, uint64_t after,
+int sessions_each(const struct sessions *, uint64_t after,
 		  int (*each)(const struct session *session, void *arg), void *arg)
 {
 	static struct tenant tenant = { .name = "default" };
@@ -105,7 +102,6 @@ int sessions_each(const struct sessions *sessions, uint64_t after,
 	struct lease_client *client = &session.lease_client;
 	int err = 0;
 
-	(void)sessions;
 	client->ports[0].ops = &tcp;
 	client->ports[0].session = (struct fabric_session *)&session;
 	client->id = UINT64_C(0xfffffffffffffff2) - n_sessions;
@@ -118,7 +114,7 @@ int sessions_each(const struct sessions *sessions, uint64_t after,
 	return err;
 }
 
-int leases_each(const struct leases *leases, uint64_t after,
+int leases_each(const struct leases *, uint64_t after,
 		int (*each)(const struct lease_status *status, void *arg), void *arg)
 {
 	struct lease_status named = { .id = 1,
@@ -133,7 +129,6 @@ int leases_each(const struct leases *leases, uint64_t after,
 	struct lease_status ephemeral = named;
 	int err = 0;
 
-	(void)leases;
 	ephemeral.id = 2;
 	ephemeral.name = "";
 	ephemeral.owner = 7;
@@ -165,30 +160,26 @@ const struct leases_counters *leases_counters(const struct leases *leases)
 	return leases ? &ones : &none;
 }
 
-const struct leases_sums *leases_sums(const struct leases *leases)
+const struct leases_sums *leases_sums(const struct leases *)
 {
 	static const struct leases_sums sums = { .named = 1,
 						 .ephemeral = 1,
 						 .bytes = 10000 };
 
-	(void)leases;
 	return &sums;
 }
 
 static struct event *slices_event;
 
-static void on_slices(evutil_socket_t fd, short what, void *arg)
+static void on_slices(evutil_socket_t, short, void *arg)
 {
-	(void)fd;
-	(void)what;
 	slices_run(arg);
 }
 
-static void on_wake(void *ctx)
+static void on_wake(void *)
 {
 	const struct timeval at_once = { 0 };
 
-	(void)ctx;
 	ck_assert_int_eq(event_add(slices_event, &at_once), 0);
 }
 

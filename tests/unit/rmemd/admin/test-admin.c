@@ -232,11 +232,10 @@ START_TEST(leases__show_placement_and_nodes)
 }
 END_TEST
 
-static int set_uses(const struct tenant *tenant, void *arg)
+static int set_uses(const struct tenant *tenant, void *)
 {
 	struct tenant *t = (struct tenant *)(uintptr_t)tenant;
 
-	(void)arg;
 	t->n_sessions = 1;
 	t->n_channels = 2;
 	t->n_leases = 3;

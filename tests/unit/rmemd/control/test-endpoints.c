@@ -11,13 +11,12 @@
 /* The size that each endpoint's device registers at once, or REMOVED. */
 static uint64_t devices[4];
 
-static int device(const struct fabric_server *server, unsigned endpoint,
+static int device(const struct fabric_server *, unsigned endpoint,
 		  const struct fabric_device_attr **ret_attr,
 		  struct fabric_port_attr *ret_port)
 {
 	static struct fabric_device_attr attr[4];
 
-	(void)server;
 	if (devices[endpoint] == REMOVED)
 		return -ENODEV;
 	attr[endpoint].max_mr_bytes = devices[endpoint];

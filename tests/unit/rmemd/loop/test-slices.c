@@ -26,9 +26,8 @@ static uint64_t fake_clock(void)
 	return now_ns;
 }
 
-static void on_wake(void *ctx)
+static void on_wake(void *)
 {
-	(void)ctx;
 	wakes++;
 }
 
