@@ -287,10 +287,10 @@ static void set_endpoints(struct control *control)
 /* Limits of the configuration beyond the descriptors of the process do not hold. */
 static void set_descriptors(struct control *control)
 {
-	unsigned n_tcp = endpoints_n_tcp(&control->endpoints);
 	uint64_t limit = descriptors_limit();
-	struct descriptors wanted = descriptors_wanted(control->config, n_tcp);
-	struct descriptors fits = descriptors_divide(limit, control->config, n_tcp);
+	const struct descriptors_plan plan = descriptors_divide(
+		limit, control->config, endpoints_n_tcp(&control->endpoints));
+	const struct descriptors wanted = plan.wanted, fits = plan.fits;
 	bool sessions_fit = fits.sessions == wanted.sessions;
 
 	control->sessions_fit = (uint32_t)fits.sessions;
@@ -304,7 +304,7 @@ static void set_descriptors(struct control *control)
 		  ": raise LimitNOFILE (RLIMIT_NOFILE) to %" PRIu64
 		  ", or lower [limits]",
 		  limit, fits.sessions, fits.channels, wanted.sessions, wanted.channels,
-		  descriptors_needed(control->config, n_tcp));
+		  plan.needed);
 }
 
 int control_open(struct control *control)

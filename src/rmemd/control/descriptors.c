@@ -35,16 +35,6 @@ uint64_t descriptors_limit(void)
 	return getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur;
 }
 
-struct descriptors descriptors_wanted(const struct config *config, unsigned n_tcp)
-{
-	return (struct descriptors){
-		.sessions = config->sessions_max,
-		.channels =
-			n_tcp ? (uint64_t)config->sessions_max * config->channels_max
-			      : 0,
-	};
-}
-
 /* Those that are neither for sessions nor for their channels.  Connections without a hello are
  * limited on their own, at each port. */
 static uint64_t other_descriptors(const struct config *config, unsigned n_tcp)
@@ -54,26 +44,24 @@ static uint64_t other_descriptors(const struct config *config, unsigned n_tcp)
 	       (uint64_t)config->connections_max * (1 + n_tcp);
 }
 
-uint64_t descriptors_needed(const struct config *config, unsigned n_tcp)
+struct descriptors_plan descriptors_divide(uint64_t limit, const struct config *config,
+					   unsigned n_tcp)
 {
-	struct descriptors wanted = descriptors_wanted(config, n_tcp);
-
-	return other_descriptors(config, n_tcp) + wanted.sessions + wanted.channels;
-}
-
-struct descriptors descriptors_divide(uint64_t limit, const struct config *config,
-				      unsigned n_tcp)
-{
-	struct descriptors wanted = descriptors_wanted(config, n_tcp), fits;
 	uint64_t others = other_descriptors(config, n_tcp);
 	/* the process starts even if it can serve one session only */
 	uint64_t left = limit > others + 2 ? limit - others : 2;
+	struct descriptors wanted = { .sessions = config->sessions_max }, fits;
 
+	if (n_tcp)
+		wanted.channels = wanted.sessions * config->channels_max;
 	fits.sessions =
 		left - (wanted.channels < left / 2 ? wanted.channels : left / 2);
 	if (fits.sessions > wanted.sessions)
 		fits.sessions = wanted.sessions;
 	left -= fits.sessions;
 	fits.channels = wanted.channels < left ? wanted.channels : left;
-	return fits;
+	return (struct descriptors_plan){ .wanted = wanted,
+					  .needed = others + wanted.sessions +
+						    wanted.channels,
+					  .fits = fits };
 }

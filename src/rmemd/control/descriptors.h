@@ -20,12 +20,15 @@ int descriptors_raise_limit(void);
 /* The number of descriptors that may be open. */
 uint64_t descriptors_limit(void);
 
-/* What the configuration allows, with this number of endpoints over TCP. */
-struct descriptors descriptors_wanted(const struct config *config, unsigned n_tcp);
-/* The limit at which all that is wanted fits. */
-uint64_t descriptors_needed(const struct config *config, unsigned n_tcp);
-/* What fits below a limit: sessions get at least half of what is free, if they want it. */
-struct descriptors descriptors_divide(uint64_t limit, const struct config *config,
-				      unsigned n_tcp);
+struct descriptors_plan {
+	struct descriptors wanted; /* what the configuration allows */
+	uint64_t needed;           /* the limit at which all that is wanted fits */
+	/* What fits below the limit: sessions get at least half of what is free, if they want it. */
+	struct descriptors fits;
+};
+
+/* n_tcp: the number of endpoints over TCP. */
+struct descriptors_plan descriptors_divide(uint64_t limit, const struct config *config,
+					   unsigned n_tcp);
 
 #endif

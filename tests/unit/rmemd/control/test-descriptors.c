@@ -48,23 +48,23 @@ static const struct {
 START_TEST(descriptors__are_divided)
 {
 	unsigned n_tcp = divided[_i].n_tcp;
-	struct descriptors wanted, fits;
+	struct descriptors_plan plan;
 	uint64_t others;
 
 	config.sessions_max = divided[_i].sessions_max;
-	wanted = descriptors_wanted(&config, n_tcp);
-	ck_assert_uint_eq(wanted.sessions, config.sessions_max);
-	others = descriptors_needed(&config, n_tcp) - wanted.sessions - wanted.channels;
+	plan = descriptors_divide(0, &config, n_tcp);
+	ck_assert_uint_eq(plan.wanted.sessions, config.sessions_max);
+	others = plan.needed - plan.wanted.sessions - plan.wanted.channels;
 	ck_assert_uint_ge(others, config.connections_max * (1 + n_tcp));
-	fits = descriptors_divide(others + divided[_i].limit, &config, n_tcp);
-	ck_assert_uint_eq(fits.sessions, divided[_i].sessions);
-	ck_assert_uint_eq(fits.channels, divided[_i].channels);
+	plan = descriptors_divide(others + divided[_i].limit, &config, n_tcp);
+	ck_assert_uint_eq(plan.fits.sessions, divided[_i].sessions);
+	ck_assert_uint_eq(plan.fits.channels, divided[_i].channels);
 }
 END_TEST
 
 START_TEST(descriptors__allow_one_session_at_least)
 {
-	struct descriptors fits = descriptors_divide(0, &config, 1);
+	struct descriptors fits = descriptors_divide(0, &config, 1).fits;
 
 	ck_assert_uint_eq(fits.sessions, 1);
 	ck_assert_uint_eq(fits.channels, 1);
