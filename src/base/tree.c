@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/tree.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/map.h"
+#include "base/random.h"
 
-/* Where the tree has, or would have, a node with this number, below nodes of higher priority. */
-static struct tree_node **place_of(struct tree *tree, uint64_t number,
-				   uint64_t priority)
+static bool node_is_below(const struct tree_node *node, uint64_t major, uint64_t minor)
 {
-	struct tree_node **link = &tree->root;
-
-	while (*link && (*link)->number != number && (*link)->priority >= priority)
-		link = (*link)->number < number ? &(*link)->right : &(*link)->left;
-	return link;
+	return node->major != major ? node->major < major : node->minor < minor;
 }
 
-void tree_insert(struct tree *tree, struct tree_node *node, uint64_t number)
+void tree_insert(struct tree *tree, struct tree_node *node, uint64_t major,
+		 uint64_t minor)
 {
-	uint64_t priority = map_hash_u64(number);
-	struct tree_node **link = place_of(tree, number, priority);
-	struct tree_node *rest = *link, **left = &node->left, **right = &node->right;
+	struct tree_node **link = &tree->root, *rest;
+	struct tree_node **left = &node->left, **right = &node->right;
 
-	node->number = number;
-	node->priority = priority;
+	/* from a random start, so that no client can make the treap degenerate */
+	if (!tree->random)
+		tree->random = random_u64();
+	node->major = major;
+	node->minor = minor;
+	node->priority = random_next(&tree->random);
+	while (*link && (*link)->priority >= node->priority)
+		link = node_is_below(*link, major, minor) ? &(*link)->right
+							  : &(*link)->left;
+	rest = *link;
 	*link = node;
 	while (rest) {
-		if (rest->number < number) {
+		if (node_is_below(rest, major, minor)) {
 			*left = rest;
 			left = &rest->right;
 			rest = rest->right;
@@ -41,9 +44,12 @@ void tree_insert(struct tree *tree, struct tree_node *node, uint64_t number)
 
 void tree_remove(struct tree *tree, const struct tree_node *node)
 {
-	struct tree_node **link = place_of(tree, node->number, 0);
 	struct tree_node *left = node->left, *right = node->right;
+	struct tree_node **link = &tree->root;
 
+	while (*link != node)
+		link = node_is_below(*link, node->major, node->minor) ? &(*link)->right
+								      : &(*link)->left;
 	while (left && right) {
 		if (left->priority > right->priority) {
 			*link = left;
@@ -58,17 +64,31 @@ void tree_remove(struct tree *tree, const struct tree_node *node)
 	*link = left ? left : right;
 }
 
-struct tree_node *tree_above(const struct tree *tree, uint64_t number)
+struct tree_node *tree_above(const struct tree *tree, uint64_t major, uint64_t minor)
 {
 	struct tree_node *node = tree->root, *best = NULL;
 
 	while (node) {
-		if (node->number > number) {
+		bool above = node->major != major ? node->major > major
+						  : node->minor > minor;
+
+		if (above)
 			best = node;
-			node = node->left;
-		} else {
-			node = node->right;
-		}
+		node = above ? node->left : node->right;
+	}
+	return best;
+}
+
+struct tree_node *tree_below(const struct tree *tree, uint64_t major, uint64_t minor)
+{
+	struct tree_node *node = tree->root, *best = NULL;
+
+	while (node) {
+		bool below = node_is_below(node, major, minor);
+
+		if (below)
+			best = node;
+		node = below ? node->right : node->left;
 	}
 	return best;
 }

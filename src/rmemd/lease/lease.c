@@ -44,7 +44,7 @@ struct lease *leases_find_name(const struct tenant *tenant, const char *name)
 
 struct lease *leases_next_after(const struct leases *leases, uint64_t after)
 {
-	struct tree_node *node = tree_above(&leases->order, after);
+	struct tree_node *node = tree_above(&leases->order, after, 0);
 
 	return node ? container_of(node, struct lease, order) : NULL;
 }
@@ -82,7 +82,7 @@ int lease_set_name(struct lease *lease, const char *name)
 		return err_set(-ENOMEM, "no memory for the names of leases");
 	}
 	if (!lease->name) {
-		tree_insert(&lease->tenant->named, &lease->in_named, lease->id);
+		tree_insert(&lease->tenant->named, &lease->in_named, lease->id, 0);
 		lease->leases->sums.named++;
 		lease->leases->sums.ephemeral--;
 	}
@@ -158,9 +158,9 @@ int lease_insert(struct lease *lease)
 	if (lease->owner)
 		list_append(&lease->owner->owned, &lease->in_owner);
 	list_append(&leases->all, &lease->all);
-	tree_insert(&leases->order, &lease->order, lease->id);
+	tree_insert(&leases->order, &lease->order, lease->id, 0);
 	if (lease->name) {
-		tree_insert(&lease->tenant->named, &lease->in_named, lease->id);
+		tree_insert(&lease->tenant->named, &lease->in_named, lease->id, 0);
 		leases->sums.named++;
 	} else {
 		leases->sums.ephemeral++;

@@ -86,7 +86,7 @@ int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *
 	size_t prefix_len = strlen(prefix);
 	struct tree_node *node;
 
-	for (unsigned n = 0; (node = tree_above(&tenant->named, *after)); n++) {
+	for (unsigned n = 0; (node = tree_above(&tenant->named, *after, 0)); n++) {
 		const struct lease *lease = container_of(node, struct lease, in_named);
 		struct lease_status status;
 		int result;

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/random.h"
-
 /* The number of blocks that are too small once aligned and are skipped, before a size is looked up
  * that is large enough for any alignment. */
 #define ALIGN_TRIES 16
@@ -14,106 +12,33 @@
  * request must not delay all others. */
 #define ALIGN_TRIES_MAX 1024
 
-/* ---- the treap of free blocks, ordered by (bytes, offset) ---- */
-
-static bool size_less(const struct block *a, uint64_t bytes, uint64_t offset)
-{
-	return a->bytes != bytes ? a->bytes < bytes : a->offset < offset;
-}
-
-/* Everything less than the key goes to the left. */
-static void treap_split(struct block *root, uint64_t bytes, uint64_t offset,
-			struct block **ret_left, struct block **ret_right)
-{
-	while (root) {
-		if (size_less(root, bytes, offset)) {
-			*ret_left = root;
-			ret_left = &root->right;
-			root = root->right;
-		} else {
-			*ret_right = root;
-			ret_right = &root->left;
-			root = root->left;
-		}
-	}
-	*ret_left = *ret_right = NULL;
-}
-
-/* Every block of `left` is less than every one of `right`. */
-static struct block *treap_merge(struct block *left, struct block *right)
-{
-	struct block *root, **link = &root;
-
-	while (left && right) {
-		if (left->priority > right->priority) {
-			*link = left;
-			link = &left->right;
-			left = left->right;
-		} else {
-			*link = right;
-			link = &right->left;
-			right = right->left;
-		}
-	}
-	*link = left ? left : right;
-	return root;
-}
-
-static void treap_insert(struct block **root, struct block *block)
-{
-	struct block **link = root;
-
-	while (*link && (*link)->priority >= block->priority)
-		link = size_less(*link, block->bytes, block->offset) ? &(*link)->right
-								     : &(*link)->left;
-	treap_split(*link, block->bytes, block->offset, &block->left, &block->right);
-	*link = block;
-}
-
-static void treap_remove(struct block **root, struct block *block)
-{
-	struct block **link = root;
-
-	while (*link != block)
-		link = size_less(*link, block->bytes, block->offset) ? &(*link)->right
-								     : &(*link)->left;
-	*link = treap_merge(block->left, block->right);
-	block->left = block->right = NULL;
-}
-
-/* The least block that is not less than the key, or NULL. */
-static struct block *treap_at_least(struct block *root, uint64_t bytes, uint64_t offset)
-{
-	struct block *best = NULL;
-
-	while (root) {
-		if (size_less(root, bytes, offset)) {
-			root = root->right;
-		} else {
-			best = root;
-			root = root->left;
-		}
-	}
-	return best;
-}
-
-/* The greatest block that is less than the key, or NULL. */
-static struct block *treap_below(struct block *root, uint64_t bytes, uint64_t offset)
-{
-	struct block *best = NULL;
-
-	while (root) {
-		if (size_less(root, bytes, offset)) {
-			best = root;
-			root = root->right;
-		} else {
-			root = root->left;
-		}
-	}
-	return best;
-}
-
 /* ---- blocks ---- */
+
+static struct block *block_of(struct tree_node *node)
+{
+	return node ? container_of(node, struct block, in_tree) : NULL;
+}
+
+static void free_insert(struct extents *extents, struct block *block)
+{
+	tree_insert(&extents->free_by_size, &block->in_tree, block->bytes,
+		    block->offset);
+}
+
+static void free_remove(struct extents *extents, const struct block *block)
+{
+	tree_remove(&extents->free_by_size, &block->in_tree);
+}
+
+static void lent_insert(struct extents *extents, struct block *block)
+{
+	tree_insert(&extents->lent_by_offset, &block->in_tree, block->offset, 1);
+}
+
+static void lent_remove(struct extents *extents, const struct block *block)
+{
+	tree_remove(&extents->lent_by_offset, &block->in_tree);
+}
 
 static struct block *block_new(struct extents *extents, uint64_t offset, uint64_t bytes)
 {
@@ -124,8 +49,6 @@ static struct block *block_new(struct extents *extents, uint64_t offset, uint64_
 	block->extents = extents;
 	block->offset = offset;
 	block->bytes = bytes;
-	/* from a random start, so that no client can make the treap degenerate */
-	block->priority = map_hash_u64(extents->priorities++);
 	list_init(&block->order);
 	list_init(&block->job.link);
 	return block;
@@ -168,45 +91,34 @@ static int block_cut(struct extents *extents, struct block *block, uint64_t skip
 {
 	uint64_t rest = block->bytes - skip - bytes;
 	struct block *before = NULL, *behind = NULL;
-	int err = -ENOMEM;
 
 	if (skip) {
 		before = block_new(extents, block->offset, skip);
 		if (!before)
-			return err;
+			return -ENOMEM;
 	}
 	if (rest) {
 		behind = block_new(extents, block->offset + skip + bytes, rest);
-		if (!behind)
-			goto err_before;
+		if (!behind) {
+			free(before);
+			return -ENOMEM;
+		}
 	}
-	err = map_insert(&extents->lent_by_offset, &block->lent,
-			 map_hash_u64(block->offset + skip));
-	if (err)
-		goto err_behind;
-
-	treap_remove(&extents->free_by_size, block);
+	free_remove(extents, block);
 	block->offset += skip;
 	block->bytes = bytes;
-	extents->free -= bytes;
-	extents->lent += bytes;
-	block->state = BLOCK_LENT;
+	block_set_state(extents, block, BLOCK_LENT);
+	lent_insert(extents, block);
 	if (before) {
 		list_append(&block->order, &before->order);
-		treap_insert(&extents->free_by_size, before);
+		free_insert(extents, before);
 	}
 	if (behind) {
 		list_append(block->order.next, &behind->order);
-		treap_insert(&extents->free_by_size, behind);
+		free_insert(extents, behind);
 	}
 	*ret_block = block;
 	return 0;
-
-err_behind:
-	free(behind);
-err_before:
-	free(before);
-	return err;
 }
 
 /* Lend `bytes` of a free block from its first aligned offset on. */
@@ -232,19 +144,22 @@ int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
 {
 	struct block *block;
 
-	*extents = (struct extents){ .bytes = bytes,
-				     .end = bytes,
-				     .grain = grain,
-				     .free = bytes,
-				     .priorities = random_u64() };
+	*extents = (struct extents){
+		.bytes = bytes, .end = bytes, .grain = grain, .free = bytes
+	};
 	block = block_new(extents, 0, bytes);
 	if (!block)
 		return -ENOMEM;
 	list_init(&extents->order);
-	map_init(&extents->lent_by_offset);
 	list_append(&extents->order, &block->order);
-	treap_insert(&extents->free_by_size, block);
+	free_insert(extents, block);
 	return 0;
+}
+
+static void spare_drop(struct extents *extents)
+{
+	free(extents->spare);
+	extents->spare = NULL;
 }
 
 void extents_destroy(struct extents *extents)
@@ -252,9 +167,7 @@ void extents_destroy(struct extents *extents)
 	list_for_each_entry_safe(struct block, block, &extents->order, order)
 		free(block);
 	list_init(&extents->order);
-	map_destroy(&extents->lent_by_offset);
-	free(extents->spare);
-	extents->spare = NULL;
+	spare_drop(extents);
 }
 
 /* The smallest free block that holds `bytes` once aligned, after `tries` larger ones than the
@@ -262,11 +175,12 @@ void extents_destroy(struct extents *extents)
 static struct block *block_fitting(const struct extents *extents, uint64_t bytes,
 				   uint64_t align, unsigned tries)
 {
-	struct block *block = treap_at_least(extents->free_by_size, bytes, 0);
+	const struct tree *tree = &extents->free_by_size;
+	struct block *block = block_of(tree_above(tree, bytes - 1, UINT64_MAX));
 
 	while (block && block_usable(block, align) < bytes)
-		block = tries-- ? treap_at_least(extents->free_by_size, block->bytes,
-						 block->offset + 1)
+		block = tries-- ? block_of(
+					  tree_above(tree, block->bytes, block->offset))
 				: NULL;
 	return block;
 }
@@ -278,8 +192,8 @@ int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
 
 	/* a block of this size holds them at whatever offset it begins */
 	if (!block)
-		block = treap_at_least(extents->free_by_size,
-				       bytes + (align - extents->grain), 0);
+		block = block_fitting(extents, bytes + (align - extents->grain),
+				      extents->grain, 0);
 	if (!block)
 		block = block_fitting(extents, bytes, align, ALIGN_TRIES_MAX);
 	if (!block)
@@ -291,8 +205,8 @@ int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
 static struct block *block_most(const struct extents *extents, uint64_t align,
 				uint64_t *ret_usable)
 {
-	struct block *block =
-		treap_below(extents->free_by_size, UINT64_MAX, UINT64_MAX);
+	const struct tree *tree = &extents->free_by_size;
+	struct block *block = block_of(tree_below(tree, UINT64_MAX, UINT64_MAX));
 	struct block *best = NULL;
 	uint64_t best_usable = 0;
 	unsigned tries = 0;
@@ -305,7 +219,7 @@ static struct block *block_most(const struct extents *extents, uint64_t align,
 			best = block;
 			best_usable = usable;
 		}
-		block = treap_below(extents->free_by_size, block->bytes, block->offset);
+		block = block_of(tree_below(tree, block->bytes, block->offset));
 	}
 	*ret_usable = best_usable;
 	return best;
@@ -340,18 +254,12 @@ int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 {
 	struct block *rest =
 		block_new(extents, block->offset + bytes, block->bytes - bytes);
-	int err;
 
 	assert(block->state == BLOCK_LENT && bytes > 0 && bytes < block->bytes);
 	if (!rest)
 		return -ENOMEM;
-	err = map_insert(&extents->lent_by_offset, &rest->lent,
-			 map_hash_u64(rest->offset));
-	if (err) {
-		free(rest);
-		return err;
-	}
 	rest->state = BLOCK_LENT;
+	lent_insert(extents, rest);
 	block->bytes = bytes;
 	list_append(block->order.next, &rest->order);
 	*ret_rest = rest;
@@ -360,18 +268,15 @@ int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 
 struct block *extents_find(const struct extents *extents, uint64_t offset)
 {
-	struct map_node *node =
-		map_find(&extents->lent_by_offset, map_hash_u64(offset));
+	struct block *block = block_of(tree_above(&extents->lent_by_offset, offset, 0));
 
-	while (node && container_of(node, struct block, lent)->offset != offset)
-		node = map_find_next(node);
-	return node ? container_of(node, struct block, lent) : NULL;
+	return block && block->offset == offset ? block : NULL;
 }
 
 void extents_mark_dirty(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT);
-	map_remove(&extents->lent_by_offset, &block->lent);
+	lent_remove(extents, block);
 	block_set_state(extents, block, BLOCK_DIRTY);
 }
 
@@ -390,33 +295,33 @@ static void block_cut_end(struct extents *extents, struct block *block)
 	block_set_state(extents, tail, BLOCK_CLOSED);
 }
 
-/* Merge a block that has just become free with free neighbours, and add it to the treap. */
+/* Merge a block that has just become free with free neighbours, and add it to the tree. */
 static void block_join(struct extents *extents, struct block *block)
 {
 	struct block *before = free_neighbour(extents, block->order.prev);
 	struct block *behind = free_neighbour(extents, block->order.next);
 
 	if (before) {
-		treap_remove(&extents->free_by_size, before);
+		free_remove(extents, before);
 		block->offset = before->offset;
 		block->bytes += before->bytes;
 		list_remove(&before->order);
 		free(before);
 	}
 	if (behind) {
-		treap_remove(&extents->free_by_size, behind);
+		free_remove(extents, behind);
 		block->bytes += behind->bytes;
 		list_remove(&behind->order);
 		free(behind);
 	}
-	treap_insert(&extents->free_by_size, block);
+	free_insert(extents, block);
 }
 
 void extents_free(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT || block->state == BLOCK_DIRTY);
 	if (block->state == BLOCK_LENT)
-		map_remove(&extents->lent_by_offset, &block->lent);
+		lent_remove(extents, block);
 	if (block->offset >= extents->end) {
 		block_set_state(extents, block, BLOCK_CLOSED);
 		return;
@@ -429,24 +334,11 @@ void extents_free(struct extents *extents, struct block *block)
 
 /* ---- the end ---- */
 
-static struct block *block_last(const struct extents *extents)
-{
-	struct list *last = extents->order.prev;
-
-	return last == &extents->order ? NULL : container_of(last, struct block, order);
-}
-
 int extents_grow_reserve(struct extents *extents)
 {
 	if (!extents->spare)
 		extents->spare = block_new(extents, 0, 0);
 	return extents->spare ? 0 : -ENOMEM;
-}
-
-static void spare_drop(struct extents *extents)
-{
-	free(extents->spare);
-	extents->spare = NULL;
 }
 
 int extents_close(struct extents *extents, uint64_t end)
@@ -460,12 +352,12 @@ int extents_close(struct extents *extents, uint64_t end)
 	list_for_each_entry_safe(struct block, block, &extents->order, order) {
 		if (block->state != BLOCK_FREE || block->offset + block->bytes <= end)
 			continue;
-		treap_remove(&extents->free_by_size, block);
+		free_remove(extents, block);
 		if (block->offset >= end) {
 			block_set_state(extents, block, BLOCK_CLOSED);
 		} else {
 			block_cut_end(extents, block);
-			treap_insert(&extents->free_by_size, block);
+			free_insert(extents, block);
 		}
 	}
 	return 0;
@@ -474,7 +366,7 @@ int extents_close(struct extents *extents, uint64_t end)
 void extents_drop(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT && block->offset >= extents->end);
-	map_remove(&extents->lent_by_offset, &block->lent);
+	lent_remove(extents, block);
 	block_set_state(extents, block, BLOCK_CLOSED);
 	block->unclean = true;
 }
@@ -489,7 +381,9 @@ void extents_cut(struct extents *extents)
 	struct block *last;
 
 	assert(extents_end_is_free(extents));
-	while ((last = block_last(extents)) && last->offset >= extents->end) {
+	/* a block before the end stays */
+	while ((last = container_of(extents->order.prev, struct block, order))
+		       ->offset >= extents->end) {
 		list_remove(&last->order);
 		free(last);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Allocator of one range of bytes, which are free, lent or dirty.  Best fit with coalescing,
  * O(log n): every byte belongs to one block; blocks are linked in the order of their offsets, free
- * blocks are in a treap ordered by size, lent blocks in a hash map.  Freeing needs no memory, so it
- * cannot fail.
+ * blocks are in a tree ordered by size, lent blocks in a tree ordered by offset.  Freeing needs no
+ * memory, so it cannot fail.
  *
  * The range can be extended.  To shorten it, close its end, where nothing is lent from then on, and
  * cut it off when all blocks there are free.
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/map.h"
+#include "base/tree.h"
 #include "rmemd/pool/scrubber.h"
 
 /* CLOSED: not lent, in the closed end. */
@@ -30,9 +30,8 @@ struct block {
 	struct list order; /* neighbours by offset */
 	struct scrub_job job;
 	struct extents *extents;
-	struct map_node lent;
-	uint64_t priority; /* of the treap's heap order */
-	struct block *left, *right;
+	struct tree_node
+		in_tree; /* of free blocks by size and offset, or of lent blocks */
 };
 
 struct extents {
@@ -41,10 +40,8 @@ struct extents {
 	uint64_t grain; /* offsets and sizes are multiples of it */
 	uint64_t free, lent, dirty, closed;
 	struct list order;
-	struct map lent_by_offset;
-	struct block *free_by_size;
+	struct tree free_by_size, lent_by_offset;
 	struct block *spare; /* for functions that must not fail; may be NULL */
-	uint64_t priorities; /* seed of the next priority */
 };
 
 /* One free range.  grain: power of two that divides bytes.  -ENOMEM. */
