@@ -93,29 +93,26 @@ int lease_set_name(struct lease *lease, const char *name)
 	return 0;
 }
 
-int lease_set_ttl(struct lease *lease, uint64_t ttl_ms)
+/* due_ms 0: never */
+static void lease_set_due(struct lease *lease, uint64_t due_ms)
 {
-	struct leases *leases = lease->leases;
-	uint64_t now_ms = clock_now_ms();
-	int err;
+	struct tree *deadlines = &lease->leases->deadlines;
 
-	if (ttl_ms == 0 && !lease->deadline.place) {
-		lease->ttl_ms = 0;
-		return 0;
-	}
-	if (ttl_ms == 0) {
-		deadlines_clear(&leases->deadlines, &lease->deadline);
-	} else {
-		err = deadlines_reserve(&leases->deadlines, 1);
-		if (err)
-			return err;
-		deadlines_set(&leases->deadlines, &lease->deadline,
-			      ttl_ms > UINT64_MAX - now_ms ? UINT64_MAX
-							   : now_ms + ttl_ms);
-	}
+	if (lease->due_ms)
+		tree_remove(deadlines, &lease->in_deadlines);
+	lease->due_ms = due_ms;
+	if (due_ms)
+		tree_insert(deadlines, &lease->in_deadlines, due_ms, lease->id);
+}
+
+void lease_set_ttl(struct lease *lease, uint64_t ttl_ms)
+{
+	uint64_t now_ms = clock_now_ms();
+	uint64_t due_ms = ttl_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + ttl_ms;
+
 	lease->ttl_ms = ttl_ms;
-	leases->events->timer_moved(leases->ctx);
-	return 0;
+	lease_set_due(lease, ttl_ms ? due_ms : 0);
+	lease->leases->events->timer_moved(lease->leases->ctx);
 }
 
 struct lease *lease_blank(struct leases *leases, uint64_t id)
@@ -159,6 +156,9 @@ int lease_insert(struct lease *lease)
 		list_append(&lease->owner->owned, &lease->in_owner);
 	list_append(&leases->all, &lease->all);
 	tree_insert(&leases->order, &lease->order, lease->id, 0);
+	if (lease->due_ms)
+		tree_insert(&leases->deadlines, &lease->in_deadlines, lease->due_ms,
+			    lease->id);
 	if (lease->name) {
 		tree_insert(&lease->tenant->named, &lease->in_named, lease->id, 0);
 		leases->sums.named++;
@@ -214,7 +214,7 @@ int lease_create(struct leases *leases, struct lease_client *client,
 
 struct lease_status lease_status(const struct lease *lease)
 {
-	uint64_t now_ms = clock_now_ms(), due_ms = lease->deadline.due_ms;
+	uint64_t now_ms = clock_now_ms();
 	struct lease_status status = {
 		.lease = lease,
 		.id = lease->id,
@@ -232,8 +232,8 @@ struct lease_status lease_status(const struct lease *lease)
 	};
 
 	/* not 0, which is for ever */
-	if (lease->deadline.place)
-		status.ttl_ms = due_ms > now_ms ? due_ms - now_ms : 1;
+	if (lease->due_ms)
+		status.ttl_ms = lease->due_ms > now_ms ? lease->due_ms - now_ms : 1;
 	for (unsigned i = 0; i < lease->n_segments; i++)
 		status.lent += lease->segments[i]->extent.bytes;
 	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
@@ -335,7 +335,7 @@ static void lease_unlink(struct lease *lease)
 		leases->sums.ephemeral--;
 	}
 	leases->sums.bytes -= lease->bytes;
-	deadlines_clear(&leases->deadlines, &lease->deadline);
+	lease_set_due(lease, 0);
 	list_remove(&lease->in_owner);
 	lease->owner = NULL;
 	lease->tenant->n_leases--;

@@ -257,21 +257,15 @@ int lease_remove(const struct tenant *tenant, const char *name,
  * tenant's limit. */
 static int make_named(struct lease *lease, const char *name)
 {
-	uint64_t asked_ms = lease->ttl_ms, ttl_ms = 0;
+	uint64_t ttl_ms = 0;
 	int err = tenant_check_open(lease->tenant);
 
 	if (!err)
-		err = tenant_limit_ttl(lease->tenant, asked_ms, &ttl_ms);
+		err = tenant_limit_ttl(lease->tenant, lease->ttl_ms, &ttl_ms);
 	if (!err)
-		err = lease_set_ttl(lease, ttl_ms);
-	if (err)
-		return err;
-	err = lease_set_name(lease, name);
-	if (err) {
-		/* clearing the deadline needs no memory */
-		(void)lease_set_ttl(lease, 0);
-		lease->ttl_ms = asked_ms;
-	}
+		err = lease_set_name(lease, name);
+	if (!err)
+		lease_set_ttl(lease, ttl_ms);
 	return err;
 }
 
@@ -360,11 +354,11 @@ int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 	err = tenant_limit_ttl(client->tenant, ttl_ms, &ttl_ms);
 	if (!err)
 		err = lease_record_reserve(attachment->lease);
-	if (!err)
-		err = lease_set_ttl(attachment->lease, ttl_ms);
-	if (!err)
-		(void)lease_record(attachment->lease);
-	return err;
+	if (err)
+		return err;
+	lease_set_ttl(attachment->lease, ttl_ms);
+	(void)lease_record(attachment->lease);
+	return 0;
 }
 
 int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,

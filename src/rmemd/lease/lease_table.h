@@ -12,7 +12,6 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/tree.h"
-#include "rmemd/lease/deadlines.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/segment.h"
 
@@ -28,14 +27,14 @@ struct leases {
 	void *ctx;
 	uint64_t next_id;
 	struct map by_id;
-	struct tree order;   /* by their ids */
-	struct list all;     /* in the order of their ids */
-	struct list ended;   /* leases whose keys are still dying */
-	struct list changed; /* the work list */
-	bool running;        /* inside leases_run() */
-	struct list waiting; /* waiters for memory, the longest first */
-	struct list wanting; /* tenants that have some */
-	struct deadlines deadlines;
+	struct tree order;     /* by their ids */
+	struct list all;       /* in the order of their ids */
+	struct list ended;     /* leases whose keys are still dying */
+	struct list changed;   /* the work list */
+	bool running;          /* inside leases_run() */
+	struct list waiting;   /* waiters for memory, the longest first */
+	struct list wanting;   /* tenants that have some */
+	struct tree deadlines; /* leases by the time when they are due, and their ids */
 	struct list releasing; /* segments without a lease whose keys are dying */
 	struct leases_counters counters;
 	struct leases_sums sums;
@@ -81,7 +80,8 @@ struct lease {
 
 	uint64_t granted_ms;
 	uint64_t ttl_ms;
-	struct deadline deadline;
+	uint64_t due_ms; /* clock_now_ms(); 0: never */
+	struct tree_node in_deadlines;
 };
 
 /* Put the lease on the work list. */
@@ -112,14 +112,14 @@ struct lease *lease_blank(struct leases *leases, uint64_t id);
 /* A new lease without memory, not granted yet.  -EEXIST, -EDQUOT, -ENOMEM */
 int lease_create(struct leases *leases, struct lease_client *client,
 		 const struct lease_params *params, struct lease **ret_lease);
-/* Add the lease to the maps by id and, if it has a name, by name.  -ENOMEM */
+/* Add the lease to the table.  -ENOMEM */
 int lease_insert(struct lease *lease);
 /* Free a lease without references, in no list or map. */
 void lease_delete(struct lease *lease);
 /* Give the lease a name that no other lease has.  -ENOMEM */
 int lease_set_name(struct lease *lease, const char *name);
-/* Set the time to live, which starts now; 0: none.  -ENOMEM */
-int lease_set_ttl(struct lease *lease, uint64_t ttl_ms);
+/* Set the time to live, which starts now; 0: for ever. */
+void lease_set_ttl(struct lease *lease, uint64_t ttl_ms);
 struct lease_status lease_status(const struct lease *lease);
 /* End the lease, and tell all clients that have it attached, except `except` (may be NULL). */
 void lease_terminate(struct lease *lease, enum wire_reason reason,

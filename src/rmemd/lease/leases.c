@@ -57,7 +57,6 @@ void leases_close(struct leases *leases)
 		lease_changed(ended);
 	}
 	leases_run(leases);
-	deadlines_destroy(&leases->deadlines);
 	map_destroy(&leases->by_id);
 	free(leases);
 }
@@ -133,18 +132,24 @@ const struct leases_sums *leases_sums(const struct leases *leases)
 
 /* ---- time ---- */
 
+/* The lease that is due first, or NULL. */
+static struct lease *first_due(const struct leases *leases)
+{
+	struct tree_node *node = tree_above(&leases->deadlines, 0, 0);
+
+	return node ? container_of(node, struct lease, in_deadlines) : NULL;
+}
+
 void leases_tick(struct leases *leases)
 {
 	uint64_t now_ms = clock_now_ms();
-	struct deadline *first;
+	struct lease *first;
 
-	for (unsigned i = 0; i < ENDS_PER_TICK; i++) {
-		first = deadlines_first(&leases->deadlines);
-		if (!first || first->due_ms > now_ms)
-			break;
+	for (unsigned i = 0; i < ENDS_PER_TICK && (first = first_due(leases)) &&
+			     first->due_ms <= now_ms;
+	     i++) {
 		leases->counters.expired++;
-		lease_terminate(container_of(first, struct lease, deadline),
-				WIRE_REASON_EXPIRED, NULL);
+		lease_terminate(first, WIRE_REASON_EXPIRED, NULL);
 	}
 	leases_time_out(leases, now_ms);
 	if (leases->reclaim_all && leases_reclaim_some(leases, now_ms))
@@ -155,7 +160,7 @@ void leases_tick(struct leases *leases)
 
 uint64_t leases_next_ms(const struct leases *leases)
 {
-	const struct deadline *first = deadlines_first(&leases->deadlines);
+	const struct lease *first = first_due(leases);
 	const struct lease_waiter *waiter =
 		list_first(&leases->waiting, struct lease_waiter, waiting);
 	uint64_t next_ms = first ? first->due_ms : UINT64_MAX;

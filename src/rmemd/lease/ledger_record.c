@@ -40,7 +40,7 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.align = lease->align,
 		.owner = lease->owner ? lease->owner->id : 0,
 		.granted_ms = lease->granted_ms,
-		.due_ms = lease->deadline.place ? lease->deadline.due_ms : 0,
+		.due_ms = lease->due_ms,
 		.ttl_ms = lease->ttl_ms,
 		.generation = lease->generation,
 		.node = lease->node,

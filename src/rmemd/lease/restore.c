@@ -125,7 +125,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	lease->node = head->node;
 	lease->granted_ms = head->granted_ms;
 	lease->ttl_ms = head->ttl_ms;
-	lease->deadline.due_ms = head->due_ms;
+	lease->due_ms = head->due_ms;
 	lease->generation = head->generation;
 	lease->atomic_device.kind = (enum fabric_kind)head->atomic_kind;
 	memcpy(lease->atomic_device.name, head->atomic_device,
@@ -267,21 +267,6 @@ static void lease_discard(struct lease *lease)
 		free(lease);
 }
 
-static int lease_enter(struct leases *leases, struct lease *lease)
-{
-	uint64_t due_ms = lease->deadline.due_ms;
-	int err = deadlines_reserve(&leases->deadlines, 1);
-
-	if (!err)
-		err = lease_insert(lease);
-	if (err)
-		return err;
-	if (due_ms)
-		deadlines_set(&leases->deadlines, &lease->deadline, due_ms);
-	lease->state = LEASE_READY;
-	return 0;
-}
-
 /* Enter or discard all leases found, also after an error. */
 static int leases_enter(const struct restore *restore, int err)
 {
@@ -292,9 +277,11 @@ static int leases_enter(const struct restore *restore, int err)
 		qsort(found, restore->found.n, sizeof(*found), lease_order);
 	for (size_t i = 0; i < restore->found.n; i++) {
 		if (!err && found[i]->state != LEASE_ENDED) {
-			err = lease_enter(leases, found[i]);
-			if (!err)
+			err = lease_insert(found[i]);
+			if (!err) {
+				found[i]->state = LEASE_READY;
 				continue;
+			}
 		}
 		/* after an error the next process restores the leases: keep their memory */
 		leases->closing |= err != 0;

@@ -81,10 +81,10 @@ static int lease_grant(struct lease *lease)
 	int err;
 
 	/* without a name it ends with its session; see make_named() */
-	err = lease->owner ? 0 : lease_set_ttl(lease, lease->ttl_ms);
+	if (!lease->owner)
+		lease_set_ttl(lease, lease->ttl_ms);
 	lease->granted_ms = clock_now_ms();
-	if (!err)
-		err = lease_record(lease);
+	err = lease_record(lease);
 	if (err)
 		return err;
 	lease->state = LEASE_READY;

@@ -131,7 +131,7 @@ static unsigned record_all(struct record *record)
 		it->id = lease->id;
 		it->owner = lease->owner ? lease->owner->id : 0;
 		it->bytes = lease->bytes;
-		it->ttl_ms = lease->deadline.place ? lease->deadline.due_ms : 0;
+		it->ttl_ms = lease->due_ms;
 		it->generation = lease->generation;
 		it->placement = lease->placement;
 		it->node = lease->node;
