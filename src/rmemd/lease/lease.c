@@ -16,17 +16,18 @@
 
 /* ---- lookups ---- */
 
+struct lease *leases_next_after(const struct leases *leases, uint64_t after)
+{
+	struct tree_node *node = tree_above(&leases->by_id, after, 0);
+
+	return node ? container_of(node, struct lease, by_id) : NULL;
+}
+
 struct lease *leases_find_id(const struct leases *leases, uint64_t id)
 {
-	struct map_node *node = map_find(&leases->by_id, map_hash_u64(id));
+	struct lease *lease = leases_next_after(leases, id - 1);
 
-	for (; node; node = map_find_next(node)) {
-		struct lease *lease = container_of(node, struct lease, by_id);
-
-		if (lease->id == id)
-			return lease;
-	}
-	return NULL;
+	return lease && lease->id == id ? lease : NULL;
 }
 
 struct lease *leases_find_name(const struct tenant *tenant, const char *name)
@@ -40,13 +41,6 @@ struct lease *leases_find_name(const struct tenant *tenant, const char *name)
 			return lease;
 	}
 	return NULL;
-}
-
-struct lease *leases_next_after(const struct leases *leases, uint64_t after)
-{
-	struct tree_node *node = tree_above(&leases->order, after, 0);
-
-	return node ? container_of(node, struct lease, order) : NULL;
 }
 
 const char *quote_name(const char *name, char buf[QUOTE_BYTES])
@@ -145,17 +139,13 @@ int lease_insert(struct lease *lease)
 {
 	struct leases *leases = lease->leases;
 
-	if (map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id)))
-		goto err_memory;
 	if (lease->name && map_insert(&lease->tenant->names, &lease->by_name,
-				      map_hash_string(lease->name))) {
-		map_remove(&leases->by_id, &lease->by_id);
-		goto err_memory;
-	}
+				      map_hash_string(lease->name)))
+		return err_set(-ENOMEM, "no memory for a lease");
 	if (lease->owner)
 		list_append(&lease->owner->owned, &lease->in_owner);
 	list_append(&leases->all, &lease->all);
-	tree_insert(&leases->order, &lease->order, lease->id, 0);
+	tree_insert(&leases->by_id, &lease->by_id, lease->id, 0);
 	if (lease->due_ms)
 		tree_insert(&leases->deadlines, &lease->in_deadlines, lease->due_ms,
 			    lease->id);
@@ -170,9 +160,6 @@ int lease_insert(struct lease *lease)
 	if (leases->next_id <= lease->id)
 		leases->next_id = lease->id + 1;
 	return 0;
-
-err_memory:
-	return err_set(-ENOMEM, "no memory for a lease");
 }
 
 int lease_create(struct leases *leases, struct lease_client *client,
@@ -325,8 +312,7 @@ static void lease_unlink(struct lease *lease)
 {
 	struct leases *leases = lease->leases;
 
-	map_remove(&leases->by_id, &lease->by_id);
-	tree_remove(&leases->order, &lease->order);
+	tree_remove(&leases->by_id, &lease->by_id);
 	if (lease->name) {
 		map_remove(&lease->tenant->names, &lease->by_name);
 		tree_remove(&lease->tenant->named, &lease->in_named);

@@ -26,8 +26,7 @@ struct leases {
 	const struct leases_events *events;
 	void *ctx;
 	uint64_t next_id;
-	struct map by_id;
-	struct tree order;     /* by their ids */
+	struct tree by_id;
 	struct list all;       /* in the order of their ids */
 	struct list ended;     /* leases whose keys are still dying */
 	struct list changed;   /* the work list */
@@ -54,9 +53,9 @@ struct lease {
 	uint64_t id;
 	uint64_t bytes;
 	uint32_t generation;
-	char *name; /* NULL: ephemeral */
-	struct map_node by_id, by_name;
-	struct tree_node order;    /* in leases->order */
+	char *name;                /* NULL: ephemeral */
+	struct tree_node by_id;    /* in leases->by_id */
+	struct map_node by_name;   /* in tenant->names, if it has a name */
 	struct tree_node in_named; /* in tenant->named, if it has a name */
 	struct list all;           /* in leases->all or ->ended */
 	struct list in_owner;      /* in owner->owned */

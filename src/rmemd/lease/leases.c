@@ -26,7 +26,6 @@ int leases_open(struct pools *pools, struct ledger *ledger, struct slices *slice
 	leases->events = events;
 	leases->ctx = ctx;
 	leases->next_id = first_id;
-	map_init(&leases->by_id);
 	list_init(&leases->all);
 	list_init(&leases->ended);
 	list_init(&leases->changed);
@@ -57,7 +56,6 @@ void leases_close(struct leases *leases)
 		lease_changed(ended);
 	}
 	leases_run(leases);
-	map_destroy(&leases->by_id);
 	free(leases);
 }
 
@@ -117,7 +115,7 @@ bool leases_find_status(const struct leases *leases, uint64_t id,
 
 unsigned leases_count(const struct leases *leases)
 {
-	return (unsigned)leases->by_id.n_nodes;
+	return (unsigned)(leases->sums.named + leases->sums.ephemeral);
 }
 
 const struct leases_counters *leases_counters(const struct leases *leases)

@@ -446,7 +446,7 @@ END_TEST
 
 static struct lease *random_lease(void)
 {
-	unsigned n = (unsigned)stage_leases->by_id.n_nodes;
+	unsigned n = leases_count(stage_leases);
 	unsigned pick = n ? (unsigned)random() % n : 0;
 
 	list_for_each_entry(struct lease, item, &stage_leases->all, all)
