@@ -25,20 +25,6 @@ void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 	slice_work_init(&tenant->serve, NULL);
 }
 
-/* A new tenant, added to the list.  NULL: -ENOMEM */
-static struct tenant *tenant_new(const struct tenant_params *params, struct list *list)
-{
-	struct tenant *tenant = malloc(sizeof(*tenant));
-
-	if (!tenant) {
-		(void)err_set(-ENOMEM, "no memory for a tenant");
-		return NULL;
-	}
-	tenant_init(tenant, params);
-	list_append(list, &tenant->link);
-	return tenant;
-}
-
 void tenant_destroy(struct tenant *tenant)
 {
 	map_destroy(&tenant->names);
@@ -223,58 +209,50 @@ void tenants_init(struct tenants *tenants)
 	list_init(&tenants->all);
 }
 
-static void tenant_leave(struct tenant *tenant)
+/* All tenants lose the reference of the table. */
+static void all_leave(struct tenants *tenants)
 {
-	if (tenant->leaving)
-		return;
-	tenant->leaving = true;
-	tenant_unref(tenant);
+	list_for_each_entry_safe(struct tenant, tenant, &tenants->all, link) {
+		if (tenant->leaving)
+			continue;
+		tenant->leaving = true;
+		tenant_unref(tenant);
+	}
 }
 
 void tenants_destroy(struct tenants *tenants)
 {
-	list_for_each_entry_safe(struct tenant, tenant, &tenants->all, link)
-		tenant_leave(tenant);
+	all_leave(tenants);
 }
 
 /* The tenant of this name, which may be leaving, or NULL. */
-static struct tenant *find_tenant(const struct list *list, const char *name)
+static struct tenant *find_tenant(const struct tenants *tenants, const char *name)
 {
-	list_for_each_entry(struct tenant, tenant, list, link) {
+	list_for_each_entry(struct tenant, tenant, &tenants->all, link) {
 		if (strcmp(tenant->name, name) == 0)
 			return tenant;
 	}
 	return NULL;
 }
 
-static bool params_have(const struct tenant_params *params, unsigned n,
-			const char *name)
+struct tenant *tenants_ensure(struct tenants *tenants,
+			      const struct tenant_params *params)
 {
-	for (unsigned i = 0; i < n; i++)
-		if (strcmp(params[i].name, name) == 0)
-			return true;
-	return false;
-}
+	struct tenant *tenant = find_tenant(tenants, params->name);
 
-/* Create the tenants that are not in the table yet, in the list `fresh`. */
-static int create_missing(const struct tenants *tenants,
-			  const struct tenant_params *params, unsigned n,
-			  struct list *fresh)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (!find_tenant(&tenants->all, params[i].name) &&
-		    !tenant_new(&params[i], fresh))
-			return -ENOMEM;
-	return 0;
-}
-
-static void tenant_configure(struct tenant *tenant, const struct tenant_params *params)
-{
-	tenant->limits = params->limits;
-	if (!tenant->leaving)
-		return;
-	tenant->leaving = false;
-	tenant_ref(tenant);
+	if (tenant) {
+		tenant_ref(tenant);
+		return tenant;
+	}
+	tenant = malloc(sizeof(*tenant));
+	if (!tenant) {
+		(void)err_set(-ENOMEM, "no memory for a tenant");
+		return NULL;
+	}
+	tenant_init(tenant, params);
+	tenant->leaving = true;
+	list_append(&tenants->all, &tenant->link);
+	return tenant;
 }
 
 /* Tenants without a reserve of their own divide half of what the others leave. */
@@ -293,25 +271,24 @@ static void set_automatic(struct tenants *tenants, const struct tenant_params *p
 
 int tenants_set(struct tenants *tenants, const struct tenant_params *params, unsigned n)
 {
-	struct list fresh;
-	int err;
+	unsigned n_found = 0;
 
-	list_init(&fresh);
-	err = create_missing(tenants, params, n, &fresh);
-	if (err) {
-		list_for_each_entry_safe(struct tenant, tenant, &fresh, link)
-			tenant_unref(tenant);
-		return err;
+	while (n_found < n && tenants_ensure(tenants, &params[n_found]))
+		n_found++;
+	if (n_found < n) {
+		while (n_found > 0)
+			tenant_unref(find_tenant(tenants, params[--n_found].name));
+		return -ENOMEM;
 	}
-	list_splice(&tenants->all, &fresh);
+	/* the new reference of a configured tenant becomes that of the table */
+	all_leave(tenants);
+	for (unsigned i = 0; i < n; i++) {
+		struct tenant *tenant = find_tenant(tenants, params[i].name);
+
+		tenant->limits = params[i].limits;
+		tenant->leaving = false;
+	}
 	set_automatic(tenants, params, n);
-	for (unsigned i = 0; i < n; i++)
-		tenant_configure(find_tenant(&tenants->all, params[i].name),
-				 &params[i]);
-	list_for_each_entry_safe(struct tenant, tenant, &tenants->all, link) {
-		if (!params_have(params, n, tenant->name))
-			tenant_leave(tenant);
-	}
 	return 0;
 }
 
@@ -400,24 +377,9 @@ int tenants_check_share(const struct tenants *tenants, struct tenant *tenant,
 
 struct tenant *tenants_find(const struct tenants *tenants, const char *name)
 {
-	struct tenant *tenant = find_tenant(&tenants->all, name);
+	struct tenant *tenant = find_tenant(tenants, name);
 
 	return tenant && !tenant->leaving ? tenant : NULL;
-}
-
-struct tenant *tenants_ensure(struct tenants *tenants,
-			      const struct tenant_params *params)
-{
-	struct tenant *tenant = find_tenant(&tenants->all, params->name);
-
-	if (tenant) {
-		tenant_ref(tenant);
-		return tenant;
-	}
-	tenant = tenant_new(params, &tenants->all);
-	if (tenant)
-		tenant->leaving = true;
-	return tenant;
 }
 
 int tenants_each(const struct tenants *tenants,
