@@ -35,7 +35,7 @@ struct rows {
 struct restore {
 	struct leases *leases;
 	const struct leases_restore *with;
-	struct rows found;    /* struct lease *; ENDED: it cannot be restored */
+	struct tree found;    /* leases by their ids; ENDED: it cannot be restored */
 	struct rows claims;   /* struct claim */
 	struct rows attached; /* struct attached */
 };
@@ -151,17 +151,12 @@ static int on_lease(const struct ledger_key *key, const void *value, size_t byte
 {
 	static struct lease_record record;
 	struct restore *restore = arg;
-	struct lease **place = row_add(&restore->found, sizeof(struct lease *));
-	struct lease *lease;
+	struct lease *lease = lease_blank(restore->leases, key->a);
 	int err;
 
-	if (!place)
-		return -ENOMEM;
-	*place = lease = lease_blank(restore->leases, key->a);
-	if (!lease) {
-		restore->found.n--;
+	if (!lease)
 		return no_memory();
-	}
+	tree_insert(&restore->found, &lease->by_id, lease->id, 0);
 	err = lease_record_decode(key, value, bytes, &record);
 	if (!err)
 		err = lease_fill(restore, lease, &record);
@@ -247,14 +242,6 @@ static int claims_serve(const struct restore *restore)
 
 /* ---- into the table ---- */
 
-static int lease_order(const void *a, const void *b)
-{
-	const struct lease *x = *(struct lease *const *)a;
-	const struct lease *y = *(struct lease *const *)b;
-
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
 /* A lease that is in no table. */
 static void lease_discard(struct lease *lease)
 {
@@ -268,26 +255,28 @@ static void lease_discard(struct lease *lease)
 }
 
 /* Enter or discard all leases found, also after an error. */
-static int leases_enter(const struct restore *restore, int err)
+static int leases_enter(struct restore *restore, int err)
 {
-	struct lease **found = restore->found.at;
 	struct leases *leases = restore->leases;
+	struct tree_node *node;
 
-	if (restore->found.n)
-		qsort(found, restore->found.n, sizeof(*found), lease_order);
-	for (size_t i = 0; i < restore->found.n; i++) {
-		if (!err && found[i]->state != LEASE_ENDED) {
-			err = lease_insert(found[i]);
+	/* the table lists leases in the order of their ids */
+	while ((node = tree_above(&restore->found, 0, 0))) {
+		struct lease *lease = container_of(node, struct lease, by_id);
+
+		tree_remove(&restore->found, node);
+		if (!err && lease->state != LEASE_ENDED) {
+			err = lease_insert(lease);
 			if (!err) {
-				found[i]->state = LEASE_READY;
+				lease->state = LEASE_READY;
 				continue;
 			}
 		}
 		/* after an error the next process restores the leases: keep their memory */
 		leases->closing |= err != 0;
 		if (!err)
-			lease_unrecord(found[i]);
-		lease_discard(found[i]);
+			lease_unrecord(lease);
+		lease_discard(lease);
 	}
 	return err;
 }
@@ -333,7 +322,6 @@ int leases_restore(struct leases *leases, const struct leases_restore *with)
 		err = attachments_enter(&restore);
 	if (!err)
 		ledger_commit(leases->ledger);
-	free(restore.found.at);
 	free(restore.claims.at);
 	free(restore.attached.at);
 	return err;
