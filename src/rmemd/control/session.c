@@ -311,7 +311,7 @@ static bool session_makes_room(const struct session *session,
 	const struct control *control = session->sessions->control;
 	const struct tenant *own = session->lease_client.tenant;
 
-	if (own == tenant || tenant_sessions_full(tenant))
+	if (own == tenant || tenant_full(tenant, TENANT_SESSIONS))
 		return own == tenant;
 	return tenants_over_reserve(control->tenants, own, TENANT_SESSIONS,
 				    sessions_max(control));
@@ -335,15 +335,10 @@ static int sessions_check_room(struct sessions *sessions, struct tenant *tenant)
 {
 	const struct tenants *tenants = sessions->control->tenants;
 	uint32_t max = sessions_max(sessions->control);
-	int err;
 
-	if (tenant_sessions_full(tenant) ||
-	    tenants_share_full(tenants, tenant, TENANT_SESSIONS, max))
+	if (tenants_full(tenants, tenant, TENANT_SESSIONS, max))
 		sessions_make_room(sessions, tenant);
-	err = tenant_check_session(tenant);
-	if (!err)
-		err = tenants_check_share(tenants, tenant, TENANT_SESSIONS, max);
-	return err;
+	return tenants_check_room(tenants, tenant, TENANT_SESSIONS, max);
 }
 
 int session_open(struct connection *connection, const char *tenant_name,

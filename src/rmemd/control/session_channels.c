@@ -214,26 +214,20 @@ void sessions_leave_endpoint(struct sessions *sessions, unsigned endpoint)
 static bool channels_full(const struct session *session, unsigned endpoint)
 {
 	const struct control *control = session->sessions->control;
-	const struct tenant *tenant = session->lease_client.tenant;
-	unsigned max = control->endpoints.at[endpoint].channels_max;
 
-	return tenant_channels_full(tenant) ||
-	       (max && tenants_share_full(control->tenants, tenant, endpoint, max));
+	return tenants_full(control->tenants, session->lease_client.tenant, endpoint,
+			    control->endpoints.at[endpoint].channels_max);
 }
 
 static int check_channel(const struct session *session, unsigned endpoint)
 {
 	const struct control *control = session->sessions->control;
 	struct tenant *tenant = session->lease_client.tenant;
-	unsigned max = control->endpoints.at[endpoint].channels_max;
-	int err;
 
 	if (channels_full(session, endpoint))
 		tenant_drop_unused(tenant);
-	err = tenant_check_channel(tenant);
-	if (!err && max)
-		err = tenants_check_share(control->tenants, tenant, endpoint, max);
-	return err;
+	return tenants_check_room(control->tenants, tenant, endpoint,
+				  control->endpoints.at[endpoint].channels_max);
 }
 
 int session_open_channel(struct session *session, unsigned endpoint,

@@ -67,34 +67,6 @@ static int check_count(struct tenant *tenant, const char *what, uint64_t n,
 		       tenant->name, n, what, max, tenant->name, what);
 }
 
-/* A limit of 0 is none. */
-static uint64_t limit_or_max(uint32_t max)
-{
-	return max ? max : UINT64_MAX;
-}
-
-bool tenant_sessions_full(const struct tenant *tenant)
-{
-	return tenant->n_sessions >= limit_or_max(tenant->limits.sessions_max);
-}
-
-int tenant_check_session(struct tenant *tenant)
-{
-	return check_count(tenant, "sessions", tenant->n_sessions,
-			   limit_or_max(tenant->limits.sessions_max));
-}
-
-bool tenant_channels_full(const struct tenant *tenant)
-{
-	return tenant->n_channels >= limit_or_max(tenant->limits.channels_max);
-}
-
-int tenant_check_channel(struct tenant *tenant)
-{
-	return check_count(tenant, "channels", tenant->n_channels,
-			   limit_or_max(tenant->limits.channels_max));
-}
-
 int tenant_check_lease(struct tenant *tenant)
 {
 	return check_count(tenant, "leases", tenant->n_leases,
@@ -298,19 +270,35 @@ static uint32_t held(const struct tenant *tenant, unsigned shared)
 					 : tenant->n_channels_at[shared];
 }
 
+/* The tenant's own limit; that of channels is for all endpoints together. */
+static uint64_t own_limit(const struct tenant *tenant, unsigned shared)
+{
+	uint32_t max = shared == TENANT_SESSIONS ? tenant->limits.sessions_max
+						 : tenant->limits.channels_max;
+
+	return max ? max : UINT64_MAX;
+}
+
+static uint32_t own_count(const struct tenant *tenant, unsigned shared)
+{
+	return shared == TENANT_SESSIONS ? tenant->n_sessions : tenant->n_channels;
+}
+
+bool tenant_full(const struct tenant *tenant, unsigned shared)
+{
+	return own_count(tenant, shared) >= own_limit(tenant, shared);
+}
+
 /* What is kept of `max` for a tenant. */
 static uint32_t reserve(const struct tenants *tenants, const struct tenant *tenant,
 			unsigned shared, uint32_t max)
 {
-	const struct tenant_limits *limits = &tenant->limits;
-	uint64_t limit = limit_or_max(shared == TENANT_SESSIONS ? limits->sessions_max
-								: limits->channels_max);
-	uint64_t kept;
+	uint64_t limit = own_limit(tenant, shared), kept;
 
 	if (tenant->leaving)
 		return 0;
-	if (limits->reserve)
-		kept = (uint64_t)max * limits->reserve / 100;
+	if (tenant->limits.reserve)
+		kept = (uint64_t)max * tenant->limits.reserve / 100;
 	else
 		kept = (uint64_t)max * tenants->automatic_sum / 100 /
 		       tenants->n_automatic;
@@ -345,24 +333,28 @@ static void count_shared(const struct tenants *tenants, const struct tenant *ten
 	*ret_kept = kept;
 }
 
-bool tenants_share_full(const struct tenants *tenants, const struct tenant *tenant,
-			unsigned shared, uint32_t max)
+bool tenants_full(const struct tenants *tenants, const struct tenant *tenant,
+		  unsigned shared, uint32_t max)
 {
 	uint64_t used, kept;
 
+	if (tenant_full(tenant, shared) || !max)
+		return tenant_full(tenant, shared);
 	count_shared(tenants, tenant, shared, max, &used, &kept);
 	return used + kept >= max;
 }
 
-int tenants_check_share(const struct tenants *tenants, struct tenant *tenant,
-			unsigned shared, uint32_t max)
+int tenants_check_room(const struct tenants *tenants, struct tenant *tenant,
+		       unsigned shared, uint32_t max)
 {
 	const bool sessions = shared == TENANT_SESSIONS;
 	uint64_t used, kept;
+	int err = check_count(tenant, sessions ? "sessions" : "channels",
+			      own_count(tenant, shared), own_limit(tenant, shared));
 
+	if (err || !tenants_full(tenants, tenant, shared, max))
+		return err;
 	count_shared(tenants, tenant, shared, max, &used, &kept);
-	if (used + kept < max)
-		return 0;
 	tenant->refused++;
 	return err_set(
 		-EDQUOT,

@@ -86,15 +86,12 @@ void tenant_unref(struct tenant *tenant);
 /* -EACCES: the tenant is leaving, and gets no grants. */
 int tenant_check_open(const struct tenant *tenant);
 /* -EDQUOT: one more would exceed a limit. */
-int tenant_check_session(struct tenant *tenant);
-int tenant_check_channel(struct tenant *tenant);
 int tenant_check_lease(struct tenant *tenant);
 int tenant_check_attachment(struct tenant *tenant);
 /* As above, for a session that has `session_keys` keys. */
 int tenant_check_keys(struct tenant *tenant, uint32_t session_keys);
-/* Whether the tenant has reached its limit; counts no refusal. */
-bool tenant_sessions_full(const struct tenant *tenant);
-bool tenant_channels_full(const struct tenant *tenant);
+/* Whether the tenant has reached its own limit of sessions or channels; counts no refusal. */
+bool tenant_full(const struct tenant *tenant, unsigned shared);
 /* Whether a lease of `held` bytes may get a length of `bytes`.  0 is always allowed, and a lease
  * above the limit may shrink.  -EDQUOT */
 int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes);
@@ -127,13 +124,13 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name);
  * with these limits is added.  NULL: -ENOMEM */
 struct tenant *tenants_ensure(struct tenants *tenants,
 			      const struct tenant_params *params);
-/* Whether the tenant may have one more of `max` sessions, or channels of an endpoint: what is kept
- * for other tenants stays free.  -EDQUOT */
-int tenants_check_share(const struct tenants *tenants, struct tenant *tenant,
-			unsigned shared, uint32_t max);
+/* Whether the tenant may have one more session, or channel of an endpoint: within its own limit, and
+ * of `max` (0: no limit) in all, of which what is kept for other tenants stays free.  -EDQUOT */
+int tenants_check_room(const struct tenants *tenants, struct tenant *tenant,
+		       unsigned shared, uint32_t max);
 /* Whether it may not; counts no refusal. */
-bool tenants_share_full(const struct tenants *tenants, const struct tenant *tenant,
-			unsigned shared, uint32_t max);
+bool tenants_full(const struct tenants *tenants, const struct tenant *tenant,
+		  unsigned shared, uint32_t max);
 /* Whether the tenant has more than what is kept for it of `max`. */
 bool tenants_over_reserve(const struct tenants *tenants, const struct tenant *tenant,
 			  unsigned shared, uint32_t max);
