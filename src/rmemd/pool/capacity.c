@@ -7,12 +7,47 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
 #include "rmemd/pool/memory.h"
-#include "rmemd/pool/pages.h"
+
+/* ---- kinds of pages ---- */
+
+static const struct {
+	const char *name;
+	uint64_t bytes; /* 0: the base page of the system */
+	enum capacity_kind kind;
+} page_kinds[] = {
+	[POOL_PAGES_AUTO] = { "auto", 0, CAPACITY_MEMORY },
+	[POOL_PAGES_1G] = { "1G", UINT64_C(1) << 30, CAPACITY_1G },
+	[POOL_PAGES_2M] = { "2M", UINT64_C(1) << 21, CAPACITY_2M },
+	[POOL_PAGES_THP] = { "thp", UINT64_C(1) << 21, CAPACITY_MEMORY },
+	[POOL_PAGES_BASE] = { "base", 0, CAPACITY_MEMORY },
+};
+
+const char *pool_pages_name(enum pool_pages pages)
+{
+	return page_kinds[pages].name;
+}
+
+enum capacity_kind capacity_kind(enum pool_pages pages)
+{
+	return page_kinds[pages].kind;
+}
+
+bool pages_hugetlb(enum pool_pages pages)
+{
+	return capacity_kind(pages) != CAPACITY_MEMORY;
+}
+
+uint64_t pages_bytes(enum pool_pages pages)
+{
+	return page_kinds[pages].bytes ? page_kinds[pages].bytes
+				       : (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 #define WHERE_BYTES 32
 #define WHOLE 100 /* per cent */
@@ -180,21 +215,6 @@ static const char *const kind_names[CAPACITY_KINDS] = {
 	[CAPACITY_2M] = "free pages of 2M",
 	[CAPACITY_MEMORY] = "free memory",
 };
-
-enum capacity_kind capacity_kind(enum pool_pages pages)
-{
-	switch (pages) {
-	case POOL_PAGES_1G:
-		return CAPACITY_1G;
-	case POOL_PAGES_2M:
-		return CAPACITY_2M;
-	case POOL_PAGES_AUTO:
-	case POOL_PAGES_THP:
-	case POOL_PAGES_BASE:
-		break;
-	}
-	return CAPACITY_MEMORY;
-}
 
 /* Whether it may get memory of that kind.  A kept pool has its memory already, which is not counted
  * as free. */

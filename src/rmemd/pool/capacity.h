@@ -25,6 +25,9 @@ struct share {
 
 /* The kind of these pages; not for POOL_PAGES_AUTO, which tries several kinds. */
 enum capacity_kind capacity_kind(enum pool_pages pages);
+/* Whether these pages are of hugetlb, and the length of one. */
+bool pages_hugetlb(enum pool_pages pages);
+uint64_t pages_bytes(enum pool_pages pages);
 /* Free memory on a node or, for POOL_NODE_ANY, on this host; 0: unknown. */
 void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS]);
 

@@ -21,7 +21,6 @@
 #include "base/thread.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
-#include "rmemd/pool/pages.h"
 
 #define NODE_SAMPLES 64
 #define SLICE_BYTES (UINT64_C(64) << 20)
@@ -428,11 +427,6 @@ static int memory_abandon(struct memory *memory, int node, struct memory_work *w
 	if (!memory->kept && ftruncate(memory->fd, 0))
 		err = err_errno(-errno, "emptying the pool's file");
 	memory_close(memory);
-	*memory = (struct memory){ .fd = -1,
-				   .bytes = memory->bytes,
-				   .pages = memory->pages,
-				   .page_bytes = memory->page_bytes,
-				   .kept = memory->kept };
 	atomic_store(&work->done, 0);
 	if (memory->kept)
 		return err;
@@ -468,9 +462,9 @@ static int file_adopt(struct memory *memory, int file, uint64_t bytes_kept)
 	return 0;
 }
 
-/* A file of the pool's size. */
-static int file_get(struct memory *memory, const struct pool_params *params,
-		    struct memory_work *work)
+/* The caller's file, or the size of a new one, whose memory is claimed. */
+static int file_plan(struct memory *memory, const struct pool_params *params,
+		     struct memory_work *work)
 {
 	int err = params->file > 0
 			  ? file_adopt(memory, params->file, params->bytes_kept)
@@ -483,15 +477,16 @@ static int file_get(struct memory *memory, const struct pool_params *params,
 		err = capacity_check_file(memory);
 	if (!err)
 		err = capacity_claim(memory, params->node, work->room);
-	if (err)
-		return err;
-	atomic_store(&work->bytes, memory->bytes);
-	if (memory->fd < 0)
-		err = file_make(memory, params->name);
+	return err;
+}
+
+/* Set the size of a file that holds nothing yet. */
+static int file_size(struct memory *memory, const char *name)
+{
+	int err = memory->fd < 0 ? file_make(memory, name) : 0;
+
 	if (!err && ftruncate(memory->fd, (off_t)memory->bytes))
 		err = err_errno(-errno, "a file of %" PRIu64 " bytes", memory->bytes);
-	if (err)
-		err = memory_abandon(memory, params->node, work, err);
 	return err;
 }
 
@@ -503,13 +498,18 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 				 .page_bytes = pages_bytes(pages),
 				 .kept = params->kept,
 				 .node = -1 };
-	int err = file_get(&memory, params, work);
+	int err = file_plan(&memory, params, work);
 
 	if (err) {
 		memory_close(&memory);
 		return err;
 	}
-	err = space_reserve(&memory, work->reserve);
+	if (!memory.kept) {
+		atomic_store(&work->bytes, memory.bytes);
+		err = file_size(&memory, params->name);
+	}
+	if (!err)
+		err = space_reserve(&memory, work->reserve);
 	if (!err)
 		err = memory_map(&memory, 0, memory.bytes);
 	if (!err)
@@ -520,13 +520,10 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 	if (!err && !memory.kept && pages == POOL_PAGES_THP)
 		err = thp_report(thp_bytes(&memory), memory.bytes, work);
 	if (err)
-		goto err_close;
+		return memory_abandon(&memory, params->node, work, err);
 	memory.node = memory_node(&memory);
 	*ret_memory = memory;
 	return 0;
-
-err_close:
-	return memory_abandon(&memory, params->node, work, err);
 }
 
 /* From the largest pages down; the note tells why larger ones were not possible. */
