@@ -424,7 +424,7 @@ static int memory_abandon(struct memory *memory, int node, struct memory_work *w
 			  int err)
 {
 	/* the next attempt, with another kind of pages, begins with an empty file */
-	if (!memory->kept && ftruncate(memory->fd, 0))
+	if (memory->fd >= 0 && !memory->kept && ftruncate(memory->fd, 0))
 		err = err_errno(-errno, "emptying the pool's file");
 	memory_close(memory);
 	atomic_store(&work->done, 0);

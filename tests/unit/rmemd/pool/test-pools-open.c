@@ -280,6 +280,18 @@ START_TEST(open__explains_that_binding_is_refused)
 }
 END_TEST
 
+START_TEST(open__explains_that_there_is_no_file)
+{
+	unsigned fds = count_fds();
+
+	refuse_call(__NR_memfd_create);
+	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_BASE), -EPERM);
+	ck_assert_str_eq(err_text(), "pool 'a': memfd_create with pages of base: "
+				     "Operation not permitted");
+	check_closed(fds);
+}
+END_TEST
+
 /* The node is unknown then. */
 START_TEST(open__works_without_move_pages)
 {
@@ -349,6 +361,7 @@ int main(void)
 	tcase_add_loop_test(tc, open__closes_all_pools_if_one_fails, 0,
 			    sizeof(failures) / sizeof(failures[0]));
 	tcase_add_test(tc, open__explains_that_binding_is_refused);
+	tcase_add_test(tc, open__explains_that_there_is_no_file);
 	tcase_add_test(tc, open__works_without_move_pages);
 	tcase_add_test(tc, node__is_reported_by_the_kernel);
 	tcase_add_test(tc, open__shares_available_memory);
