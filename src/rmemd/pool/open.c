@@ -14,7 +14,6 @@
 #include "rmemd/pool/host.h"
 #include "rmemd/pool/pool.h"
 
-#define TEXT_BYTES 512
 #define TELL_MS 1000
 /* Of the 47 bits of addresses the pools together reserve at most this, so that the rest of the
  * process has room. */
@@ -23,45 +22,31 @@
 /* In this order: free memory is divided when pools of a fixed size have theirs. */
 enum stage { STAGE_FIXED, STAGE_FIXED_ANY, STAGE_AUTO, STAGE_AUTO_ANY, STAGES };
 
-/* The opening of one pool.  Its node's thread owns it until it is in the mailbox. */
-struct opening {
-	struct list link;
-	struct pool *pool;
-	enum stage stage;
-	struct memory_work work;
-	struct memory memory;
-	int err;
-	char text[TEXT_BYTES];
-};
-
 struct openings {
 	struct pools *pools;
 	const struct pools_events *events;
-	struct opening *by_pool;
 	struct worker *workers; /* of the stage, one for each node */
-	unsigned n, n_workers;
+	unsigned n_workers;
 	struct mailbox done;
 	atomic_bool stop;
 	_Atomic(uint64_t) room;
 	int err; /* the first */
-	char text[TEXT_BYTES];
+	char text[JOB_TEXT_BYTES];
 };
 
 /* Runs on a node's thread. */
 static bool opening_run(struct worker *worker, struct list *node)
 {
-	struct opening *opening = container_of(node, struct opening, link);
-	const struct pool_params *params = &opening->pool->params;
+	struct pool *pool = container_of(node, struct pool, job.link);
+	struct pool_job *job = &pool->job;
 
 	(void)worker;
-	if (atomic_load(opening->work.stop))
-		opening->err = err_set(-ECANCELED, "told to stop");
+	if (atomic_load(job->work.stop))
+		job->err = err_set(-ECANCELED, "told to stop");
 	else
-		opening->err = memory_open(params, &opening->work, &opening->memory);
-	if (opening->err) {
-		(void)err_prefix(opening->err, "pool '%s'", params->name);
-		(void)snprintf(opening->text, sizeof(opening->text), "%s", err_text());
-	}
+		job->err = memory_open(&pool->params, &job->work, &job->memory);
+	if (job->err)
+		(void)snprintf(job->text, sizeof(job->text), "%s", err_text());
 	return true;
 }
 
@@ -80,14 +65,13 @@ static int pool_scrubber(struct pools *pools, struct pool *pool)
 	return err;
 }
 
-/* Make a pool of the memory, and own the memory, also on failure. */
-static int pool_open(struct pools *pools, struct pool *pool,
-		     const struct memory *memory)
+/* Make a pool of the job's memory, which it owns, also on failure. */
+static int pool_open(struct pools *pools, struct pool *pool)
 {
-	int err = extents_init(&pool->extents, memory->bytes, pools->grain);
+	int err = extents_init(&pool->extents, pool->job.memory.bytes, pools->grain);
 
-	pool->memory = *memory;
-	pool->needs_zeroing = memory->kept;
+	pool->memory = pool->job.memory;
+	pool->needs_zeroing = pool->memory.kept;
 	if (err) {
 		err = err_errno(err, "bookkeeping");
 		goto err_memory;
@@ -102,40 +86,41 @@ err_extents:
 	extents_destroy(&pool->extents);
 err_memory:
 	memory_close(&pool->memory);
-	return err_prefix(err, "pool '%s'", pool->params.name);
+	return err;
 }
 
-static void openings_fail(struct openings *openings, int err, const char *text)
+/* The error's text is err_text(). */
+static void openings_fail(struct openings *openings, int err)
 {
 	/* later errors may be a consequence of the first */
 	if (openings->err)
 		return;
 	openings->err = err;
-	(void)snprintf(openings->text, sizeof(openings->text), "%s", text);
+	(void)snprintf(openings->text, sizeof(openings->text), "%s", err_text());
 	atomic_store(&openings->stop, true);
 }
 
-static void opening_done(struct openings *openings, struct opening *opening)
+static void opening_done(struct openings *openings, struct pool *pool)
 {
 	const struct pools_events *events = openings->events;
 	struct pools *pools = openings->pools;
 	struct pool_status status;
-	int err;
+	int err = pool->job.err;
 
-	if (opening->err) {
-		openings_fail(openings, opening->err, opening->text);
-		return;
-	}
-	if (openings->err) {
-		memory_close(&opening->memory);
-		return;
-	}
-	err = pool_open(pools, opening->pool, &opening->memory);
 	if (err) {
-		openings_fail(openings, err, err_text());
+		(void)err_set(err, "%s", pool->job.text);
+	} else if (openings->err) {
+		memory_close(&pool->job.memory);
+		return;
+	} else {
+		err = pool_open(pools, pool);
+	}
+	if (err) {
+		openings_fail(openings,
+			      err_prefix(err, "pool '%s'", pool->params.name));
 	} else if (events->ready) {
-		status = pools_status(pools, (unsigned)(opening - openings->by_pool));
-		events->ready(events->ctx, &status, opening->work.note);
+		status = pools_status(pools, (unsigned)(pool - pools->pool));
+		events->ready(events->ctx, &status, pool->job.work.note);
 	}
 }
 
@@ -144,11 +129,12 @@ static void opening_done(struct openings *openings, struct opening *opening)
 static void openings_report(const struct openings *openings)
 {
 	const struct pools_events *events = openings->events;
+	const struct pools *pools = openings->pools;
 	uint64_t done = 0, bytes = 0;
 
-	for (unsigned i = 0; i < openings->n; i++) {
-		done += atomic_load(&openings->by_pool[i].work.done);
-		bytes += atomic_load(&openings->by_pool[i].work.bytes);
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		done += atomic_load(&pools->pool[i].job.work.done);
+		bytes += atomic_load(&pools->pool[i].job.work.bytes);
 	}
 	if (events->populating)
 		events->populating(events->ctx, done, bytes);
@@ -165,9 +151,9 @@ static void openings_await(struct openings *openings, unsigned n)
 		/* a spurious wakeup does no harm */
 		(void)poll(&pollfd, 1, TELL_MS);
 		mailbox_receive(&openings->done, &done);
-		list_for_each_entry_safe(struct opening, opening, &done, link) {
-			list_remove(&opening->link);
-			opening_done(openings, opening);
+		list_for_each_entry_safe(struct pool, pool, &done, job.link) {
+			list_remove(&pool->job.link);
+			opening_done(openings, pool);
 			n--;
 		}
 		openings_report(openings);
@@ -185,38 +171,11 @@ static struct worker *node_worker(struct openings *openings, int node)
 			return worker;
 	err = worker_start(worker, "rmemd-pools", node, opening_run, &openings->done);
 	if (err) {
-		openings_fail(openings, err, err_text());
+		openings_fail(openings, err);
 		return NULL;
 	}
 	openings->n_workers++;
 	return worker;
-}
-
-static void stage_run(struct openings *openings, enum stage stage)
-{
-	unsigned n = 0;
-
-	atomic_store(&openings->room, capacity_available());
-	/* before any pool of the stage takes its share */
-	for (unsigned i = 0; i < openings->n; i++)
-		if (openings->by_pool[i].stage == stage)
-			capacity_free(openings->by_pool[i].pool->params.node,
-				      openings->by_pool[i].work.free);
-	for (unsigned i = 0; i < openings->n && !openings->err; i++) {
-		struct opening *opening = &openings->by_pool[i];
-		struct worker *worker;
-
-		if (opening->stage != stage)
-			continue;
-		worker = node_worker(openings, opening->pool->params.node);
-		if (worker) {
-			worker_post(worker, &opening->link);
-			n++;
-		}
-	}
-	openings_await(openings, n);
-	while (openings->n_workers > 0)
-		worker_stop(&openings->workers[--openings->n_workers]);
 }
 
 static enum stage stage_of(const struct pool_params *params)
@@ -226,6 +185,34 @@ static enum stage stage_of(const struct pool_params *params)
 	if (params->bytes == POOL_BYTES_AUTO)
 		return any ? STAGE_AUTO_ANY : STAGE_AUTO;
 	return any ? STAGE_FIXED_ANY : STAGE_FIXED;
+}
+
+static void stage_run(struct openings *openings, enum stage stage)
+{
+	struct pools *pools = openings->pools;
+	unsigned n = 0;
+
+	atomic_store(&openings->room, capacity_available());
+	/* before any pool of the stage takes its share */
+	for (unsigned i = 0; i < pools->n_pools; i++)
+		if (stage_of(&pools->pool[i].params) == stage)
+			capacity_free(pools->pool[i].params.node,
+				      pools->pool[i].job.work.free);
+	for (unsigned i = 0; i < pools->n_pools && !openings->err; i++) {
+		struct pool *pool = &pools->pool[i];
+		struct worker *worker;
+
+		if (stage_of(&pool->params) != stage)
+			continue;
+		worker = node_worker(openings, pool->params.node);
+		if (worker) {
+			worker_post(worker, &pool->job.link);
+			n++;
+		}
+	}
+	openings_await(openings, n);
+	while (openings->n_workers > 0)
+		worker_stop(&openings->workers[--openings->n_workers]);
 }
 
 /* The address space for each pool: none becomes larger than the host. */
@@ -240,20 +227,20 @@ static uint64_t space_share(unsigned n_pools)
 
 static void openings_begin(struct openings *openings, const struct pool_params *params)
 {
-	host_probe();
-	for (unsigned i = 0; i < openings->n; i++) {
-		struct opening *opening = &openings->by_pool[i];
+	struct pools *pools = openings->pools;
 
-		list_init(&opening->link);
-		opening->pool = &openings->pools->pool[i];
-		opening->stage = stage_of(&params[i]);
-		opening->work.stop = &openings->stop;
-		opening->work.room = &openings->room;
-		opening->work.reserve = space_share(openings->n);
-		atomic_store(&opening->work.bytes, params[i].bytes);
+	host_probe();
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		struct pool_job *job = &pools->pool[i].job;
+
+		list_init(&job->link);
+		job->work.stop = &openings->stop;
+		job->work.room = &openings->room;
+		job->work.reserve = space_share(pools->n_pools);
+		atomic_store(&job->work.bytes, params[i].bytes);
 		for (unsigned kind = 0; kind < CAPACITY_KINDS; kind++)
-			opening->work.share[kind] =
-				capacity_share(params, openings->n, i, kind);
+			job->work.share[kind] =
+				capacity_share(params, pools->n_pools, i, kind);
 	}
 	openings_report(openings);
 }
@@ -264,15 +251,13 @@ static int openings_run(struct pools *pools, const struct pool_params *params,
 {
 	static const struct pools_events no_events;
 	struct openings openings = { .pools = pools,
-				     .events = events ? events : &no_events,
-				     .n = pools->n_pools };
+				     .events = events ? events : &no_events };
 	int err = mailbox_init(&openings.done);
 
 	if (err)
 		return err;
-	openings.by_pool = calloc(openings.n, sizeof(*openings.by_pool));
-	openings.workers = calloc(openings.n, sizeof(*openings.workers));
-	if (!openings.by_pool || !openings.workers) {
+	openings.workers = calloc(pools->n_pools, sizeof(*openings.workers));
+	if (!openings.workers) {
 		err = err_errno(-ENOMEM, "pools");
 		goto out;
 	}
@@ -284,7 +269,6 @@ static int openings_run(struct pools *pools, const struct pool_params *params,
 		(void)err_set(err, "%s", openings.text);
 out:
 	free(openings.workers);
-	free(openings.by_pool);
 	mailbox_destroy(&openings.done);
 	return err;
 }

@@ -12,19 +12,18 @@
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/scrubber.h"
 
-#define RESIZE_TEXT_BYTES 512
+#define JOB_TEXT_BYTES 512
 
-/* A job of the thread that resizes pools, which owns the job until it posts it to
- * pools->done. */
-struct resize_job {
+/* The opening or resizing of a pool's memory by a thread, which owns the job until it posts it. */
+struct pool_job {
 	struct list link;
-	struct memory memory; /* a copy; replaces the pool's when the job is done */
-	int node;             /* of the memory, or POOL_NODE_ANY */
-	uint64_t bytes;       /* the new size, whole pages */
+	struct memory
+		memory; /* the result; of resizing, a copy of the pool's until then */
+	uint64_t bytes; /* of resizing: the new size, whole pages */
 	struct memory_work work;
 	atomic_bool stop; /* give up growing */
-	int err;          /* of memory_grow() or memory_cut() */
-	char text[RESIZE_TEXT_BYTES];
+	int err;          /* of memory_open(), memory_grow() or memory_cut() */
+	char text[JOB_TEXT_BYTES];
 };
 
 struct pool {
@@ -38,8 +37,8 @@ struct pool {
 	uint64_t releasing; /* bytes of extent_set_releasing() */
 	uint64_t scrubbed_ever;
 	enum pool_resizing resizing;
-	struct resize_job job; /* in use in POOL_GROWS and POOL_SHRINKS */
-	bool job_done;         /* pools_resized() is to report it */
+	struct pool_job job; /* until it is open, and in POOL_GROWS and POOL_SHRINKS */
+	bool job_done;       /* pools_resized() is to report it */
 	uint64_t reclaim_until_ms;
 	enum pool_shrink reclaim_then;
 };

@@ -255,19 +255,20 @@ uint64_t pools_process(struct pools *pools)
 
 /* ---- resizing ---- */
 
-/* Runs on the thread, which owns the job. */
-static int job_grow(struct resize_job *job)
+static int job_grow(struct pool_job *job, int node)
 {
 	_Atomic(uint64_t) room;
 
 	atomic_init(&room, capacity_available());
 	job->work.room = &room;
-	return memory_grow(&job->memory, job->bytes, job->node, &job->work);
+	return memory_grow(&job->memory, job->bytes, node, &job->work);
 }
 
+/* Runs on the thread, which owns the job. */
 static bool job_run(struct worker *worker, struct list *node)
 {
-	struct resize_job *job = container_of(node, struct resize_job, link);
+	struct pool *pool = container_of(node, struct pool, job.link);
+	struct pool_job *job = &pool->job;
 
 	(void)worker;
 	job->work.stop = &job->stop;
@@ -276,7 +277,7 @@ static bool job_run(struct worker *worker, struct list *node)
 	else if (atomic_load(&job->stop))
 		job->err = err_set(-ECANCELED, "told to stop");
 	else
-		job->err = job_grow(job);
+		job->err = job_grow(job, pool->params.node);
 	if (job->err)
 		(void)snprintf(job->text, sizeof(job->text), "%s", err_text());
 	return true;
@@ -303,12 +304,11 @@ uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
 static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing what,
 		     uint64_t bytes)
 {
-	struct resize_job *job = &pool->job;
+	struct pool_job *job = &pool->job;
 
 	memset(job, 0, sizeof(*job));
 	list_init(&job->link);
 	job->memory = pool->memory;
-	job->node = pool->params.node;
 	job->bytes = bytes;
 	pool->resizing = what;
 	/* the end that is cut off is not used from here on */
