@@ -11,8 +11,8 @@
  * grows a lease many times must not accumulate them. */
 #define RETIRED_MAX 16
 
-static int attachment_new(struct lease *lease, struct lease_client *client,
-			  unsigned rights, struct attachment **ret_attachment)
+int attachment_add(struct lease *lease, struct lease_client *client, unsigned rights,
+		   struct attachment **ret_attachment)
 {
 	struct attachment *attachment = malloc(sizeof(*attachment));
 
@@ -35,24 +35,6 @@ static int attachment_new(struct lease *lease, struct lease_client *client,
 	client->tenant->n_attachments++;
 	*ret_attachment = attachment;
 	return 0;
-}
-
-int attachment_add(struct lease *lease, struct lease_client *client, unsigned rights,
-		   struct attachment **ret_attachment)
-{
-	int err = tenant_check_attachment(client->tenant);
-
-	return err ? err : attachment_new(lease, client, rights, ret_attachment);
-}
-
-int attachment_restore(struct lease *lease, struct lease_client *client,
-		       unsigned rights, struct attachment **ret_attachment)
-{
-	int err = attachment_new(lease, client, rights, ret_attachment);
-
-	if (!err)
-		(*ret_attachment)->fenced = true;
-	return err;
 }
 
 void attachment_remove(struct attachment *attachment)

@@ -32,12 +32,10 @@ struct attachment {
 	struct notice_source notices; /* of the lease, in client->notices */
 };
 
-/* The lease and the client own the attachment until attachment_end().  -EDQUOT, -ENOMEM */
+/* After tenant_check_attachment().  The lease and the client own the attachment until
+ * attachment_end().  -ENOMEM */
 int attachment_add(struct lease *lease, struct lease_client *client, unsigned rights,
 		   struct attachment **ret_attachment);
-/* Add an attachment of the last process, regardless of limits.  -ENOMEM */
-int attachment_restore(struct lease *lease, struct lease_client *client,
-		       unsigned rights, struct attachment **ret_attachment);
 /* End the attachment: its keys die, and requests that wait for them fail with -ESTALE. */
 void attachment_end(struct attachment *attachment);
 /* End the attachment because the lease ends, and tell the client. */

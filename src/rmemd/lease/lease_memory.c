@@ -28,8 +28,7 @@ static int append_extents(struct lease *lease, const struct extent *extents, uns
 	for (i = 0; !err && i < n; i++) {
 		uint64_t used = bytes < extents[i].bytes ? bytes : extents[i].bytes;
 
-		err = segment_create(lease->leases, lease->tenant, extents[i], used,
-				     &segments[n_before + i]);
+		err = segment_create(lease, extents[i], used, &segments[n_before + i]);
 		if (err)
 			break;
 		lease->n_segments++;

@@ -116,8 +116,10 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 		err = lease_create(leases, client, &granted, &lease);
 	if (err)
 		return err;
-	err = attachment_add(lease, client, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
-			     &attachment);
+	err = tenant_check_attachment(tenant);
+	if (!err)
+		err = attachment_add(lease, client, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
+				     &attachment);
 	if (err) {
 		lease_terminate(lease, WIRE_REASON_FREED, NULL);
 	} else {
@@ -173,6 +175,8 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 		err = tenant_check_open(client->tenant);
 		if (!err)
 			err = check_reach(lease, client);
+		if (!err)
+			err = tenant_check_attachment(client->tenant);
 		if (!err)
 			err = attachment_add(lease, client, rights, &attachment);
 		if (err)

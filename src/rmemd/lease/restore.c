@@ -213,7 +213,7 @@ static int claim_serve(const struct restore *restore, const struct claim *claim)
 	}
 	if (err)
 		return err;
-	err = segment_create(leases, lease->tenant, extent, claim->row.bytes, &segment);
+	err = segment_create(lease, extent, claim->row.bytes, &segment);
 	if (err)
 		return err;
 	segment->dirty =
@@ -298,8 +298,11 @@ static int attachments_enter(const struct restore *restore)
 			ledger_remove(leases->ledger, &one->key);
 			continue;
 		}
-		err = attachment_restore(lease, client, one->head.rights, &attachment);
-		if (!err && one->head.watching)
+		err = attachment_add(lease, client, one->head.rights, &attachment);
+		if (err)
+			return err;
+		attachment->fenced = true;
+		if (one->head.watching)
 			err = lease_watch(leases, client, lease->id);
 		if (err)
 			return err;

@@ -12,47 +12,46 @@
  * fraction of a millisecond. */
 #define ZERO_INLINE_BYTES (UINT64_C(2) << 20)
 
-int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
-		   uint64_t bytes, struct segment **ret_segment)
+int segment_create(struct lease *lease, struct extent extent, uint64_t bytes,
+		   struct segment **ret_segment)
 {
 	struct segment *segment = malloc(sizeof(*segment));
 
 	if (!segment)
 		return err_set(-ENOMEM, "no memory for a segment");
 	*segment = (struct segment){
-		.leases = leases,
-		.tenant = tenant,
+		.lease = lease,
 		.extent = extent,
 		.bytes = bytes,
 		.dirty = bytes,
 		.refs = 1,
 	};
 	list_init(&segment->releasing);
-	tenant_ref(tenant);
-	tenant->bytes += extent.bytes;
+	lease->tenant->bytes += extent.bytes;
 	*ret_segment = segment;
 	return 0;
 }
 
 void segment_unref(struct segment *segment)
 {
+	const struct leases *leases = segment->lease->leases;
+
 	if (--segment->refs)
 		return;
 	if (!list_empty(&segment->releasing)) {
 		extent_set_releasing(&segment->extent, false);
 		list_remove(&segment->releasing);
 	}
-	segment->tenant->bytes -= segment->extent.bytes;
+	segment->lease->tenant->bytes -= segment->extent.bytes;
 	/* when the table is closed, the extent stays for the next process */
-	if (!segment->leases->closing)
-		pools_free(segment->leases->pools, segment->extent);
-	tenant_unref(segment->tenant);
+	if (!leases->closing)
+		pools_free(leases->pools, segment->extent);
 	free(segment);
 }
 
 void segment_release(struct segment *segment)
 {
-	list_append(&segment->leases->releasing, &segment->releasing);
+	list_append(&segment->lease->leases->releasing, &segment->releasing);
 	extent_set_releasing(&segment->extent, true);
 	segment_unref(segment);
 }
@@ -82,8 +81,10 @@ void segment_extend(struct segment *segment, uint64_t bytes)
 
 void segment_shed(struct segment *segment)
 {
-	segment->tenant->bytes -= pools_free_tail(segment->leases->pools,
-						  &segment->extent, segment->bytes);
+	struct lease *lease = segment->lease;
+
+	lease->tenant->bytes -=
+		pools_free_tail(lease->leases->pools, &segment->extent, segment->bytes);
 	if (segment->dirty > segment->extent.bytes)
 		segment->dirty = segment->extent.bytes;
 }

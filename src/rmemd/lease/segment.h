@@ -7,14 +7,12 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "rmemd/lease/tenant.h"
 #include "rmemd/pool/pools.h"
 
-struct leases;
+struct lease;
 
 struct segment {
-	struct leases *leases;
-	struct tenant *tenant; /* charged for the extent; holds a reference */
+	struct lease *lease; /* outlives it; its tenant is charged for the extent */
 	struct extent extent;
 	uint64_t bytes;        /* that the lease uses, from the start */
 	uint64_t dirty;        /* that may not read as zero, from the start */
@@ -24,8 +22,8 @@ struct segment {
 
 /* Make a segment of an extent, and charge the tenant for it.  segment_release() ends the
  * reference of the lease.  -ENOMEM; then the extent is still the caller's. */
-int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
-		   uint64_t bytes, struct segment **ret_segment);
+int segment_create(struct lease *lease, struct extent extent, uint64_t bytes,
+		   struct segment **ret_segment);
 /* End the reference of the lease. */
 void segment_release(struct segment *segment);
 /* The last reference frees the extent, which a scrubber of the pool zeroes. */

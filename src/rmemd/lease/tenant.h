@@ -3,7 +3,7 @@
  * the tenants of the configuration, and former tenants that still have sessions or leases.
  *
  * A tenant is reference-counted: the table has one reference while the configuration names it, and
- * every session, lease and segment has one, so the tenant outlives them.
+ * every session and lease has one, so the tenant outlives them.
  *
  * Threads: [loop].  Functions return 0 or -errno with err_text(); a request that a limit
  * refuses is counted in the tenant. */

@@ -38,7 +38,6 @@ static void count_segment(const struct segment *segment)
 	ck_assert_uint_lt(n_seen, SEGMENTS_MAX);
 	seen[n_seen++] = segment;
 	count.bytes += segment->extent.bytes;
-	count.refs++;
 }
 
 static void count_keys(const struct list *mrs)
