@@ -266,8 +266,8 @@ int plan_record(const struct plan *plan, const struct pools *pools,
 	return err;
 }
 
-static int pool_put_sizes(const struct pools *pools, unsigned i, uint64_t bytes,
-			  uint64_t bytes_grown, struct ledger *ledger)
+int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
+		     uint64_t bytes_grown, struct ledger *ledger)
 {
 	int err = pool_put(pools_params(pools, i), pools_status(pools, i).pages_got,
 			   bytes, bytes_grown, ledger);
@@ -275,16 +275,4 @@ static int pool_put_sizes(const struct pools *pools, unsigned i, uint64_t bytes,
 	if (!err)
 		ledger_commit(ledger);
 	return err;
-}
-
-int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
-		       struct ledger *ledger)
-{
-	return pool_put_sizes(pools, i, pools_status(pools, i).bytes, bytes, ledger);
-}
-
-int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
-		     struct ledger *ledger)
-{
-	return pool_put_sizes(pools, i, bytes, 0, ledger);
 }

@@ -36,14 +36,11 @@ int plan_make(struct plan *plan, const struct config *config, struct ledger *led
 /* After the pools are open: record new pools and changed devices. */
 int plan_record(const struct plan *plan, const struct pools *pools,
 		struct ledger *ledger, struct fdstore *store);
-/* Call it before a pool grows to `bytes`: until plan_record_size() the next process opens the pool
- * with its present size, regardless of the file's length, and sets `bytes_grown`.  -ENOMEM or
- * -ENOSPC: the pool must not grow. */
-int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
-		       struct ledger *ledger);
-/* Record a pool's new size, and its configured size.  -ENOMEM or -ENOSPC: the ledger still has the
- * former ones. */
+/* Record a pool's size, and its configured size.  Before it grows to `bytes_grown`: until this is
+ * recorded as 0 again the next process opens the pool with `bytes`, regardless of the file's length,
+ * and sets params.bytes_grown.  -ENOMEM or -ENOSPC: the ledger still has the former sizes, and the
+ * pool must not grow. */
 int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
-		     struct ledger *ledger);
+		     uint64_t bytes_grown, struct ledger *ledger);
 
 #endif

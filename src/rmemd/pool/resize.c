@@ -79,12 +79,19 @@ static void resize_give_up(struct resizes *resizes, unsigned i, const char *even
 		  "it stays at %s: %s", UNITS_BYTES(status.bytes), why);
 }
 
+/* Record the pool's present size, and the size that it grows to; 0: it does not grow. */
+static int size_record(const struct resizes *resizes, unsigned i, uint64_t bytes_grown)
+{
+	return plan_record_size(resizes->pools, i,
+				pools_status(resizes->pools, i).bytes, bytes_grown,
+				resizes->ledger);
+}
+
 /* Remove the growth from the ledger, so that the next process may begin it again at its start.  If
  * the ledger is full, the record stays, and only a reload begins the growth again. */
-static void growth_record_clear(struct resizes *resizes, unsigned i)
+static void growth_record_clear(const struct resizes *resizes, unsigned i)
 {
-	(void)plan_record_size(resizes->pools, i, pools_status(resizes->pools, i).bytes,
-			       resizes->ledger);
+	(void)size_record(resizes, i, 0);
 }
 
 static void grow_start(struct resizes *resizes, unsigned i,
@@ -94,7 +101,7 @@ static void grow_start(struct resizes *resizes, unsigned i,
 
 	log_event(LOG_NOTICE, "pool-growing", &(struct log_ctx){ .pool = status->name },
 		  "from %s to %s", UNITS_BYTES(status->bytes), UNITS_BYTES(target));
-	if (plan_record_growth(resizes->pools, i, target, resizes->ledger)) {
+	if (size_record(resizes, i, target)) {
 		resize_give_up(resizes, i, "pool-not-grown", err_text());
 		return;
 	}
@@ -124,7 +131,7 @@ static void on_grown(struct resizes *resizes, const struct pools_resized *resize
 		return;
 	}
 	/* before the memory is lent, so that the next process knows of it */
-	if (plan_record_size(pools, resized->i, resized->bytes, resizes->ledger)) {
+	if (plan_record_size(pools, resized->i, resized->bytes, 0, resizes->ledger)) {
 		resize_give_up(resizes, resized->i, "pool-not-grown", err_text());
 		pools_shrink(pools, resized->i);
 		return;
@@ -220,7 +227,7 @@ static void on_shrunk(struct resizes *resizes, const struct pools_resized *resiz
 
 	/* if the ledger is full, it keeps the old size; the next process uses that of the file,
 	 * which is not larger */
-	(void)plan_record_size(pools, resized->i, status.bytes, resizes->ledger);
+	(void)size_record(resizes, resized->i, 0);
 	/* tell clients that nothing is wanted back any more */
 	resizes->events->reclaim(resizes->ctx);
 	log_event(resized->err ? LOG_WARNING : LOG_NOTICE, "pool-shrunk",
@@ -333,8 +340,7 @@ static void configure_pool(struct resizes *resizes, unsigned i,
 	/* so that the next process does not see a change; if the ledger is full, it sees one, and
 	 * finds that the pool has this size */
 	if (status.resizing == POOL_RESTS && new_size && resize->target == status.bytes)
-		(void)plan_record_size(resizes->pools, i, status.bytes,
-				       resizes->ledger);
+		(void)size_record(resizes, i, 0);
 }
 
 /* Another node or other pages are configured.  The log told at the start that these have no effect;

@@ -163,7 +163,8 @@ START_TEST(devices__are_those_of_the_last_configuration)
 	bind_to("able0", "able1");
 	start();
 	add_lease();
-	ck_assert_int_eq(plan_record_growth(pools, find_bound(), 2 * MIB, ledger), 0);
+	ck_assert_int_eq(plan_record_size(pools, find_bound(), MIB, 2 * MIB, ledger),
+			 0);
 	stop();
 	bind_to(last[_i], NULL);
 	start();

@@ -192,31 +192,17 @@ static bool in_the_way(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
 static const struct resizes_events events = { .reclaim = on_reclaim,
 					      .describe_leases = in_the_way };
 
-static int put_record(uint64_t bytes, uint64_t grown)
+int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
+		     uint64_t bytes_grown, struct ledger *ledger)
 {
+	(void)pools;
+	(void)i;
+	(void)ledger;
 	if (record.err)
 		return err_set(record.err, "the ledger is full");
 	record.bytes = bytes;
-	record.grown = grown;
+	record.grown = bytes_grown;
 	return 0;
-}
-
-int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
-		       struct ledger *ledger)
-{
-	(void)pools;
-	(void)i;
-	(void)ledger;
-	return put_record(fake.status.bytes, bytes);
-}
-
-int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
-		     struct ledger *ledger)
-{
-	(void)pools;
-	(void)i;
-	(void)ledger;
-	return put_record(bytes, 0);
 }
 
 /* ---- the tests ---- */
