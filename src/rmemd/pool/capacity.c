@@ -81,7 +81,8 @@ int capacity_huge_short(const struct memory *memory, int node)
 		" free there: echo %" PRIu64 " > %s%s",
 		wanted, wanted == 1 ? "" : "s", name, WHERE(node), huge.free,
 		others + wanted,
-		host_huge_path(memory->page_bytes, node, path, sizeof(path)),
+		host_huge_path(memory->page_bytes, node, "nr_hugepages", path,
+			       sizeof(path)),
 		memory->pages == POOL_PAGES_1G
 			? ", or hugepagesz=1G hugepages=N on the kernel's command line"
 			: "");
@@ -368,7 +369,7 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 		       percent, n, n == 1 ? "" : "s", name, WHERE(node),
 		       wanted + huge.total -
 			       (huge.total > huge.free ? huge.free : huge.total),
-		       host_huge_path(page, node, path, sizeof(path)));
+		       host_huge_path(page, node, "nr_hugepages", path, sizeof(path)));
 }
 
 int capacity_pool_bytes(const struct pool_params *params,

@@ -98,9 +98,8 @@ void host_probe(void)
 			(void)host_cpus(node);
 }
 
-/* A file about huge pages of this size. */
-static void huge_path(uint64_t page_bytes, int node, const char *file, char *buf,
-		      size_t buf_bytes)
+const char *host_huge_path(uint64_t page_bytes, int node, const char *file, char *buf,
+			   size_t buf_bytes)
 {
 	char at[64] = "/sys/kernel/mm";
 
@@ -108,6 +107,7 @@ static void huge_path(uint64_t page_bytes, int node, const char *file, char *buf
 		(void)snprintf(at, sizeof(at), "/sys/devices/system/node/node%d", node);
 	(void)snprintf(buf, buf_bytes, "%s/hugepages/hugepages-%" PRIu64 "kB/%s", at,
 		       page_bytes >> 10, file);
+	return buf;
 }
 
 static int huge_read(uint64_t page_bytes, int node, const char *file,
@@ -115,14 +115,8 @@ static int huge_read(uint64_t page_bytes, int node, const char *file,
 {
 	char path[PATH_BYTES];
 
-	huge_path(page_bytes, node, file, path, sizeof(path));
-	return number_read(path, ret_value);
-}
-
-const char *host_huge_path(uint64_t page_bytes, int node, char *buf, size_t buf_bytes)
-{
-	huge_path(page_bytes, node, "nr_hugepages", buf, buf_bytes);
-	return buf;
+	return number_read(host_huge_path(page_bytes, node, file, path, sizeof(path)),
+			   ret_value);
 }
 
 int host_huge_pages(uint64_t page_bytes, int node, struct host_huge *ret_huge)

@@ -34,8 +34,9 @@ struct host_huge {
 /* Huge pages of this size on a node, or on the whole host when node is -1.
  *   -ENOENT  CPU or kernel does not support this size */
 int host_huge_pages(uint64_t page_bytes, int node, struct host_huge *ret_huge);
-/* The path of the file that sets the number of huge pages; returns buf. */
-const char *host_huge_path(uint64_t page_bytes, int node, char *buf, size_t buf_bytes);
+/* The path of a file about these huge pages; returns buf. */
+const char *host_huge_path(uint64_t page_bytes, int node, const char *file, char *buf,
+			   size_t buf_bytes);
 
 /* Bytes available without swapping on a node, or on the host when node is -1.  -ENOENT: unknown */
 int host_available(int node, uint64_t *ret_bytes);

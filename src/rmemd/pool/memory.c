@@ -490,6 +490,21 @@ static int file_size(struct memory *memory, const char *name)
 	return err;
 }
 
+/* Prepare and populate a part of the memory, which is mapped already. */
+static int memory_fill(const struct memory *memory, const struct memory *part, int node,
+		       struct memory_work *work)
+{
+	bool thp = memory->pages == POOL_PAGES_THP;
+	int err = memory_prepare(part, node);
+	uint64_t huge = thp && !err ? thp_bytes(memory) : 0;
+
+	if (!err)
+		err = memory_populate(part, node, work);
+	if (!err && thp)
+		err = thp_report(thp_bytes(memory) - huge, part->bytes, work);
+	return err;
+}
+
 static int memory_try(const struct pool_params *params, enum pool_pages pages,
 		      struct memory_work *work, struct memory *ret_memory)
 {
@@ -512,13 +527,10 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 		err = space_reserve(&memory, work->reserve);
 	if (!err)
 		err = memory_map(&memory, 0, memory.bytes);
-	if (!err)
-		err = memory_prepare(&memory, params->node);
 	/* a kept file has its pages already, and clients wait for it */
-	if (!err && !memory.kept)
-		err = memory_populate(&memory, params->node, work);
-	if (!err && !memory.kept && pages == POOL_PAGES_THP)
-		err = thp_report(thp_bytes(&memory), memory.bytes, work);
+	if (!err)
+		err = memory.kept ? memory_prepare(&memory, params->node)
+				  : memory_fill(&memory, &memory, params->node, work);
 	if (err)
 		return memory_abandon(&memory, params->node, work, err);
 	memory.node = memory_node(&memory);
@@ -602,21 +614,6 @@ int memory_cut(struct memory *memory, uint64_t bytes)
 	return 0;
 }
 
-/* Prepare and populate the added part, which is mapped already. */
-static int memory_add(const struct memory *memory, const struct memory *more, int node,
-		      struct memory_work *work)
-{
-	bool thp = memory->pages == POOL_PAGES_THP;
-	int err = memory_prepare(more, node);
-	uint64_t huge = thp && !err ? thp_bytes(memory) : 0;
-
-	if (!err)
-		err = memory_populate(more, node, work);
-	if (!err && thp)
-		err = thp_report(thp_bytes(memory) - huge, more->bytes, work);
-	return err;
-}
-
 int memory_grow(struct memory *memory, uint64_t bytes, int node,
 		struct memory_work *work)
 {
@@ -645,7 +642,7 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 	if (!err)
 		memory->bytes = bytes;
 	if (!err)
-		err = memory_add(memory, &more, node, work);
+		err = memory_fill(memory, &more, node, work);
 	if (!err) {
 		memory->node = memory_node(memory);
 		return 0;

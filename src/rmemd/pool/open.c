@@ -206,7 +206,7 @@ static void stage_run(struct openings *openings, enum stage stage)
 			continue;
 		worker = node_worker(openings, pool->params.node);
 		if (worker) {
-			worker_post(worker, &pool->job.link);
+			mailbox_post(&worker->jobs, &pool->job.link);
 			n++;
 		}
 	}

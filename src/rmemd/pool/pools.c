@@ -45,13 +45,17 @@ void pools_close(struct pools *pools)
 
 /* ---- freeing ---- */
 
+static struct pool *pool_of(const struct block *block)
+{
+	return container_of(block->extents, struct pool, extents);
+}
+
 /* Queue a dirty block for its scrubber; once zeroed it is freed by pools_process(). */
 static void block_queue_zeroing(struct pools *pools, struct block *block)
 {
-	const struct pool *pool = container_of(block->extents, struct pool, extents);
 	bool first = list_empty(&pools->freed);
 
-	block->job.addr = pool->memory.addr + block->offset;
+	block->job.addr = pool_of(block)->memory.addr + block->offset;
 	block->job.bytes = block->bytes;
 	list_append(&pools->freed, &block->job.link);
 	if (!pools->on_freed)
@@ -79,9 +83,7 @@ void pools_scrub(struct pools *pools)
 			return;
 		}
 		list_remove(&job->link);
-		worker_post(&container_of(block->extents, struct pool, extents)
-				     ->scrubber->worker,
-			    &job->link);
+		mailbox_post(&pool_of(block)->scrubber->worker.jobs, &job->link);
 	}
 }
 
@@ -223,7 +225,7 @@ static bool finish_resize_job(struct pools *pools, const struct list *node)
 
 static uint64_t finish_scrub_job(struct block *block)
 {
-	struct pool *pool = container_of(block->extents, struct pool, extents);
+	struct pool *pool = pool_of(block);
 	uint64_t free = pool->extents.free;
 
 	pool->scrubbed_ever += block->bytes;
@@ -314,7 +316,7 @@ static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing 
 	/* the end that is cut off is not used from here on */
 	if (bytes < pool->memory.bytes)
 		pool->memory.bytes = bytes;
-	worker_post(&pools->resizer, &job->link);
+	mailbox_post(&pools->resizer.jobs, &job->link);
 }
 
 int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)

@@ -9,7 +9,7 @@
 
 /* One range to zero, in whole pages. */
 struct scrub_job {
-	struct list link; /* for worker_post() */
+	struct list link; /* in worker.jobs */
 	void *addr;
 	uint64_t bytes;
 };

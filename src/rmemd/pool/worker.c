@@ -60,8 +60,3 @@ void worker_stop(struct worker *worker)
 	(void)pthread_join(worker->thread, NULL);
 	mailbox_destroy(&worker->jobs);
 }
-
-void worker_post(struct worker *worker, struct list *job)
-{
-	mailbox_post(&worker->jobs, job);
-}

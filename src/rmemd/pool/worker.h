@@ -12,7 +12,8 @@
 /* Embedded in the owner. */
 struct worker {
 	pthread_t thread;
-	struct mailbox jobs;
+	struct mailbox
+		jobs; /* post jobs here; the caller keeps them alive until they are done */
 	struct mailbox *done;
 	struct list stop_message; /* wakes the thread for `stop` */
 	atomic_bool stop;
@@ -29,7 +30,5 @@ int worker_start(struct worker *worker, const char *name, int node,
 		 struct mailbox *done);
 /* Join the thread; jobs not begun are dropped. */
 void worker_stop(struct worker *worker);
-/* The caller keeps the job alive until it is in `done`.  [any] */
-void worker_post(struct worker *worker, struct list *job);
 
 #endif
