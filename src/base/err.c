@@ -5,16 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_BYTES 512
-
-static _Thread_local char text[TEXT_BYTES];
+static _Thread_local char text[ERR_TEXT_BYTES];
 
 static void text_set(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
 /* The arguments may point into `text`, so a copy is written first. */
 static void text_set(const char *fmt, va_list ap)
 {
-	char line[TEXT_BYTES];
+	char line[ERR_TEXT_BYTES];
 
 	(void)vsnprintf(line, sizeof(line), fmt, ap);
 	memcpy(text, line, sizeof(text));
@@ -23,7 +21,7 @@ static void text_set(const char *fmt, va_list ap)
 /* Truncates at the end of the buffer, which snprintf() would warn of. */
 static void text_append(char *dst, const char *src)
 {
-	size_t len = strlen(dst), more = strnlen(src, TEXT_BYTES - 1 - len);
+	size_t len = strlen(dst), more = strnlen(src, ERR_TEXT_BYTES - 1 - len);
 
 	memcpy(dst + len, src, more);
 	dst[len + more] = '\0';
@@ -54,7 +52,7 @@ int err_errno(int err, const char *fmt, ...)
 
 int err_prefix(int err, const char *fmt, ...)
 {
-	char line[TEXT_BYTES];
+	char line[ERR_TEXT_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -78,11 +76,8 @@ void err_clear(void)
 
 void err_save(struct err_saved *saved, int err)
 {
-	size_t len = strnlen(text, sizeof(saved->text) - 1);
-
 	saved->err = err;
-	memcpy(saved->text, text, len);
-	saved->text[len] = '\0';
+	memcpy(saved->text, text, sizeof(text));
 }
 
 int err_restore(const struct err_saved *saved)

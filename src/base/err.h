@@ -18,10 +18,12 @@ int err_prefix(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3
 /* The thread's text; "" when none was set.  Valid until the next err_* of the thread. */
 const char *err_text(void);
 
+#define ERR_TEXT_BYTES 512
+
 /* An error to be returned later, after calls that may set another text. */
 struct err_saved {
 	int err; /* 0: none */
-	char text[256];
+	char text[ERR_TEXT_BYTES];
 };
 
 void err_save(struct err_saved *saved, int err);

@@ -619,7 +619,7 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 {
 	uint64_t before = memory->bytes;
 	struct memory more = *memory;
-	char text[512];
+	struct err_saved failed;
 	int err;
 
 	work->note[0] = '\0';
@@ -647,7 +647,7 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 		memory->node = memory_node(memory);
 		return 0;
 	}
-	(void)snprintf(text, sizeof(text), "%s", err_text());
+	err_save(&failed, err);
 	if (memory->bytes > before)
 		(void)memory_cut(memory, before);
 	else
@@ -656,5 +656,5 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 	/* counted now, as the pages that the pool got are free again */
 	if (err == -ENOMEM && pages_hugetlb(memory->pages))
 		return capacity_huge_short(&more, node);
-	return err_set(err, "%s", text);
+	return err_restore(&failed);
 }

@@ -30,8 +30,7 @@ struct openings {
 	struct mailbox done;
 	atomic_bool stop;
 	_Atomic(uint64_t) room;
-	int err; /* the first */
-	char text[JOB_TEXT_BYTES];
+	struct err_saved failed; /* the first error */
 };
 
 /* Runs on a node's thread. */
@@ -39,14 +38,14 @@ static bool opening_run(struct worker *worker, struct list *node)
 {
 	struct pool *pool = container_of(node, struct pool, job.link);
 	struct pool_job *job = &pool->job;
+	int err;
 
 	(void)worker;
 	if (atomic_load(job->work.stop))
-		job->err = err_set(-ECANCELED, "told to stop");
+		err = err_set(-ECANCELED, "told to stop");
 	else
-		job->err = memory_open(&pool->params, &job->work, &job->memory);
-	if (job->err)
-		(void)snprintf(job->text, sizeof(job->text), "%s", err_text());
+		err = memory_open(&pool->params, &job->work, &job->memory);
+	err_save(&job->failed, err);
 	return true;
 }
 
@@ -89,14 +88,12 @@ err_memory:
 	return err;
 }
 
-/* The error's text is err_text(). */
 static void openings_fail(struct openings *openings, int err)
 {
 	/* later errors may be a consequence of the first */
-	if (openings->err)
+	if (openings->failed.err)
 		return;
-	openings->err = err;
-	(void)snprintf(openings->text, sizeof(openings->text), "%s", err_text());
+	err_save(&openings->failed, err);
 	atomic_store(&openings->stop, true);
 }
 
@@ -105,16 +102,14 @@ static void opening_done(struct openings *openings, struct pool *pool)
 	const struct pools_events *events = openings->events;
 	struct pools *pools = openings->pools;
 	struct pool_status status;
-	int err = pool->job.err;
+	int err;
 
-	if (err) {
-		(void)err_set(err, "%s", pool->job.text);
-	} else if (openings->err) {
+	if (!pool->job.failed.err && openings->failed.err) {
 		memory_close(&pool->job.memory);
 		return;
-	} else {
-		err = pool_open(pools, pool);
 	}
+	err = pool->job.failed.err ? err_restore(&pool->job.failed)
+				   : pool_open(pools, pool);
 	if (err) {
 		openings_fail(openings,
 			      err_prefix(err, "pool '%s'", pool->params.name));
@@ -198,7 +193,7 @@ static void stage_run(struct openings *openings, enum stage stage)
 		if (stage_of(&pools->pool[i].params) == stage)
 			capacity_free(pools->pool[i].params.node,
 				      pools->pool[i].job.work.free);
-	for (unsigned i = 0; i < pools->n_pools && !openings->err; i++) {
+	for (unsigned i = 0; i < pools->n_pools && !openings->failed.err; i++) {
 		struct pool *pool = &pools->pool[i];
 		struct worker *worker;
 
@@ -262,11 +257,10 @@ static int openings_run(struct pools *pools, const struct pool_params *params,
 		goto out;
 	}
 	openings_begin(&openings, params);
-	for (unsigned stage = 0; stage < STAGES && !openings.err; stage++)
+	for (unsigned stage = 0; stage < STAGES && !openings.failed.err; stage++)
 		stage_run(&openings, stage);
-	err = openings.err;
-	if (err)
-		(void)err_set(err, "%s", openings.text);
+	if (openings.failed.err)
+		err = err_restore(&openings.failed);
 out:
 	free(openings.workers);
 	mailbox_destroy(&openings.done);

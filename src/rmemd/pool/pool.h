@@ -6,13 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/list.h"
 #include "rmemd/pool/extents.h"
 #include "rmemd/pool/memory.h"
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/scrubber.h"
-
-#define JOB_TEXT_BYTES 512
 
 /* The opening or resizing of a pool's memory by a thread, which owns the job until it posts it. */
 struct pool_job {
@@ -21,9 +20,8 @@ struct pool_job {
 		memory; /* the result; of resizing, a copy of the pool's until then */
 	uint64_t bytes; /* of resizing: the new size, whole pages */
 	struct memory_work work;
-	atomic_bool stop; /* give up growing */
-	int err;          /* of memory_open(), memory_grow() or memory_cut() */
-	char text[JOB_TEXT_BYTES];
+	atomic_bool stop;        /* give up growing */
+	struct err_saved failed; /* of memory_open(), memory_grow() or memory_cut() */
 };
 
 struct pool {

@@ -271,17 +271,17 @@ static bool job_run(struct worker *worker, struct list *node)
 {
 	struct pool *pool = container_of(node, struct pool, job.link);
 	struct pool_job *job = &pool->job;
+	int err;
 
 	(void)worker;
 	job->work.stop = &job->stop;
 	if (job->bytes < job->memory.bytes)
-		job->err = memory_cut(&job->memory, job->bytes);
+		err = memory_cut(&job->memory, job->bytes);
 	else if (atomic_load(&job->stop))
-		job->err = err_set(-ECANCELED, "told to stop");
+		err = err_set(-ECANCELED, "told to stop");
 	else
-		job->err = job_grow(job, pool->params.node);
-	if (job->err)
-		(void)snprintf(job->text, sizeof(job->text), "%s", err_text());
+		err = job_grow(job, pool->params.node);
+	err_save(&job->failed, err);
 	return true;
 }
 
@@ -388,10 +388,11 @@ bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
 		*ret_resized = (struct pools_resized){
 			.i = i,
 			.grown = pool->resizing == POOL_GROWS,
-			.err = pool->job.err,
+			.err = pool->job.failed.err,
 			.wanted = pool->job.bytes,
 			.bytes = pool->memory.bytes,
-			.text = pool->job.err ? pool->job.text : pool->job.work.note,
+			.text = pool->job.failed.err ? pool->job.failed.text
+						     : pool->job.work.note,
 		};
 		pool->resizing = POOL_RESTS;
 		return true;
