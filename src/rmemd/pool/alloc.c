@@ -82,7 +82,8 @@ static int alloc_single(struct request *request)
 
 	for (unsigned i = 0; i < pools->n_pools; i++)
 		if (request_allows(request, &pools->pool[i]) &&
-		    (!most || pools->pool[i].extents.free > most->extents.free))
+		    (!most || pools->pool[i].extents.sum[BLOCK_FREE] >
+				      most->extents.sum[BLOCK_FREE]))
 			most = &pools->pool[i];
 	if (most)
 		err = alloc_from(request, most);
@@ -146,7 +147,8 @@ static unsigned nodes_serving(const struct request *request, int *nodes)
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct pool *pool = &pools->pool[i];
 
-		if (!request_allows(request, pool) || pool->extents.free == 0)
+		if (!request_allows(request, pool) ||
+		    pool->extents.sum[BLOCK_FREE] == 0)
 			continue;
 		for (k = 0; k < n && nodes[k] != pool->memory.node; k++)
 			;
@@ -301,8 +303,8 @@ static bool fits_when_clean(const struct request *request)
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		if (!(pools->pool[i].endpoints & request->endpoints))
 			continue;
-		dirty += pools->pool[i].extents.dirty;
-		clean += pools->pool[i].extents.free;
+		dirty += pools->pool[i].extents.sum[BLOCK_DIRTY];
+		clean += pools->pool[i].extents.sum[BLOCK_FREE];
 	}
 	if (dirty == 0 || clean + dirty < request->wanted)
 		return false;
@@ -329,7 +331,7 @@ static int set_full_error(const struct pools *pools, const struct pool_request *
 		if (!(pools->pool[i].endpoints & endpoints))
 			continue;
 		one = extents_largest(extents, pools->grain);
-		clean += extents->free;
+		clean += extents->sum[BLOCK_FREE];
 		total += extents->end;
 		if (one > largest)
 			largest = one;
@@ -372,7 +374,7 @@ bool pools_may_fit(const struct pools *pools, const struct pool_request *request
 
 		if (pool->needs_zeroing || !(pool->endpoints & endpoints))
 			continue;
-		free += pool->extents.free;
+		free += pool->extents.sum[BLOCK_FREE];
 		one = extents_largest(&pool->extents, pools->grain);
 		if (one > largest)
 			largest = one;

@@ -40,41 +40,34 @@ static void lent_remove(struct extents *extents, const struct block *block)
 	tree_remove(&extents->lent_by_offset, &block->in_tree);
 }
 
-static struct block *block_new(struct extents *extents, uint64_t offset, uint64_t bytes)
+static struct block *block_new(struct extents *extents)
 {
 	struct block *block = calloc(1, sizeof(*block));
 
 	if (!block)
 		return NULL;
 	block->extents = extents;
-	block->offset = offset;
-	block->bytes = bytes;
 	list_init(&block->order);
 	list_init(&block->job.link);
 	return block;
 }
 
-static uint64_t *state_bytes(struct extents *extents, enum block_state state)
-{
-	switch (state) {
-	case BLOCK_FREE:
-		return &extents->free;
-	case BLOCK_LENT:
-		return &extents->lent;
-	case BLOCK_CLOSED:
-		return &extents->closed;
-	case BLOCK_DIRTY:
-		break;
-	}
-	return &extents->dirty;
-}
-
 static void block_set_state(struct extents *extents, struct block *block,
 			    enum block_state to)
 {
-	*state_bytes(extents, block->state) -= block->bytes;
+	extents->sum[block->state] -= block->bytes;
 	block->state = to;
-	*state_bytes(extents, to) += block->bytes;
+	extents->sum[to] += block->bytes;
+}
+
+/* Shorten a block to `bytes`; the new block behind it gets the rest. */
+static void block_split(struct block *block, struct block *behind, uint64_t bytes)
+{
+	behind->offset = block->offset + bytes;
+	behind->bytes = block->bytes - bytes;
+	behind->state = block->state;
+	block->bytes = bytes;
+	list_append(block->order.next, &behind->order);
 }
 
 /* Bytes left of the block from its first aligned offset on, in whole grains. */
@@ -89,35 +82,28 @@ static uint64_t block_usable(const struct block *block, uint64_t align)
 static int block_cut(struct extents *extents, struct block *block, uint64_t skip,
 		     uint64_t bytes, struct block **ret_block)
 {
-	uint64_t rest = block->bytes - skip - bytes;
-	struct block *before = NULL, *behind = NULL;
+	bool has_rest = skip + bytes < block->bytes;
+	struct block *lent = skip ? block_new(extents) : block;
+	struct block *rest = has_rest ? block_new(extents) : NULL;
 
-	if (skip) {
-		before = block_new(extents, block->offset, skip);
-		if (!before)
-			return -ENOMEM;
-	}
-	if (rest) {
-		behind = block_new(extents, block->offset + skip + bytes, rest);
-		if (!behind) {
-			free(before);
-			return -ENOMEM;
-		}
+	if (!lent || (has_rest && !rest)) {
+		if (skip)
+			free(lent);
+		free(rest);
+		return -ENOMEM;
 	}
 	free_remove(extents, block);
-	block->offset += skip;
-	block->bytes = bytes;
-	block_set_state(extents, block, BLOCK_LENT);
-	lent_insert(extents, block);
-	if (before) {
-		list_append(&block->order, &before->order);
-		free_insert(extents, before);
+	if (skip) {
+		block_split(block, lent, skip);
+		free_insert(extents, block);
 	}
-	if (behind) {
-		list_append(block->order.next, &behind->order);
-		free_insert(extents, behind);
+	if (rest) {
+		block_split(lent, rest, bytes);
+		free_insert(extents, rest);
 	}
-	*ret_block = block;
+	block_set_state(extents, lent, BLOCK_LENT);
+	lent_insert(extents, lent);
+	*ret_block = lent;
 	return 0;
 }
 
@@ -144,13 +130,13 @@ int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
 {
 	struct block *block;
 
-	*extents = (struct extents){
-		.bytes = bytes, .end = bytes, .grain = grain, .free = bytes
-	};
-	block = block_new(extents, 0, bytes);
+	*extents = (struct extents){ .bytes = bytes, .end = bytes, .grain = grain };
+	extents->sum[BLOCK_FREE] = bytes;
+	block = block_new(extents);
 	if (!block)
 		return -ENOMEM;
 	list_init(&extents->order);
+	block->bytes = bytes;
 	list_append(&extents->order, &block->order);
 	free_insert(extents, block);
 	return 0;
@@ -252,16 +238,13 @@ int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
 int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 		  struct block **ret_rest)
 {
-	struct block *rest =
-		block_new(extents, block->offset + bytes, block->bytes - bytes);
+	struct block *rest = block_new(extents);
 
 	assert(block->state == BLOCK_LENT && bytes > 0 && bytes < block->bytes);
 	if (!rest)
 		return -ENOMEM;
-	rest->state = BLOCK_LENT;
+	block_split(block, rest, bytes);
 	lent_insert(extents, rest);
-	block->bytes = bytes;
-	list_append(block->order.next, &rest->order);
 	*ret_rest = rest;
 	return 0;
 }
@@ -287,11 +270,7 @@ static void block_cut_end(struct extents *extents, struct block *block)
 
 	assert(tail);
 	extents->spare = NULL;
-	tail->offset = extents->end;
-	tail->bytes = block->offset + block->bytes - extents->end;
-	tail->state = block->state;
-	block->bytes -= tail->bytes;
-	list_append(block->order.next, &tail->order);
+	block_split(block, tail, extents->end - block->offset);
 	block_set_state(extents, tail, BLOCK_CLOSED);
 }
 
@@ -337,7 +316,7 @@ void extents_free(struct extents *extents, struct block *block)
 int extents_grow_reserve(struct extents *extents)
 {
 	if (!extents->spare)
-		extents->spare = block_new(extents, 0, 0);
+		extents->spare = block_new(extents);
 	return extents->spare ? 0 : -ENOMEM;
 }
 
@@ -373,7 +352,7 @@ void extents_drop(struct extents *extents, struct block *block)
 
 bool extents_end_is_free(const struct extents *extents)
 {
-	return extents->closed == extents->bytes - extents->end;
+	return extents->sum[BLOCK_CLOSED] == extents->bytes - extents->end;
 }
 
 void extents_cut(struct extents *extents)
@@ -388,7 +367,7 @@ void extents_cut(struct extents *extents)
 		free(last);
 	}
 	extents->bytes = extents->end;
-	extents->closed = 0;
+	extents->sum[BLOCK_CLOSED] = 0;
 	spare_drop(extents);
 }
 
@@ -420,7 +399,7 @@ void extents_grow(struct extents *extents, uint64_t bytes)
 	block->offset = extents->bytes;
 	block->bytes = bytes - extents->bytes;
 	list_append(&extents->order, &block->order);
-	extents->free += block->bytes;
+	extents->sum[BLOCK_FREE] += block->bytes;
 	extents->bytes = extents->end = bytes;
 	block_join(extents, block);
 }

@@ -18,7 +18,7 @@
 #include "rmemd/pool/scrubber.h"
 
 /* CLOSED: not lent, in the closed end. */
-enum block_state { BLOCK_FREE, BLOCK_LENT, BLOCK_DIRTY, BLOCK_CLOSED };
+enum block_state { BLOCK_FREE, BLOCK_LENT, BLOCK_DIRTY, BLOCK_CLOSED, BLOCK_STATES };
 
 struct extents;
 
@@ -38,7 +38,7 @@ struct extents {
 	uint64_t bytes; /* of the range */
 	uint64_t end;   /* the closed end begins here; `bytes`: nothing is closed */
 	uint64_t grain; /* offsets and sizes are multiples of it */
-	uint64_t free, lent, dirty, closed;
+	uint64_t sum[BLOCK_STATES]; /* bytes of the blocks in each state */
 	struct list order;
 	struct tree free_by_size, lent_by_offset;
 	struct block *spare; /* for functions that must not fail; may be NULL */

@@ -226,11 +226,11 @@ static bool finish_resize_job(struct pools *pools, const struct list *node)
 static uint64_t finish_scrub_job(struct block *block)
 {
 	struct pool *pool = pool_of(block);
-	uint64_t free = pool->extents.free;
+	uint64_t free = pool->extents.sum[BLOCK_FREE];
 
 	pool->scrubbed_ever += block->bytes;
 	extents_free(&pool->extents, block);
-	return pool->extents.free - free;
+	return pool->extents.sum[BLOCK_FREE] - free;
 }
 
 uint64_t pools_process(struct pools *pools)
@@ -497,10 +497,10 @@ struct pool_status pools_status(const struct pools *pools, unsigned i)
 		.page_bytes = pool->memory.page_bytes,
 		.bytes_asked = pool->params.bytes,
 		.bytes = pool->extents.bytes,
-		.lent = pool->extents.lent,
-		.scrubbing = pool->extents.dirty,
-		.free = pool->extents.free,
-		.closed = pool->extents.closed,
+		.lent = pool->extents.sum[BLOCK_LENT],
+		.scrubbing = pool->extents.sum[BLOCK_DIRTY],
+		.free = pool->extents.sum[BLOCK_FREE],
+		.closed = pool->extents.sum[BLOCK_CLOSED],
 		.largest_free = extents_largest(&pool->extents, pools->grain),
 		.releasing = pool->releasing,
 		.scrubbed_ever = pool->scrubbed_ever,
@@ -513,8 +513,8 @@ struct pool_status pools_status(const struct pools *pools, unsigned i)
 	if (pool->resizing == POOL_GROWS)
 		status.populated = atomic_load(&pool->job.work.done);
 	if (pool->resizing == POOL_RECLAIMS)
-		status.to_reclaim =
-			pool->extents.bytes - pool->extents.end - pool->extents.closed;
+		status.to_reclaim = pool->extents.bytes - pool->extents.end -
+				    pool->extents.sum[BLOCK_CLOSED];
 	return status;
 }
 

@@ -61,7 +61,7 @@ START_TEST(alloc__aligns_and_keeps_the_rest_free)
 	(void)alloc(1, 1);
 	block = alloc(4, 16);
 	ck_assert_uint_eq(block->offset, 16 * GRAIN);
-	ck_assert_uint_eq(extents.free, (64 - 5) * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_FREE], (64 - 5) * GRAIN);
 	/* the 15 before it are one block */
 	ck_assert_uint_eq(alloc(15, 1)->offset, GRAIN);
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 44 * GRAIN);
@@ -84,7 +84,7 @@ START_TEST(alloc__finds_the_only_block_that_is_aligned)
 		(void)alloc(1, 1);
 	}
 	ck_assert_int_eq(extents_alloc_most(&extents, UINT64_MAX, GRAIN, &block), 0);
-	ck_assert_uint_eq(extents.free, 0);
+	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 0);
 	for (int i = 0; i < N; i++)
 		if (i % 16 != 15)
 			extents_free(&extents, blocks[i]);
@@ -125,12 +125,12 @@ START_TEST(claim__takes_given_ranges_in_order)
 	(void)claim(UINT64_MAX / GRAIN * GRAIN, 2 * GRAIN, -EINVAL);
 	(void)claim(63 * GRAIN, GRAIN, 0);
 	(void)claim(63 * GRAIN, GRAIN, -EINVAL);
-	ck_assert_uint_eq(extents.lent, 9 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_LENT], 9 * GRAIN);
 	/* the ranges between the claimed ones are free */
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 49 * GRAIN);
 	ck_assert_uint_eq(alloc(49, 1)->offset, 14 * GRAIN);
 	ck_assert_uint_eq(alloc(6, 1)->offset, 4 * GRAIN);
-	ck_assert_uint_eq(extents.free, 0);
+	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 0);
 }
 END_TEST
 
@@ -143,12 +143,12 @@ START_TEST(dirty_block__is_neither_free_nor_lent)
 	ck_assert_ptr_eq(extents_find(&extents, 0), a);
 	extents_mark_dirty(&extents, a);
 	ck_assert_ptr_null(extents_find(&extents, 0));
-	ck_assert_uint_eq(extents.lent, 0);
-	ck_assert_uint_eq(extents.dirty, 8 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_LENT], 0);
+	ck_assert_uint_eq(extents.sum[BLOCK_DIRTY], 8 * GRAIN);
 	ck_assert_int_eq(extents_alloc(&extents, GRAIN, GRAIN, &none), -ENOSPC);
 	ck_assert_ptr_null(none);
 	extents_free(&extents, a);
-	ck_assert_uint_eq(extents.free, 8 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 8 * GRAIN);
 	ck_assert_int_eq(extents_alloc(&extents, 9 * GRAIN, GRAIN, &none), -ENOSPC);
 }
 END_TEST
@@ -250,10 +250,10 @@ static void check_all(void)
 		at += block->bytes;
 	}
 	REQUIRE(at == size * GRAIN && extents.bytes == at);
-	REQUIRE(bytes[BLOCK_FREE] == extents.free);
-	REQUIRE(bytes[BLOCK_LENT] == extents.lent);
-	REQUIRE(bytes[BLOCK_DIRTY] == extents.dirty);
-	REQUIRE(bytes[BLOCK_CLOSED] == extents.closed);
+	REQUIRE(bytes[BLOCK_FREE] == extents.sum[BLOCK_FREE]);
+	REQUIRE(bytes[BLOCK_LENT] == extents.sum[BLOCK_LENT]);
+	REQUIRE(bytes[BLOCK_DIRTY] == extents.sum[BLOCK_DIRTY]);
+	REQUIRE(bytes[BLOCK_CLOSED] == extents.sum[BLOCK_CLOSED]);
 	REQUIRE(extents_end_is_free(&extents) ==
 		(bytes[BLOCK_CLOSED] == (size - end) * GRAIN));
 	extents_each_run(&extents, check_runs, &grains);
@@ -497,15 +497,15 @@ START_TEST(cut__waits_for_blocks_in_the_closed_end)
 	high = alloc(8, 1);
 	ck_assert_int_eq(extents_close(&extents, 32 * GRAIN), 0);
 	/* 16 grains after the extents were free */
-	ck_assert_uint_eq(extents.free, 0);
-	ck_assert_uint_eq(extents.closed, 16 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 0);
+	ck_assert_uint_eq(extents.sum[BLOCK_CLOSED], 16 * GRAIN);
 	ck_assert_int_eq(extents_alloc(&extents, GRAIN, GRAIN, &block), -ENOSPC);
 	extents_drop(&extents, high);
 	extents_mark_dirty(&extents, across);
 	ck_assert(!extents_end_is_free(&extents));
 	extents_free(&extents, across);
 	ck_assert(extents_end_is_free(&extents));
-	ck_assert_uint_eq(extents.free, 12 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 12 * GRAIN);
 	extents_cut(&extents);
 	ck_assert_uint_eq(extents.bytes, 32 * GRAIN);
 	ck_assert_uint_eq(alloc(12, 1)->offset, 20 * GRAIN);
