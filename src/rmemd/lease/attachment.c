@@ -98,7 +98,7 @@ int attachment_register_missing(struct attachment *attachment)
 
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		struct segment *segment = lease->segments[i];
-		unsigned endpoints = extent_endpoints(&segment->extent);
+		unsigned endpoints = extent_pool(&segment->extent).endpoints;
 
 		for (unsigned port = 0; port < WIRE_ENDPOINTS_MAX; port++) {
 			if (!attachment->client->ports[port].session ||

@@ -252,7 +252,7 @@ unsigned lease_shares(const struct lease_status *status,
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		const struct segment *segment = lease->segments[i];
 
-		share_at(ret_shares, &n, extent_node(&segment->extent))->bytes +=
+		share_at(ret_shares, &n, extent_pool(&segment->extent).node)->bytes +=
 			segment->bytes;
 	}
 	return n;
@@ -296,10 +296,10 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 
 		ret_msg->segments[i] = (struct wire_segment){
 			.bytes = segment->bytes,
-			.node = extent_node(&segment->extent),
-			.page_bytes = extent_page_bytes(&segment->extent),
+			.node = extent_pool(&segment->extent).node,
+			.page_bytes = extent_pool(&segment->extent).page_bytes,
 			/* UINT8_MAX without a limit */
-			.endpoints = (uint8_t)extent_endpoints(&segment->extent),
+			.endpoints = (uint8_t)extent_pool(&segment->extent).endpoints,
 		};
 		describe_keys(attachment, i, ret_msg);
 	}

@@ -51,7 +51,7 @@ static uint64_t releasing_reclaimed(const struct leases *leases, unsigned endpoi
 
 	list_for_each_entry(const struct segment, segment, &leases->releasing,
 			    releasing) {
-		if (!(extent_endpoints(&segment->extent) & endpoints))
+		if (!(extent_pool(&segment->extent).endpoints & endpoints))
 			continue;
 		bytes += extent_reclaim(&segment->extent).bytes;
 	}

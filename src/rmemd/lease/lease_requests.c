@@ -138,13 +138,13 @@ static int check_reach(const struct lease *lease, const struct lease_client *cli
 	unsigned endpoints = lease_client_endpoints(client);
 
 	for (unsigned i = 0; endpoints && i < lease->n_segments; i++)
-		if (!(extent_endpoints(&lease->segments[i]->extent) & endpoints))
+		if (!(extent_pool(&lease->segments[i]->extent).endpoints & endpoints))
 			return err_set(
 				-ENOTSUP,
 				"%s lies in pool %s, which is lent through other RDMA "
 				"devices than this session uses: use them, or TCP",
 				QUOTED(lease->name),
-				extent_pool(&lease->segments[i]->extent));
+				extent_pool(&lease->segments[i]->extent).name);
 	return 0;
 }
 

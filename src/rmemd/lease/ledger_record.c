@@ -58,7 +58,7 @@ static size_t lease_encode(const struct lease *lease, char *value)
 			.offset = segment->extent.offset,
 			.bytes = segment->bytes,
 			.dirty = segment->dirty,
-			.pool = extent_pool_id(&segment->extent),
+			.pool = extent_pool(&segment->extent).id,
 		};
 
 		end = value_add(end, &row, sizeof(row));

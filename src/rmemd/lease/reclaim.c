@@ -148,7 +148,7 @@ static uint64_t reclaimed_of_pool(const struct lease *lease, uint32_t pool)
 	uint64_t bytes = 0;
 
 	for (unsigned i = 0; i < lease->n_segments; i++)
-		if (extent_pool_id(&lease->segments[i]->extent) == pool)
+		if (extent_pool(&lease->segments[i]->extent).id == pool)
 			bytes += extent_reclaim(&lease->segments[i]->extent).bytes;
 	return bytes;
 }

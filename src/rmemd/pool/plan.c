@@ -257,7 +257,7 @@ int plan_record(const struct plan *plan, const struct pools *pools,
 			continue;
 		/* before the record: a file without one is dropped, a record needs its file */
 		if (plan->fresh[i])
-			fdstore_store_pool(store, params->id, pools_file(pools, i));
+			fdstore_store_pool(store, params->id, status.file);
 		err = pool_put(params, status.pages_got, status.bytes,
 			       params->bytes_grown, ledger);
 	}

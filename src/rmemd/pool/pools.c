@@ -296,13 +296,6 @@ static int resizer_start(struct pools *pools)
 	return err;
 }
 
-uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
-{
-	uint64_t page = pools->pool[i].memory.page_bytes;
-
-	return (bytes + page - 1) / page * page;
-}
-
 static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing what,
 		     uint64_t bytes)
 {
@@ -445,29 +438,15 @@ void *extent_addr(const struct extent *extent)
 	return extent->pool->memory.addr + extent->offset;
 }
 
-int extent_node(const struct extent *extent)
+struct extent_pool extent_pool(const struct extent *extent)
 {
-	return extent->pool->memory.node;
-}
+	const struct pool *pool = extent->pool;
 
-uint32_t extent_pool_id(const struct extent *extent)
-{
-	return extent->pool->params.id;
-}
-
-uint64_t extent_page_bytes(const struct extent *extent)
-{
-	return extent->pool->memory.page_bytes;
-}
-
-unsigned extent_endpoints(const struct extent *extent)
-{
-	return extent->pool->endpoints;
-}
-
-const char *extent_pool(const struct extent *extent)
-{
-	return extent->pool->params.name;
+	return (struct extent_pool){ .name = pool->params.name,
+				     .id = pool->params.id,
+				     .node = pool->memory.node,
+				     .page_bytes = pool->memory.page_bytes,
+				     .endpoints = pool->endpoints };
 }
 
 void pools_set_endpoints(struct pools *pools, unsigned i, unsigned endpoints)
@@ -480,11 +459,6 @@ unsigned pools_count(const struct pools *pools)
 	return pools->n_pools;
 }
 
-int pools_file(const struct pools *pools, unsigned i)
-{
-	return pools->pool[i].memory.fd;
-}
-
 struct pool_status pools_status(const struct pools *pools, unsigned i)
 {
 	const struct pool *pool = &pools->pool[i];
@@ -495,6 +469,7 @@ struct pool_status pools_status(const struct pools *pools, unsigned i)
 		.pages_asked = pool->params.pages,
 		.pages_got = pool->memory.pages,
 		.page_bytes = pool->memory.page_bytes,
+		.file = pool->memory.fd,
 		.bytes_asked = pool->params.bytes,
 		.bytes = pool->extents.bytes,
 		.lent = pool->extents.sum[BLOCK_LENT],

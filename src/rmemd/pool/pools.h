@@ -95,6 +95,7 @@ struct pool_status {
 	int node_got; /* pools_node() when it was opened or last resized */
 	enum pool_pages pages_asked, pages_got;
 	uint64_t page_bytes;
+	int file;             /* that holds the memory, borrowed */
 	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
 	/* bytes: without the part being added; closed: free bytes in the closed end */
 	uint64_t bytes, lent, scrubbing, free, closed, largest_free;
@@ -197,8 +198,6 @@ uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t ke
 
 /* ---- resizing; lent extents do not move ---- */
 
-/* Rounded up to whole pages of the pool. */
-uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes);
 /* Start to add memory, in whole pages of the pool, to a pool in POOL_RESTS, on a thread.
  * -EAGAIN, -EMFILE, -ENOMEM: the thread cannot be started */
 int pools_grow(struct pools *pools, unsigned i, uint64_t bytes);
@@ -236,20 +235,22 @@ void extent_set_releasing(const struct extent *extent, bool releasing);
 
 void *extent_addr(const struct extent *extent);
 struct pool_reclaim extent_reclaim(const struct extent *extent);
-int extent_node(const struct extent *extent); /* -1 unknown */
-uint32_t extent_pool_id(const struct extent *extent);
-uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */
-unsigned extent_endpoints(const struct extent *extent);  /* of its pool */
-const char *extent_pool(const struct extent *extent);    /* its name */
+
+/* What the extent's pool is now. */
+struct extent_pool {
+	const char *name;
+	uint32_t id;
+	int node; /* -1 unknown */
+	uint64_t page_bytes;
+	unsigned endpoints; /* through which it is lent, a bit each */
+};
+struct extent_pool extent_pool(const struct extent *extent);
 
 unsigned pools_count(const struct pools *pools);
 struct pool_status pools_status(const struct pools *pools, unsigned i);
 /* Ask the kernel on which node the pages are now: an administrator may have moved them.  -1:
  * several nodes, or unknown.  Takes some tens of microseconds. */
 int pools_node(const struct pools *pools, unsigned i);
-
-/* The file that holds the memory of a pool, borrowed. */
-int pools_file(const struct pools *pools, unsigned i);
 
 const char *pool_pages_name(enum pool_pages pages); /* "auto" "1G" "2M" "thp" "base" */
 

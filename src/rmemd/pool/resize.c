@@ -326,13 +326,13 @@ static void configure_pool(struct resizes *resizes, unsigned i,
 	bool new_terms = resize->shrink != params->shrink ||
 			 resize->wait_ms != params->shrink_wait_ms;
 	bool new_size = pools_params(resizes->pools, i)->bytes != params->bytes;
-	struct pool_status status;
+	struct pool_status status = pools_status(resizes->pools, i);
+	uint64_t page = status.page_bytes;
 
-	resize->target = pools_round(resizes->pools, i, params->bytes);
+	resize->target = (params->bytes + page - 1) / page * page;
 	resize->shrink = params->shrink;
 	resize->wait_ms = params->shrink_wait_ms;
 	pools_set_asked(resizes->pools, i, params->bytes);
-	status = pools_status(resizes->pools, i);
 	if (status.resizing == POOL_RECLAIMS && new_terms)
 		reclaim_cancel(resizes, i);
 	if (growth_crashed_before(resizes, i))

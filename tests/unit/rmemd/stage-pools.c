@@ -97,12 +97,6 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 	return 0;
 }
 
-uint32_t extent_pool_id(const struct extent *extent)
-{
-	(void)extent;
-	return 1;
-}
-
 static struct ledger *open_ledger(void)
 {
 	struct ledger *ledger;
@@ -292,7 +286,7 @@ void *extent_addr(const struct extent *extent)
 	return memory + extent->offset;
 }
 
-int extent_node(const struct extent *extent)
+static int extent_node(const struct extent *extent)
 {
 	return extent->offset >= (uint64_t)FAKE_NODE_PAGES * FAKE_PAGE;
 }
@@ -309,26 +303,21 @@ void extent_set_releasing(const struct extent *extent, bool is_releasing)
 		releasing[extent_node(extent)] -= extent->bytes;
 }
 
-unsigned extent_endpoints(const struct extent *extent)
+struct extent_pool extent_pool(const struct extent *extent)
 {
-	return lent_through[extent_node(extent)];
-}
+	int node = extent_node(extent);
 
-const char *extent_pool(const struct extent *extent)
-{
-	return extent_node(extent) ? "far" : "near";
+	return (struct extent_pool){ .name = node ? "far" : "near",
+				     .id = 1,
+				     .node = node,
+				     .page_bytes = FAKE_PAGE,
+				     .endpoints = lent_through[node] };
 }
 
 void fake_pools_lend_through(unsigned near, unsigned far)
 {
 	lent_through[0] = near;
 	lent_through[1] = far;
-}
-
-uint64_t extent_page_bytes(const struct extent *extent)
-{
-	(void)extent;
-	return FAKE_PAGE;
 }
 
 /* A pool of each node. */

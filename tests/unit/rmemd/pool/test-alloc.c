@@ -133,7 +133,7 @@ static uint64_t bytes_on(int node)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < n_allocated; i++)
-		if (extent_node(&allocated[i]) == node)
+		if (extent_pool(&allocated[i]).node == node)
 			sum += allocated[i].bytes;
 	return sum;
 }
@@ -153,7 +153,7 @@ START_TEST(stripes__alternate_between_nodes)
 	ck_assert_msg(alloc_stripes(8 * MIB - 5, 64) == 0, "%s", err_text());
 	ck_assert_uint_eq(n_allocated, 4);
 	for (unsigned i = 0; i < n_allocated; i++) {
-		ck_assert_int_eq(extent_node(&allocated[i]), i % 2 == 0);
+		ck_assert_int_eq(extent_pool(&allocated[i]).node, i % 2 == 0);
 		ck_assert_uint_eq(allocated[i].bytes, 2 * MIB);
 	}
 	ck_assert_uint_eq(bytes_on(0), 4 * MIB);
@@ -237,7 +237,7 @@ START_TEST(alloc__prefers_several_nodes)
 	open_on(4, nodes, bytes);
 	for (unsigned i = 0; i < 4; i++) {
 		ck_assert_int_eq(alloc_as(&request, 4), 0);
-		ck_assert_int_eq(extent_node(&allocated[0]), got[i]);
+		ck_assert_int_eq(extent_pool(&allocated[0]).node, got[i]);
 		ck_assert_uint_eq(n_allocated, i == 2 ? 2 : 1);
 	}
 }
@@ -270,8 +270,8 @@ START_TEST(alloc__uses_pools_of_the_endpoints_only)
 
 	open_through(nodes, bytes);
 	ck_assert_int_eq(alloc_through(50 * PAGE, 1, false), 0);
-	ck_assert_uint_eq(extent_endpoints(&allocated[0]), 1);
-	ck_assert_str_eq(extent_pool(&allocated[0]), "a");
+	ck_assert_uint_eq(extent_pool(&allocated[0]).endpoints, 1);
+	ck_assert_str_eq(extent_pool(&allocated[0]).name, "a");
 	/* free or dirty memory of other pools is not used */
 	ck_assert_int_eq(alloc_through(60 * PAGE, 1, false), -ENOSPC);
 	ck_assert_ptr_nonnull(strstr(err_text(), "200 KiB are free"));

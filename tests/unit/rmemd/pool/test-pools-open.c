@@ -44,7 +44,7 @@ START_TEST(open__pins_and_places)
 	ck_assert_int_eq(fclose(file), 0);
 	ck_assert_uint_ge(kib, 8 * KIB);
 	(void)alloc_one(MIB);
-	ck_assert_int_eq(extent_node(&allocated[0]), 0);
+	ck_assert_int_eq(extent_pool(&allocated[0]).node, 0);
 	/* a preferred node may be missing */
 	ck_assert_int_eq(alloc_as(&request, 1), 0);
 }

@@ -79,7 +79,7 @@ static uint64_t file_bytes(void)
 {
 	struct stat st;
 
-	ck_assert_int_eq(fstat(pools_file(pools, 0), &st), 0);
+	ck_assert_int_eq(fstat(pools_status(pools, 0).file, &st), 0);
 	ck_assert_int_eq(st.st_blocks * 512, st.st_size);
 	return (uint64_t)st.st_size;
 }

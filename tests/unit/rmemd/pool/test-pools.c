@@ -299,7 +299,7 @@ START_TEST(alloc__rounds_up_and_aligns)
 	ck_assert_int_eq(alloc_aligned(5000, 256 * KIB, 1), 0);
 	ck_assert_uint_eq(allocated[0].bytes, 8192);
 	ck_assert_uint_eq(allocated[0].offset % (256 * KIB), 0);
-	ck_assert_uint_eq(extent_page_bytes(&allocated[0]), 4096);
+	ck_assert_uint_eq(extent_pool(&allocated[0]).page_bytes, 4096);
 }
 END_TEST
 
@@ -351,7 +351,7 @@ START_TEST(claim__finds_lent_ranges_only)
 	for (unsigned i = 0; i < 2; i++) {
 		lent[i] = alloc_one(MIB);
 		extent_fill(&lent[i], (char)('a' + i));
-		ck_assert_uint_eq(extent_pool_id(&lent[i]), 7);
+		ck_assert_uint_eq(extent_pool(&lent[i]).id, 7);
 	}
 	close_pools();
 	/* the file's size is used instead of the configured size */

@@ -78,13 +78,6 @@ const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 	return i ? &other_params : &fake.params;
 }
 
-uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
-{
-	(void)pools;
-	(void)i;
-	return bytes;
-}
-
 void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes)
 {
 	(void)pools;
@@ -228,6 +221,7 @@ static void setup(void)
 					    .pages = POOL_PAGES_BASE,
 					    .id = 3 };
 	fake.status.name = "a";
+	fake.status.page_bytes = 1;
 	fake.status.bytes = fake.status.bytes_to = 64 * MIB;
 	config.n_pools = 1;
 	config.pools[0] = fake.params;
