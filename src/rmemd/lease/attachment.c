@@ -43,13 +43,24 @@ void attachment_remove(struct attachment *attachment)
 	free(attachment);
 }
 
+/* Deregister all MRs; returns their number. */
+static unsigned deregister_all(struct attachment *attachment)
+{
+	unsigned n = 0;
+
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link) {
+		mr_deregister(mr);
+		n++;
+	}
+	return n;
+}
+
 /* Remove the attachment from its lease and client; its keys die. */
 static void attachment_unlink(struct attachment *attachment)
 {
 	struct lease *lease = attachment->lease;
 
-	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
-		mr_deregister(mr);
+	(void)deregister_all(attachment);
 	attachment_unwatch(attachment);
 	attachment_unrecord(attachment);
 	list_remove(&attachment->in_events);
@@ -158,16 +169,10 @@ bool attachment_leave_port(struct attachment *attachment, unsigned port)
 
 unsigned attachment_fence(struct attachment *attachment)
 {
-	unsigned n = 0;
-
 	attachment->fenced = true;
 	/* a client that resumes is told again what is wanted back */
 	attachment->wanted = 0;
-	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link) {
-		mr_deregister(mr);
-		n++;
-	}
-	return n;
+	return deregister_all(attachment);
 }
 
 /* ---- what the client is told ---- */

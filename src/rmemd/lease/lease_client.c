@@ -109,7 +109,7 @@ bool lease_client_release(struct lease_client *client, unsigned max)
 	}
 	if (leases)
 		leases_run(leases);
-	return !list_empty(&client->owned) || !list_empty(&client->attachments);
+	return !lease_client_is_vacant(client);
 }
 
 /* ---- events ---- */

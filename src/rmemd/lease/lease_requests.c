@@ -151,7 +151,6 @@ static int check_reach(const struct lease *lease, const struct lease_client *cli
 int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
 		 unsigned rights, struct lease_waiter *waiter)
 {
-	enum lease_wait kind = LEASE_WAIT_ATTACH;
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
 	int err;
@@ -163,26 +162,24 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 	if (err)
 		return err;
 	attachment = find_attachment(leases, client, lease->id);
+	if (attachment && !attachment->fenced)
+		return err_set(-EBUSY, "this session has %s attached already",
+			       QUOTED(name));
 	if (attachment) {
-		if (!attachment->fenced)
-			return err_set(-EBUSY, "this session has %s attached already",
-				       QUOTED(name));
 		/* the request is repeated, as its reply may have been lost with the connection */
 		attachment->rights = rights;
-		attachment->fenced = false;
-		kind = LEASE_WAIT_REKEY;
-	} else {
-		err = tenant_check_open(client->tenant);
-		if (!err)
-			err = check_reach(lease, client);
-		if (!err)
-			err = tenant_check_attachment(client->tenant);
-		if (!err)
-			err = attachment_add(lease, client, rights, &attachment);
-		if (err)
-			return err;
+		return lease_reattach(leases, client, lease->id, waiter);
 	}
-	waiter_add(waiter, kind, lease, attachment);
+	err = tenant_check_open(client->tenant);
+	if (!err)
+		err = check_reach(lease, client);
+	if (!err)
+		err = tenant_check_attachment(client->tenant);
+	if (!err)
+		err = attachment_add(lease, client, rights, &attachment);
+	if (err)
+		return err;
+	waiter_add(waiter, LEASE_WAIT_ATTACH, lease, attachment);
 	leases_run(leases);
 	return 0;
 }

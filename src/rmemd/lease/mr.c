@@ -7,24 +7,6 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
-/* Each key costs a registration and memory of the daemon, so their number is limited. */
-static int count_key(struct lease_client *client)
-{
-	int err = tenant_check_keys(client->tenant, client->n_keys);
-
-	if (err)
-		return err;
-	client->n_keys++;
-	client->tenant->n_keys++;
-	return 0;
-}
-
-static void uncount_key(struct lease_client *client)
-{
-	client->n_keys--;
-	client->tenant->n_keys--;
-}
-
 static int fabric_register(struct mr *mr, struct fabric_session *session)
 {
 	const struct fabric_server_ops *ops = mr->ops;
@@ -48,15 +30,14 @@ int mr_register(struct attachment *attachment, struct segment *segment, unsigned
 {
 	struct lease_client *client = attachment->client;
 	struct mr *mr;
-	int err = count_key(client);
+	/* each key costs a registration and memory of the daemon */
+	int err = tenant_check_keys(client->tenant, client->n_keys);
 
 	if (err)
 		return err;
 	mr = malloc(sizeof(*mr));
-	if (!mr) {
-		err = err_set(-ENOMEM, "no memory for a key");
-		goto err_uncount;
-	}
+	if (!mr)
+		return err_set(-ENOMEM, "no memory for a key");
 	*mr = (struct mr){
 		.lease = attachment->lease,
 		.attachment = attachment,
@@ -67,18 +48,16 @@ int mr_register(struct attachment *attachment, struct segment *segment, unsigned
 		.bytes = segment->bytes,
 	};
 	err = fabric_register(mr, client->ports[port].session);
-	if (err)
-		goto err_free;
+	if (err) {
+		free(mr);
+		return err;
+	}
+	client->n_keys++;
+	client->tenant->n_keys++;
 	segment->refs++;
 	list_append(&attachment->mrs, &mr->link);
 	attachment->pending += mr->state == MR_PENDING;
 	return 0;
-
-err_free:
-	free(mr);
-err_uncount:
-	uncount_key(client);
-	return err;
 }
 
 void mr_deregister(struct mr *mr)
@@ -106,6 +85,7 @@ void mr_free(struct mr *mr)
 		mr->attachment->pending--;
 	list_remove(&mr->link);
 	segment_unref(mr->segment);
-	uncount_key(mr->client);
+	mr->client->n_keys--;
+	mr->client->tenant->n_keys--;
 	free(mr);
 }

@@ -65,15 +65,6 @@ static void *row_add(struct rows *rows, size_t row_bytes)
 
 /* ---- reading the ledger ---- */
 
-static void lease_mark_lost(const struct restore *restore, struct lease *lease,
-			    const char *why)
-{
-	if (lease->state != LEASE_ENDED)
-		restore->with->lost(restore->with->ctx, lease->id,
-				    lease->name ? lease->name : "", why);
-	lease->state = LEASE_ENDED;
-}
-
 /* A name that an older daemon accepted and no request may have now: '?' stands for what is refused,
  * and the lease's id makes the name unique again. */
 static char *name_repair(const char *name, uint64_t id)
@@ -208,7 +199,10 @@ static int claim_serve(const struct restore *restore, const struct claim *claim)
 	err = pools_claim(leases->pools, claim->row.pool, claim->row.offset,
 			  claim->row.bytes, &extent);
 	if (err == -ENOENT) {
-		lease_mark_lost(restore, lease, "the pool it was in is gone");
+		lease->state = LEASE_ENDED;
+		restore->with->lost(restore->with->ctx, lease->id,
+				    lease->name ? lease->name : "",
+				    "the pool it was in is gone");
 		return 0;
 	}
 	if (err)

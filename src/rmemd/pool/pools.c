@@ -87,25 +87,20 @@ void pools_scrub(struct pools *pools)
 	}
 }
 
-/* Make pools_fd() readable if no block of the pool's closed end is lent or dirty any more. */
-static void reclaim_done_check(struct pools *pools, const struct pool *pool)
+static void block_free(struct pools *pools, struct pool *pool, struct block *block)
 {
+	if (block->offset < pool->extents.end) {
+		extents_mark_dirty(&pool->extents, block);
+		block_queue_zeroing(pools, block);
+		return;
+	}
+	extents_drop(&pool->extents, block);
+	/* make pools_fd() readable if no block of the closed end is lent or dirty any more */
 	if (pool->resizing != POOL_RECLAIMS || !extents_end_is_free(&pool->extents) ||
 	    pools->end_free_posted)
 		return;
 	pools->end_free_posted = true;
 	mailbox_post(&pools->done, &pools->end_free);
-}
-
-static void block_free(struct pools *pools, struct pool *pool, struct block *block)
-{
-	if (block->offset >= pool->extents.end) {
-		extents_drop(&pool->extents, block);
-		reclaim_done_check(pools, pool);
-		return;
-	}
-	extents_mark_dirty(&pool->extents, block);
-	block_queue_zeroing(pools, block);
 }
 
 /* Memory freed twice could be lent twice: abort. */
@@ -257,30 +252,25 @@ uint64_t pools_process(struct pools *pools)
 
 /* ---- resizing ---- */
 
-static int job_grow(struct pool_job *job, int node)
-{
-	_Atomic(uint64_t) room;
-
-	atomic_init(&room, capacity_available());
-	job->work.room = &room;
-	return memory_grow(&job->memory, job->bytes, node, &job->work);
-}
-
 /* Runs on the thread, which owns the job. */
 static bool job_run(struct worker *worker, struct list *node)
 {
 	struct pool *pool = container_of(node, struct pool, job.link);
 	struct pool_job *job = &pool->job;
+	_Atomic(uint64_t) room;
 	int err;
 
 	(void)worker;
 	job->work.stop = &job->stop;
+	job->work.room = &room;
+	atomic_init(&room, capacity_available());
 	if (job->bytes < job->memory.bytes)
 		err = memory_cut(&job->memory, job->bytes);
 	else if (atomic_load(&job->stop))
 		err = err_set(-ECANCELED, "told to stop");
 	else
-		err = job_grow(job, pool->params.node);
+		err = memory_grow(&job->memory, job->bytes, pool->params.node,
+				  &job->work);
 	err_save(&job->failed, err);
 	return true;
 }
