@@ -18,13 +18,21 @@
 static int append_extents(struct lease *lease, const struct extent *extents, unsigned n,
 			  uint64_t bytes)
 {
-	struct segment **segments = realloc(
-		lease->segments, (lease->n_segments + n) * sizeof(struct segment *));
-	int err = segments ? 0 : err_set(-ENOMEM, "no memory for a lease's segments");
 	unsigned i, n_before = lease->n_segments;
+	struct segment **segments =
+		realloc(lease->segments, (n_before + n) * sizeof(struct segment *));
+	uint64_t lent = 0;
+	int err = 0;
 
+	/* extents are whole pages, which may be more than was asked for */
+	for (i = 0; i < n; i++)
+		lent += extents[i].bytes;
 	if (segments)
 		lease->segments = segments;
+	else
+		err = err_set(-ENOMEM, "no memory for a lease's segments");
+	if (!err && lent > bytes)
+		err = tenant_check_bytes(lease->tenant, lent);
 	for (i = 0; !err && i < n; i++) {
 		uint64_t used = bytes < extents[i].bytes ? bytes : extents[i].bytes;
 
@@ -102,7 +110,6 @@ static int lease_add_extents(struct lease *lease, const struct lease_client *cli
 		.interleave = lease->placement == WIRE_PLACE_INTERLEAVE,
 	};
 	unsigned n, max = WIRE_SEGMENTS_MAX - lease->n_segments;
-	uint64_t lent = 0;
 	int err;
 
 	if (lease->n_segments == WIRE_SEGMENTS_MAX)
@@ -120,18 +127,7 @@ static int lease_add_extents(struct lease *lease, const struct lease_client *cli
 	err = pools_alloc(leases->pools, &request, extents, max, &n);
 	if (err == -ENOSPC && will_fit(leases, &request, false))
 		return -EAGAIN;
-	if (err)
-		return err;
-	/* extents are whole pages, which may be more than was asked for */
-	for (unsigned i = 0; i < n; i++)
-		lent += extents[i].bytes;
-	if (lent > bytes)
-		err = tenant_check_bytes(lease->tenant, lent);
-	if (!err)
-		return append_extents(lease, extents, n, bytes);
-	for (unsigned i = 0; i < n; i++)
-		pools_free(leases->pools, extents[i]);
-	return err;
+	return err ? err : append_extents(lease, extents, n, bytes);
 }
 
 /* Make the lease `bytes` long for the client: with the rest of its last extent, then with new

@@ -49,9 +49,10 @@ static struct attachment *find_attachment(const struct leases *leases,
 	return NULL;
 }
 
-/* -ESTALE */
+/* The client's attachment, with these rights.  -ESTALE, -EACCES */
 static int find_attached(const struct leases *leases, const struct lease_client *client,
-			 uint64_t id, struct attachment **ret_attachment)
+			 uint64_t id, unsigned rights,
+			 struct attachment **ret_attachment)
 {
 	struct attachment *attachment = find_attachment(leases, client, id);
 
@@ -60,20 +61,7 @@ static int find_attached(const struct leases *leases, const struct lease_client 
 			       "lease %" PRIu64
 			       " has ended, or this session does not have it",
 			       id);
-	*ret_attachment = attachment;
-	return 0;
-}
-
-/* -ESTALE, -EACCES */
-static int find_writable(const struct leases *leases, const struct lease_client *client,
-			 uint64_t id, struct attachment **ret_attachment)
-{
-	struct attachment *attachment = NULL;
-	int err = find_attached(leases, client, id, &attachment);
-
-	if (err)
-		return err;
-	if (!(attachment->rights & WIRE_RIGHT_WRITE))
+	if (rights & ~attachment->rights)
 		return err_set(-EACCES,
 			       "lease %" PRIu64 " is attached for reading only", id);
 	*ret_attachment = attachment;
@@ -188,7 +176,7 @@ int lease_reattach(struct leases *leases, struct lease_client *client, uint64_t 
 		   struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	int err = find_attached(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_READ, &attachment);
 
 	if (err)
 		return err;
@@ -214,7 +202,7 @@ int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id
 		 struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	int err = find_attached(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_READ, &attachment);
 
 	if (err)
 		return err;
@@ -232,7 +220,7 @@ int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	       struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	int err = find_writable(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 
 	if (err)
 		return err;
@@ -279,7 +267,7 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 
 	if (!*name)
 		return err_set(-EINVAL, "an empty name");
-	err = find_writable(leases, client, id, &attachment);
+	err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -309,7 +297,7 @@ int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease;
-	int err = find_writable(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 
 	if (err)
 		return err;
@@ -342,7 +330,7 @@ int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		uint64_t ttl_ms)
 {
 	struct attachment *attachment = NULL;
-	int err = find_writable(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 
 	if (err)
 		return err;
@@ -368,7 +356,7 @@ int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
 {
 	struct attachment *attachment = NULL;
 	struct lease_atomic_device *device;
-	int err = find_writable(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 
 	if (err)
 		return err;
@@ -406,8 +394,7 @@ int lease_stat(const struct tenant *tenant, const char *name,
 int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id)
 {
 	struct attachment *attachment = NULL;
-	/* any attachment may read, so it may watch */
-	int err = find_attached(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_READ, &attachment);
 
 	if (err || !list_empty(&attachment->watching))
 		return err;
@@ -425,7 +412,7 @@ int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id)
 int lease_unwatch(struct leases *leases, struct lease_client *client, uint64_t id)
 {
 	struct attachment *attachment = NULL;
-	int err = find_attached(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, WIRE_RIGHT_READ, &attachment);
 
 	if (!err)
 		err = lease_record_reserve(attachment->lease);
