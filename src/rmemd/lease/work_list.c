@@ -43,10 +43,12 @@ static void waiter_undo(struct lease_waiter *waiter)
 	}
 }
 
-static void waiter_fail_now(struct lease_waiter *waiter)
+/* The error's text is err_text(), unless the request has failed already. */
+static void waiter_fail_now(struct lease_waiter *waiter, int err)
 {
 	char text[LEASE_TEXT_MAX];
 
+	waiter_fail(waiter, err, err_text());
 	list_remove(&waiter->link);
 	waiter_undo(waiter);
 	waiter->attachment = NULL;
@@ -109,8 +111,7 @@ static void waiter_finish(struct lease_waiter *waiter)
 		     kind == LEASE_WAIT_REKEY))
 		err = attachment_record(waiter->attachment);
 	if (err) {
-		waiter_fail(waiter, err, err_text());
-		waiter_fail_now(waiter);
+		waiter_fail_now(waiter, err);
 		return;
 	}
 	if (kind == LEASE_WAIT_GROW || kind == LEASE_WAIT_TRIM)
@@ -129,12 +130,10 @@ static bool lease_end_one_waiter(struct lease *lease)
 
 		if (result == 0)
 			continue;
-		if (result > 0) {
+		if (result > 0)
 			waiter_finish(waiter);
-		} else {
-			waiter_fail(waiter, result, err_text());
-			waiter_fail_now(waiter);
-		}
+		else
+			waiter_fail_now(waiter, result);
 		return true;
 	}
 	return false;
