@@ -97,7 +97,7 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 		err = check_params(params);
 	if (!err)
 		err = tenant_check_length(tenant, 0, params->bytes);
-	/* of a lease without a name it begins with the name, but is refused now */
+	/* the time of a lease without a name begins when it gets one, but is checked now */
 	if (!err && (*params->name || params->ttl_ms))
 		err = tenant_limit_ttl(tenant, params->ttl_ms, &granted.ttl_ms);
 	if (!err)
@@ -120,7 +120,7 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 
 /* ---- attaching ---- */
 
-/* A session that has not announced endpoints and has no channel may still open the right ones. */
+/* A session that has announced no endpoints and has no channel may still open the right channels. */
 static int check_reach(const struct lease *lease, const struct lease_client *client)
 {
 	unsigned endpoints = lease_client_endpoints(client);

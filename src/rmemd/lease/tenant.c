@@ -326,7 +326,7 @@ static void count_shared(const struct tenants *tenants, const struct tenant *ten
 		if (other != tenant && reserved > has)
 			kept += reserved - has;
 	}
-	/* what is kept for itself is not kept from it */
+	/* a tenant that has less than its reserve is limited by `max` alone */
 	if (held(tenant, shared) < reserve(tenants, tenant, shared, max))
 		kept = 0;
 	*ret_used = used;

@@ -164,11 +164,12 @@ static void reclaim_start(struct resizes *resizes, unsigned i,
 	now = pools_status(resizes->pools, i);
 	log_event(
 		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status->name },
-		"from %s to %s; %s of what goes are in use, and after %" PRIu64 " s %s",
+		"from %s to %s; %s of the end to cut off are in use, and after %" PRIu64
+		" s %s",
 		UNITS_BYTES(status->bytes), UNITS_BYTES(resize->target),
 		UNITS_BYTES(now.to_reclaim), resize->wait_ms / 1000,
 		resize->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
-						     : "it stays as it is");
+						     : "the pool keeps its size");
 }
 
 static void reclaim_cancel(struct resizes *resizes, unsigned i)
