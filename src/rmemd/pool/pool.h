@@ -38,7 +38,6 @@ struct pool {
 	struct pool_job job; /* until it is open, and in POOL_GROWS and POOL_SHRINKS */
 	bool job_done;       /* pools_resized() is to report it */
 	uint64_t reclaim_until_ms;
-	enum pool_shrink reclaim_then;
 };
 
 struct pools {

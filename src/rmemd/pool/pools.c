@@ -319,8 +319,7 @@ void pools_grow_stop(struct pools *pools, unsigned i)
 	atomic_store(&pools->pool[i].job.stop, true);
 }
 
-int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
-		  enum pool_shrink then)
+int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms)
 {
 	struct pool *pool = &pools->pool[i];
 	int err = resizer_start(pools);
@@ -333,7 +332,6 @@ int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t unti
 		return err_errno(err, "bookkeeping");
 	pool->resizing = POOL_RECLAIMS;
 	pool->reclaim_until_ms = until_ms;
-	pool->reclaim_then = then;
 	return 0;
 }
 
@@ -390,10 +388,14 @@ void pools_lend(struct pools *pools, unsigned i)
 	extents_grow(&pool->extents, pool->memory.bytes);
 }
 
-void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes)
+void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *params)
 {
-	pools->pool[i].params.bytes = bytes;
-	pools->pool[i].params.share = POOL_SHARE_AUTO;
+	struct pool_params *asked = &pools->pool[i].params;
+
+	asked->bytes = params->bytes;
+	asked->share = POOL_SHARE_AUTO;
+	asked->shrink = params->shrink;
+	asked->shrink_wait_ms = params->shrink_wait_ms;
 }
 
 /* ---- status ---- */
@@ -416,7 +418,7 @@ struct pool_reclaim extent_reclaim(const struct extent *extent)
 	const struct pool *pool = extent->pool;
 	uint64_t end = extent->offset + extent->bytes, keep = pool->extents.end;
 	struct pool_reclaim reclaim = { .until_ms = pool->reclaim_until_ms,
-					.then = pool->reclaim_then };
+					.then = pool->params.shrink };
 
 	if (pool->resizing == POOL_RECLAIMS && end > keep)
 		reclaim.bytes = end - (extent->offset > keep ? extent->offset : keep);

@@ -205,8 +205,7 @@ int pools_grow(struct pools *pools, unsigned i, uint64_t bytes);
 void pools_grow_stop(struct pools *pools, unsigned i);
 /* Close the end behind `bytes` of a pool in POOL_RESTS; extent_reclaim() tells which extents are
  * there.  -EAGAIN, -EMFILE, -ENOMEM */
-int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
-		  enum pool_shrink then);
+int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms);
 /* Open the closed end. */
 void pools_reclaim_cancel(struct pools *pools, unsigned i);
 /* Start to give the closed end, where nothing is lent, back to the kernel, on a thread. */
@@ -225,8 +224,9 @@ struct pools_resized {
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized);
 void pools_lend(struct pools *pools, unsigned i);
 
-/* The configured size of a pool has changed; not to POOL_BYTES_AUTO. */
-void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes);
+/* The configured size of a pool, or what happens when it shrinks, has changed; the size is not
+ * POOL_BYTES_AUTO. */
+void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *params);
 /* The parameters with which a pool was opened, as changed by pools_set_asked(). */
 const struct pool_params *pools_params(const struct pools *pools, unsigned i);
 

@@ -17,8 +17,6 @@
 /* The configured size of one pool. */
 struct resize {
 	uint64_t target; /* the pool's own size: nothing to do */
-	enum pool_shrink shrink;
-	uint64_t wait_ms;
 	uint64_t
 		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or passed */
 	uint64_t ignored; /* size configured for another node or pages; 0: none */
@@ -151,11 +149,11 @@ static void reclaim_start(struct resizes *resizes, unsigned i,
 			  const struct pool_status *status)
 {
 	struct resize *resize = &resizes->by_pool[i];
-	uint64_t until_ms = clock_now_ms() + resize->wait_ms;
+	const struct pool_params *params = pools_params(resizes->pools, i);
+	uint64_t until_ms = clock_now_ms() + params->shrink_wait_ms;
 	struct pool_status now;
 
-	if (pools_reclaim(resizes->pools, i, resize->target, until_ms,
-			  resize->shrink)) {
+	if (pools_reclaim(resizes->pools, i, resize->target, until_ms)) {
 		resize_give_up(resizes, i, "pool-not-shrunk", err_text());
 		return;
 	}
@@ -167,8 +165,8 @@ static void reclaim_start(struct resizes *resizes, unsigned i,
 		"from %s to %s; %s of the end to cut off are in use, and after %" PRIu64
 		" s %s",
 		UNITS_BYTES(status->bytes), UNITS_BYTES(resize->target),
-		UNITS_BYTES(now.to_reclaim), resize->wait_ms / 1000,
-		resize->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
+		UNITS_BYTES(now.to_reclaim), params->shrink_wait_ms / 1000,
+		params->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
 						     : "the pool keeps its size");
 }
 
@@ -182,19 +180,17 @@ static void reclaim_cancel(struct resizes *resizes, unsigned i)
 
 static void reclaim_deadline(struct resizes *resizes, unsigned i)
 {
-	struct resize *resize = &resizes->by_pool[i];
+	const struct pool_params *params = pools_params(resizes->pools, i);
 	char holders[512], why[600];
 
-	resize->until_ms = UINT64_MAX;
+	resizes->by_pool[i].until_ms = UINT64_MAX;
 	/* without leases there, wait: the rest is being zeroed, or has dying keys */
-	if (!resizes->events->describe_leases(resizes->ctx,
-					      pools_params(resizes->pools, i)->id,
-					      holders, sizeof(holders)))
+	if (!resizes->events->describe_leases(resizes->ctx, params->id, holders,
+					      sizeof(holders)))
 		return;
-	if (resize->shrink == POOL_SHRINK_REVOKE) {
+	if (params->shrink == POOL_SHRINK_REVOKE) {
 		log_event(LOG_NOTICE, "pool-revokes",
-			  &(struct log_ctx){
-				  .pool = pools_params(resizes->pools, i)->name },
+			  &(struct log_ctx){ .pool = params->name },
 			  "in the way are still %s", holders);
 		resizes->events->reclaim(resizes->ctx);
 		return;
@@ -324,16 +320,15 @@ static void configure_pool(struct resizes *resizes, unsigned i,
 			   const struct pool_params *params)
 {
 	struct resize *resize = &resizes->by_pool[i];
-	bool new_terms = resize->shrink != params->shrink ||
-			 resize->wait_ms != params->shrink_wait_ms;
-	bool new_size = pools_params(resizes->pools, i)->bytes != params->bytes;
+	const struct pool_params *is = pools_params(resizes->pools, i);
+	bool new_terms = is->shrink != params->shrink ||
+			 is->shrink_wait_ms != params->shrink_wait_ms;
+	bool new_size = is->bytes != params->bytes;
 	struct pool_status status = pools_status(resizes->pools, i);
 	uint64_t page = status.page_bytes;
 
 	resize->target = (params->bytes + page - 1) / page * page;
-	resize->shrink = params->shrink;
-	resize->wait_ms = params->shrink_wait_ms;
-	pools_set_asked(resizes->pools, i, params->bytes);
+	pools_set_asked(resizes->pools, i, params);
 	if (status.resizing == POOL_RECLAIMS && new_terms)
 		reclaim_cancel(resizes, i);
 	if (growth_crashed_before(resizes, i))

@@ -59,7 +59,11 @@ static void grow(uint64_t bytes)
 
 static void reclaim(uint64_t bytes)
 {
-	ck_assert_int_eq(pools_reclaim(pools, 0, bytes, 77, POOL_SHRINK_REVOKE), 0);
+	struct pool_params params = *pools_params(pools, 0);
+
+	params.shrink = POOL_SHRINK_REVOKE;
+	pools_set_asked(pools, 0, &params);
+	ck_assert_int_eq(pools_reclaim(pools, 0, bytes, 77), 0);
 	read_status();
 	ck_assert_int_eq(status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(status.bytes_to, bytes);
@@ -322,8 +326,7 @@ START_TEST(reclaim__of_two_pools)
 	for (unsigned i = 0; i < 2; i++)
 		high[i] = alloc_one(2 * MIB);
 	for (unsigned i = 0; i < 2; i++)
-		ck_assert_int_eq(
-			pools_reclaim(pools, i, 2 * MIB, 77, POOL_SHRINK_REFUSE), 0);
+		ck_assert_int_eq(pools_reclaim(pools, i, 2 * MIB, 77), 0);
 	pools_free(pools, high[0]);
 	pools_free(pools, low);
 	(void)usleep(50000);

@@ -78,11 +78,13 @@ const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 	return i ? &other_params : &fake.params;
 }
 
-void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes)
+void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *params)
 {
 	(void)pools;
 	(void)i;
-	fake.params.bytes = bytes;
+	fake.params.bytes = params->bytes;
+	fake.params.shrink = params->shrink;
+	fake.params.shrink_wait_ms = params->shrink_wait_ms;
 }
 
 int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)
@@ -110,12 +112,10 @@ void pools_grow_stop(struct pools *pools, unsigned i)
 	fake.stopped = true;
 }
 
-int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
-		  enum pool_shrink then)
+int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms)
 {
 	(void)pools;
 	(void)i;
-	(void)then;
 	ck_assert_int_eq(fake.status.resizing, POOL_RESTS);
 	ck_assert_uint_eq(until_ms, now_ms + WAIT_MS);
 	if (fake.reclaim_err)
