@@ -166,7 +166,7 @@ static json_t *sessions_sum_view(const struct sessions *sessions)
 
 static json_t *leases_sum_view(const struct leases *leases)
 {
-	const struct leases_sums *sums = leases_sums(leases);
+	const struct leases_counters *sums = leases_counters(leases);
 	json_t *object = json_object();
 
 	view_number(&object, "named", sums->named);

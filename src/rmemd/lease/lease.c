@@ -77,8 +77,8 @@ int lease_set_name(struct lease *lease, const char *name)
 	}
 	if (!lease->name) {
 		tree_insert(&lease->tenant->named, &lease->in_named, lease->id, 0);
-		lease->leases->sums.named++;
-		lease->leases->sums.ephemeral--;
+		lease->leases->counters.named++;
+		lease->leases->counters.ephemeral--;
 	}
 	free(lease->name);
 	lease->name = copy;
@@ -151,11 +151,11 @@ int lease_insert(struct lease *lease)
 			    lease->id);
 	if (lease->name) {
 		tree_insert(&lease->tenant->named, &lease->in_named, lease->id, 0);
-		leases->sums.named++;
+		leases->counters.named++;
 	} else {
-		leases->sums.ephemeral++;
+		leases->counters.ephemeral++;
 	}
-	leases->sums.bytes += lease->bytes;
+	leases->counters.bytes += lease->bytes;
 	lease->tenant->n_leases++;
 	if (leases->next_id <= lease->id)
 		leases->next_id = lease->id + 1;
@@ -316,11 +316,11 @@ static void lease_unlink(struct lease *lease)
 	if (lease->name) {
 		map_remove(&lease->tenant->names, &lease->by_name);
 		tree_remove(&lease->tenant->named, &lease->in_named);
-		leases->sums.named--;
+		leases->counters.named--;
 	} else {
-		leases->sums.ephemeral--;
+		leases->counters.ephemeral--;
 	}
-	leases->sums.bytes -= lease->bytes;
+	leases->counters.bytes -= lease->bytes;
 	lease_set_due(lease, 0);
 	list_remove(&lease->in_owner);
 	lease->owner = NULL;
@@ -376,7 +376,7 @@ void lease_set_bytes(struct lease *lease, uint64_t bytes)
 	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
 			    in_lease)
 		attachment->client->lent_bytes += bytes - lease->bytes;
-	lease->leases->sums.bytes += bytes - lease->bytes;
+	lease->leases->counters.bytes += bytes - lease->bytes;
 	lease->bytes = bytes;
 }
 

@@ -131,18 +131,15 @@ unsigned lease_shares(const struct lease_status *status,
 
 /* The number of leases, including those not granted yet. */
 unsigned leases_count(const struct leases *leases);
-/* Since the table was opened. */
 struct leases_counters {
+	/* since the table was opened */
 	uint64_t granted, expired;
-	/* Requests that waited for clean memory, and the sum of their waits. */
-	uint64_t waited, waited_ms;
-};
-const struct leases_counters *leases_counters(const struct leases *leases);
-/* The leases that there are, including those not granted yet. */
-struct leases_sums {
+	uint64_t waited,
+		waited_ms; /* requests that waited for clean memory, and their waits */
+	/* leases that there are, including those not granted yet */
 	uint64_t named, ephemeral, bytes;
 };
-const struct leases_sums *leases_sums(const struct leases *leases);
+const struct leases_counters *leases_counters(const struct leases *leases);
 
 /* The memory that pools want back has changed, or a deadline has come: the next calls of
  * leases_tick() tell clients that have such leases attached, and end leases that are due. */

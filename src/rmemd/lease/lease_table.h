@@ -36,7 +36,6 @@ struct leases {
 	struct tree deadlines; /* leases by the time when they are due, and their ids */
 	struct list releasing; /* segments without a lease whose keys are dying */
 	struct leases_counters counters;
-	struct leases_sums sums;
 	bool reclaiming; /* a pool may want memory back, or sessions were told that it does */
 	bool reclaim_all; /* leases_reclaim_some() is checking leases in the order of ids */
 	uint64_t reclaim_after; /* the id of the last one checked */

@@ -115,17 +115,12 @@ bool leases_find_status(const struct leases *leases, uint64_t id,
 
 unsigned leases_count(const struct leases *leases)
 {
-	return (unsigned)(leases->sums.named + leases->sums.ephemeral);
+	return (unsigned)(leases->counters.named + leases->counters.ephemeral);
 }
 
 const struct leases_counters *leases_counters(const struct leases *leases)
 {
 	return &leases->counters;
-}
-
-const struct leases_sums *leases_sums(const struct leases *leases)
-{
-	return &leases->sums;
 }
 
 /* ---- time ---- */

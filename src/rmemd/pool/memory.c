@@ -35,21 +35,17 @@ static void *space_map(void *addr, uint64_t bytes, int flags)
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
 }
 
-/* With a limit, the rest of the process needs what is left of it. */
-static bool space_limited(void)
-{
-	struct rlimit rlimit;
-
-	return getrlimit(RLIMIT_AS, &rlimit) == 0 && rlimit.rlim_cur != RLIM_INFINITY;
-}
-
 /* Reserve as much of what is wanted as is available, at a multiple of the page size, which mmap()
  * ensures for hugetlb files alone. */
 static int space_reserve(struct memory *memory, uint64_t wanted)
 {
 	uint64_t page = memory->page_bytes, least = memory->bytes, skip;
 	uint64_t slack = page > (uint64_t)sysconf(_SC_PAGESIZE) ? page : 0;
-	uint64_t bytes = space_limited() ? least : wanted / page * page;
+	struct rlimit limit;
+	/* with a limit, the rest of the process needs what is left of it */
+	bool limited =
+		getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+	uint64_t bytes = limited ? least : wanted / page * page;
 	char *area;
 
 	for (;; bytes = bytes / 2 / page * page) {

@@ -155,20 +155,16 @@ unsigned lease_shares(const struct lease_status *status,
 
 const struct leases_counters *leases_counters(const struct leases *leases)
 {
-	static const struct leases_counters none, ones = { 1, 1, 1, 1 };
+	static const struct leases_counters none = { .named = 1,
+						     .ephemeral = 1,
+						     .bytes = 10000 };
+	static const struct leases_counters ones = { 1, 1, 1, 1, 1, 1, 10000 };
 
 	return leases ? &ones : &none;
 }
 
-const struct leases_sums *leases_sums(const struct leases *)
-{
-	static const struct leases_sums sums = { .named = 1,
-						 .ephemeral = 1,
-						 .bytes = 10000 };
-
-	return &sums;
-}
-
+static struct turn turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } };
+static struct slices slices;
 static struct event *slices_event;
 
 static void on_slices(evutil_socket_t, short, void *arg)
