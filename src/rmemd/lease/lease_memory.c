@@ -8,10 +8,8 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
-/* The number of waiters that are tried before others get their turn, and of those that fail for
- * having waited too long; the rest stays due. */
+/* The number of waiters that are tried before others get their turn. */
 #define WAITERS_PER_SLICE 32
-#define ENDS_PER_TICK 64
 
 /* Append extents as segments of `bytes` together.  On failure the lease has none of them, and
  * they are free again. */
@@ -245,7 +243,7 @@ void leases_time_out(struct leases *leases, uint64_t now_ms)
 	struct lease_waiter *waiter;
 
 	for (unsigned n = 0;
-	     n < ENDS_PER_TICK &&
+	     n < LEASE_ENDS_PER_TICK &&
 	     (waiter = list_first(&leases->waiting, struct lease_waiter, waiting)) &&
 	     waiter->give_up_ms <= now_ms;
 	     n++) {

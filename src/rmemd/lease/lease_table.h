@@ -18,6 +18,10 @@
 /* The time limit of a request that waits for memory being scrubbed. */
 #define LEASE_MEMORY_WAIT_MS 10000
 
+/* The number of leases, or of requests, that end because of a deadline before other clients are
+ * served; the rest stays due. */
+#define LEASE_ENDS_PER_TICK 64
+
 struct leases {
 	struct pools *pools;
 	struct ledger *ledger;

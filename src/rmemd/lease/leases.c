@@ -9,9 +9,6 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
-/* The number of leases that expire before other clients are served; the rest stays due. */
-#define ENDS_PER_TICK 64
-
 int leases_open(struct pools *pools, struct ledger *ledger, struct slices *slices,
 		const struct leases_events *events, void *ctx, uint64_t first_id,
 		struct leases **ret_leases)
@@ -138,7 +135,7 @@ void leases_tick(struct leases *leases)
 	uint64_t now_ms = clock_now_ms();
 	struct lease *first;
 
-	for (unsigned i = 0; i < ENDS_PER_TICK && (first = first_due(leases)) &&
+	for (unsigned i = 0; i < LEASE_ENDS_PER_TICK && (first = first_due(leases)) &&
 			     first->due_ms <= now_ms;
 	     i++) {
 		leases->counters.expired++;

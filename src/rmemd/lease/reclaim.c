@@ -8,9 +8,9 @@
 #include "base/units.h"
 #include "rmemd/lease/attachment.h"
 
-/* Limits of leases_reclaim_some(), so that other clients are served between. */
-#define CHECKS_PER_TICK 1024 /* leases and attachments */
-#define ENDS_PER_TICK 64     /* leases */
+/* The number of leases and attachments that leases_reclaim_some() checks before other clients are
+ * served. */
+#define CHECKS_PER_TICK 1024
 
 /* The number of leases that leases_describe_reclaimed() names. */
 #define BLOCKERS_MAX 4
@@ -98,7 +98,7 @@ bool leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 {
 	unsigned n_checks = 0, n_ends = 0;
 
-	while (n_checks < CHECKS_PER_TICK && n_ends < ENDS_PER_TICK) {
+	while (n_checks < CHECKS_PER_TICK && n_ends < LEASE_ENDS_PER_TICK) {
 		struct lease *lease = leases_next_after(leases, leases->reclaim_after);
 		struct lease_wanted wanted;
 

@@ -32,6 +32,7 @@ static void free_remove(struct extents *extents, const struct block *block)
 
 static void lent_insert(struct extents *extents, struct block *block)
 {
+	/* 1: extents_find() looks for the block above (offset, 0) */
 	tree_insert(&extents->lent_by_offset, &block->in_tree, block->offset, 1);
 }
 
@@ -70,10 +71,16 @@ static void block_split(struct block *block, struct block *behind, uint64_t byte
 	list_append(block->order.next, &behind->order);
 }
 
+/* The bytes before the first aligned offset of the block. */
+static uint64_t block_skip(const struct block *block, uint64_t align)
+{
+	return -block->offset & (align - 1);
+}
+
 /* Bytes left of the block from its first aligned offset on, in whole grains. */
 static uint64_t block_usable(const struct block *block, uint64_t align)
 {
-	uint64_t skip = -block->offset & (align - 1);
+	uint64_t skip = block_skip(block, align);
 
 	return skip < block->bytes ? block->bytes - skip : 0;
 }
@@ -105,14 +112,6 @@ static int block_cut(struct extents *extents, struct block *block, uint64_t skip
 	lent_insert(extents, lent);
 	*ret_block = lent;
 	return 0;
-}
-
-/* Lend `bytes` of a free block from its first aligned offset on. */
-static int block_carve(struct extents *extents, struct block *block, uint64_t bytes,
-		       uint64_t align, struct block **ret_block)
-{
-	return block_cut(extents, block, -block->offset & (align - 1), bytes,
-			 ret_block);
 }
 
 /* The neighbour at `node` if it is free too, else NULL. */
@@ -184,7 +183,7 @@ int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
 		block = block_fitting(extents, bytes, align, ALIGN_TRIES_MAX);
 	if (!block)
 		return -ENOSPC;
-	return block_carve(extents, block, bytes, align, ret_block);
+	return block_cut(extents, block, block_skip(block, align), bytes, ret_block);
 }
 
 /* The free block that has most from its first aligned offset on, or NULL. */
@@ -219,8 +218,8 @@ int extents_alloc_most(struct extents *extents, uint64_t bytes, uint64_t align,
 
 	if (!block)
 		return -ENOSPC;
-	return block_carve(extents, block, usable < bytes ? usable : bytes, align,
-			   ret_block);
+	return block_cut(extents, block, block_skip(block, align),
+			 usable < bytes ? usable : bytes, ret_block);
 }
 
 int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
