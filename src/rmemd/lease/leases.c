@@ -176,7 +176,7 @@ void lease_mr_registered(void *, void *mr_cookie, int err, const char *text,
 {
 	struct mr *mr = mr_cookie;
 	struct attachment *attachment = mr->attachment;
-	struct lease *lease = mr->lease;
+	struct lease *lease = mr->segment->lease;
 
 	if (mr->state == MR_DYING) {
 		/* the event crossed the deregistration; after an error there is no other event */
@@ -200,7 +200,7 @@ void lease_mr_registered(void *, void *mr_cookie, int err, const char *text,
 void lease_mr_deregistered(void *, void *mr_cookie)
 {
 	struct mr *mr = mr_cookie;
-	struct lease *lease = mr->lease;
+	struct lease *lease = mr->segment->lease;
 
 	mr_free(mr);
 	lease_changed(lease);
@@ -210,7 +210,7 @@ void lease_mr_deregistered(void *, void *mr_cookie)
 void lease_notified(void *, void *, void *mr_cookie, uint32_t value, uint32_t lost)
 {
 	const struct mr *mr = mr_cookie;
-	struct lease *lease = mr->lease;
+	struct lease *lease = mr->segment->lease;
 	const struct leases *leases = lease->leases;
 
 	/* A notification counts even if its key is dying by now.  A lease that has ended has no

@@ -39,7 +39,6 @@ int mr_register(struct attachment *attachment, struct segment *segment, unsigned
 	if (!mr)
 		return err_set(-ENOMEM, "no memory for a key");
 	*mr = (struct mr){
-		.lease = attachment->lease,
 		.attachment = attachment,
 		.client = client,
 		.segment = segment,
@@ -62,7 +61,7 @@ int mr_register(struct attachment *attachment, struct segment *segment, unsigned
 
 void mr_deregister(struct mr *mr)
 {
-	struct lease *lease = mr->lease;
+	struct lease *lease = mr->segment->lease;
 
 	if (mr->state == MR_PENDING)
 		mr->attachment->pending--;

@@ -12,13 +12,11 @@
 #include "rmemd/lease/segment.h"
 
 struct attachment;
-struct lease;
 struct lease_client;
 
 enum mr_state { MR_PENDING, MR_LIVE, MR_DYING };
 
 struct mr {
-	struct lease *lease;
 	struct attachment *attachment; /* NULL when dying */
 	struct lease_client *client;
 	struct segment *segment; /* holds a reference */

@@ -31,8 +31,8 @@ static void mr_locate(struct fabric_mr *fabric_mr)
 {
 	const struct mr *mr = fabric_mr->cookie;
 
-	fabric_mr->lease = mr->lease->id;
-	fabric_mr->offset = segment_offset(mr->lease, mr->segment);
+	fabric_mr->lease = mr->segment->lease->id;
+	fabric_mr->offset = segment_offset(mr->segment->lease, mr->segment);
 }
 
 static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
