@@ -159,16 +159,19 @@ static unsigned nodes_serving(const struct request *request, int *nodes)
 }
 
 /* Allocate stripes on the nodes in turn, or elsewhere if a node is full. */
-static int alloc_stripes(struct request *request, int *nodes)
+static int alloc_stripes(struct request *request)
 {
+	int *nodes = calloc(request->pools->n_pools, sizeof(int)), err = 0;
 	uint64_t wanted = request->wanted;
-	unsigned n_nodes = nodes_serving(request, nodes);
 	struct stripes stripes;
-	int err = 0;
+	unsigned n_nodes;
 
+	if (!nodes)
+		return -ENOMEM;
+	n_nodes = nodes_serving(request, nodes);
 	stripes_plan(wanted, request->align, n_nodes, request->max, &stripes);
 	if (stripes.n < 2)
-		return -ENOSPC;
+		err = -ENOSPC;
 	for (unsigned i = 0; i < stripes.n && !err; i++) {
 		request->wanted = stripes_bytes(&stripes, i);
 		request->nodes = &nodes[i % n_nodes];
@@ -182,17 +185,6 @@ static int alloc_stripes(struct request *request, int *nodes)
 		request_undo(request);
 		request->wanted = wanted;
 	}
-	return err;
-}
-
-static int alloc_interleaved(struct request *request)
-{
-	int *nodes = calloc(request->pools->n_pools, sizeof(int));
-	int err;
-
-	if (!nodes)
-		return -ENOMEM;
-	err = alloc_stripes(request, nodes);
 	free(nodes);
 	return err;
 }
@@ -243,7 +235,7 @@ static int alloc_any(struct request *request, const struct pool_request *wish)
 	int err = -ENOSPC;
 
 	if (wish->interleave)
-		err = alloc_and_cut(request, alloc_interleaved);
+		err = alloc_and_cut(request, alloc_stripes);
 	request->nodes = wish->nodes;
 	for (unsigned i = wish->n_nodes ? 0 : 1; i < 2 && err == -ENOSPC; i++) {
 		request->n_nodes = i == 0 ? wish->n_nodes : 0;
