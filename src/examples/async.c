@@ -3,6 +3,7 @@
  * a fence, and reads behind it.
  *
  *   async rmem://HOST[:PORT] */
+#include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,10 @@
 #define BLOCKS 32u
 #define BLOCK_BYTES 4096u
 
-static int fail(void)
+/* rmem_error() tells which call failed and why.  The server frees what the process leaves. */
+static _Noreturn void fail(void)
 {
-	(void)fprintf(stderr, "async: %s\n", rmem_error());
-	return -1;
+	errx(EXIT_FAILURE, "%s", rmem_error());
 }
 
 /* The buffer's first half is written, its second half read into. */
@@ -38,7 +39,7 @@ static void batch_fill(struct rmem_op *ops, enum rmem_opcode opcode, rmem_lease 
 }
 
 /* Take completions until none is outstanding; each has a status of its own. */
-static int completions_wait(rmem_queue *queue)
+static void completions_wait(rmem_queue *queue)
 {
 	struct rmem_completion done[16];
 
@@ -46,20 +47,16 @@ static int completions_wait(rmem_queue *queue)
 		int n = rmem_wait(queue, done, 16, 1, -1);
 
 		if (n < 0)
-			return fail();
-		for (int i = 0; i < n; i++) {
-			if (done[i].status == 0)
-				continue;
-			(void)fprintf(stderr, "async: block %u: %s\n",
-				      (unsigned)done[i].cookie,
-				      rmem_completion_error(queue, &done[i]));
-			return -1;
-		}
+			fail();
+		for (int i = 0; i < n; i++)
+			if (done[i].status)
+				errx(EXIT_FAILURE, "block %u: %s",
+				     (unsigned)done[i].cookie,
+				     rmem_completion_error(queue, &done[i]));
 	}
-	return 0;
 }
 
-static int blocks_move(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer)
+static void blocks_move(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer)
 {
 	struct rmem_op ops[2 * BLOCKS];
 	unsigned char *base = rmem_buffer_addr(buffer);
@@ -76,66 +73,42 @@ static int blocks_move(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer
 		int n = rmem_submit(queue, ops + submitted, 2 * BLOCKS - submitted);
 
 		if (n < 0)
-			return fail();
+			fail();
 		submitted += (unsigned)n;
-		/* fewer are taken only when the queue is full */
-		if (submitted < 2 * BLOCKS && completions_wait(queue))
-			return -1;
+		/* fewer are taken only when the queue is full; at the end nothing is left */
+		completions_wait(queue);
 	}
-	if (completions_wait(queue))
-		return -1;
-	if (memcmp(base, base + BLOCKS * BLOCK_BYTES, BLOCKS * BLOCK_BYTES) != 0) {
-		(void)fprintf(stderr, "async: what was read is not what was written\n");
-		return -1;
-	}
-	return 0;
-}
-
-static int session_use(rmem *session)
-{
-	struct rmem_alloc_params alloc = rmem_alloc_params_init();
-	struct rmem_buffer_params memory = rmem_buffer_params_init();
-	struct rmem_queue_params params = rmem_queue_params_init();
-	rmem_lease *lease;
-	rmem_buffer *buffer;
-	rmem_queue *queue;
-	int err;
-
-	alloc.bytes = BLOCKS * BLOCK_BYTES;
-	memory.bytes = 2 * BLOCKS * BLOCK_BYTES;
-	params.depth = 2 * BLOCKS;
-	if (rmem_alloc(session, &alloc, &lease))
-		return fail();
-	if (rmem_buffer_create(session, &memory, &buffer))
-		return fail();
-	if (rmem_queue_create(session, &params, &queue))
-		return fail();
-	err = blocks_move(queue, lease, buffer);
-	/* the queue first: it may still have operations on the buffer */
-	rmem_queue_free(queue);
-	if (rmem_buffer_free(buffer) || rmem_destroy(lease))
-		return fail();
-	return err;
+	if (memcmp(base, base + BLOCKS * BLOCK_BYTES, BLOCKS * BLOCK_BYTES) != 0)
+		errx(EXIT_FAILURE, "what was read is not what was written");
 }
 
 int main(int argc, char **argv)
 {
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params memory = rmem_buffer_params_init();
+	struct rmem_queue_params params = rmem_queue_params_init();
 	rmem *session;
-	int err;
+	rmem_lease *lease;
+	rmem_buffer *buffer;
+	rmem_queue *queue;
 
 	if (argc != 2) {
 		(void)fprintf(stderr, "usage: async URI\n");
 		return 2;
 	}
-	if (rmem_open(argv[1], NULL, &session)) {
-		(void)fail();
-		return EXIT_FAILURE;
-	}
-	/* whatever a failure left open ends with the session */
-	err = session_use(session);
+	alloc.bytes = BLOCKS * BLOCK_BYTES;
+	memory.bytes = 2 * BLOCKS * BLOCK_BYTES;
+	params.depth = 2 * BLOCKS;
+	if (rmem_open(argv[1], NULL, &session) || rmem_alloc(session, &alloc, &lease) ||
+	    rmem_buffer_create(session, &memory, &buffer) ||
+	    rmem_queue_create(session, &params, &queue))
+		fail();
+	blocks_move(queue, lease, buffer);
+	/* the queue first: it may still have operations on the buffer */
+	rmem_queue_free(queue);
+	if (rmem_buffer_free(buffer) || rmem_destroy(lease))
+		fail();
 	rmem_close(session);
-	if (err)
-		return EXIT_FAILURE;
 	(void)printf("async: OK\n");
 	return EXIT_SUCCESS;
 }

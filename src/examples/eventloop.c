@@ -4,6 +4,7 @@
  * operations have completed.
  *
  *   eventloop rmem://HOST[:PORT] */
+#include <err.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -23,14 +24,14 @@ struct app {
 	unsigned round; /* even: write next, odd: read it back */
 };
 
-static int fail(void)
+/* rmem_error() tells which call failed and why.  The server frees what the process leaves. */
+static _Noreturn void fail(void)
 {
-	(void)fprintf(stderr, "eventloop: %s\n", rmem_error());
-	return -1;
+	errx(EXIT_FAILURE, "%s", rmem_error());
 }
 
 /* The first block of the buffer is written, the second one is read into. */
-static int step_submit(struct app *app)
+static void step_submit(const struct app *app)
 {
 	unsigned char *base = rmem_buffer_addr(app->buffer);
 	uint64_t at = (uint64_t)(app->round / 2) * BLOCK_BYTES;
@@ -46,49 +47,40 @@ static int step_submit(struct app *app)
 	op.cookie = app->round;
 	/* with one operation at a time the queue is never full */
 	if (rmem_submit(app->queue, &op, 1) != 1)
-		return fail();
-	return 0;
+		fail();
 }
 
-static int step_finish(struct app *app, const struct rmem_completion *done)
+static void step_finish(struct app *app, const struct rmem_completion *done)
 {
 	const char *base = rmem_buffer_addr(app->buffer);
 
-	if (done->status) {
-		(void)fprintf(stderr, "eventloop: round %u: %s\n",
-			      (unsigned)done->cookie,
-			      rmem_completion_error(app->queue, done));
-		return -1;
-	}
-	if (app->round % 2 && memcmp(base, base + BLOCK_BYTES, BLOCK_BYTES) != 0) {
-		(void)fprintf(stderr, "eventloop: round %u read something else\n",
-			      app->round);
-		return -1;
-	}
+	if (done->status)
+		errx(EXIT_FAILURE, "round %u: %s", (unsigned)done->cookie,
+		     rmem_completion_error(app->queue, done));
+	if (app->round % 2 && memcmp(base, base + BLOCK_BYTES, BLOCK_BYTES) != 0)
+		errx(EXIT_FAILURE, "round %u read something else", app->round);
 	app->round++;
-	return app->round < ROUNDS ? step_submit(app) : 0;
+	if (app->round < ROUNDS)
+		step_submit(app);
 }
 
 /* Poll completions until there are none and the descriptor is armed. */
-static int queue_serve(struct app *app)
+static void queue_serve(struct app *app)
 {
 	struct rmem_completion done;
 	int n;
 
 	do {
 		while ((n = rmem_poll(app->queue, &done, 1)) > 0)
-			if (step_finish(app, &done))
-				return -1;
+			step_finish(app, &done);
+		if (n == 0)
+			n = rmem_queue_arm(app->queue);
 		if (n < 0)
-			return fail();
-		n = rmem_queue_arm(app->queue);
-		if (n < 0)
-			return fail();
+			fail();
 	} while (n > 0);
-	return 0;
 }
 
-static int loop_run(struct app *app)
+static void loop_run(struct app *app)
 {
 	struct pollfd pfds[] = {
 		{ .fd = rmem_fd(app->session), .events = POLLIN },
@@ -96,59 +88,44 @@ static int loop_run(struct app *app)
 	};
 
 	if (pfds[0].fd < 0 || pfds[1].fd < 0)
-		return fail();
-	if (step_submit(app) || queue_serve(app))
-		return -1;
+		fail();
+	step_submit(app);
+	queue_serve(app);
 	while (app->round < ROUNDS) {
-		if (poll(pfds, 2, -1) < 0 && errno != EINTR) {
-			perror("eventloop: poll");
-			return -1;
-		}
+		if (poll(pfds, 2, -1) < 0 && errno != EINTR)
+			err(EXIT_FAILURE, "poll");
 		/* a lost connection is no error: further calls resume the session */
 		if (pfds[0].revents && rmem_process(app->session) == -ESTALE)
-			return fail();
-		if (pfds[1].revents && queue_serve(app))
-			return -1;
+			fail();
+		if (pfds[1].revents)
+			queue_serve(app);
 	}
-	return 0;
-}
-
-static int app_run(struct app *app)
-{
-	struct rmem_alloc_params alloc = rmem_alloc_params_init();
-	struct rmem_buffer_params memory = rmem_buffer_params_init();
-
-	alloc.bytes = ROUNDS / 2 * BLOCK_BYTES;
-	memory.bytes = 2 * BLOCK_BYTES;
-	if (rmem_alloc(app->session, &alloc, &app->lease) ||
-	    rmem_buffer_create(app->session, &memory, &app->buffer) ||
-	    rmem_queue_create(app->session, NULL, &app->queue))
-		return fail();
-	return loop_run(app);
 }
 
 int main(int argc, char **argv)
 {
 	struct rmem_options options = rmem_options_init();
+	struct rmem_alloc_params alloc = rmem_alloc_params_init();
+	struct rmem_buffer_params memory = rmem_buffer_params_init();
 	struct app app = { 0 };
-	int err;
 
 	if (argc != 2) {
 		(void)fprintf(stderr, "usage: eventloop URI\n");
 		return 2;
 	}
 	options.flags = RMEM_NO_THREAD;
-	if (rmem_open(argv[1], &options, &app.session)) {
-		(void)fail();
-		return EXIT_FAILURE;
-	}
-	err = app_run(&app);
+	alloc.bytes = ROUNDS / 2 * BLOCK_BYTES;
+	memory.bytes = 2 * BLOCK_BYTES;
+	if (rmem_open(argv[1], &options, &app.session) ||
+	    rmem_alloc(app.session, &alloc, &app.lease) ||
+	    rmem_buffer_create(app.session, &memory, &app.buffer) ||
+	    rmem_queue_create(app.session, NULL, &app.queue))
+		fail();
+	loop_run(&app);
 	rmem_queue_free(app.queue);
 	if (rmem_buffer_free(app.buffer))
-		err = fail();
+		fail();
 	rmem_close(app.session);
-	if (err)
-		return EXIT_FAILURE;
 	(void)printf("eventloop: OK\n");
 	return EXIT_SUCCESS;
 }

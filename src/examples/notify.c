@@ -4,7 +4,7 @@
  * could belong to two programs on two hosts.
  *
  *   notify rmem://HOST[:PORT] */
-#include <errno.h>
+#include <err.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +23,10 @@ static uint64_t message_offset(uint32_t number)
 	return 8 + (uint64_t)number * MESSAGE_BYTES;
 }
 
-static int fail(void)
+/* rmem_error() tells which call failed and why.  The server frees what the process leaves. */
+static _Noreturn void fail(void)
 {
-	(void)fprintf(stderr, "notify: %s\n", rmem_error());
-	return -1;
+	errx(EXIT_FAILURE, "%s", rmem_error());
 }
 
 static void message_make(char text[MESSAGE_BYTES], uint32_t number)
@@ -35,35 +35,31 @@ static void message_make(char text[MESSAGE_BYTES], uint32_t number)
 	(void)snprintf(text, MESSAGE_BYTES, "this is message %u", number);
 }
 
-static int messages_write(rmem_lease *lease)
+static void messages_write(rmem_lease *lease)
 {
 	char text[MESSAGE_BYTES];
 
 	for (uint32_t count = 1; count <= MESSAGES; count++) {
 		message_make(text, count - 1);
-		if (rmem_write(lease, message_offset(count - 1), text, sizeof(text)))
-			return fail();
 		/* the number and the message are in place before the notification arrives */
-		if (rmem_write_notify(lease, 0, &count, sizeof(count), count))
-			return fail();
+		if (rmem_write(lease, message_offset(count - 1), text, sizeof(text)) ||
+		    rmem_write_notify(lease, 0, &count, sizeof(count), count))
+			fail();
 	}
-	return 0;
 }
 
-static int message_check(rmem_lease *lease, uint32_t number)
+static void message_check(rmem_lease *lease, uint32_t number)
 {
 	char text[MESSAGE_BYTES], expected[MESSAGE_BYTES];
 
 	if (rmem_read(lease, message_offset(number), text, sizeof(text)))
-		return fail();
+		fail();
 	message_make(expected, number);
-	if (memcmp(text, expected, sizeof(text)) == 0)
-		return 0;
-	(void)fprintf(stderr, "notify: message %u is '%.63s'\n", number, text);
-	return -1;
+	if (memcmp(text, expected, sizeof(text)) != 0)
+		errx(EXIT_FAILURE, "message %u is '%.63s'", number, text);
 }
 
-static int messages_read(rmem *session, rmem_lease *lease)
+static void messages_read(rmem *session, rmem_lease *lease)
 {
 	uint32_t seen = 0, count;
 
@@ -72,63 +68,42 @@ static int messages_read(rmem *session, rmem_lease *lease)
 		int n = rmem_notified(session, &notice, 1, WAIT_MS);
 
 		if (n < 0)
-			return fail();
-		if (n == 0 || notice.type == RMEM_NOTICE_ENDED) {
-			(void)fprintf(stderr, "notify: only %u messages arrived\n",
-				      seen);
-			return -1;
-		}
+			fail();
+		if (n == 0 || notice.type == RMEM_NOTICE_ENDED)
+			errx(EXIT_FAILURE, "only %u messages arrived", seen);
 		/* look after any other notice, also one that reports a loss */
 		if (rmem_read(lease, 0, &count, sizeof(count)))
-			return fail();
+			fail();
 		for (; seen < count; seen++)
-			if (message_check(lease, seen))
-				return -1;
+			message_check(lease, seen);
 	}
-	return 0;
-}
-
-static int messages_pass(rmem *writer, rmem *reader)
-{
-	struct rmem_alloc_params params = rmem_alloc_params_init();
-	char name[RMEM_NAME_MAX + 1];
-	rmem_lease *mine, *theirs;
-
-	(void)snprintf(name, sizeof(name), "example/notify.%ld", (long)getpid());
-	params.bytes = message_offset(MESSAGES);
-	params.name = name;
-	params.ttl_ms = 60000;
-	if (rmem_alloc(writer, &params, &mine) ||
-	    rmem_attach(reader, name, RMEM_READ, &theirs) || rmem_watch(theirs))
-		return fail();
-	if (messages_write(mine) || messages_read(reader, theirs))
-		return -1;
-	return rmem_destroy(mine) ? fail() : 0;
 }
 
 int main(int argc, char **argv)
 {
+	struct rmem_alloc_params params = rmem_alloc_params_init();
+	char name[RMEM_NAME_MAX + 1];
 	rmem *writer, *reader;
-	int err;
+	rmem_lease *mine, *theirs;
 
 	if (argc != 2) {
 		(void)fprintf(stderr, "usage: notify URI\n");
 		return 2;
 	}
-	if (rmem_open(argv[1], NULL, &writer)) {
-		(void)fail();
-		return EXIT_FAILURE;
-	}
-	if (rmem_open(argv[1], NULL, &reader)) {
-		(void)fail();
-		rmem_close(writer);
-		return EXIT_FAILURE;
-	}
-	err = messages_pass(writer, reader);
+	(void)snprintf(name, sizeof(name), "example/notify.%ld", (long)getpid());
+	params.bytes = message_offset(MESSAGES);
+	params.name = name;
+	params.ttl_ms = 60000;
+	if (rmem_open(argv[1], NULL, &writer) || rmem_open(argv[1], NULL, &reader) ||
+	    rmem_alloc(writer, &params, &mine) ||
+	    rmem_attach(reader, name, RMEM_READ, &theirs) || rmem_watch(theirs))
+		fail();
+	messages_write(mine);
+	messages_read(reader, theirs);
+	if (rmem_destroy(mine))
+		fail();
 	rmem_close(reader);
 	rmem_close(writer);
-	if (err)
-		return EXIT_FAILURE;
 	(void)printf("notify: OK\n");
 	return EXIT_SUCCESS;
 }
