@@ -2,9 +2,12 @@
 #include "base/nearest.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "base/err.h"
 
 #define LENGTH_MAX 63
 
@@ -63,4 +66,13 @@ const char *nearest_get(const struct nearest *nearest)
 	size_t limit = strlen(nearest->word) / 2;
 
 	return nearest->distance <= (limit < 3 ? limit : 3) ? nearest->best : NULL;
+}
+
+int nearest_unknown(const struct nearest *nearest, const char *kind)
+{
+	const char *meant = nearest_get(nearest);
+
+	return err_set(-EINVAL, "unknown %s '%s'%s%s%s", kind, nearest->word,
+		       meant ? "; did you mean '" : "", meant ? meant : "",
+		       meant ? "'?" : "");
 }

@@ -14,6 +14,8 @@ struct nearest {
 /* Look for `word`; it and the candidates are borrowed. */
 void nearest_init(struct nearest *nearest, const char *word);
 void nearest_offer(struct nearest *nearest, const char *candidate);
+/* -EINVAL with text: the word is unknown as a `kind`; the text offers the nearest candidate. */
+int nearest_unknown(const struct nearest *nearest, const char *kind);
 /* The nearest candidate if it is close enough to suggest it, else NULL. */
 const char *nearest_get(const struct nearest *nearest);
 

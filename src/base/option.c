@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/units.h"
 
-#define ROWS_MAX 32   /* of both tables */
+#define ROWS_MAX 32
 #define LONG_BASE 256 /* what getopt_long() returns for row 0; above all letters */
 
 struct table {
@@ -26,19 +26,21 @@ static bool has_value(const struct option_row *row)
 
 static void table_add(struct table *table, const struct option_row *rows)
 {
-	size_t used = strlen(table->letters);
-
-	for (const struct option_row *row = rows; row && row->name; row++) {
+	for (const struct option_row *row = rows; row->name || row->more; row++) {
 		int has_arg = has_value(row) ? required_argument : no_argument;
+
+		if (row->more) {
+			table_add(table, row->more);
+			continue;
+		}
 
 		table->longs[table->n] = (struct option){ row->name, has_arg, NULL,
 							  LONG_BASE + (int)table->n };
 		table->rows[table->n++] = row;
-		if (!row->letter)
-			continue;
-		table->letters[used++] = row->letter;
-		if (has_value(row))
-			table->letters[used++] = ':';
+		if (row->letter)
+			table->letters[strlen(table->letters)] = row->letter;
+		if (row->letter && has_value(row))
+			table->letters[strlen(table->letters)] = ':';
 	}
 }
 
@@ -117,8 +119,7 @@ static int value_parse(const struct option_row *row, const char *text)
 	return row->parse(text, row->value);
 }
 
-int option_parse(const struct option_row *own, const struct option_row *common,
-		 bool first, int argc, char **argv)
+int option_parse(const struct option_row *rows, bool first, int argc, char **argv)
 {
 	/* with ':' getopt_long() prints no error of its own */
 	struct table table = { .letters = ":" };
@@ -126,8 +127,7 @@ int option_parse(const struct option_row *own, const struct option_row *common,
 
 	if (first)
 		(void)strcpy(table.letters, "+:");
-	table_add(&table, own);
-	table_add(&table, common);
+	table_add(&table, rows);
 	optind = 0; /* restart getopt, which may have parsed another part */
 	while (!err && (result = getopt_long(argc, argv, table.letters, table.longs,
 					     NULL)) != -1) {
@@ -140,9 +140,13 @@ int option_parse(const struct option_row *own, const struct option_row *common,
 
 void option_help(const struct option_row *rows)
 {
-	for (const struct option_row *row = rows; row && row->name; row++) {
+	for (const struct option_row *row = rows; row->name || row->more; row++) {
 		char head[64], letter[8] = "";
 
+		if (row->more) {
+			option_help(row->more);
+			continue;
+		}
 		if (row->letter)
 			(void)snprintf(letter, sizeof(letter), "-%c, ", row->letter);
 		(void)snprintf(head, sizeof(head), "%s--%s%s%s", letter, row->name,

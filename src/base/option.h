@@ -18,7 +18,7 @@ enum option_kind {
 };
 
 struct option_row {
-	const char *name; /* without dashes; NULL ends the table */
+	const char *name; /* without dashes; a row of zeros ends the table */
 	char letter;      /* 0: none */
 	enum option_kind kind;
 	void *value;
@@ -26,6 +26,8 @@ struct option_row {
 	int (*parse)(const char *text, void *value); /* -EINVAL with text */
 	const char *argument; /* the name of the value in --help */
 	const char *help;     /* indent further lines with OPTION_INDENT */
+	const struct option_row
+		*more; /* instead of an option: those of another table */
 };
 
 /* Indents a further line of a help text. */
@@ -33,11 +35,10 @@ struct option_row {
 
 #define OPTION_ENDED 1
 
-/* Parse the options of argv by two tables, of which `own` may be NULL; optind is then the first
- * argument.  With `first` the options end at the first argument, otherwise they may stand
- * between arguments.  OPTION_ENDED after an OPTION_LAST; -EINVAL with text. */
-int option_parse(const struct option_row *own, const struct option_row *common,
-		 bool first, int argc, char **argv);
+/* Parse the options of argv; optind is then the first argument.  With `first` the options end at
+ * the first argument, otherwise they may stand between arguments.  OPTION_ENDED after an
+ * OPTION_LAST; -EINVAL with text. */
+int option_parse(const struct option_row *rows, bool first, int argc, char **argv);
 
 /* Parse a number, named in the error text.  -EINVAL with text. */
 int option_number(const char *name, const char *text, uint64_t min, uint64_t max,

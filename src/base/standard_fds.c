@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -17,4 +19,15 @@ int standard_fds_open(void)
 			return err_errno(-errno, "/dev/null for descriptor %d", fd);
 	}
 	return 0;
+}
+
+int standard_output_close(void)
+{
+	bool failed = ferror(stdout) != 0;
+
+	/* what a failed write has left is written again, and errno says why that fails */
+	errno = 0;
+	if (!fclose(stdout) && !failed)
+		return 0;
+	return err_errno(errno ? -errno : -EIO, "writing the output");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Standard input, output and error.  Threads: before any other. */
+/* Standard input, output and error.  Threads: before and after any other. */
 #ifndef BASE_STANDARD_FDS_H
 #define BASE_STANDARD_FDS_H
 
@@ -8,5 +8,9 @@
  * and writing such a descriptor fails with EBADF as before.
  *   -errno of open(2), with err_text() */
 int standard_fds_open(void);
+
+/* Close standard output, at the end of a program: a full disk may be found only there.
+ *   -errno with text: not all output was written */
+int standard_output_close(void);
 
 #endif

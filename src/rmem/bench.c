@@ -13,9 +13,10 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "rmem/command.h"
+#include "rmem/entry.h"
 #include "rmem/histogram.h"
 #include "rmem/interrupt.h"
-#include "rmem/place.h"
+#include "rmem/lease_options.h"
 #include "rmem/session.h"
 
 #define REGION_BYTES (UINT64_C(64) << 20)
@@ -28,11 +29,8 @@
 /* What to measure. */
 static enum rmem_opcode opcode = RMEM_OP_READ;
 static uint64_t size_bytes = 65536; /* of one operation */
-/* memory to use in turn; at least size_bytes */
-static struct rmem_alloc_params alloc = { .size = sizeof(alloc),
-					  .node = RMEM_NODE_ANY };
-static unsigned depth = 16; /* operations outstanding */
-static unsigned batch = 1;  /* submitted by one call, up to depth */
+static unsigned depth = 16;         /* operations outstanding */
+static unsigned batch = 1;          /* submitted by one call, up to depth */
 static uint64_t duration_ms = 3000;
 static bool json;
 
@@ -74,14 +72,14 @@ static int run_open(struct run *run, rmem *session)
 	}
 	buffer.bytes = size_bytes * depth;
 	queue.depth = depth;
-	err = rmem_alloc(session, &alloc, &run->lease);
-	if (!err)
+	err = rmem_alloc(session, &new_lease, &run->lease);
+	if (!err) {
 		place_show(run->lease);
-	if (!err)
 		err = rmem_buffer_create(session, &buffer, &run->buffer);
+	}
 	if (!err)
 		err = rmem_queue_create(session, &queue, &run->queue);
-	return err ? session_failed(err) : 0;
+	return session_result(err);
 }
 
 static void run_close(struct run *run)
@@ -115,13 +113,13 @@ static int batch_submit(struct run *run)
 			.cookie = slot,
 		};
 		run->offset += size_bytes;
-		if (run->offset + size_bytes > alloc.bytes)
+		if (run->offset + size_bytes > new_lease.bytes)
 			run->offset = 0;
 	}
 	now = clock_now_ns();
-	n = rmem_submit(run->queue, run->ops, batch);
+	n = session_result(rmem_submit(run->queue, run->ops, batch));
 	if (n < 0)
-		return session_failed(n);
+		return n;
 	for (int i = 0; i < n; i++)
 		run->started_ns[run->free_slots[--run->n_free]] = now;
 	return 0;
@@ -134,7 +132,7 @@ static int completions_handle(struct run *run)
 	uint64_t now = clock_now_ns();
 
 	if (n < 0)
-		return session_failed(n);
+		return session_result(n);
 	for (int i = 0; i < n; i++) {
 		unsigned slot = (unsigned)completions[i].cookie;
 
@@ -156,7 +154,7 @@ static int run_measure(struct run *run)
 	uint64_t start = clock_now_ns(), end = start + duration_ms * 1000000;
 	int err;
 
-	while (clock_now_ns() < end && !result.errors && !interrupt_pending()) {
+	while (clock_now_ns() < end && !result.errors && !interrupt_wait(0)) {
 		while (run->n_free >= batch) {
 			err = batch_submit(run);
 			if (err)
@@ -250,10 +248,11 @@ static json_t *text_json(const char *text)
 	return *text ? json_string(text) : json_null();
 }
 
-static int json_print(const struct rmem_info *info)
+static int object_print(const struct rmem_info *info)
 {
 	struct rates rates = rates_get();
-	json_t *object = json_pack(
+
+	return json_print(json_pack(
 		"{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:o, s:f, s:f, "
 		"s:o}",
 		"op", opcode_name(), "fabric", session_fabric_name(info->fabric),
@@ -263,16 +262,7 @@ static int json_print(const struct rmem_info *info)
 		(json_int_t)result.operations, "errors", (json_int_t)result.errors,
 		"first_error", text_json(result.first_error), "operations_per_second",
 		rates.operations, "bytes_per_second", rates.bytes, "latency_ns",
-		latency_json(&result.latency_ns));
-	int err = 0;
-
-	if (!object)
-		return err_set(-ENOMEM, "out of memory");
-	if (json_dumpf(object, stdout, JSON_INDENT(2)))
-		err = err_set(-EIO, "printing the result failed");
-	(void)putchar('\n');
-	json_decref(object);
-	return err;
+		latency_json(&result.latency_ns)));
 }
 
 /* ---- the command ---- */
@@ -296,9 +286,9 @@ static int bench_check(char **args)
 	if (batch > depth)
 		return options_usage("--batch %u is more than --depth %u", batch,
 				     depth);
-	if (!alloc.bytes)
-		alloc.bytes = size_bytes > REGION_BYTES ? size_bytes : REGION_BYTES;
-	if (alloc.bytes < size_bytes)
+	if (!new_lease.bytes)
+		new_lease.bytes = size_bytes > REGION_BYTES ? size_bytes : REGION_BYTES;
+	if (new_lease.bytes < size_bytes)
 		return options_usage("--region is smaller than --size");
 	return 0;
 }
@@ -306,11 +296,11 @@ static int bench_check(char **args)
 static int bench_run(rmem *session, char **args)
 {
 	struct rmem_info info = rmem_info_init();
-	int err = rmem_info(session, &info);
+	int err = session_result(rmem_info(session, &info));
 
 	(void)args;
 	if (err)
-		return session_failed(err);
+		return err;
 	/* after a signal the results so far are printed */
 	err = interrupt_catch();
 	if (!err)
@@ -318,7 +308,7 @@ static int bench_run(rmem *session, char **args)
 	if (err)
 		return err;
 	if (json)
-		err = json_print(&info);
+		err = object_print(&info);
 	else
 		table_print(&info);
 	if (!err && result.errors)
@@ -337,10 +327,11 @@ static const struct option_row bench_options[] = {
 	  .help = "operations submitted at once (default 1)" },
 	{ "duration", 0, OPTION_MS, &duration_ms, 1, DURATION_MAX_MS, .argument = "T",
 	  .help = "how long, as 500ms or 10s (default 3s)" },
-	{ "region", 0, OPTION_BYTES, &alloc.bytes, 1, UINT64_MAX, .argument = "BYTES",
-	  .help = "of memory to use in turn (default 64M)" },
-	PLACE_OPTION(&alloc),
+	{ "region", 0, OPTION_BYTES, &new_lease.bytes, 1, UINT64_MAX,
+	  .argument = "BYTES", .help = "of memory to use in turn (default 64M)" },
+	{ .more = place_options },
 	{ "json", 0, OPTION_FLAG, &json, .help = "one object instead of a table" },
+	{ .more = options_table },
 	{ 0 },
 };
 

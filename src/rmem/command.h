@@ -15,11 +15,11 @@ struct command {
 	const char *name;
 	const char *synopsis;
 	const char *summary;
-	const struct option_row *options; /* of this command; NULL: none */
+	const struct option_row *options; /* all, with options_table */
 	int args_min, args_max;
 	const char *args; /* description of the arguments, for the error text */
-	/* Check the arguments before the session is opened; NULL: nothing to check.  -errno
-	 * with err_text(). */
+	int names; /* number of arguments, from the first one on, for session_name_check() */
+	/* Check the other arguments, then; NULL: nothing to check.  -errno with err_text(). */
 	int (*check)(char **args);
 	/* `args` ends with NULL.  -errno with err_text(). */
 	int (*run)(rmem *session, char **args);

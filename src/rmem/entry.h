@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How ls and stat show what is stored under a name.  Threads: [main]. */
+/* How commands find and show what is stored under names.  Threads: [main]. */
 #ifndef RMEM_ENTRY_H
 #define RMEM_ENTRY_H
 
@@ -10,6 +10,17 @@
 
 #include <rmem/rmem.h>
 
+/* What is stored under several names. */
+struct entries {
+	const char *pattern; /* as fnmatch(3), that the names match; NULL: any */
+	struct rmem_stat *stats;
+	size_t n, room;
+};
+
+/* Collect what is stored under names that begin with `prefix`, NULL: any.  Begin with zeros and a
+ * pattern, and free stats afterwards, also after an error.  -errno with err_text(). */
+int entries_list(rmem *session, const char *prefix, struct entries *entries);
+
 /* "12s", "5min", "3h", "2d": one number, in the largest unit. */
 const char *entry_duration(uint64_t ms, char *buf, size_t buf_bytes);
 
@@ -19,6 +30,6 @@ json_t *entry_json(const struct rmem_stat *stat);
 
 /* Print the value with a line end, and release it; NULL: it could not be made.  -errno with
  * err_text(). */
-int entry_json_print(json_t *value);
+int json_print(json_t *value);
 
 #endif

@@ -16,8 +16,8 @@
 #include "base/random.h"
 #include "rmem/command.h"
 #include "rmem/interrupt.h"
+#include "rmem/lease_options.h"
 #include "rmem/progress.h"
-#include "rmem/range.h"
 #include "rmem/session.h"
 #include "rmem/transfer.h"
 
@@ -121,9 +121,9 @@ static int terminal_check(rmem_lease *lease, uint64_t bytes)
 		bytes = sizeof(sample);
 	if (bytes == 0)
 		return 0;
-	err = rmem_read(lease, range.offset, sample, bytes);
+	err = session_result(rmem_read(lease, range_offset, sample, bytes));
 	if (err)
-		return session_failed(err);
+		return err;
 	if (is_binary(sample, bytes))
 		return err_set(-EINVAL,
 			       "binary data would go to the terminal: give a FILE, "
@@ -171,7 +171,7 @@ static int lease_get(struct get *get, rmem_lease *lease)
 	progress_start(&get->progress, get->name, bytes);
 	if (isatty(get->out.fd) == 1)
 		get->progress.enabled = false;
-	err = transfer_get(get->transfer, lease, get->out.fd, range.offset, bytes);
+	err = transfer_get(get->transfer, lease, get->out.fd, range_offset, bytes);
 	progress_end(&get->progress);
 	return err;
 }
@@ -200,12 +200,11 @@ static int get_restart(struct get *get)
 static int get_once(struct get *get)
 {
 	rmem_lease *lease;
-	int err = rmem_attach(get->session, get->name, RMEM_READ, &lease), restarted;
+	int restarted, err = session_result(
+			       rmem_attach(get->session, get->name, RMEM_READ, &lease));
 
-	if (err) {
-		err = session_failed(err);
+	if (err)
 		return err == -ESTALE ? 1 : err;
-	}
 	err = lease_get(get, lease);
 	if (err == -ESTALE && is_replaced(lease)) {
 		restarted = get_restart(get);
@@ -249,15 +248,10 @@ static int get_run(rmem *session, char **args)
 	return get.opened ? output_close(&get.out, err) : err;
 }
 
-static int get_check(char **args)
-{
-	return session_name_check(args[0]);
-}
-
 static const struct option_row get_options[] = {
 	{ "force", 0, OPTION_FLAG, &force,
 	  .help = "write binary data to a terminal too" },
-	RANGE_OPTIONS,
+	{ .more = range_options },
 	{ 0 },
 };
 
@@ -270,6 +264,6 @@ const struct command get_command = {
 	.args_min = 1,
 	.args_max = 2,
 	.args = "NAME and at most one FILE",
-	.check = get_check,
+	.names = 1,
 	.run = get_run,
 };

@@ -38,11 +38,12 @@ int interrupt_fd(void)
 	return signal_fd;
 }
 
-bool interrupt_pending(void)
+bool interrupt_wait(int ms)
 {
 	struct pollfd pfd = { .fd = signal_fd, .events = POLLIN };
 
-	return signal_fd >= 0 && poll(&pfd, 1, 0) > 0;
+	/* poll() ignores a descriptor of -1 */
+	return poll(&pfd, 1, ms) > 0;
 }
 
 void interrupt_die(void)

@@ -12,8 +12,8 @@ int interrupt_catch(void);
 /* Polls readable after a signal; -1 when signals are not caught. */
 int interrupt_fd(void);
 
-/* Whether a signal has come. */
-bool interrupt_pending(void);
+/* Wait for so many milliseconds; true: at once, as a signal has come. */
+bool interrupt_wait(int ms);
 
 /* End the process by the signal that came; returns if none came. */
 void interrupt_die(void);

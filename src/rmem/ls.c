@@ -17,29 +17,6 @@
 
 static bool longer, wide, json;
 
-struct listing {
-	struct rmem_stat *stats;
-	size_t n, room;
-};
-
-static int stat_collect(const struct rmem_stat *stat, void *arg)
-{
-	struct listing *listing = arg;
-
-	if (listing->n == listing->room) {
-		size_t room = listing->room ? 2 * listing->room : 64;
-		struct rmem_stat *stats =
-			reallocarray(listing->stats, room, sizeof(*stats));
-
-		if (!stats)
-			return -ENOMEM;
-		listing->stats = stats;
-		listing->room = room;
-	}
-	listing->stats[listing->n++] = *stat;
-	return 0;
-}
-
 static int by_name(const void *a, const void *b)
 {
 	const struct rmem_stat *left = a, *right = b;
@@ -64,7 +41,7 @@ static void name_print(const char *name)
 	(void)printf("%.*s%s\n", (int)bytes, name, name[bytes] ? "..." : "");
 }
 
-static void table_print(const struct listing *listing)
+static void table_print(const struct entries *entries)
 {
 	char size[32], age[32], ttl[32];
 
@@ -73,8 +50,8 @@ static void table_print(const struct listing *listing)
 	if (wide)
 		(void)printf("%8s %20s  ", "SEGMENTS", "ID");
 	(void)puts("NAME");
-	for (size_t i = 0; i < listing->n; i++) {
-		const struct rmem_stat *s = &listing->stats[i];
+	for (size_t i = 0; i < entries->n; i++) {
+		const struct rmem_stat *s = &entries->stats[i];
 
 		(void)printf("%10s %15" PRIu64 " %6s %6s %8" PRIu32 "  ",
 			     units_format_bytes(s->bytes, size, sizeof(size)), s->bytes,
@@ -89,45 +66,41 @@ static void table_print(const struct listing *listing)
 	}
 }
 
-static int json_print(const struct listing *listing)
+static int array_print(const struct entries *entries)
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < listing->n; i++)
-		if (json_array_append_new(array, entry_json(&listing->stats[i]))) {
+	for (size_t i = 0; i < entries->n; i++)
+		if (json_array_append_new(array, entry_json(&entries->stats[i]))) {
 			json_decref(array);
 			array = NULL;
 			break;
 		}
-	return entry_json_print(array);
+	return json_print(array);
 }
 
-static int listing_print(struct listing *listing)
+static int entries_print(struct entries *entries)
 {
-	if (listing->n)
-		qsort(listing->stats, listing->n, sizeof(*listing->stats), by_name);
+	if (entries->n)
+		qsort(entries->stats, entries->n, sizeof(*entries->stats), by_name);
 	if (json)
-		return json_print(listing);
+		return array_print(entries);
 	if (longer || wide)
-		table_print(listing);
+		table_print(entries);
 	else
-		for (size_t i = 0; i < listing->n; i++)
-			(void)puts(listing->stats[i].name);
+		for (size_t i = 0; i < entries->n; i++)
+			(void)puts(entries->stats[i].name);
 	return 0;
 }
 
 static int ls_run(rmem *session, char **args)
 {
-	struct listing listing = { 0 };
-	int err = rmem_list(session, args[0], stat_collect, &listing);
+	struct entries entries = { 0 };
+	int err = entries_list(session, args[0], &entries);
 
-	if (err == -ENOMEM)
-		(void)err_set(err, "out of memory");
-	else if (err)
-		(void)session_failed(err);
-	else
-		err = listing_print(&listing);
-	free(listing.stats);
+	if (!err)
+		err = entries_print(&entries);
+	free(entries.stats);
 	return err;
 }
 
@@ -152,6 +125,7 @@ static const struct option_row ls_options[] = {
 	  .argument = "FORMAT",
 	  .help = "wide: a table with more columns, and whole names" },
 	{ "json", 0, OPTION_FLAG, &json, .help = "an array of objects" },
+	{ .more = options_table },
 	{ 0 },
 };
 

@@ -20,6 +20,7 @@ static const struct command help_command = {
 	.name = "help",
 	.synopsis = "help [COMMAND]",
 	.summary = "print this text, or that of a command",
+	.options = options_table,
 	.args_max = 1,
 	.args = "at most one COMMAND",
 };
@@ -37,7 +38,6 @@ static void help_print(const struct command *command)
 		(void)printf("usage: rmem [OPTION...] %s\n%s\n\noptions:\n",
 			     command->synopsis, command->summary);
 		option_help(command->options);
-		option_help(options_table);
 		return;
 	}
 	(void)printf("usage: rmem [OPTION...] COMMAND [ARGUMENT...]\n\ncommands:\n");
@@ -57,7 +57,6 @@ static void help_print(const struct command *command)
 static const struct command *command_find(const char *name)
 {
 	struct nearest nearest;
-	const char *meant;
 
 	nearest_init(&nearest, name);
 	for (size_t i = 0; i < N_COMMANDS; i++) {
@@ -65,12 +64,8 @@ static const struct command *command_find(const char *name)
 			return commands[i];
 		nearest_offer(&nearest, commands[i]->name);
 	}
-	meant = nearest_get(&nearest);
-	if (meant)
-		(void)options_usage("unknown command '%s'; did you mean '%s'?", name,
-				    meant);
-	else
-		(void)options_usage("unknown command '%s'", name);
+	options.bad_usage = true;
+	(void)nearest_unknown(&nearest, "command");
 	return NULL;
 }
 
@@ -91,10 +86,8 @@ static int finish(const struct command *command, int err)
 			(void)fprintf(stderr, "rmem: see rmem %s%s--help\n",
 				      command ? command->name : "", command ? " " : "");
 	}
-	/* a full disk is found only here */
-	if (fclose(stdout) && !err) {
-		(void)fprintf(stderr, "rmem: writing the output: %s\n",
-			      strerror(errno));
+	if (standard_output_close() && !err) {
+		(void)fprintf(stderr, "rmem: %s\n", err_text());
 		err = -EIO;
 	}
 	if (err == -EINTR)
@@ -106,8 +99,8 @@ static int finish(const struct command *command, int err)
 
 static int options_parse(const struct command *command, int argc, char **argv)
 {
-	int err = option_parse(command ? command->options : NULL, options_table,
-			       !command, argc, argv);
+	int err = option_parse(command ? command->options : options_table, !command,
+			       argc, argv);
 
 	if (err < 0)
 		options.bad_usage = true;
@@ -143,7 +136,10 @@ static int command_run(const struct command *command, int argc, char **argv)
 		return help_run(argv);
 	if (options.quiet && options.verbose)
 		return options_usage("--quiet and --verbose exclude each other");
-	err = command->check ? command->check(argv) : 0;
+	for (int i = 0; !err && i < command->names && argv[i]; i++)
+		err = session_name_check(argv[i]);
+	if (!err && command->check)
+		err = command->check(argv);
 	if (!err)
 		err = session_open(&session);
 	if (err)

@@ -9,10 +9,6 @@ static unsigned value;
 
 static int notify_check(char **args)
 {
-	int err = session_name_check(args[0]);
-
-	if (err)
-		return err;
 	if (option_number("VALUE", args[1], 0, UINT32_MAX, &value))
 		return options_usage("%s", err_text());
 	return 0;
@@ -25,16 +21,18 @@ static int notify_run(rmem *session, char **args)
 
 	if (!err)
 		err = rmem_write_notify(lease, 0, NULL, 0, value);
-	return err ? session_failed(err) : 0;
+	return session_result(err);
 }
 
 const struct command notify_command = {
 	.name = "notify",
 	.synopsis = "notify NAME VALUE",
 	.summary = "send a number to the sessions that watch NAME",
+	.options = options_table,
 	.args_min = 2,
 	.args_max = 2,
 	.args = "a NAME and a VALUE",
+	.names = 1,
 	.check = notify_check,
 	.run = notify_run,
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -26,23 +25,15 @@ static void summary_print(const char *server, uint64_t sent,
 			     (double)times->max / 1e6);
 }
 
-/* Wait for the interval; true: a signal came. */
-static bool interval_pass(void)
-{
-	struct pollfd pfd = { .fd = interrupt_fd(), .events = POLLIN };
-
-	return poll(&pfd, 1, (int)interval_ms) > 0;
-}
-
 static int session_ping(rmem *session)
 {
 	struct rmem_info info = rmem_info_init();
 	static struct histogram times;
 	uint64_t sent = 0, ns;
-	int err = rmem_info(session, &info), failed = 0;
+	int err = session_result(rmem_info(session, &info)), failed = 0;
 
 	if (err)
-		return session_failed(err);
+		return err;
 	if (!options.quiet)
 		(void)printf("rmem ping %s (%s)%s\n", info.server,
 			     session_fabric_name(info.fabric),
@@ -51,7 +42,7 @@ static int session_ping(rmem *session)
 		err = data ? rmem_ping_data(session, &ns) : rmem_ping(session, &ns);
 		sent++;
 		if (err) {
-			failed = session_failed(err);
+			failed = session_result(err);
 			(void)printf("seq=%" PRIu64 " %s\n", sent, err_text());
 		} else {
 			histogram_add(&times, ns);
@@ -62,7 +53,7 @@ static int session_ping(rmem *session)
 		(void)fflush(stdout);
 		if (sent == count)
 			break;
-	} while (!interval_pass());
+	} while (!interrupt_wait((int)interval_ms));
 	summary_print(info.server, sent, &times);
 	return failed;
 }
@@ -84,6 +75,7 @@ static const struct option_row ping_options[] = {
 	{ "data", 0, OPTION_FLAG, &data,
 	  .help = "on a data channel, answered by the thread that" OPTION_INDENT
 		  "serves it" },
+	{ .more = options_table },
 	{ 0 },
 };
 

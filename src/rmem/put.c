@@ -12,11 +12,12 @@
 #include "base/err.h"
 #include "rmem/command.h"
 #include "rmem/interrupt.h"
-#include "rmem/naming.h"
-#include "rmem/place.h"
+#include "rmem/lease_options.h"
 #include "rmem/progress.h"
 #include "rmem/session.h"
 #include "rmem/transfer.h"
+
+static int input_fd;
 
 static int input_open(const char *path, int *ret_fd)
 {
@@ -54,43 +55,33 @@ static int input_bytes(int fd, const char *path, uint64_t *ret_bytes)
 	return 0;
 }
 
-static int content_write(rmem *session, rmem_lease *lease, int fd, uint64_t expected,
-			 const char *name)
+static int content_write(rmem *session, rmem_lease *lease, const char *name)
 {
 	struct progress progress;
 	struct transfer *transfer;
 	uint64_t bytes;
 	int err;
 
-	progress_start(&progress, name, expected);
+	progress_start(&progress, name, new_lease.bytes);
 	err = transfer_create(session, &progress, &transfer);
 	if (err)
 		return err;
-	err = transfer_put(transfer, lease, fd, &bytes);
+	err = transfer_put(transfer, lease, input_fd, &bytes);
 	progress_end(&progress);
 	transfer_free(transfer);
 	if (err)
 		return err;
-	if (bytes < rmem_lease_bytes(lease)) {
-		err = rmem_shrink(lease, bytes);
-		if (err)
-			return session_failed(err);
-	}
-	return 0;
+	if (bytes == rmem_lease_bytes(lease))
+		return 0;
+	return session_result(rmem_shrink(lease, bytes));
 }
-
-static struct rmem_alloc_params params = { .size = sizeof(params),
-					   .node = RMEM_NODE_ANY };
-static int input_fd;
 
 static int put_check(char **args)
 {
 	const char *path = args[1] ? args[1] : "-";
-	int err = session_name_check(args[0]);
+	int err = input_open(path, &input_fd);
 
-	if (!err)
-		err = input_open(path, &input_fd);
-	return err ? err : input_bytes(input_fd, path, &params.bytes);
+	return err ? err : input_bytes(input_fd, path, &new_lease.bytes);
 }
 
 static int put_run(rmem *session, char **args)
@@ -101,33 +92,26 @@ static int put_run(rmem *session, char **args)
 	/* a signal must end the session, and with it the lease */
 	if (!err)
 		err = interrupt_catch();
+	if (!err)
+		err = session_result(rmem_alloc(session, &new_lease, &lease));
 	if (err)
 		return err;
-	err = rmem_alloc(session, &params, &lease);
-	if (err)
-		return session_failed(err);
-	err = content_write(session, lease, input_fd, params.bytes, args[0]);
+	err = content_write(session, lease, args[0]);
 	if (err)
 		return err;
 	place_show(lease);
 	return naming_give(lease, args[0]);
 }
 
-static const struct option_row put_options[] = {
-	PLACE_OPTION(&params),
-	TTL_OPTION(&params),
-	NAMING_OPTION,
-	{ 0 },
-};
-
 const struct command put_command = {
 	.name = "put",
 	.synopsis = "put [--place PLACE] [--ttl T] [--if-absent] NAME [FILE|-]",
 	.summary = "store a file, or the standard input, under a name",
-	.options = put_options,
+	.options = new_lease_options,
 	.args_min = 1,
 	.args_max = 2,
 	.args = "NAME and at most one FILE",
+	.names = 1,
 	.check = put_check,
 	.run = put_run,
 };

@@ -7,13 +7,8 @@
 
 #include "base/err.h"
 #include "rmem/command.h"
-#include "rmem/names.h"
-#include "rmem/naming.h"
-#include "rmem/place.h"
-#include "rmem/range.h"
+#include "rmem/lease_options.h"
 #include "rmem/session.h"
-
-static const struct option_row range_options[] = { RANGE_OPTIONS, { 0 } };
 
 /* ---- fill ---- */
 
@@ -25,10 +20,7 @@ static int fill_check(char **args)
 	const char *text = args[1];
 	size_t n = strlen(text) / 2;
 	unsigned char raw[8];
-	int err = session_name_check(args[0]);
 
-	if (err)
-		return err;
 	if (strlen(text) != 2 * n || (n != 1 && n != 2 && n != 4 && n != 8))
 		return options_usage("'%s' is not a pattern of 1, 2, 4 or 8 bytes in "
 				     "hexadecimal, as ff or 00c0ffee",
@@ -49,15 +41,14 @@ static int fill_run(rmem *session, char **args)
 {
 	rmem_lease *lease;
 	uint64_t bytes = 0;
-	int err = rmem_attach(session, args[0], RMEM_READ | RMEM_WRITE, &lease);
+	int err = session_result(
+		rmem_attach(session, args[0], RMEM_READ | RMEM_WRITE, &lease));
 
-	if (err)
-		return session_failed(err);
-	err = range_resolve(lease, &bytes);
+	if (!err)
+		err = range_resolve(lease, &bytes);
 	if (err)
 		return err;
-	err = rmem_fill(lease, range.offset, bytes, pattern);
-	return err ? session_failed(err) : 0;
+	return session_result(rmem_fill(lease, range_offset, bytes, pattern));
 }
 
 const struct command fill_command = {
@@ -68,6 +59,7 @@ const struct command fill_command = {
 	.args_min = 2,
 	.args_max = 2,
 	.args = "NAME and PATTERN",
+	.names = 1,
 	.check = fill_check,
 	.run = fill_run,
 };
@@ -80,16 +72,16 @@ static int crc_run(rmem *session, char **args)
 		rmem_lease *lease;
 		uint64_t bytes = 0;
 		uint32_t crc;
-		int err = rmem_attach(session, *args, RMEM_READ, &lease);
+		int err =
+			session_result(rmem_attach(session, *args, RMEM_READ, &lease));
 
-		if (err)
-			return session_failed(err);
-		err = range_resolve(lease, &bytes);
+		if (!err)
+			err = range_resolve(lease, &bytes);
+		if (!err)
+			err = session_result(
+				rmem_crc32c(lease, range_offset, bytes, &crc));
 		if (err)
 			return err;
-		err = rmem_crc32c(lease, range.offset, bytes, &crc);
-		if (err)
-			return session_failed(err);
 		(void)printf("%08" PRIx32 "  %s\n", crc, *args);
 		/* cannot fail: no operation is outstanding */
 		(void)rmem_detach(lease);
@@ -105,14 +97,11 @@ const struct command crc_command = {
 	.args_min = 1,
 	.args_max = COMMAND_ARGS_ANY,
 	.args = "at least one NAME",
-	.check = names_check,
+	.names = COMMAND_ARGS_ANY,
 	.run = crc_run,
 };
 
 /* ---- copy ---- */
-
-static struct rmem_alloc_params params = { .size = sizeof(params),
-					   .node = RMEM_NODE_ANY };
 
 /* The copy gets its name when it is complete, and then replaces a lease of that name. */
 static int copy_run(rmem *session, char **args)
@@ -120,36 +109,28 @@ static int copy_run(rmem *session, char **args)
 	rmem_lease *source, *lease;
 	int err = naming_prepare(session, args[1]);
 
+	if (!err)
+		err = session_result(rmem_attach(session, args[0], RMEM_READ, &source));
 	if (err)
 		return err;
-	err = rmem_attach(session, args[0], RMEM_READ, &source);
+	new_lease.bytes = rmem_lease_bytes(source);
+	err = session_result(rmem_alloc(session, &new_lease, &lease));
 	if (err)
-		return session_failed(err);
-	params.bytes = rmem_lease_bytes(source);
-	err = rmem_alloc(session, &params, &lease);
-	if (err)
-		return session_failed(err);
+		return err;
 	place_show(lease);
-	err = rmem_copy(lease, 0, source, 0, params.bytes);
+	err = session_result(rmem_copy(lease, 0, source, 0, new_lease.bytes));
 	/* without a name it ends with the session */
-	return err ? session_failed(err) : naming_give(lease, args[1]);
+	return err ? err : naming_give(lease, args[1]);
 }
-
-static const struct option_row copy_options[] = {
-	PLACE_OPTION(&params),
-	TTL_OPTION(&params),
-	NAMING_OPTION,
-	{ 0 },
-};
 
 const struct command copy_command = {
 	.name = "copy",
 	.synopsis = "copy [--place PLACE] [--ttl T] [--if-absent] SOURCE NAME",
 	.summary = "have the server copy what is stored to another name",
-	.options = copy_options,
+	.options = new_lease_options,
 	.args_min = 2,
 	.args_max = 2,
 	.args = "SOURCE and NAME",
-	.check = names_check,
+	.names = 2,
 	.run = copy_run,
 };

@@ -11,12 +11,14 @@
 
 #define URI_BYTES 1024
 
-int session_failed(int err)
+int session_result(int result)
 {
 	const char *text = rmem_error();
 
+	if (result >= 0)
+		return result;
 	/* a call that set no text is described by its errno */
-	return text[0] ? err_set(err, "%s", text) : err_errno(err, "librmem");
+	return text[0] ? err_set(result, "%s", text) : err_errno(result, "librmem");
 }
 
 const char *session_fabric_name(enum rmem_fabric fabric)
@@ -48,11 +50,10 @@ int session_open(rmem **ret_session)
 	/* the library refuses only the URI so: the rest was checked */
 	options.bad_usage = err == -EINVAL;
 	if (err)
-		return session_failed(err);
+		return session_result(err);
 	if (options.verbose) {
-		err = rmem_info(session, &info);
+		err = session_result(rmem_info(session, &info));
 		if (err) {
-			err = session_failed(err);
 			rmem_close(session);
 			return err;
 		}
@@ -74,4 +75,21 @@ int session_name_check(const char *name)
 	if (!utf8_clean(name, n))
 		return options_usage("the name " UTF8_UNCLEAN);
 	return 0;
+}
+
+int names_each(rmem *session, const char *command, char **names,
+	       int (*each)(rmem *session, const char *name))
+{
+	int failed = 0;
+
+	for (; *names; names++) {
+		int err = each(session, *names);
+
+		if (!err)
+			continue;
+		failed = err;
+		(void)fprintf(stderr, "rmem: %s: %s\n", command, err_text());
+		options.reported = true;
+	}
+	return failed;
 }

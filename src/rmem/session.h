@@ -9,14 +9,19 @@
  * rmem_close().  -errno with err_text(). */
 int session_open(rmem **ret_session);
 
-/* A librmem call failed: copy its text to err_text(); returns err. */
-int session_failed(int err);
-
-/* "rdma" or "tcp". */
-const char *session_fabric_name(enum rmem_fabric fabric);
+/* Returns the result of a librmem call; if it failed, copies its text to err_text(). */
+int session_result(int result);
 
 /* Refuse, before anything is done, a name that the server would refuse: empty, too long, with
  * control characters or not UTF-8.  -EINVAL as options_usage(). */
 int session_name_check(const char *name);
+
+/* Call `each` for every name, also after one failed.  Each failure is printed on a line of its own;
+ * the last one is returned. */
+int names_each(rmem *session, const char *command, char **names,
+	       int (*each)(rmem *session, const char *name));
+
+/* "rdma" or "tcp". */
+const char *session_fabric_name(enum rmem_fabric fabric);
 
 #endif

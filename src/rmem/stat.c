@@ -7,7 +7,6 @@
 #include "base/units.h"
 #include "rmem/command.h"
 #include "rmem/entry.h"
-#include "rmem/names.h"
 #include "rmem/session.h"
 
 static bool json;
@@ -34,10 +33,10 @@ static void entry_print(const struct rmem_stat *stat)
 static int stat_one(rmem *session, const char *name)
 {
 	struct rmem_stat stat = rmem_stat_init();
-	int err = rmem_stat(session, name, &stat);
+	int err = session_result(rmem_stat(session, name, &stat));
 
 	if (err)
-		return session_failed(err);
+		return err;
 	if (!json)
 		entry_print(&stat);
 	else if (json_array_append_new(array, entry_json(&stat)))
@@ -53,12 +52,13 @@ static int stat_run(rmem *session, char **args)
 		return names_each(session, "stat", args, stat_one);
 	array = json_array();
 	failed = names_each(session, "stat", args, stat_one);
-	err = entry_json_print(array);
+	err = json_print(array);
 	return failed ? failed : err;
 }
 
 static const struct option_row stat_options[] = {
 	{ "json", 0, OPTION_FLAG, &json, .help = "an array of objects" },
+	{ .more = options_table },
 	{ 0 },
 };
 
@@ -70,6 +70,6 @@ const struct command stat_command = {
 	.args_min = 1,
 	.args_max = COMMAND_ARGS_ANY,
 	.args = "at least one NAME",
-	.check = names_check,
+	.names = COMMAND_ARGS_ANY,
 	.run = stat_run,
 };

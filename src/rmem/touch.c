@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/err.h"
 #include "rmem/command.h"
-#include "rmem/names.h"
 #include "rmem/session.h"
 
 static uint64_t ttl_ms = RMEM_TTL_SAME;
@@ -9,13 +7,12 @@ static uint64_t ttl_ms = RMEM_TTL_SAME;
 static int touch_one(rmem *session, const char *name)
 {
 	rmem_lease *lease;
-	int err = rmem_attach(session, name, RMEM_READ | RMEM_WRITE, &lease);
+	int err = session_result(
+		rmem_attach(session, name, RMEM_READ | RMEM_WRITE, &lease));
 
 	if (err)
-		return session_failed(err);
-	err = rmem_renew(lease, ttl_ms);
-	if (err)
-		err = session_failed(err);
+		return err;
+	err = session_result(rmem_renew(lease, ttl_ms));
 	/* cannot fail: no operation is outstanding */
 	(void)rmem_detach(lease);
 	return err;
@@ -30,6 +27,7 @@ static const struct option_row touch_options[] = {
 	{ "ttl", 0, OPTION_MS, &ttl_ms, 1, OPTIONS_TTL_MAX_MS, .argument = "T",
 	  .help = "a new time to live, as 90s or 7d (default: as long" OPTION_INDENT
 		  "as was given last)" },
+	{ .more = options_table },
 	{ 0 },
 };
 
@@ -41,6 +39,6 @@ const struct command touch_command = {
 	.args_min = 1,
 	.args_max = COMMAND_ARGS_ANY,
 	.args = "at least one NAME",
-	.check = names_check,
+	.names = COMMAND_ARGS_ANY,
 	.run = touch_run,
 };

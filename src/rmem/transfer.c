@@ -68,7 +68,7 @@ static int buffer_create(struct transfer *t)
 			break;
 		t->n_slots /= 2;
 	}
-	return err ? session_failed(err) : 0;
+	return session_result(err);
 }
 
 int transfer_create(rmem *session, struct progress *progress,
@@ -83,11 +83,9 @@ int transfer_create(rmem *session, struct progress *progress,
 		return err_set(-ENOMEM, "out of memory");
 	t->session = session;
 	t->progress = progress;
-	err = rmem_info(session, &info);
-	if (err) {
-		err = session_failed(err);
+	err = session_result(rmem_info(session, &info));
+	if (err)
 		goto err_free;
-	}
 	t->n_slots = info.channels * SLOTS_PER_CHANNEL;
 	if (t->n_slots > SLOTS_MAX)
 		t->n_slots = SLOTS_MAX;
@@ -95,11 +93,9 @@ int transfer_create(rmem *session, struct progress *progress,
 	if (err)
 		goto err_free;
 	params.depth = t->n_slots;
-	err = rmem_queue_create(session, &params, &t->queue);
-	if (err) {
-		err = session_failed(err);
+	err = session_result(rmem_queue_create(session, &params, &t->queue));
+	if (err)
 		goto err_free;
-	}
 	*ret_transfer = t;
 	return 0;
 
@@ -125,7 +121,7 @@ int transfer_reset(struct transfer *t)
 	while (n >= 0 && rmem_queue_outstanding(t->queue) > 0)
 		n = rmem_wait(t->queue, &c, 1, 1, -1);
 	if (n < 0)
-		return session_failed(n);
+		return session_result(n);
 	memset(t->slots, 0, sizeof(t->slots));
 	t->n_lost = 0;
 	t->lost_ns = 0;
@@ -143,11 +139,6 @@ bool transfer_wrote(const struct transfer *t)
 static char *slot_addr(const struct transfer *t, unsigned i)
 {
 	return (char *)rmem_buffer_addr(t->buffer) + i * CHUNK_BYTES;
-}
-
-static int interrupted(void)
-{
-	return interrupt_pending() ? err_set(-EINTR, "interrupted") : 0;
 }
 
 static void completion_handle(struct transfer *t, const struct rmem_completion *c)
@@ -178,10 +169,10 @@ static int slot_submit(struct transfer *t, unsigned i)
 		.buffer = t->buffer,
 		.cookie = i,
 	};
-	int n = rmem_submit(t->queue, &op, 1);
+	int n = session_result(rmem_submit(t->queue, &op, 1));
 
 	if (n < 0)
-		return session_failed(n);
+		return n;
 	if (n == 0) /* the queue is as deep as the number of slots */
 		return err_set(-EOVERFLOW, "rmem_submit: the queue accepted nothing");
 	slot->state = SLOT_BUSY;
@@ -192,7 +183,6 @@ static int slot_submit(struct transfer *t, unsigned i)
  * twice: the lease has no name yet, so nobody reads it. */
 static int transfer_resume(struct transfer *t)
 {
-	struct pollfd pfd = { .fd = interrupt_fd(), .events = POLLIN };
 	uint64_t now = clock_now_ns();
 	uint64_t limit_ms = options.timeout_ms ? options.timeout_ms : RESUME_MS;
 	int err;
@@ -202,11 +192,11 @@ static int transfer_resume(struct transfer *t)
 	else if (now - t->lost_ns > limit_ms * 1000000)
 		return err_set(-ECONNRESET, "%s",
 			       rmem_completion_error(t->queue, NULL));
-	err = rmem_ping(t->session, NULL);
+	err = session_result(rmem_ping(t->session, NULL));
 	if (err)
-		return session_failed(err);
+		return err;
 	/* the server answers before the lease can be used again */
-	(void)poll(&pfd, 1, RESUME_PAUSE_MS);
+	(void)interrupt_wait(RESUME_PAUSE_MS);
 	for (unsigned i = 0; i < t->n_slots; i++) {
 		if (t->slots[i].state != SLOT_LOST)
 			continue;
@@ -223,13 +213,13 @@ static int transfer_resume(struct transfer *t)
 static int reap(struct transfer *t, int timeout_ms)
 {
 	struct rmem_completion c;
-	int n, err;
+	int n;
 
 	for (;;) {
 		n = timeout_ms ? rmem_wait(t->queue, &c, 1, 1, timeout_ms)
 			       : rmem_poll(t->queue, &c, 1);
 		if (n < 0)
-			return session_failed(n);
+			return session_result(n);
 		if (n == 0)
 			break;
 		completion_handle(t, &c);
@@ -238,10 +228,9 @@ static int reap(struct transfer *t, int timeout_ms)
 		timeout_ms = 0;
 	}
 	progress_update(t->progress, t->done_bytes);
-	err = interrupted();
-	if (!err && t->n_lost > 0)
-		err = transfer_resume(t);
-	return err;
+	if (interrupt_wait(0))
+		return err_set(-EINTR, "interrupted");
+	return t->n_lost > 0 ? transfer_resume(t) : 0;
 }
 
 /* Wait until `fd` can be read or written without blocking, and handle completions meanwhile: the
@@ -263,7 +252,7 @@ static int await_fd(struct transfer *t, int fd, short events)
 			int ready = rmem_queue_arm(t->queue);
 
 			if (ready < 0)
-				return session_failed(ready);
+				return session_result(ready);
 			if (ready) {
 				err = reap(t, 0);
 				if (err)
@@ -367,7 +356,7 @@ static int lease_extend(struct transfer *t, uint64_t need, bool at_end)
 		if (!err)
 			return 0;
 		if ((err != -ENOSPC && err != -EDQUOT) || want == need)
-			return session_failed(err);
+			return session_result(err);
 		t->refused_bytes = want;
 	}
 }

@@ -113,7 +113,7 @@ static int session_watch(rmem *session)
 	int n = 0;
 
 	if (fds[1].fd < 0)
-		return session_failed(fds[1].fd);
+		return session_result(fds[1].fd);
 	while (!done && n >= 0) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			return err_errno(-errno, "poll");
@@ -126,12 +126,7 @@ static int session_watch(rmem *session)
 	}
 	if (n >= 0 && lost)
 		n = rmem_ping(session, NULL);
-	return n < 0 ? session_failed(n) : 0;
-}
-
-static int watch_check(char **args)
-{
-	return session_name_check(args[0]);
+	return n < 0 ? session_result(n) : 0;
 }
 
 static int watch_run(rmem *session, char **args)
@@ -142,7 +137,7 @@ static int watch_run(rmem *session, char **args)
 	if (!err)
 		err = rmem_watch(lease);
 	if (err)
-		return session_failed(err);
+		return session_result(err);
 	/* a signal ends the command without an error */
 	err = interrupt_catch();
 	return err ? err : session_watch(session);
@@ -152,6 +147,7 @@ static const struct option_row watch_options[] = {
 	{ "count", 'c', OPTION_NUMBER, &count, 1, UINT32_MAX, .argument = "N",
 	  .help = "stop after N notifications" },
 	{ "json", 0, OPTION_FLAG, &json, .help = "an object per line" },
+	{ .more = options_table },
 	{ 0 },
 };
 
@@ -163,6 +159,6 @@ const struct command watch_command = {
 	.args_min = 1,
 	.args_max = 1,
 	.args = "one NAME",
-	.check = watch_check,
+	.names = 1,
 	.run = watch_run,
 };

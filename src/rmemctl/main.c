@@ -53,29 +53,29 @@ static void help_print(void)
 	printf("\nThe exit status is 0, 1 after an error, 2 when called wrongly.\n");
 }
 
-static int usage_error(const char *text)
-{
-	(void)fprintf(stderr, "rmemctl: %s; see rmemctl --help\n", text);
-	return EXIT_USAGE;
-}
-
-/* A path that can be no socket's. */
-static bool socket_valid(void)
+/* -EINVAL with text: rmemctl was called wrongly. */
+static int arguments_parse(int argc, char **argv, const struct command **ret_command)
 {
 	const size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
 
-	if (*socket_path && strlen(socket_path) <= max)
-		return true;
-	(void)err_set(-EINVAL, "--socket: the path is %s, the limit is %zu bytes",
-		      *socket_path ? "too long" : "empty", max);
-	return false;
+	if (!*socket_path || strlen(socket_path) > max)
+		return err_set(-EINVAL,
+			       "--socket: the path is %s, the limit is %zu bytes",
+			       *socket_path ? "too long" : "empty", max);
+	if (optind == argc)
+		return err_set(-EINVAL, "no command given");
+	if (optind + 1 < argc)
+		return err_set(-EINVAL, "more than one command given");
+	return command_find(argv[optind], ret_command);
 }
 
 static int run(const struct command *command)
 {
-	char *body = NULL;
-	int err = client_get(socket_path, command->resource, &body);
+	char resource[32], *body = NULL;
+	int err;
 
+	(void)snprintf(resource, sizeof(resource), "/v1/%s", command->name);
+	err = client_get(socket_path, resource, &body);
 	if (err)
 		return err;
 	if (json)
@@ -86,48 +86,28 @@ static int run(const struct command *command)
 	return err;
 }
 
-/* Whether all output was written. */
-static int output_end(void)
-{
-	bool failed = ferror(stdout) != 0;
-
-	/* what a failed write has left is written again, and errno says why that fails */
-	errno = 0;
-	if (!fclose(stdout) && !failed)
-		return 0;
-	return err_errno(errno ? -errno : -EIO, "writing the output");
-}
-
 int main(int argc, char **argv)
 {
-	const struct command *command;
+	const struct command *command = NULL;
 	int err = standard_fds_open();
 
 	if (!err)
-		err = option_parse(NULL, options, false, argc, argv);
-	if (err < 0)
-		return usage_error(err_text());
-	if (err && help)
-		help_print();
-	else if (err)
-		printf("rmemctl %s\n", PACKAGE_VERSION);
-	if (err && output_end()) {
-		(void)fprintf(stderr, "rmemctl: %s\n", err_text());
-		return EXIT_FAILURE;
-	}
-	if (err)
-		return EXIT_SUCCESS;
-	if (!socket_valid())
-		return usage_error(err_text());
-	if (optind == argc)
-		return usage_error("no command given");
-	if (optind + 1 < argc)
-		return usage_error("more than one command given");
-	if (command_find(argv[optind], &command))
-		return usage_error(err_text());
-	err = run(command);
+		err = option_parse(options, false, argc, argv);
 	if (!err)
-		err = output_end();
+		err = arguments_parse(argc, argv, &command);
+	if (err < 0) {
+		(void)fprintf(stderr, "rmemctl: %s; see rmemctl --help\n", err_text());
+		return EXIT_USAGE;
+	}
+	err = 0;
+	if (command)
+		err = run(command);
+	else if (help)
+		help_print();
+	else
+		printf("rmemctl %s\n", PACKAGE_VERSION);
+	if (!err)
+		err = standard_output_close();
 	if (err)
 		(void)fprintf(stderr, "rmemctl: %s\n", err_text());
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -37,7 +37,7 @@ static const struct option_row options[] = {
 /* Returns -1 to go on, or the exit status. */
 static int parse(int argc, char **argv)
 {
-	int err = option_parse(NULL, options, false, argc, argv);
+	int err = option_parse(options, false, argc, argv);
 
 	if (!err && optind < argc)
 		err = err_set(-EINVAL, "unexpected argument %s", argv[optind]);

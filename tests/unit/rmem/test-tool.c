@@ -132,7 +132,7 @@ static int parse(const char *a, const char *b)
 		strcpy(second, b);
 	else
 		argv[2] = NULL;
-	return option_parse(NULL, options_table, false, b ? 3 : 2, argv);
+	return option_parse(options_table, false, b ? 3 : 2, argv);
 }
 
 static const struct {
