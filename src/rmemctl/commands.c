@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "base/nearest.h"
-#include "rmemctl/devices.h"
 
 static const struct column pools_columns[] = {
 	{ "POOL", "name", CELL_TEXT, "-", COLUMN_ALWAYS },
@@ -100,15 +99,6 @@ static const struct column tenants_columns[] = {
 	{ 0 },
 };
 
-/* The value of json[outer][key], or of json[key], as text. */
-static const char *at(const json_t *json, const char *outer, const char *key,
-		      enum cell cell, char buf[CELL_CHARS])
-{
-	if (outer)
-		json = json_object_get(json, outer);
-	return cell_format(json_object_get(json, key), cell, "-", buf);
-}
-
 static void fabric_show(FILE *out, const json_t *answer, const char *name)
 {
 	const json_t *fabric =
@@ -138,82 +128,156 @@ static void control_show(FILE *out, const json_t *answer)
 	(void)fprintf(out, "%s\n", json_array_size(names) ? "" : "-");
 }
 
-static int status_show(FILE *out, const json_t *answer)
-{
-	char a[CELL_CHARS], b[CELL_CHARS], c[CELL_CHARS], d[CELL_CHARS], e[CELL_CHARS];
+static const struct field status_head[] = {
+	{ "rmemd      ", NULL, "version", CELL_TEXT, "-" },
+	{ ", pid ", NULL, "pid", CELL_NUMBER, "-" },
+	{ ", up ", NULL, "uptime_ms", CELL_TIME, "-" },
+	{ "\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
 
-	(void)fprintf(out, "rmemd      %s, pid %s, up %s\n",
-		      at(answer, NULL, "version", CELL_TEXT, a),
-		      at(answer, NULL, "pid", CELL_NUMBER, b),
-		      at(answer, NULL, "uptime_ms", CELL_TIME, c));
+static const struct field status_rest[] = {
+	{ "memory     ", "memory", "bytes", CELL_BYTES, "-" },
+	{ ", ", "memory", "lent_bytes", CELL_BYTES, "-" },
+	{ " lent, ", "memory", "scrubbing_bytes", CELL_BYTES, "-" },
+	{ " being zeroed, ", "memory", "free_bytes", CELL_BYTES, "-" },
+	{ " free, pools: ", "memory", "pools", CELL_NUMBER, "-" },
+	{ "\nsessions   ", "sessions", "active", CELL_NUMBER, "-" },
+	{ " active, ", "sessions", "fenced", CELL_NUMBER, "-" },
+	{ " fenced, channels: ", "sessions", "channels", CELL_NUMBER, "-" },
+	{ ", keys: ", "sessions", "keys", CELL_NUMBER, "-" },
+	{ "\nleases     ", "leases", "named", CELL_NUMBER, "-" },
+	{ " named, ", "leases", "ephemeral", CELL_NUMBER, "-" },
+	{ " ephemeral, together ", "leases", "bytes", CELL_BYTES, "-" },
+	{ "\ngranted    ", "counters", "leases_granted", CELL_NUMBER, "-" },
+	{ ", expired ", "counters", "leases_expired", CELL_NUMBER, "-" },
+	{ ", waited for zeroed memory ", "counters", "leases_waited", CELL_NUMBER,
+	  "-" },
+	{ ", in all for ", "counters", "leases_waited_ms", CELL_TIME, "-" },
+	{ "\nrequests   ", "counters", "requests", CELL_NUMBER, "-" },
+	{ ", ", "counters", "requests_failed", CELL_NUMBER, "-" },
+	{ " failed; sessions opened ", "counters", "sessions_opened", CELL_NUMBER,
+	  "-" },
+	{ ", fenced ", "counters", "sessions_fenced", CELL_NUMBER, "-" },
+	{ ", resumed ", "counters", "sessions_resumed", CELL_NUMBER, "-" },
+	{ "\nrefused    connections ", "counters", "connections_refused", CELL_NUMBER,
+	  "-" },
+	{ ", channels ", "counters", "channels_refused", CELL_NUMBER, "-" },
+	{ "\nturns      ", "turns", "count", CELL_NUMBER, "-" },
+	{ ", ", "turns", "long", CELL_NUMBER, "-" },
+	{ " too long; the longest recent one took ", "turns", "wall_recent_us",
+	  CELL_NUMBER, "-" },
+	{ " us (of the CPU ", "turns", "cpu_recent_us", CELL_NUMBER, "-" },
+	{ " us)\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
+static void status_show(FILE *out, const json_t *answer)
+{
+	fields_print(out, status_head, answer);
 	control_show(out, answer);
 	fabric_show(out, answer, "rdma");
 	fabric_show(out, answer, "tcp");
-	(void)fprintf(out,
-		      "memory     %s, %s lent, %s being zeroed, %s free, pools: %s\n",
-		      at(answer, "memory", "bytes", CELL_BYTES, a),
-		      at(answer, "memory", "lent_bytes", CELL_BYTES, b),
-		      at(answer, "memory", "scrubbing_bytes", CELL_BYTES, c),
-		      at(answer, "memory", "free_bytes", CELL_BYTES, d),
-		      at(answer, "memory", "pools", CELL_NUMBER, e));
-	(void)fprintf(out, "sessions   %s active, %s fenced, channels: %s, keys: %s\n",
-		      at(answer, "sessions", "active", CELL_NUMBER, a),
-		      at(answer, "sessions", "fenced", CELL_NUMBER, b),
-		      at(answer, "sessions", "channels", CELL_NUMBER, c),
-		      at(answer, "sessions", "keys", CELL_NUMBER, d));
-	(void)fprintf(out, "leases     %s named, %s ephemeral, together %s\n",
-		      at(answer, "leases", "named", CELL_NUMBER, a),
-		      at(answer, "leases", "ephemeral", CELL_NUMBER, b),
-		      at(answer, "leases", "bytes", CELL_BYTES, c));
-	(void)fprintf(out,
-		      "granted    %s, expired %s, waited for zeroed memory %s, "
-		      "in all for %s\n",
-		      at(answer, "counters", "leases_granted", CELL_NUMBER, a),
-		      at(answer, "counters", "leases_expired", CELL_NUMBER, b),
-		      at(answer, "counters", "leases_waited", CELL_NUMBER, c),
-		      at(answer, "counters", "leases_waited_ms", CELL_TIME, d));
-	(void)fprintf(
-		out,
-		"requests   %s, %s failed; sessions opened %s, fenced %s, resumed ",
-		at(answer, "counters", "requests", CELL_NUMBER, a),
-		at(answer, "counters", "requests_failed", CELL_NUMBER, b),
-		at(answer, "counters", "sessions_opened", CELL_NUMBER, c),
-		at(answer, "counters", "sessions_fenced", CELL_NUMBER, d));
-	(void)fprintf(out, "%s\n",
-		      at(answer, "counters", "sessions_resumed", CELL_NUMBER, a));
-	(void)fprintf(out, "refused    connections %s, channels %s\n",
-		      at(answer, "counters", "connections_refused", CELL_NUMBER, a),
-		      at(answer, "counters", "channels_refused", CELL_NUMBER, b));
-	(void)fprintf(out,
-		      "turns      %s, %s too long; the longest recent one took %s us "
-		      "(of the CPU %s us)\n",
-		      at(answer, "turns", "count", CELL_NUMBER, a),
-		      at(answer, "turns", "long", CELL_NUMBER, b),
-		      at(answer, "turns", "wall_recent_us", CELL_NUMBER, c),
-		      at(answer, "turns", "cpu_recent_us", CELL_NUMBER, d));
-	return 0;
+	fields_print(out, status_rest, answer);
+}
+
+static const struct field device_fields[] = {
+	{ ": ", "can", "transport", CELL_TEXT, "unknown" },
+	{ ", port ", "device_port", "number", CELL_NUMBER, "unknown" },
+	{ " ", "device_port", "state", CELL_TEXT, "unknown" },
+	{ ", MTU ", "device_port", "active_mtu", CELL_NUMBER, "unknown" },
+	{ " of ", "device_port", "max_mtu", CELL_NUMBER, "unknown" },
+	{ ", NUMA node ", NULL, "node", CELL_NUMBER, "unknown" },
+	{ "\n  atomics ", "can", "atomics", CELL_TEXT, "unknown" },
+	{ ", ", "can", "write_immediate", CELL_UNLESS, "no " },
+	{ "write with immediate, inline ", "can", "inline_bytes", CELL_BYTES,
+	  "unknown" },
+	{ ", relaxed ordering ", "can", "relaxed_ordering", CELL_IF, "accepted" },
+	{ "", "can", "relaxed_ordering", CELL_UNLESS, "refused" },
+	{ ", ", "can", "on_demand_paging", CELL_UNLESS, "no " },
+	{ "on-demand paging\n  at most ", "can", "max_qp", CELL_NUMBER, "unknown" },
+	{ " QPs of ", "can", "max_qp_wr", CELL_NUMBER, "unknown" },
+	{ " requests and ", "can", "max_sge", CELL_NUMBER, "unknown" },
+	{ " SGEs, ", "can", "max_cq", CELL_NUMBER, "unknown" },
+	{ " CQs of ", "can", "max_cqe", CELL_NUMBER, "unknown" },
+	{ ", ", "can", "max_mr", CELL_NUMBER, "unknown" },
+	{ " MRs of ", "can", "max_mr_bytes", CELL_BYTES, "unknown" },
+	{ "\n  rd_atomic: of peers ", "can", "responder_resources", CELL_NUMBER,
+	  "unknown" },
+	{ ", its own ", "can", "initiator_depth", CELL_NUMBER, "unknown" },
+	{ "\n  in effect: MTU ", "knobs", "mtu", CELL_NUMBER, "auto" },
+	{ ", traffic class ", "knobs", "traffic_class", CELL_NUMBER, "auto" },
+	{ ", service level ", "knobs", "service_level", CELL_NUMBER, "auto" },
+	{ "\n  ACK timeout ", "knobs", "ack_timeout", CELL_NUMBER, "auto" },
+	{ ", retries ", "knobs", "retry_count", CELL_NUMBER, "auto" },
+	{ ", RNR retries ", "knobs", "rnr_retry_count", CELL_NUMBER, "auto" },
+	{ ", rd_atomic ", "knobs", "rd_atomic", CELL_NUMBER, "auto" },
+	{ ", relaxed ordering ", "knobs", "relaxed_ordering", CELL_IF, "on" },
+	{ "", "knobs", "relaxed_ordering", CELL_UNLESS, "off" },
+	{ "\n  connect ", "knobs", "connect", CELL_TEXT, "unknown" },
+	{ ", GID index ", "knobs", "gid_index", CELL_NUMBER, NULL },
+	{ ", P_Key ", "knobs", "pkey", CELL_HEX, NULL },
+	{ "\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
+static const struct field gid_fields[] = {
+	{ "  GID ", NULL, "index", CELL_NUMBER, "unknown" },
+	{ "  ", NULL, "gid", CELL_TEXT, "unknown" },
+	{ "  ", NULL, "type", CELL_TEXT, "unknown" },
+	{ "", NULL, "served", CELL_IF, "  served" },
+	{ "\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
+static void device_show(FILE *out, const json_t *device)
+{
+	const json_t *port = json_object_get(device, "device_port"),
+		     *gids = json_object_get(port, "gids");
+	json_int_t more = json_integer_value(json_object_get(port, "gids_more"));
+
+	(void)fputc('\n', out);
+	text_print(out, json_string_value(json_object_get(device, "device")));
+	if (!json_is_object(json_object_get(device, "can"))) {
+		(void)fprintf(out, ": was removed\n");
+		return;
+	}
+	fields_print(out, device_fields, device);
+	for (size_t i = 0; i < json_array_size(gids); i++)
+		fields_print(out, gid_fields, json_array_get(gids, i));
+	if (more > 0)
+		(void)fprintf(out, "  GIDs not shown: %" JSON_INTEGER_FORMAT "\n",
+			      more);
+}
+
+/* A paragraph for each RDMA device. */
+static void devices_show(FILE *out, const json_t *answer)
+{
+	const json_t *array = json_object_get(answer, "devices");
+
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const json_t *device = json_array_get(array, i);
+
+		if (json_is_string(json_object_get(device, "device")))
+			device_show(out, device);
+	}
 }
 
 const struct command commands[] = {
-	{ "status", "the daemon as a whole", "/v1/status", NULL, NULL, NULL,
-	  status_show },
-	{ "pools", "its memory: nodes, pages, what is lent and free", "/v1/pools",
-	  "pools", pools_columns, NULL, NULL },
-	{ "devices", "where it serves data: RDMA devices, and TCP", "/v1/devices",
-	  "devices", devices_columns, devices_detail, NULL },
-	{ "sessions", "its clients", "/v1/sessions", "sessions", sessions_columns, NULL,
+	{ "status", "the daemon as a whole", NULL, status_show },
+	{ "pools", "its memory: nodes, pages, what is lent and free", pools_columns,
 	  NULL },
-	{ "leases", "what is lent, and to whom", "/v1/leases", "leases", leases_columns,
-	  NULL, NULL },
-	{ "tenants", "their limits, and what is used of them", "/v1/tenants", "tenants",
-	  tenants_columns, NULL, NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+	{ "devices", "where it serves data: RDMA devices, and TCP", devices_columns,
+	  devices_show },
+	{ "sessions", "its clients", sessions_columns, NULL },
+	{ "leases", "what is lent, and to whom", leases_columns, NULL },
+	{ "tenants", "their limits, and what is used of them", tenants_columns, NULL },
+	{ NULL, NULL, NULL, NULL },
 };
 
 int command_find(const char *name, const struct command **ret_command)
 {
 	struct nearest nearest;
-	const char *meant;
 
 	nearest_init(&nearest, name);
 	for (const struct command *command = commands; command->name; command++) {
@@ -223,35 +287,36 @@ int command_find(const char *name, const struct command **ret_command)
 		}
 		nearest_offer(&nearest, command->name);
 	}
-	meant = nearest_get(&nearest);
-	if (meant)
-		return err_set(-EINVAL, "unknown command '%s'; did you mean '%s'?",
-			       name, meant);
-	return err_set(-EINVAL, "unknown command '%s'", name);
+	return nearest_unknown(&nearest, "command");
+}
+
+/* Print the array of the command's name. */
+static int list_show(const struct command *command, const json_t *answer, bool wide,
+		     FILE *out)
+{
+	const json_t *array = json_object_get(answer, command->name);
+
+	if (!json_is_array(array))
+		return err_set(-EPROTO, "rmemd's answer has no list of %s",
+			       command->name);
+	if (json_array_size(array) > 0)
+		return table_print(out, command->columns, wide, array);
+	(void)fprintf(out, "no %s\n", command->name);
+	return 0;
 }
 
 int command_show(const struct command *command, const char *body, bool wide, FILE *out)
 {
 	json_error_t error;
-	json_t *answer = json_loads(body, 0, &error), *array;
+	json_t *answer = json_loads(body, 0, &error);
 	int err = 0;
 
-	if (!json_is_object(answer)) {
+	if (!json_is_object(answer))
 		err = err_set(-EPROTO, "rmemd does not answer in JSON: %s", error.text);
-	} else if (command->show) {
-		err = command->show(out, answer);
-	} else {
-		array = json_object_get(answer, command->list);
-		if (!json_is_array(array))
-			err = err_set(-EPROTO, "rmemd's answer has no list of %s",
-				      command->list);
-		else if (json_array_size(array) == 0)
-			(void)fprintf(out, "no %s\n", command->list);
-		else
-			err = table_print(out, command->columns, wide, array);
-		if (!err && command->detail)
-			command->detail(out, array);
-	}
+	else if (command->columns)
+		err = list_show(command, answer, wide, out);
+	if (!err && command->show)
+		command->show(out, answer);
 	json_decref(answer);
 	return err;
 }

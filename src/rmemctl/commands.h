@@ -11,15 +11,12 @@
 #include "rmemctl/table.h"
 
 struct command {
-	const char *name, *summary;
-	const char *resource;
-	/* Print the array of this name in the answer, in these columns.  NULL: call show(). */
-	const char *list;
-	const struct column *columns;
-	/* Print details below the table; NULL: none. */
-	void (*detail)(FILE *out, const json_t *array);
-	/* Print an answer without a list.  0 or -errno with text. */
-	int (*show)(FILE *out, const json_t *answer);
+	/* also of the resource of the daemon, and of the list in its answer */
+	const char *name;
+	const char *summary;
+	const struct column *columns; /* of the list; NULL: the answer has none */
+	/* Print more of the answer, below the table; NULL: no more. */
+	void (*show)(FILE *out, const json_t *answer);
 };
 
 /* Ends with a command without a name. */

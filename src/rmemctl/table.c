@@ -91,37 +91,29 @@ const char *time_format(json_int_t ms, char buf[CELL_CHARS])
 	return buf;
 }
 
-/* "0: 32 MiB, 1: 32 MiB", truncated if too long; "": no shares. */
-static void shares_format(const json_t *shares, char buf[CELL_CHARS])
+static bool is_list(enum cell cell)
 {
-	size_t used = 0;
-
-	buf[0] = '\0';
-	for (size_t i = 0; i < json_array_size(shares) && used < CELL_CHARS; i++) {
-		const json_t *share = json_array_get(shares, i);
-		char node[CELL_CHARS], bytes[CELL_CHARS];
-
-		(void)cell_format(json_object_get(share, "node"), CELL_NUMBER, "?",
-				  node);
-		(void)cell_format(json_object_get(share, "bytes"), CELL_BYTES, "?",
-				  bytes);
-		used += (size_t)snprintf(buf + used, CELL_CHARS - used, "%s%s: %s",
-					 i ? ", " : "", node, bytes);
-	}
+	return cell == CELL_SHARES || cell == CELL_LIST;
 }
 
-/* "a, b", truncated if too long. */
-static void list_format(const json_t *list, char buf[CELL_CHARS])
+/* "a, b", or with the number of a node before each "0: 32 MiB, 1: 32 MiB"; truncated if too long. */
+static void list_format(const json_t *list, bool shares, char buf[CELL_CHARS])
 {
 	size_t used = 0;
 
 	buf[0] = '\0';
 	for (size_t i = 0; i < json_array_size(list) && used < CELL_CHARS; i++) {
-		char item[CELL_CHARS];
+		const json_t *item = json_array_get(list, i),
+			     *bytes = json_object_get(item, "bytes");
+		char node[CELL_CHARS], text[CELL_CHARS];
 
-		(void)cell_format(json_array_get(list, i), CELL_TEXT, "?", item);
-		used += (size_t)snprintf(buf + used, CELL_CHARS - used, "%s%s",
-					 i ? ", " : "", item);
+		(void)cell_format(json_object_get(item, "node"), CELL_NUMBER, "?",
+				  node);
+		(void)cell_format(shares ? bytes : item,
+				  shares ? CELL_BYTES : CELL_TEXT, "?", text);
+		used += (size_t)snprintf(buf + used, CELL_CHARS - used, "%s%s%s%s",
+					 i ? ", " : "", shares ? node : "",
+					 shares ? ": " : "", text);
 	}
 }
 
@@ -140,19 +132,37 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 		(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "%%", number);
 	else if (cell == CELL_TIME && json_is_integer(value))
 		(void)time_format(number, buf);
-	else if (cell == CELL_SHARES && json_array_size(value) > 0)
-		shares_format(value, buf);
-	else if (cell == CELL_LIST && json_array_size(value) > 0)
-		list_format(value, buf);
-	else
+	else if (cell == CELL_HEX && json_is_integer(value))
+		(void)snprintf(buf, CELL_CHARS, "0x%04x", (unsigned)number);
+	else if (is_list(cell) && json_array_size(value) > 0)
+		list_format(value, cell == CELL_SHARES, buf);
+	else if (cell != (json_is_true(value) ? CELL_UNLESS : CELL_IF))
 		(void)snprintf(buf, CELL_CHARS, "%s", null);
+	else
+		buf[0] = '\0';
 	return buf;
+}
+
+void fields_print(FILE *out, const struct field *fields, const json_t *object)
+{
+	for (; fields->before; fields++) {
+		const json_t *from = object, *value;
+		char text[CELL_CHARS] = "";
+
+		if (fields->object)
+			from = json_object_get(object, fields->object);
+		value = fields->key ? json_object_get(from, fields->key) : NULL;
+		if (fields->key && !fields->null && !json_is_integer(value))
+			continue;
+		if (fields->key)
+			(void)cell_format(value, fields->cell, fields->null, text);
+		(void)fprintf(out, "%s%s", fields->before, text);
+	}
 }
 
 static bool is_text(enum cell cell)
 {
-	return cell == CELL_TEXT || cell == CELL_ID || cell == CELL_SHARES ||
-	       cell == CELL_LIST;
+	return cell == CELL_TEXT || cell == CELL_ID || is_list(cell);
 }
 
 /* Text is aligned left, numbers right; no blanks follow the last column. */

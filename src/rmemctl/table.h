@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints lists of JSON objects as aligned tables.  Control characters in clients' texts do not
+/* Prints JSON objects as text, and lists of them as aligned tables.  Control characters in clients' texts do not
  * reach the terminal.
  * Threads: [main]. */
 #ifndef RMEMCTL_TABLE_H
@@ -19,6 +19,19 @@ enum cell {
 	CELL_PERCENT,
 	CELL_SHARES, /* bytes per node: a list of objects */
 	CELL_LIST,   /* of texts; an empty list is printed as `null` */
+	CELL_HEX,    /* a number of 16 bits */
+	CELL_IF,     /* `null` if the value is true, else nothing */
+	CELL_UNLESS, /* `null` unless the value is true */
+};
+
+/* A value in running text. */
+struct field {
+	const char *before; /* printed first; NULL ends the fields */
+	const char
+		*object; /* that has the value, in the printed object; NULL: that one */
+	const char *key; /* NULL: there is no value */
+	enum cell cell;
+	const char *null; /* printed for a missing value; NULL: neither is `before` */
 };
 
 /* Which tables a column is in. */
@@ -37,6 +50,8 @@ struct column {
 /* One value into buf; returns buf.  A missing value, or one of another type, becomes `null`. */
 const char *cell_format(const json_t *value, enum cell cell, const char *null,
 			char buf[CELL_CHARS]);
+
+void fields_print(FILE *out, const struct field *fields, const json_t *object);
 
 /* Print a text of any length; control characters become '?'. */
 void text_print(FILE *out, const char *text);
