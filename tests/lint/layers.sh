@@ -12,7 +12,7 @@ include/rmem
 src/base
 src/wire: base
 src/fabric: base
-src/fabric/tcp: base fabric wire/msg.h
+src/fabric/tcp: base fabric wire/codec.h
 src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common

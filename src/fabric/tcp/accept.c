@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,7 +18,7 @@
 #include "fabric/address.h"
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
-#include "fabric/tcp/wrong_port.h"
+#include "wire/codec.h"
 
 #define HELLO_MS 5000    /* for the hello */
 #define PAUSE_MS 200     /* without accept() after it found no resources */
@@ -112,6 +113,48 @@ static void incoming_reject(struct incoming *incoming)
 	acceptor->events->rejected(acceptor->ctx);
 }
 
+_Static_assert(WIRE_HEADER_BYTES + sizeof(uint32_t) <= FABRIC_HELLO_BYTES,
+	       "a control hello begins with a header and the magic number");
+
+/* Whether the first bytes are those of a client of the control protocol, whose URI has the wrong
+ * port. */
+static bool is_control_hello(const struct incoming *incoming)
+{
+	uint32_t magic;
+
+	memcpy(&magic, incoming->hello + WIRE_HEADER_BYTES, sizeof(magic));
+	return wire_frame_type(incoming->hello) == WIRE_TYPE_hello &&
+	       le32toh(magic) == WIRE_MAGIC;
+}
+
+/* Answer it with an error of its own protocol; the caller closes the socket. */
+static void control_refuse(const struct incoming *incoming)
+{
+	uint8_t buf[4096];
+	struct wire_msg msg;
+	uint64_t id;
+	int bytes;
+
+	wire_msg_init(&msg, WIRE_TYPE_error);
+	memcpy(&id, incoming->hello + WIRE_HEADER_BYTES - sizeof(id), sizeof(id));
+	msg.id = le64toh(id);
+	msg.error.code = EPROTO;
+	(void)snprintf(
+		msg.error.text, sizeof(msg.error.text),
+		"port %u of this server is for data; a URI names its control "
+		"port, which [server] port or rmemd.socket sets (by default 7460)",
+		incoming->acceptor->port);
+	/* a socket that is closed with unread input resets the connection, and the client may
+	 * lose the answer */
+	while (recv(incoming->fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		continue;
+	bytes = wire_encode(&msg, buf, sizeof(buf));
+	/* the first bytes on a socket fit its buffer; an error is the client's loss */
+	if (bytes > 0)
+		(void)!send(incoming->fd, buf, (size_t)bytes,
+			    MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void incoming_ready(struct tcp_source *source)
 {
 	struct incoming *incoming = container_of(source, struct incoming, source);
@@ -134,9 +177,8 @@ static void incoming_ready(struct tcp_source *source)
 	if (incoming->have < sizeof(incoming->hello))
 		return;
 	if (fabric_hello_decode(incoming->hello, incoming->have, &hello) != 0) {
-		if (wrong_port_reached(incoming->hello))
-			wrong_port_answer(incoming->fd, incoming->hello,
-					  acceptor->port);
+		if (is_control_hello(incoming))
+			control_refuse(incoming);
 		else
 			(void)tcp_send_status(incoming->fd, STREAM_BROKEN);
 		incoming_reject(incoming);
