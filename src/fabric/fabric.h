@@ -336,19 +336,20 @@ struct fabric_server_ops {
 			       const struct fabric_qp_info *theirs);
 
 	/* Make [addr, addr + bytes) reachable; mr_registered() follows.  The memory must stay
-	 * mapped until mr_deregistered().  On failure no event follows. */
+	 * mapped until mr_deregistered().  On failure no event follows.  A fabric has this and
+	 * dereg_mr(), or reg_mr_now() and dereg_mr_now(); the others are NULL. */
 	int (*reg_mr)(struct fabric_session *session, void *addr, size_t bytes,
 		      unsigned rights, void *cookie, struct fabric_mr **ret_mr);
 	/* Make the mr unreachable; mr_deregistered() follows.  An outstanding mr_registered()
 	 * is not called. */
 	void (*dereg_mr)(struct fabric_mr *mr);
 	/* reg_mr() without an event: on return the mr is reachable, and mr_registered() is not
-	 * called.  This and dereg_mr_now are NULL if the fabric cannot do so. */
+	 * called. */
 	int (*reg_mr_now)(struct fabric_session *session, void *addr, size_t bytes,
 			  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			  struct fabric_key *ret_key);
-	/* True: the key is dead, and mr_deregistered() is not called.  False: as dereg_mr().
-	 * Must not be called from notified(). */
+	/* True: the key is dead, and mr_deregistered() is not called.  False: as dereg_mr(), also
+	 * when notifications of the mr are pending.  Must not be called from notified(). */
 	bool (*dereg_mr_now)(struct fabric_mr *mr);
 };
 

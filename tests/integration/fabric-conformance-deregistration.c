@@ -51,6 +51,11 @@ START_TEST(deregister__may_come_before_registered)
 				 .addr = memory,
 				 .bytes = sizeof(memory) };
 
+	/* a fabric that registers at once has no event that could be outstanding */
+	if (!SERVER->reg_mr) {
+		party_free(party);
+		return;
+	}
 	stage_call(call_register_and_deregister, &remote);
 	remote_await_deregistered(&remote);
 	ck_assert(!remote.registered);

@@ -19,9 +19,17 @@ static void call_register(void *arg)
 {
 	struct register_call *call = arg;
 	struct remote *remote = call->remote;
-	int err = SERVER->reg_mr(remote->party->session, remote->addr, remote->bytes,
-				 call->rights, remote, &remote->mr);
+	struct fabric_session *session = remote->party->session;
+	int err;
 
+	if (SERVER->reg_mr_now)
+		err = SERVER->reg_mr_now(session, remote->addr, remote->bytes,
+					 call->rights, remote, &remote->mr,
+					 &remote->key);
+	else
+		err = SERVER->reg_mr(session, remote->addr, remote->bytes, call->rights,
+				     remote, &remote->mr);
+	remote->registered = SERVER->reg_mr_now != NULL;
 	ck_assert_msg(err == 0, "reg_mr: %d: %s", err, err_text());
 }
 
@@ -31,7 +39,10 @@ static void call_deregister(void *arg)
 	struct fabric_mr *mr = remote->mr;
 
 	remote->mr = NULL;
-	SERVER->dereg_mr(mr);
+	if (SERVER->dereg_mr_now)
+		remote->deregistered = SERVER->dereg_mr_now(mr);
+	else
+		SERVER->dereg_mr(mr);
 }
 
 static bool remote_is_registered(void *arg)

@@ -49,7 +49,6 @@ int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
 		return err_errno(-ENOMEM, "registering %zu bytes", bytes);
 	list_init(&mr->link);
 	mr->cookie = cookie;
-	mr->state = TCP_MR_REGISTERING;
 	mr->session = session;
 	mr->key = key_new(addr);
 	mr->base = addr;

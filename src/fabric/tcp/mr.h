@@ -33,8 +33,7 @@ struct tcp_command {
 
 enum tcp_event_kind {
 	TCP_EVENT_CONN, /* a stream has ended; its thread no longer knows it */
-	TCP_EVENT_MR, /* every thread has carried out the command; or, from the loop to
-			    * itself, no thread had to */
+	TCP_EVENT_MR, /* no stream uses a region: every thread has carried out the command */
 	TCP_EVENT_NOTIFICATIONS, /* a region has notifications */
 	TCP_EVENT_REFUSED,       /* requests of a stream were refused */
 	TCP_EVENT_SESSION,       /* from the loop to itself: a session has ended */
@@ -61,18 +60,10 @@ struct tcp_key_entry {
 	struct list *streams;
 };
 
-enum tcp_mr_state {
-	TCP_MR_REGISTERING, /* the event is under way */
-	TCP_MR_REGISTERED,
-	TCP_MR_DEREGISTERING,
-};
-
 struct fabric_mr {
 	/* loop */
 	struct list link; /* session->mrs */
 	void *cookie;
-	enum tcp_mr_state state;
-	bool dereg_wanted; /* dereg_mr() was called, or the session ends */
 	/* both */
 	struct fabric_session *session;
 	struct fabric_key key;

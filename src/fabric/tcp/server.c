@@ -296,9 +296,9 @@ static int mr_add_keys(struct fabric_mr *mr)
 	return 0;
 }
 
-static int session_reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
-			      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-			      struct fabric_key *ret_key)
+static int session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
+			  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+			  struct fabric_key *ret_key)
 {
 	struct fabric_server *server = session->server;
 	struct fabric_mr *mr;
@@ -318,26 +318,11 @@ static int session_reg_mr_now(struct fabric_session *session, void *addr, size_t
 		tcp_mr_free(mr);
 		return err;
 	}
-	mr->state = TCP_MR_REGISTERED;
 	list_append(&session->mrs, &mr->link);
 	server->stats.exposures++;
 	server->stats.exposed_bytes += bytes;
 	*ret_key = mr->key;
 	*ret_mr = mr;
-	return 0;
-}
-
-static int session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
-			  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
-{
-	struct fabric_key key;
-	int err =
-		session_reg_mr_now(session, addr, bytes, rights, cookie, ret_mr, &key);
-
-	if (err)
-		return err;
-	(*ret_mr)->state = TCP_MR_REGISTERING;
-	mailbox_post(&session->server->mailbox, &(*ret_mr)->event.link);
 	return 0;
 }
 
@@ -356,12 +341,11 @@ static bool mr_is_unused(struct fabric_mr *mr)
 	return unused;
 }
 
-/* Remove the keys.  True: no stream uses the region; false: an event will come. */
+/* True: no stream uses the region; false: an event will come. */
 static bool mr_stop(struct fabric_mr *mr)
 {
 	struct fabric_server *server = mr->session->server;
 
-	mr->state = TCP_MR_DEREGISTERING;
 	mr_remove_keys(mr, mr->n_entries);
 	if (mr_is_unused(mr))
 		return true;
@@ -374,52 +358,20 @@ static bool mr_stop(struct fabric_mr *mr)
 	return false;
 }
 
-/* As above, with an event in both cases. */
-static void mr_stop_with_event(struct fabric_mr *mr)
-{
-	if (mr_stop(mr))
-		mailbox_post(&mr->session->server->mailbox, &mr->event.link);
-}
-
-static void mr_dereg(struct fabric_mr *mr)
-{
-	mr->dereg_wanted = true;
-	/* otherwise an event is under way, whose handler looks at dereg_wanted */
-	if (mr->state == TCP_MR_REGISTERED)
-		mr_stop_with_event(mr);
-}
-
-static bool mr_dereg_now(struct fabric_mr *mr)
+static bool mr_dereg(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;
 
-	if (mr->state != TCP_MR_REGISTERED) {
-		mr_dereg(mr);
-		return false;
-	}
-	mr->dereg_wanted = true;
 	if (!mr_stop(mr))
 		return false;
 	/* pending notifications are delivered first */
 	if (fabric_notifications_pending(&mr->notifications)) {
-		mailbox_post(&mr->session->server->mailbox, &mr->event.link);
+		mailbox_post(&session->server->mailbox, &mr->event.link);
 		return false;
 	}
 	mr_remove(mr);
-	if (session->closing)
-		session_check_closed(session);
+	session_check_closed(session);
 	return true;
-}
-
-static void mr_registered(struct fabric_mr *mr)
-{
-	struct fabric_server *server = mr->session->server;
-
-	mr->state = TCP_MR_REGISTERED;
-	if (mr->dereg_wanted)
-		mr_stop_with_event(mr);
-	else
-		server->events->mr_registered(server->ctx, mr->cookie, 0, "", &mr->key);
 }
 
 /* No stream uses the region. */
@@ -431,17 +383,8 @@ static void mr_deregistered(struct fabric_mr *mr)
 
 	mr_remove(mr);
 	/* the callee may close the session, so this is the last use of it */
-	if (session->closing)
-		session_check_closed(session);
+	session_check_closed(session);
 	server->events->mr_deregistered(server->ctx, cookie);
-}
-
-static void mr_event(struct fabric_mr *mr)
-{
-	if (mr->state == TCP_MR_REGISTERING)
-		mr_registered(mr);
-	else
-		mr_deregistered(mr);
 }
 
 /* The last notifications come before the event that ends the region. */
@@ -481,7 +424,7 @@ static void event_handle(struct tcp_event *event)
 		conn_over_event(container_of(event, struct tcp_conn, event));
 		break;
 	case TCP_EVENT_MR:
-		mr_event(container_of(event, struct fabric_mr, event));
+		mr_deregistered(container_of(event, struct fabric_mr, event));
 		break;
 	case TCP_EVENT_NOTIFICATIONS:
 		mr_notifications(
@@ -712,8 +655,6 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.session_close = session_close,
 	.session_extend = session_extend,
 	.channel_close = session_channel_close,
-	.reg_mr = session_reg_mr,
-	.dereg_mr = mr_dereg,
-	.reg_mr_now = session_reg_mr_now,
-	.dereg_mr_now = mr_dereg_now,
+	.reg_mr_now = session_reg_mr,
+	.dereg_mr_now = mr_dereg,
 };

@@ -38,6 +38,8 @@ void host_process_next(void);
 void host_await(const unsigned *count, unsigned wanted);
 /* Register all of host.memory again: host.mr, seen.key. */
 void host_register(void);
+/* Deregister an mr; seen.deregistered counts it now, or by an event later. */
+void host_deregister(struct fabric_mr *mr);
 struct fabric_endpoint_stats host_stats(void);
 /* Check that a new client is served. */
 void host_check_serves(void);

@@ -412,7 +412,7 @@ START_TEST(atomic__is_refused_when_the_mr_is_deregistered)
 	raw_send(fd, &atomic, 5);
 	raw_expect(fd, STREAM_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
-	ops->dereg_mr(host.mr);
+	host_deregister(host.mr);
 	host_await(&seen.deregistered, 1);
 	raw_send(fd, (const char *)&atomic + 5, sizeof(atomic) - 5);
 	raw_expect(fd, STREAM_REFUSED, 0, 2);
