@@ -76,20 +76,17 @@ int tcp_send_status(int fd, uint32_t status)
 static void acceptor_set_timer(struct tcp_acceptor *acceptor)
 {
 	struct incoming *oldest = list_first(&acceptor->waiting, struct incoming, link);
-	uint64_t now = clock_now_ms(), next = UINT64_MAX, left;
+	uint64_t next = UINT64_MAX;
 	struct itimerspec when = { 0 };
 
 	if (oldest)
 		next = oldest->deadline_ms;
 	if (acceptor->paused && acceptor->pause_end_ms < next)
 		next = acceptor->pause_end_ms;
-	if (next != UINT64_MAX) {
-		left = next > now ? next - now : 1;
-		when.it_value.tv_sec = (time_t)(left / 1000);
-		when.it_value.tv_nsec = (long)(left % 1000) * 1000000L;
-	}
+	if (next != UINT64_MAX)
+		when.it_value = clock_timespec(next * NS_PER_MS);
 	/* a valid time on a timerfd: cannot fail */
-	(void)timerfd_settime(acceptor->timer_fd, 0, &when, NULL);
+	(void)timerfd_settime(acceptor->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 /* Free the slot; returns the socket, which the caller owns. */
@@ -334,8 +331,7 @@ static int acceptor_listen(struct tcp_acceptor *acceptor,
 	err = socket_port(fd, &acceptor->port);
 	if (err)
 		return err;
-	acceptor->timer_fd =
-		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	acceptor->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (acceptor->timer_fd < 0)
 		return err_errno(-errno, "timerfd_create");
 	err = tcp_source_watch(acceptor->epoll_fd, fd, &acceptor->listening);

@@ -100,25 +100,15 @@ static void channel_want(struct fabric_channel *ch)
 static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_MAX],
 			     size_t max)
 {
-	size_t n = 0, skip = ch->sent;
+	struct stream_parts parts = { iov, 0, ch->sent };
 
-	for (uint64_t seq = ch->next; seq < ch->tail && n + 2 <= max; seq++) {
+	for (uint64_t seq = ch->next; seq < ch->tail && parts.n + 2 <= max; seq++) {
 		struct tcp_op *op = channel_op(ch, seq);
 
-		if (skip < sizeof(op->request)) {
-			iov[n].iov_base = (char *)&op->request + skip;
-			iov[n++].iov_len = sizeof(op->request) - skip;
-			skip = 0;
-		} else {
-			skip -= sizeof(op->request);
-		}
-		if (op->payload_bytes > 0) {
-			iov[n].iov_base = op->payload + skip;
-			iov[n++].iov_len = op->payload_bytes - skip;
-			skip = 0;
-		}
+		stream_parts_add(&parts, &op->request, sizeof(op->request));
+		stream_parts_add(&parts, op->payload, op->payload_bytes);
 	}
-	return n;
+	return parts.n;
 }
 
 static void channel_sent(struct fabric_channel *ch, size_t bytes)

@@ -127,32 +127,21 @@ static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 /* Fill iov with unsent parts of the replies; returns the number of parts. */
 static size_t conn_gather(struct tcp_conn *conn, struct iovec iov[2 * TCP_REPLIES])
 {
-	size_t n = 0, bytes = 0, skip = conn->sent;
+	struct stream_parts parts = { iov, 0, conn->sent };
+	size_t left = CHUNK_BYTES;
 
-	for (unsigned i = 0; i < conn->n_replies && bytes < CHUNK_BYTES; i++) {
+	for (unsigned i = 0; i < conn->n_replies && left > 0; i++) {
 		struct tcp_reply *reply = conn_reply(conn, i);
 		size_t part;
 
-		if (skip < sizeof(reply->header)) {
-			iov[n].iov_base = (char *)&reply->header + skip;
-			iov[n++].iov_len = sizeof(reply->header) - skip;
-			skip = 0;
-		} else {
-			skip -= sizeof(reply->header);
-		}
-		part = reply->bytes - skip;
-		if (part > CHUNK_BYTES - bytes)
-			part = CHUNK_BYTES - bytes;
-		if (part > 0) {
-			iov[n].iov_base = reply->payload + skip;
-			iov[n++].iov_len = part;
-			bytes += part;
-		}
-		if (skip + part < reply->bytes)
-			break;
-		skip = 0;
+		stream_parts_add(&parts, &reply->header, sizeof(reply->header));
+		part = reply->bytes - parts.skip;
+		if (part > left)
+			part = left;
+		left -= part;
+		stream_parts_add(&parts, reply->payload, parts.skip + part);
 	}
-	return n;
+	return parts.n;
 }
 
 static void conn_sent(struct tcp_conn *conn, size_t bytes)
@@ -170,6 +159,11 @@ static void conn_sent(struct tcp_conn *conn, size_t bytes)
 	}
 }
 
+static void budget_spend(size_t *budget, size_t n)
+{
+	*budget -= n < *budget ? n : *budget;
+}
+
 static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
 {
 	while (conn->n_replies > 0 && *budget > 0) {
@@ -185,7 +179,7 @@ static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
 		if (n < 0)
 			return conn_over_errno(conn, errno);
 		conn_sent(conn, (size_t)n);
-		*budget -= (size_t)n < *budget ? (size_t)n : *budget;
+		budget_spend(budget, (size_t)n);
 	}
 	return STEP_MOVED;
 }
@@ -441,47 +435,31 @@ static ssize_t conn_recv(struct tcp_conn *conn)
 {
 	char sink[DRAIN_BYTES];
 
-	switch (conn->phase) {
-	case TCP_PHASE_PAYLOAD:
-	case TCP_PHASE_ATOMIC:
-	case TCP_PHASE_INBAND:
+	if (conn->phase == TCP_PHASE_REQUEST)
+		return recv(conn->fd, (char *)&conn->request + conn->have,
+			    sizeof(conn->request) - conn->have, MSG_DONTWAIT);
+	if (conn->phase != TCP_PHASE_DRAIN)
 		return conn_recv_payload(conn);
-	case TCP_PHASE_DRAIN:
-		return recv(conn->fd, sink,
-			    conn->left < sizeof(sink) ? conn->left : sizeof(sink),
-			    MSG_DONTWAIT);
-	case TCP_PHASE_REQUEST:
-		break;
-	}
-	return recv(conn->fd, (char *)&conn->request + conn->have,
-		    sizeof(conn->request) - conn->have, MSG_DONTWAIT);
+	return recv(conn->fd, sink,
+		    conn->left < sizeof(sink) ? conn->left : sizeof(sink),
+		    MSG_DONTWAIT);
 }
 
 static void conn_received(struct tcp_conn *conn, struct tcp_table *table, size_t n)
 {
 	size_t part = n < conn->left ? n : conn->left;
 
-	switch (conn->phase) {
-	case TCP_PHASE_REQUEST:
+	if (conn->phase == TCP_PHASE_REQUEST) {
 		conn->have += n;
 		return;
-	case TCP_PHASE_PAYLOAD:
-	case TCP_PHASE_ATOMIC:
-	case TCP_PHASE_INBAND:
+	}
+	if (conn->phase != TCP_PHASE_DRAIN) {
 		conn->place += part;
 		conn->have = n - part;
-		break;
-	case TCP_PHASE_DRAIN:
-		break;
 	}
 	conn->left -= (uint32_t)part;
 	if (conn->left == 0)
 		conn_end_payload(conn, table);
-}
-
-static void budget_spend(size_t *budget, size_t n)
-{
-	*budget -= n < *budget ? n : *budget;
 }
 
 static enum step conn_end_of_stream(struct tcp_conn *conn)

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/tcp/ready.h"
 
-void tcp_group_init(struct tcp_group *group, struct tcp_group *parent)
+void tcp_group_init(struct tcp_group *group, struct tcp_group *parent, bool has_streams)
 {
 	list_init(&group->link);
 	list_init(&group->members);
 	group->parent = parent;
-	group->has_streams = false;
-}
-
-void tcp_group_init_streams(struct tcp_group *group, struct tcp_group *parent)
-{
-	tcp_group_init(group, parent);
-	group->has_streams = true;
+	group->has_streams = has_streams;
 }
 
 /* Let the group and those it is in wait for their next turn, if they have members. */

@@ -18,9 +18,9 @@ struct tcp_group {
 	bool has_streams;
 };
 
-void tcp_group_init(struct tcp_group *group, struct tcp_group *parent);
-/* A session's, whose members are streams. */
-void tcp_group_init_streams(struct tcp_group *group, struct tcp_group *parent);
+/* has_streams: a session's, whose members are streams. */
+void tcp_group_init(struct tcp_group *group, struct tcp_group *parent,
+		    bool has_streams);
 
 /* A stream is ready: it comes after the others of its session. */
 void tcp_group_add(struct tcp_group *session, struct list *stream);

@@ -60,7 +60,7 @@ static struct tcp_tenant *tenant_get(struct fabric_server *server, const void *n
 	added->name = name;
 	added->refs = 1;
 	for (unsigned i = 0; i < server->n_threads; i++)
-		tcp_group_init(&added->ready[i], &server->threads[i].ready);
+		tcp_group_init(&added->ready[i], &server->threads[i].ready, false);
 	list_append(&server->tenants, &added->link);
 	return added;
 }
@@ -123,8 +123,8 @@ static int session_open(struct fabric_server *server, unsigned endpoint, void *c
 	list_init(&session->mrs);
 	for (unsigned i = 0; i < server->n_threads; i++) {
 		list_init(&session->parts[i].streams);
-		tcp_group_init_streams(&session->parts[i].ready,
-				       &session->tenant->ready[i]);
+		tcp_group_init(&session->parts[i].ready, &session->tenant->ready[i],
+			       true);
 	}
 	list_append(&server->sessions, &session->link);
 	*ret_session = session;

@@ -20,7 +20,9 @@
 #ifndef FABRIC_TCP_STREAM_H
 #define FABRIC_TCP_STREAM_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 /* A request moves 1 to this many bytes. */
 #define STREAM_BYTES_MAX (UINT32_C(1) << 20)
@@ -66,6 +68,24 @@ struct stream_atomic {
 	uint64_t compare; /* STREAM_CAS: the value that is replaced */
 	uint64_t operand; /* STREAM_CAS: the new value; STREAM_FETCH_ADD: the addend */
 };
+
+/* What one system call sends: parts of the stream, without the `skip` bytes that were sent before. */
+struct stream_parts {
+	struct iovec *iov;
+	size_t n, skip;
+};
+
+static inline void stream_parts_add(struct stream_parts *parts, void *base,
+				    size_t bytes)
+{
+	if (parts->skip >= bytes) {
+		parts->skip -= bytes;
+		return;
+	}
+	parts->iov[parts->n].iov_base = (char *)base + parts->skip;
+	parts->iov[parts->n++].iov_len = bytes - parts->skip;
+	parts->skip = 0;
+}
 
 _Static_assert(sizeof(struct stream_status) == 8, "status on the wire");
 _Static_assert(sizeof(struct stream_request) == 32, "request on the wire");

@@ -151,7 +151,7 @@ int tcp_thread_start(struct tcp_thread *thread, unsigned number, struct mailbox 
 
 	*thread = (struct tcp_thread){ .loop = loop, .stop.kind = TCP_COMMAND_STOP };
 	tcp_table_init(&thread->table);
-	tcp_group_init(&thread->ready, NULL);
+	tcp_group_init(&thread->ready, NULL, false);
 	err = mailbox_init(&thread->commands);
 	if (err)
 		goto err_table;

@@ -21,11 +21,11 @@ static struct list streams[TENANTS][SESSIONS][STREAMS];
 
 static void groups_init(void)
 {
-	tcp_group_init(&thread, NULL);
+	tcp_group_init(&thread, NULL, false);
 	for (unsigned t = 0; t < TENANTS; t++) {
-		tcp_group_init(&tenants[t], &thread);
+		tcp_group_init(&tenants[t], &thread, false);
 		for (unsigned s = 0; s < SESSIONS; s++) {
-			tcp_group_init_streams(&sessions[t][s], &tenants[t]);
+			tcp_group_init(&sessions[t][s], &tenants[t], true);
 			for (unsigned i = 0; i < STREAMS; i++)
 				list_init(&streams[t][s][i]);
 		}
