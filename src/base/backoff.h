@@ -17,9 +17,21 @@ struct backoff {
 	}
 
 /* An attempt failed: the time to wait before the next one, in milliseconds. */
-unsigned backoff_next(struct backoff *backoff);
+static inline unsigned backoff_next(struct backoff *backoff)
+{
+	unsigned half = backoff->max_ms / 2;
+
+	if (backoff->ms == 0)
+		backoff->ms = BACKOFF_FIRST_MS;
+	else
+		backoff->ms = backoff->ms > half ? backoff->max_ms : backoff->ms * 2;
+	return backoff->ms;
+}
 
 /* An attempt succeeded: start again with the shortest wait. */
-void backoff_reset(struct backoff *backoff);
+static inline void backoff_reset(struct backoff *backoff)
+{
+	backoff->ms = 0;
+}
 
 #endif

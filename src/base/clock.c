@@ -42,7 +42,7 @@ uint64_t clock_coarse_ns(void)
 
 uint64_t clock_now_ms(void)
 {
-	return clock_now_ns() / 1000000u;
+	return clock_now_ns() / NS_PER_MS;
 }
 
 struct timespec clock_monotonic_timespec(uint64_t ns)
@@ -57,11 +57,7 @@ struct timespec clock_monotonic_timespec(uint64_t ns)
 
 uint64_t clock_thread_ns(void)
 {
-	struct timespec ts;
-
-	/* cannot fail on Linux */
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void clock_set_source(uint64_t (*source)(void))

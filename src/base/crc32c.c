@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/crc32c.h"
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -50,6 +51,14 @@ uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes)
 	return product(first, zeros(second_bytes)) ^ second;
 }
 
+static inline uint64_t load_word(const unsigned char *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return le64toh(word);
+}
+
 /* ---- without the instruction: eight bytes at a time ---- */
 
 static uint32_t tables[8][256];
@@ -72,20 +81,12 @@ static void tables_make(void)
 		}
 }
 
-static uint32_t load_le32(const unsigned char *at)
-{
-	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
-	       (uint32_t)at[3] << 24;
-}
-
-static uint32_t word_of(uint32_t low, uint32_t high)
+static uint32_t word_of(uint64_t word)
 {
 	uint32_t value = 0;
 
-	for (unsigned i = 0; i < 4; i++) {
-		value ^= tables[7 - i][low >> (8 * i) & 0xff];
-		value ^= tables[3 - i][high >> (8 * i) & 0xff];
-	}
+	for (unsigned i = 0; i < 8; i++)
+		value ^= tables[7 - i][word >> (8 * i) & 0xff];
 	return value;
 }
 
@@ -96,7 +97,7 @@ uint32_t crc32c_portable(uint32_t crc, const void *data, size_t bytes)
 
 	(void)pthread_once(&tables_made, tables_make);
 	for (; bytes >= 8; bytes -= 8, at += 8)
-		state = word_of(state ^ load_le32(at), load_le32(at + 4));
+		state = word_of(state ^ load_word(at));
 	for (; bytes > 0; bytes--, at++)
 		state = (state >> 8) ^ tables[0][(state ^ *at) & 0xff];
 	return ~state;
@@ -147,14 +148,6 @@ static bool instruction_is_there(void)
 }
 #endif
 
-static inline uint64_t load_word(const unsigned char *at)
-{
-	uint64_t word;
-
-	memcpy(&word, at, sizeof(word));
-	return word;
-}
-
 /* Process three lanes and join them; returns the new state. */
 static WITH_INSTRUCTION uint32_t lanes(uint32_t state, const unsigned char *at,
 				       uint32_t lane_zeros)
@@ -184,15 +177,14 @@ static WITH_INSTRUCTION uint32_t crc_fast(uint32_t crc, const unsigned char *at,
 	return ~state;
 }
 
+#else
+#define instruction_is_there() false
+#define crc_fast crc32c_portable
+#endif
+
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 {
 	if (instruction_is_there())
 		return crc_fast(crc, data, bytes);
 	return crc32c_portable(crc, data, bytes);
 }
-#else
-uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
-{
-	return crc32c_portable(crc, data, bytes);
-}
-#endif

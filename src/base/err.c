@@ -7,17 +7,6 @@
 
 static _Thread_local char text[ERR_TEXT_BYTES];
 
-static void text_set(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
-
-/* The arguments may point into `text`, so a copy is written first. */
-static void text_set(const char *fmt, va_list ap)
-{
-	char line[ERR_TEXT_BYTES];
-
-	(void)vsnprintf(line, sizeof(line), fmt, ap);
-	memcpy(text, line, sizeof(text));
-}
-
 /* Truncates at the end of the buffer, which snprintf() would warn of. */
 static void text_append(char *dst, const char *src)
 {
@@ -27,12 +16,27 @@ static void text_append(char *dst, const char *src)
 	dst[len + more] = '\0';
 }
 
+/* Set the text, with ": end" appended; NULL: nothing is.  The arguments may point into `text`, so a
+ * copy is written first. */
+static void __attribute__((format(printf, 2, 0)))
+text_set(const char *end, const char *fmt, va_list ap)
+{
+	char line[ERR_TEXT_BYTES];
+
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	if (end) {
+		text_append(line, ": ");
+		text_append(line, end);
+	}
+	memcpy(text, line, sizeof(text));
+}
+
 int err_set(int err, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	text_set(fmt, ap);
+	text_set(NULL, fmt, ap);
 	va_end(ap);
 	return err;
 }
@@ -43,24 +47,18 @@ int err_errno(int err, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	text_set(fmt, ap);
+	text_set(desc ? desc : "unknown error", fmt, ap);
 	va_end(ap);
-	text_append(text, ": ");
-	text_append(text, desc ? desc : "unknown error");
 	return err;
 }
 
 int err_prefix(int err, const char *fmt, ...)
 {
-	char line[ERR_TEXT_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	text_set(text, fmt, ap);
 	va_end(ap);
-	text_append(line, ": ");
-	text_append(line, text);
-	memcpy(text, line, sizeof(text));
 	return err;
 }
 

@@ -68,9 +68,6 @@ static inline void list_splice(struct list *head, struct list *from)
 		 ? NULL                      \
 		 : container_of((entry)->member.next, type, member))
 
-#define list_for_each(node, head) \
-	for (struct list *node = (head)->next; node != (head); node = node->next)
-
 /* `node` may be removed and freed in the body. */
 #define list_for_each_safe(node, head)                                    \
 	for (struct list *node = (head)->next, *node##_next = node->next; \

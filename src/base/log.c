@@ -82,38 +82,29 @@ static void fields_write(struct line *line, const struct log_ctx *ctx)
 		line_append(line, "]");
 }
 
-static void line_write(struct line *line, const char *event, const struct log_ctx *ctx,
-		       const char *text)
-{
-	line_append(line, event);
-	line_append(line, ": ");
-	line_append(line, text);
-	if (ctx)
-		fields_write(line, ctx);
-}
-
 void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
 		const char *text)
 {
 	struct line line = { buf, LOG_LINE_BYTES };
 
-	line_write(&line, event, ctx, text);
+	line_append(&line, event);
+	line_append(&line, ": ");
+	line_append(&line, text);
+	if (ctx)
+		fields_write(&line, ctx);
 }
 
 void log_stderr(int level, const char *event, const struct log_ctx *ctx,
 		const char *text)
 {
-	static const char error[] = "error ";
-	char buf[sizeof(error) + LOG_LINE_BYTES];
-	/* one byte is left for the newline */
-	struct line line = { buf, sizeof(buf) - 1 };
+	char line[LOG_LINE_BYTES], buf[LOG_LINE_BYTES + 8];
+	int n;
 
-	if (level <= LOG_ERR)
-		line_append(&line, error);
-	line_write(&line, event, ctx, text);
-	*line.at++ = '\n';
+	log_format(line, event, ctx, text);
+	n = snprintf(buf, sizeof(buf), "%s%s\n", level <= LOG_ERR ? "error " : "",
+		     line);
 	/* one write, so that lines of several threads do not mix */
-	(void)fwrite(buf, (size_t)(line.at - buf), 1, stderr);
+	(void)fwrite(buf, (size_t)n, 1, stderr);
 }
 
 void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,

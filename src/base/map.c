@@ -73,26 +73,24 @@ void map_remove(struct map *map, struct map_node *node)
 	map->n_nodes--;
 }
 
-struct map_node *map_find(const struct map *map, uint64_t hash)
+/* The first node with this hash from `node` on. */
+static struct map_node *node_find(struct map_node *node, uint64_t hash)
 {
-	struct map_node *node;
-
-	if (map->n_buckets == 0)
-		return NULL;
-	node = map->buckets[hash & (map->n_buckets - 1)];
 	while (node && node->hash != hash)
 		node = node->next;
 	return node;
 }
 
+struct map_node *map_find(const struct map *map, uint64_t hash)
+{
+	if (map->n_buckets == 0)
+		return NULL;
+	return node_find(map->buckets[hash & (map->n_buckets - 1)], hash);
+}
+
 struct map_node *map_find_next(const struct map_node *node)
 {
-	uint64_t hash = node->hash;
-	struct map_node *next = node->next;
-
-	while (next && next->hash != hash)
-		next = next->next;
-	return next;
+	return node_find(node->next, node->hash);
 }
 
 struct map_node *map_next(const struct map *map, const struct map_node *node)

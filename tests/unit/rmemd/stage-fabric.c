@@ -329,7 +329,7 @@ static unsigned count(const struct list *list)
 {
 	unsigned n = 0;
 
-	list_for_each(node, list)
+	list_for_each_safe(node, list)
 		n++;
 	return n;
 }

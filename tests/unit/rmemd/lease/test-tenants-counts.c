@@ -75,7 +75,7 @@ static void count_sessions(const struct tenant *tenant, const struct list *sessi
 			continue;
 		count.refs++;
 		count.n_sessions++;
-		list_for_each(at, &session->channels)
+		list_for_each_safe(at, &session->channels)
 			count.n_channels++;
 		for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
 			const struct session_port *port = &session->ports[i];
