@@ -45,8 +45,6 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 	conn->until_ns = until_ns;
 	conn->fd = fd;
 	conn->command.kind = TCP_COMMAND_CONN;
-	conn->event.kind = TCP_EVENT_CONN;
-	conn->refused_event.kind = TCP_EVENT_REFUSED;
 	(void)pthread_mutex_init(&conn->lock, NULL);
 	*ret_conn = conn;
 	return 0;

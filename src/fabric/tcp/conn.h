@@ -61,7 +61,8 @@ struct tcp_conn {
 	struct tcp_part *part; /* of the session, in the data thread */
 	/* owned by the receiver of the command or event */
 	struct tcp_command command;
-	struct tcp_event event;
+	struct tcp_event
+		event; /* the stream has ended, and its thread has forgotten it */
 	struct tcp_event refused_event; /* under way while `refused` is not 0 */
 	atomic_uint refused;            /* requests, not yet reported */
 	char why[FABRIC_TEXT_MAX];

@@ -54,8 +54,6 @@ int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
 	mr->base = addr;
 	mr->bytes = bytes;
 	mr->rights = rights;
-	mr->event.kind = TCP_EVENT_MR;
-	mr->notifications_event.kind = TCP_EVENT_NOTIFICATIONS;
 	fabric_notifications_init(&mr->notifications);
 	mr->n_entries = n_threads;
 	for (unsigned i = 0; i < n_threads; i++)

@@ -31,18 +31,10 @@ struct tcp_command {
 	enum tcp_command_kind kind;
 };
 
-enum tcp_event_kind {
-	TCP_EVENT_CONN, /* a stream has ended; its thread no longer knows it */
-	TCP_EVENT_MR, /* no stream uses a region: every thread has carried out the command */
-	TCP_EVENT_NOTIFICATIONS, /* a region has notifications */
-	TCP_EVENT_REFUSED,       /* requests of a stream were refused */
-	TCP_EVENT_SESSION,       /* from the loop to itself: a session has ended */
-};
-
-/* To the loop. */
+/* To the loop, which calls handle(). */
 struct tcp_event {
 	struct list link;
-	enum tcp_event_kind kind;
+	void (*handle)(struct tcp_event *event);
 };
 
 /* The keys that a data thread serves: the thread reads, the loop changes. */
@@ -74,7 +66,7 @@ struct fabric_mr {
 	struct fabric_notifications notifications;
 	struct tcp_event
 		notifications_event; /* under way while notifications.event_pending */
-	/* owned by the receiver of the event */
+	/* no stream uses the region; owned by the receiver of the event */
 	struct tcp_event event;
 	atomic_uint pending; /* threads that have not carried out the command */
 	unsigned n_entries;

@@ -90,47 +90,6 @@ struct fabric_session {
 	struct tcp_part parts[];
 };
 
-/* Without the event, each session is a tenant of its own. */
-static struct tcp_tenant *session_tenant(const struct fabric_session *session)
-{
-	struct fabric_server *server = session->server;
-	const void *name = session;
-
-	if (server->events->tenant)
-		name = server->events->tenant(server->ctx, session->cookie);
-	return tenant_get(server, name);
-}
-
-static int session_open(struct fabric_server *server, unsigned endpoint, void *cookie,
-			struct fabric_session **ret_session)
-{
-	struct fabric_session *session = calloc(
-		1, sizeof(*session) + server->n_threads * sizeof(session->parts[0]));
-
-	(void)endpoint;
-	if (!session)
-		return err_errno(-ENOMEM, "a session");
-	session->server = server;
-	session->cookie = cookie;
-	session->tenant = session_tenant(session);
-	if (!session->tenant) {
-		free(session);
-		return err_errno(-ENOMEM, "a session");
-	}
-	session->closed.kind = TCP_EVENT_SESSION;
-	session->until_ns = UINT64_MAX;
-	list_init(&session->conns);
-	list_init(&session->mrs);
-	for (unsigned i = 0; i < server->n_threads; i++) {
-		list_init(&session->parts[i].streams);
-		tcp_group_init(&session->parts[i].ready, &session->tenant->ready[i],
-			       true);
-	}
-	list_append(&server->sessions, &session->link);
-	*ret_session = session;
-	return 0;
-}
-
 static void conn_remove(struct tcp_conn *conn)
 {
 	conn->session->server->stats.channels--;
@@ -159,19 +118,64 @@ static void session_free(struct fabric_session *session)
 	free(session);
 }
 
-static void sessions_free(struct fabric_server *server)
-{
-	list_for_each_entry_safe(struct fabric_session, session, &server->sessions,
-				 link)
-		session_free(session);
-}
-
 /* A session that is being closed ends when it has no streams and regions. */
 static void session_check_closed(struct fabric_session *session)
 {
 	if (session->closing && list_empty(&session->conns) &&
 	    list_empty(&session->mrs))
 		mailbox_post(&session->server->mailbox, &session->closed.link);
+}
+
+static void session_closed(struct tcp_event *event)
+{
+	struct fabric_session *session =
+		container_of(event, struct fabric_session, closed);
+	struct fabric_server *server = session->server;
+	void *cookie = session->cookie;
+
+	session_free(session);
+	server->events->session_closed(server->ctx, cookie);
+}
+
+/* Without the event, each session is a tenant of its own. */
+static struct tcp_tenant *session_tenant(const struct fabric_session *session)
+{
+	struct fabric_server *server = session->server;
+	const void *name = session;
+
+	if (server->events->tenant)
+		name = server->events->tenant(server->ctx, session->cookie);
+	return tenant_get(server, name);
+}
+
+static int session_open(struct fabric_server *server, unsigned endpoint, void *cookie,
+			struct fabric_session **ret_session)
+{
+	struct fabric_session *session = calloc(
+		1, sizeof(*session) + server->n_threads * sizeof(session->parts[0]));
+
+	(void)endpoint;
+	if (!session)
+		return err_errno(-ENOMEM, "a session");
+	session->server = server;
+	session->cookie = cookie;
+	session->tenant = session_tenant(session);
+	if (!session->tenant) {
+		free(session);
+		return err_errno(-ENOMEM, "a session");
+	}
+	session->closed.handle = session_closed;
+	session->until_ns = UINT64_MAX;
+	list_init(&session->conns);
+	list_init(&session->mrs);
+	for (unsigned i = 0; i < server->n_threads; i++) {
+		list_init(&session->parts[i].streams);
+		tcp_group_init(&session->parts[i].ready, &session->tenant->ready[i],
+			       true);
+	}
+	list_append(&server->sessions, &session->link);
+	*ret_session = session;
+	return 0;
 }
 
 /* ---- streams ---- */
@@ -182,42 +186,6 @@ static void conn_end(struct tcp_conn *conn)
 		return;
 	conn->ended = true;
 	tcp_conn_kill(conn);
-}
-
-/* A stream was admitted: send the status and hand it to a thread.  The session owns the socket.
- * It may have been closed on return, by channel_up(). */
-static void session_join(struct fabric_session *session, int fd, uint32_t channel)
-{
-	struct fabric_server *server = session->server;
-	struct tcp_conn *conn;
-	const char *why;
-
-	if (session->closing) {
-		(void)tcp_send_status(fd, STREAM_REFUSED);
-		why = "the session is being closed";
-		goto err_refused;
-	}
-	if (tcp_conn_new(fd, session, channel, &session->until_ns, &conn) != 0) {
-		(void)tcp_send_status(fd, STREAM_BUSY);
-		why = "no memory for the stream";
-		goto err_refused;
-	}
-	/* if the peer is gone, the thread finds out */
-	(void)tcp_send_status(fd, STREAM_DONE);
-	list_append(&session->conns, &conn->in_session);
-	server->stats.channels++;
-	server->stats.channels_ever++;
-	server->next_thread = (server->next_thread + 1) % server->n_threads;
-	conn->part = &session->parts[server->next_thread];
-	mailbox_post(&server->threads[server->next_thread].commands,
-		     &conn->command.link);
-	server->events->channel_up(server->ctx, session->cookie, channel);
-	return;
-
-err_refused:
-	server->events->channel_down(server->ctx, session->cookie, channel, why);
-	server->stats.refused++;
-	(void)close(fd);
 }
 
 /* A thread that looks at a stream later would find the new limit, so overdue streams end before. */
@@ -240,8 +208,9 @@ static int session_channel_close(struct fabric_session *session, uint32_t channe
 	return 0;
 }
 
-static void conn_over_event(struct tcp_conn *conn)
+static void conn_over_event(struct tcp_event *event)
 {
+	struct tcp_conn *conn = container_of(event, struct tcp_conn, event);
 	struct fabric_session *session = conn->session;
 	struct fabric_server *server = session->server;
 
@@ -256,14 +225,63 @@ static void conn_over_event(struct tcp_conn *conn)
 	session_check_closed(session);
 }
 
-static void conn_refused_event(struct tcp_conn *conn)
+static void conn_refused_event(struct tcp_event *event)
 {
+	struct tcp_conn *conn = container_of(event, struct tcp_conn, refused_event);
 	struct fabric_session *session = conn->session;
 	const struct fabric_server *server = session->server;
 	unsigned n = atomic_exchange(&conn->refused, 0);
 
 	if (server->events->access_refused)
 		server->events->access_refused(server->ctx, session->cookie, n);
+}
+
+/* A stream was admitted: send the status and hand it to a thread.  The session owns the socket.
+ * It may have been closed on return, by channel_up(). */
+static void session_join(struct fabric_session *session, int fd, uint32_t channel)
+{
+	struct fabric_server *server = session->server;
+	struct tcp_conn *conn;
+	const char *why;
+
+	if (session->closing) {
+		(void)tcp_send_status(fd, STREAM_REFUSED);
+		why = "the session is being closed";
+		goto err_refused;
+	}
+	if (tcp_conn_new(fd, session, channel, &session->until_ns, &conn) != 0) {
+		(void)tcp_send_status(fd, STREAM_BUSY);
+		why = "no memory for the stream";
+		goto err_refused;
+	}
+	/* if the peer is gone, the thread finds out */
+	(void)tcp_send_status(fd, STREAM_DONE);
+	conn->event.handle = conn_over_event;
+	conn->refused_event.handle = conn_refused_event;
+	list_append(&session->conns, &conn->in_session);
+	server->stats.channels++;
+	server->stats.channels_ever++;
+	server->next_thread = (server->next_thread + 1) % server->n_threads;
+	conn->part = &session->parts[server->next_thread];
+	mailbox_post(&server->threads[server->next_thread].commands,
+		     &conn->command.link);
+	server->events->channel_up(server->ctx, session->cookie, channel);
+	return;
+
+err_refused:
+	server->events->channel_down(server->ctx, session->cookie, channel, why);
+	server->stats.refused++;
+	(void)close(fd);
+}
+
+static void session_close(struct fabric_session *session)
+{
+	if (session->closing)
+		return;
+	session->closing = true;
+	list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session)
+		conn_end(conn);
+	session_check_closed(session);
 }
 
 /* ---- memory regions ---- */
@@ -296,6 +314,31 @@ static int mr_add_keys(struct fabric_mr *mr)
 	return 0;
 }
 
+/* No stream uses the region. */
+static void mr_deregistered(struct tcp_event *event)
+{
+	struct fabric_mr *mr = container_of(event, struct fabric_mr, event);
+	struct fabric_session *session = mr->session;
+	struct fabric_server *server = session->server;
+	void *cookie = mr->cookie;
+
+	mr_remove(mr);
+	/* the callee may close the session, so this is the last use of it */
+	session_check_closed(session);
+	server->events->mr_deregistered(server->ctx, cookie);
+}
+
+/* The last notifications come before the event that ends the region. */
+static void mr_notifications(struct tcp_event *event)
+{
+	struct fabric_mr *mr =
+		container_of(event, struct fabric_mr, notifications_event);
+	const struct fabric_server *server = mr->session->server;
+
+	fabric_notifications_deliver(&mr->notifications, server->events, server->ctx,
+				     mr->session->cookie, mr->cookie);
+}
+
 static int session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 			  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			  struct fabric_key *ret_key)
@@ -312,6 +355,8 @@ static int session_reg_mr(struct fabric_session *session, void *addr, size_t byt
 	err = tcp_mr_new(session, addr, bytes, rights, cookie, server->n_threads, &mr);
 	if (err)
 		return err;
+	mr->event.handle = mr_deregistered;
+	mr->notifications_event.handle = mr_notifications;
 	mr->box = &server->mailbox;
 	err = mr_add_keys(mr);
 	if (err) {
@@ -374,71 +419,6 @@ static bool mr_dereg(struct fabric_mr *mr)
 	return true;
 }
 
-/* No stream uses the region. */
-static void mr_deregistered(struct fabric_mr *mr)
-{
-	struct fabric_session *session = mr->session;
-	struct fabric_server *server = session->server;
-	void *cookie = mr->cookie;
-
-	mr_remove(mr);
-	/* the callee may close the session, so this is the last use of it */
-	session_check_closed(session);
-	server->events->mr_deregistered(server->ctx, cookie);
-}
-
-/* The last notifications come before the event that ends the region. */
-static void mr_notifications(struct fabric_mr *mr)
-{
-	const struct fabric_server *server = mr->session->server;
-
-	fabric_notifications_deliver(&mr->notifications, server->events, server->ctx,
-				     mr->session->cookie, mr->cookie);
-}
-
-/* ---- the end of sessions ---- */
-
-static void session_close(struct fabric_session *session)
-{
-	if (session->closing)
-		return;
-	session->closing = true;
-	list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session)
-		conn_end(conn);
-	session_check_closed(session);
-}
-
-static void session_closed(struct fabric_session *session)
-{
-	struct fabric_server *server = session->server;
-	void *cookie = session->cookie;
-
-	session_free(session);
-	server->events->session_closed(server->ctx, cookie);
-}
-
-static void event_handle(struct tcp_event *event)
-{
-	switch (event->kind) {
-	case TCP_EVENT_CONN:
-		conn_over_event(container_of(event, struct tcp_conn, event));
-		break;
-	case TCP_EVENT_MR:
-		mr_deregistered(container_of(event, struct fabric_mr, event));
-		break;
-	case TCP_EVENT_NOTIFICATIONS:
-		mr_notifications(
-			container_of(event, struct fabric_mr, notifications_event));
-		break;
-	case TCP_EVENT_REFUSED:
-		conn_refused_event(container_of(event, struct tcp_conn, refused_event));
-		break;
-	case TCP_EVENT_SESSION:
-		session_closed(container_of(event, struct fabric_session, closed));
-		break;
-	}
-}
-
 /* ---- the server ---- */
 
 static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
@@ -490,7 +470,7 @@ static void server_mail(struct tcp_source *source)
 		if (!event)
 			return;
 		list_remove(&event->link);
-		event_handle(event);
+		event->handle(event);
 	}
 }
 
@@ -511,7 +491,9 @@ static void server_close(struct fabric_server *server)
 	for (unsigned i = 0; i < server->n_threads; i++)
 		tcp_thread_stop(&server->threads[i]);
 	tcp_acceptor_close(server->acceptor);
-	sessions_free(server);
+	list_for_each_entry_safe(struct fabric_session, session, &server->sessions,
+				 link)
+		session_free(session);
 	(void)close(server->epoll_fd);
 	mailbox_destroy(&server->mailbox);
 	free(server);
@@ -519,7 +501,6 @@ static void server_close(struct fabric_server *server)
 
 static int server_start_threads(struct fabric_server *server, unsigned n)
 {
-
 	for (; server->n_threads < n; server->n_threads++) {
 		int err = tcp_thread_start(&server->threads[server->n_threads],
 					   server->n_threads, &server->mailbox);
@@ -542,7 +523,6 @@ static int server_new(unsigned threads, const struct fabric_server_events *event
 		return err_errno(-ENOMEM, "the tcp fabric");
 	server->events = events;
 	server->ctx = ctx;
-
 	list_init(&server->sessions);
 	list_init(&server->tenants);
 	server->mail.ready = server_mail;

@@ -2,7 +2,7 @@
 /* A data thread: an epoll loop over its streams and its commands, and its table of keys.  Streams
  * that are ready get a slice each in turn (see ready.h).
  * Commands are carried out in order.  The thread owns a command until it sends the event:
- * TCP_EVENT_CONN when a stream has ended, or TCP_EVENT_MR.
+ * conn->event when a stream has ended, or mr->event.
  * Threads: [loop]. */
 #ifndef FABRIC_TCP_THREAD_H
 #define FABRIC_TCP_THREAD_H
