@@ -214,10 +214,9 @@ static void table_print(const struct rmem_info *info)
 {
 	const struct histogram *h = &result.latency_ns;
 	struct rates rates = rates_get();
-	char size[32];
 
 	(void)printf("%s of %s over %s%s%s, depth %u, batch %u, channels %u\n",
-		     opcode_name(), units_format_bytes(size_bytes, size, sizeof(size)),
+		     opcode_name(), UNITS_BYTES(size_bytes),
 		     session_fabric_name(info->fabric), info->device[0] ? " on " : "",
 		     info->device, depth, batch, info->channels);
 	(void)printf("  operations  %" PRIu64 " in %.2f s, %" PRIu64 " errors\n",

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmem/entry.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,49 +34,6 @@ int entries_list(rmem *session, const char *prefix, struct entries *entries)
 	int err = rmem_list(session, prefix, stat_collect, entries);
 
 	return err == -ENOMEM ? err_set(err, "out of memory") : session_result(err);
-}
-
-const char *entry_duration(uint64_t ms, char *buf, size_t buf_bytes)
-{
-	uint64_t s = ms / 1000;
-
-	if (s < 60)
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "s", s);
-	else if (s < 3600)
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "min", s / 60);
-	else if (s < 86400)
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "h", s / 3600);
-	else
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "d", s / 86400);
-	return buf;
-}
-
-/* In a name that is not UTF-8, "?" replaces each byte that is not ASCII. */
-static json_t *name_json(const char *name)
-{
-	char ascii[RMEM_NAME_MAX + 1];
-	json_t *json = json_string(name);
-	size_t i;
-
-	if (json)
-		return json;
-	for (i = 0; name[i]; i++)
-		ascii[i] = isascii((unsigned char)name[i]) ? name[i] : '?';
-	ascii[i] = '\0';
-	return json_string(ascii);
-}
-
-json_t *entry_json(const struct rmem_stat *stat)
-{
-	json_t *ttl =
-		stat->ttl_ms ? json_integer((json_int_t)stat->ttl_ms) : json_null();
-
-	return json_pack("{s:o, s:o, s:I, s:I, s:o, s:I, s:I}", "name",
-			 name_json(stat->name), "id",
-			 json_sprintf("%" PRIu64, stat->id), "bytes",
-			 (json_int_t)stat->bytes, "age_ms", (json_int_t)stat->age_ms,
-			 "ttl_ms", ttl, "sessions", (json_int_t)stat->sessions,
-			 "segments", (json_int_t)stat->segments);
 }
 
 int json_print(json_t *value)

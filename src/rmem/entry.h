@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How commands find and show what is stored under names.  Threads: [main]. */
+/* How commands find what is stored under names, and print JSON.  Threads: [main]. */
 #ifndef RMEM_ENTRY_H
 #define RMEM_ENTRY_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include <jansson.h>
 
@@ -20,13 +19,6 @@ struct entries {
 /* Collect what is stored under names that begin with `prefix`, NULL: any.  Begin with zeros and a
  * pattern, and free stats afterwards, also after an error.  -errno with err_text(). */
 int entries_list(rmem *session, const char *prefix, struct entries *entries);
-
-/* "12s", "5min", "3h", "2d": one number, in the largest unit. */
-const char *entry_duration(uint64_t ms, char *buf, size_t buf_bytes);
-
-/* As rmemctl --json shows a lease: ids are texts, and what is not limited is null.  NULL: no
- * memory. */
-json_t *entry_json(const struct rmem_stat *stat);
 
 /* Print the value with a line end, and release it; NULL: it could not be made.  -errno with
  * err_text(). */
