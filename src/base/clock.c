@@ -2,7 +2,6 @@
 #include "base/clock.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <time.h>
 
 static uint64_t (*clock_source)(void);

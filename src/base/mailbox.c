@@ -2,7 +2,6 @@
 #include "base/mailbox.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -19,28 +19,21 @@
 
 static int input_fd;
 
-static int input_open(const char *path, int *ret_fd)
+static int input_open(const char *path)
 {
-	int fd;
-
-	if (strcmp(path, "-") == 0) {
-		*ret_fd = STDIN_FILENO;
-		return 0;
-	}
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_errno(-errno, "%s", path);
-	*ret_fd = fd;
-	return 0;
+	input_fd = STDIN_FILENO;
+	if (strcmp(path, "-") != 0)
+		input_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return input_fd < 0 ? err_errno(-errno, "%s", path) : 0;
 }
 
 /* Bytes of a file from its current offset on; 0 when unknown, as of a pipe. */
-static int input_bytes(int fd, const char *path, uint64_t *ret_bytes)
+static int input_bytes(const char *path, uint64_t *ret_bytes)
 {
 	struct stat st;
 	off_t at;
 
-	if (fstat(fd, &st))
+	if (fstat(input_fd, &st))
 		return err_errno(-errno, "%s", path);
 	if (S_ISDIR(st.st_mode))
 		return err_errno(-EISDIR, "%s", path);
@@ -48,7 +41,7 @@ static int input_bytes(int fd, const char *path, uint64_t *ret_bytes)
 		*ret_bytes = 0;
 		return 0;
 	}
-	at = lseek(fd, 0, SEEK_CUR);
+	at = lseek(input_fd, 0, SEEK_CUR);
 	if (at < 0)
 		return err_errno(-errno, "%s", path);
 	*ret_bytes = at < st.st_size ? (uint64_t)(st.st_size - at) : 0;
@@ -79,9 +72,9 @@ static int content_write(rmem *session, rmem_lease *lease, const char *name)
 static int put_check(char **args)
 {
 	const char *path = args[1] ? args[1] : "-";
-	int err = input_open(path, &input_fd);
+	int err = input_open(path);
 
-	return err ? err : input_bytes(input_fd, path, &new_lease.bytes);
+	return err ? err : input_bytes(path, &new_lease.bytes);
 }
 
 static int put_run(rmem *session, char **args)

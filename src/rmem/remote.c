@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "rmem/command.h"
 #include "rmem/lease_options.h"
 #include "rmem/session.h"

@@ -372,36 +372,30 @@ int transfer_put(struct transfer *t, rmem_lease *lease, int fd, uint64_t *ret_by
 	t->opcode = RMEM_OP_WRITE;
 	do {
 		err = slot_await(t, i);
-		if (err)
-			return err;
-		err = input_fill(t, fd, may_block, slot_addr(t, i), &bytes);
+		if (!err)
+			err = input_fill(t, fd, may_block, slot_addr(t, i), &bytes);
 		if (err)
 			return err;
 		if (bytes == 0)
 			break;
-		if (offset + bytes > rmem_lease_bytes(lease)) {
+		if (offset + bytes > rmem_lease_bytes(lease))
 			err = lease_extend(t, offset + bytes, bytes < CHUNK_BYTES);
-			if (err)
-				return err;
-		}
 		t->slots[i].offset = offset;
 		t->slots[i].bytes = bytes;
-		err = slot_submit(t, i);
+		if (!err)
+			err = slot_submit(t, i);
+		if (!err)
+			err = reap(t, 0);
 		if (err)
 			return err;
 		offset += bytes;
 		i = (i + 1) % t->n_slots;
-		err = reap(t, 0);
-		if (err)
-			return err;
 	} while (bytes == CHUNK_BYTES);
-	while (rmem_queue_outstanding(t->queue) || t->n_lost > 0) {
+	while (!err && (rmem_queue_outstanding(t->queue) || t->n_lost > 0))
 		err = reap(t, WAIT_MS);
-		if (err)
-			return err;
-	}
-	*ret_bytes = offset;
-	return 0;
+	if (!err)
+		*ret_bytes = offset;
+	return err;
 }
 
 static int output_write(struct transfer *t, int fd, bool may_block, const char *src,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* rmem watch and notify: the notifications of what is stored under a name. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "rmem/command.h"
@@ -10,6 +12,8 @@
 #include "rmem/session.h"
 
 #define NOTICES 64
+
+/* ---- watch ---- */
 
 static unsigned count; /* 0: until the lease ends, or a signal comes */
 static bool json;
@@ -55,34 +59,26 @@ static void end_print(const struct rmem_notice *notice)
 		(void)printf("ended: %s\n", reasons[reason]);
 }
 
-static void json_print(const struct rmem_notice *notice)
+static void notice_print(const struct rmem_notice *notice)
 {
-	char n_lost[16] = "null";
+	char n_lost[16];
 
-	if (notice->lost != RMEM_LOST_UNKNOWN)
+	if (notice->lost == RMEM_LOST_UNKNOWN)
+		(void)strcpy(n_lost, json ? "null" : "unknown");
+	else
 		(void)snprintf(n_lost, sizeof(n_lost), "%" PRIu32, notice->lost);
+	if (!json && notice->lost)
+		(void)printf("lost: %s\n", n_lost);
 	if (notice->type == RMEM_NOTICE_ENDED)
 		end_print(notice);
 	else if (notice->type == RMEM_NOTICE_WANTED)
 		wanted_print(notice);
-	else if (notice->type == RMEM_NOTICE_RESUMED)
+	else if (notice->type == RMEM_NOTICE_RESUMED && json)
 		(void)printf("{\"event\":\"resumed\",\"lost\":%s}\n", n_lost);
-	else
+	else if (notice->type == RMEM_NOTICE_VALUE && json)
 		(void)printf("{\"event\":\"notified\",\"value\":%" PRIu32
 			     ",\"lost\":%s}\n",
 			     notice->value, n_lost);
-}
-
-static void text_print(const struct rmem_notice *notice)
-{
-	if (notice->lost == RMEM_LOST_UNKNOWN)
-		(void)puts("lost: unknown");
-	else if (notice->lost)
-		(void)printf("lost: %" PRIu32 "\n", notice->lost);
-	if (notice->type == RMEM_NOTICE_ENDED)
-		end_print(notice);
-	else if (notice->type == RMEM_NOTICE_WANTED)
-		wanted_print(notice);
 	else if (notice->type == RMEM_NOTICE_VALUE)
 		(void)printf("%" PRIu32 "\n", notice->value);
 }
@@ -91,10 +87,7 @@ static void text_print(const struct rmem_notice *notice)
 static bool notices_print(const struct rmem_notice *notices, int n)
 {
 	for (int i = 0; i < n; i++) {
-		if (json)
-			json_print(&notices[i]);
-		else
-			text_print(&notices[i]);
+		notice_print(&notices[i]);
 		if (notices[i].type == RMEM_NOTICE_ENDED ||
 		    (notices[i].type == RMEM_NOTICE_VALUE && count && --count == 0))
 			return true;
@@ -161,4 +154,38 @@ const struct command watch_command = {
 	.args = "one NAME",
 	.names = 1,
 	.run = watch_run,
+};
+
+/* ---- notify ---- */
+
+static unsigned value;
+
+static int notify_check(char **args)
+{
+	if (option_number("VALUE", args[1], 0, UINT32_MAX, &value))
+		return options_usage("%s", err_text());
+	return 0;
+}
+
+static int notify_run(rmem *session, char **args)
+{
+	rmem_lease *lease;
+	int err = rmem_attach(session, args[0], RMEM_READ | RMEM_WRITE, &lease);
+
+	if (!err)
+		err = rmem_write_notify(lease, 0, NULL, 0, value);
+	return session_result(err);
+}
+
+const struct command notify_command = {
+	.name = "notify",
+	.synopsis = "notify NAME VALUE",
+	.summary = "send a number to the sessions that watch NAME",
+	.options = options_table,
+	.args_min = 2,
+	.args_max = 2,
+	.args = "a NAME and a VALUE",
+	.names = 1,
+	.check = notify_check,
+	.run = notify_run,
 };

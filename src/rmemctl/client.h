@@ -3,8 +3,6 @@
 #ifndef RMEMCTL_CLIENT_H
 #define RMEMCTL_CLIENT_H
 
-#include <stddef.h>
-
 /* The body of GET `resource`; a string that the caller frees.
  *   -ECONNREFUSED  no daemon serves the socket
  *   -EACCES        this user may not connect

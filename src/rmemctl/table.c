@@ -2,7 +2,6 @@
 #include "rmemctl/table.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -195,7 +194,7 @@ static void text_cut(char *text, size_t width)
 	memcpy(text, "...", DOTS + 1);
 }
 
-/* The columns that are shown, and the cells, row by row. */
+/* The columns that are shown, and the cells, row by row; the titles are the first row. */
 struct table {
 	const struct column *columns[COLUMNS_MAX];
 	size_t widths[COLUMNS_MAX];
@@ -244,19 +243,20 @@ static void table_fit(struct table *table)
 
 static int table_fill(struct table *table, const json_t *array)
 {
-	table->n_cells = json_array_size(array) * table->n_columns;
-	table->cells = calloc(table->n_cells + 1, CELL_CHARS);
+	table->n_cells = (json_array_size(array) + 1) * table->n_columns;
+	table->cells = calloc(table->n_cells, CELL_CHARS);
 	if (!table->cells)
 		return err_errno(-ENOMEM, "table");
-	for (size_t j = 0; j < table->n_columns; j++)
-		table->widths[j] = text_width(table->columns[j]->title);
 	for (size_t i = 0; i < table->n_cells; i++) {
-		size_t j = i % table->n_columns, width;
+		size_t row = i / table->n_columns, j = i % table->n_columns, width;
 		const struct column *column = table->columns[j];
-		const json_t *row = json_array_get(array, i / table->n_columns);
+		const json_t *value = NULL;
 
-		width = text_width(cell_format(json_object_get(row, column->key),
-					       column->cell, column->null,
+		if (row > 0)
+			value = json_object_get(json_array_get(array, row - 1),
+						column->key);
+		width = text_width(cell_format(value, column->cell,
+					       row > 0 ? column->null : column->title,
 					       table->cells[i]));
 		if (width > table->widths[j])
 			table->widths[j] = width;
@@ -277,9 +277,6 @@ int table_print(FILE *out, const struct column *columns, bool wide, const json_t
 		return err;
 	if (!wide)
 		table_fit(&table);
-	for (size_t j = 0; j < table.n_columns; j++)
-		cell_print(out, table.columns[j]->cell, j + 1 == table.n_columns,
-			   table.columns[j]->title, table.widths[j]);
 	for (size_t i = 0; i < table.n_cells; i++) {
 		size_t j = i % table.n_columns;
 

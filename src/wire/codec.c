@@ -2,8 +2,6 @@
 #include "wire/codec.h"
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

@@ -3,7 +3,6 @@
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmem rm.  An argument with * ? or [ that is not a stored name is a pattern; what it matches is
- * shown and removed after a confirmation. */
+/* rmem mv, touch and rm: what is stored under a name gets another name, lives on, or is removed. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,11 +10,82 @@
 #include "base/err.h"
 #include "rmem/command.h"
 #include "rmem/entry.h"
+#include "rmem/lease_options.h"
 #include "rmem/session.h"
 
 #define WILDCARDS "*?["
 #define SHOWN_MAX 20 /* names that the question shows */
 
+/* ---- mv ---- */
+
+static int mv_run(rmem *session, char **args)
+{
+	rmem_lease *lease;
+	int err = session_result(
+		rmem_attach(session, args[0], RMEM_READ | RMEM_WRITE, &lease));
+
+	return err ? err : naming_give(lease, args[1]);
+}
+
+const struct command mv_command = {
+	.name = "mv",
+	.synopsis = "mv [--if-absent] SOURCE NAME",
+	.summary = "give what is stored another name",
+	.options = naming_options,
+	.args_min = 2,
+	.args_max = 2,
+	.args = "SOURCE and NAME",
+	.names = 2,
+	.run = mv_run,
+};
+
+/* ---- touch ---- */
+
+static uint64_t ttl_ms = RMEM_TTL_SAME;
+
+static int touch_one(rmem *session, const char *name)
+{
+	rmem_lease *lease;
+	int err = session_result(
+		rmem_attach(session, name, RMEM_READ | RMEM_WRITE, &lease));
+
+	if (err)
+		return err;
+	err = session_result(rmem_renew(lease, ttl_ms));
+	/* cannot fail: no operation is outstanding */
+	(void)rmem_detach(lease);
+	return err;
+}
+
+static int touch_run(rmem *session, char **args)
+{
+	return names_each(session, "touch", args, touch_one);
+}
+
+static const struct option_row touch_options[] = {
+	{ "ttl", 0, OPTION_MS, &ttl_ms, 1, OPTIONS_TTL_MAX_MS, .argument = "T",
+	  .help = "a new time to live, as 90s or 7d (default: as long" OPTION_INDENT
+		  "as was given last)" },
+	{ .more = options_table },
+	{ 0 },
+};
+
+const struct command touch_command = {
+	.name = "touch",
+	.synopsis = "touch [--ttl T] NAME...",
+	.summary = "start the time to live of what is stored again",
+	.options = touch_options,
+	.args_min = 1,
+	.args_max = COMMAND_ARGS_ANY,
+	.args = "at least one NAME",
+	.names = COMMAND_ARGS_ANY,
+	.run = touch_run,
+};
+
+/* ---- rm ---- */
+
+/* An argument with * ? or [ that is not a stored name is a pattern; what it matches is shown and
+ * removed after a confirmation. */
 static bool force;
 
 /* The server leaves out names without the pattern's plain beginning. */
