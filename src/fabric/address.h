@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "fabric/fabric.h"
@@ -19,6 +20,14 @@ socklen_t fabric_address_to_sockaddr(const struct fabric_address *address,
 /* Without the port.  False: not an IP address. */
 bool fabric_address_from_sockaddr(const struct sockaddr *sockaddr,
 				  struct fabric_address *ret_address);
+
+/* Whether it is the wildcard of its family. */
+static inline bool fabric_address_is_any(const struct fabric_address *address)
+{
+	static const uint8_t zeros[sizeof(address->bytes)];
+
+	return memcmp(address->bytes, zeros, sizeof(zeros)) == 0;
+}
 
 /* A GID has the form of an IPv6 address; an IPv4 address is mapped into IPv6. */
 void fabric_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[16]);

@@ -470,7 +470,7 @@ struct fabric_client_ops {
 	/* Whether this host has a device for the fabric; cheap, may be outdated.  NULL: the
 	 * fabric needs no device.  [any] */
 	bool (*device_present)(void);
-	/* 0, or -ENODEV with a text why this host cannot use the fabric.  [any] */
+	/* 0, or -ENODEV with a text why this host cannot use the fabric.  NULL: it can.  [any] */
 	int (*available)(void);
 
 	/* Find the device that reaches the endpoint and open a domain on it; blocks.  params

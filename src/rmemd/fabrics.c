@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "fabric/address.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/listener.h"
 
@@ -23,11 +24,10 @@ static int name_key(int err, const char *section)
  * endpoint could connect to the socket of the other. */
 static bool serves_any(const struct config *config)
 {
-	static const uint8_t any[16];
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < config->n_listen; i++)
-		n += memcmp(config->listen[i].bytes, any, sizeof(any)) == 0;
+		n += fabric_address_is_any(&config->listen[i]);
 	return n == 2;
 }
 

@@ -274,7 +274,7 @@ static int listen_on(const struct fabric_address *address)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = fabric_address_to_sockaddr(address, &addr);
-	int fd, err, on = 1, v6only = memcmp(address->bytes, &in6addr_any, 16) != 0;
+	int fd, err, on = 1, v6only = !fabric_address_is_any(address);
 
 	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)

@@ -17,11 +17,6 @@
 
 #define EVENTS_MAX 16
 
-static int client_available(void)
-{
-	return 0;
-}
-
 /* ---- domain ---- */
 
 static int domain_open(const struct fabric_endpoint *endpoint,
@@ -344,7 +339,6 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.kind = FABRIC_TCP,
 	.needs_local_mr = false,
 	.max_bytes = STREAM_BYTES_MAX,
-	.available = client_available,
 	.domain_open = domain_open,
 	.domain_close = domain_close,
 	.domain_device = domain_device,

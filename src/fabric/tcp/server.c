@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "fabric/address.h"
 #include "fabric/notifications.h"
 #include "fabric/tcp/accept.h"
 #include "fabric/tcp/conn.h"
@@ -474,16 +475,6 @@ static void server_mail(struct tcp_source *source)
 	}
 }
 
-static bool address_is_any(const struct fabric_address *address)
-{
-	size_t bytes = address->family == 4 ? 4 : 16;
-
-	for (size_t i = 0; i < bytes; i++)
-		if (address->bytes[i])
-			return false;
-	return true;
-}
-
 static void server_close(struct fabric_server *server)
 {
 	if (!server)
@@ -558,15 +549,16 @@ static int server_open(const struct fabric_server_params *params,
 		return err;
 	err = tcp_source_watch(server->epoll_fd, mailbox_fd(&server->mailbox),
 			       &server->mail);
-	if (err)
-		goto err_close;
-	err = tcp_acceptor_open(&params->listen, params->backlog, server->epoll_fd,
-				&acceptor_events, server, &server->acceptor);
-	if (err)
-		goto err_close;
-	err = server_start_threads(server, params->threads);
-	if (err)
-		goto err_close;
+	if (!err)
+		err = tcp_acceptor_open(&params->listen, params->backlog,
+					server->epoll_fd, &acceptor_events, server,
+					&server->acceptor);
+	if (!err)
+		err = server_start_threads(server, params->threads);
+	if (err) {
+		server_close(server);
+		return err;
+	}
 	server->endpoint = (struct fabric_endpoint){ .kind = FABRIC_TCP,
 						     .flags = FABRIC_ENDPOINT_ATOMICS |
 							      FABRIC_ENDPOINT_INBAND,
@@ -574,14 +566,10 @@ static int server_open(const struct fabric_server_params *params,
 						     .node = -1 };
 	server->endpoint.address.port = tcp_acceptor_port(server->acceptor);
 	/* clients cannot connect to a wildcard */
-	if (address_is_any(&params->listen))
+	if (fabric_address_is_any(&params->listen))
 		server->endpoint.address.family = 0;
 	*ret_server = server;
 	return 0;
-
-err_close:
-	server_close(server);
-	return err;
 }
 
 static int server_fd(const struct fabric_server *server)

@@ -233,7 +233,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		return err;
 	/* a look at all devices gives a better reason, but takes longer than connecting */
 	err_save(&failed, err);
-	if (ops->available())
+	if (ops->available && ops->available())
 		return err_prefix(-ENODEV, "this host");
 	return err_restore(&failed);
 }
