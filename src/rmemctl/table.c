@@ -65,28 +65,25 @@ const char *time_format(json_int_t ms, char buf[CELL_CHARS])
 	static const struct {
 		const char *name;
 		json_int_t ms;
-	} units[] = {
-		{ "d", 86400000 }, { "h", 3600000 }, { "min", 60000 }, { "s", 1000 }
-	};
+	} units[] = { { "d", 86400000 },
+		      { "h", 3600000 },
+		      { "min", 60000 },
+		      { "s", 1000 },
+		      { "ms", 1 } };
 	const size_t n = sizeof(units) / sizeof(units[0]);
+	json_int_t rest;
+	size_t i = 0;
+	int used;
 
-	for (size_t i = 0; i < n; i++) {
-		json_int_t whole = ms / units[i].ms, rest = ms % units[i].ms;
-
-		if (whole == 0)
-			continue;
-		if (i + 1 < n && rest >= units[i + 1].ms)
-			(void)snprintf(buf, CELL_CHARS,
-				       "%" JSON_INTEGER_FORMAT
-				       "%s %" JSON_INTEGER_FORMAT "%s",
-				       whole, units[i].name, rest / units[i + 1].ms,
-				       units[i + 1].name);
-		else
-			(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "%s",
-				       whole, units[i].name);
-		return buf;
-	}
-	(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "ms", ms);
+	while (i + 1 < n && ms < units[i].ms)
+		i++;
+	used = snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "%s", ms / units[i].ms,
+			units[i].name);
+	/* milliseconds are not shown beside seconds */
+	rest = i + 2 < n ? ms % units[i].ms / units[i + 1].ms : 0;
+	if (rest)
+		(void)snprintf(buf + used, CELL_CHARS - (size_t)used,
+			       " %" JSON_INTEGER_FORMAT "%s", rest, units[i + 1].name);
 	return buf;
 }
 
