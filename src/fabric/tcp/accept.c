@@ -329,14 +329,13 @@ static int acceptor_listen(struct tcp_acceptor *acceptor,
 				 fabric_address_text(address, text));
 	acceptor->listen_fd = fd;
 	err = socket_port(fd, &acceptor->port);
+	if (!err)
+		err = tcp_source_watch(acceptor->epoll_fd, fd, &acceptor->listening);
 	if (err)
 		return err;
 	acceptor->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (acceptor->timer_fd < 0)
 		return err_errno(-errno, "timerfd_create");
-	err = tcp_source_watch(acceptor->epoll_fd, fd, &acceptor->listening);
-	if (err)
-		return err;
 	return tcp_source_watch(acceptor->epoll_fd, acceptor->timer_fd,
 				&acceptor->timing);
 }

@@ -198,13 +198,13 @@ static bool is_word(const char *place, uint32_t bytes)
 	return bytes == sizeof(uint64_t) && (uintptr_t)place % sizeof(uint64_t) == 0;
 }
 
-static void conn_begin_read(struct tcp_conn *conn, struct tcp_table *table)
+static void conn_begin_read(struct tcp_conn *conn)
 {
 	const struct stream_request *request = &conn->request;
 	uint32_t bytes = le32toh(request->bytes);
 	const struct fabric_mr *mr;
 	char *place =
-		tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
+		tcp_mr_resolve(conn->table, conn->session, le64toh(request->rkey),
 			       le64toh(request->addr), bytes, FABRIC_RIGHT_READ, &mr);
 	struct tcp_reply *reply = conn_answer(conn, request->cookie,
 					      place ? STREAM_DONE : STREAM_REFUSED);
@@ -246,11 +246,11 @@ static void conn_expect(struct tcp_conn *conn, enum tcp_phase phase, char *place
 		conn_drain(conn);
 }
 
-static void conn_begin_write(struct tcp_conn *conn, struct tcp_table *table)
+static void conn_begin_write(struct tcp_conn *conn)
 {
 	const struct stream_request *request = &conn->request;
 	uint32_t bytes = le32toh(request->bytes);
-	char *place = tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
+	char *place = tcp_mr_resolve(conn->table, conn->session, le64toh(request->rkey),
 				     le64toh(request->addr), bytes, FABRIC_RIGHT_WRITE,
 				     &conn->target);
 
@@ -259,12 +259,11 @@ static void conn_begin_write(struct tcp_conn *conn, struct tcp_table *table)
 		    conn->word_place ? (char *)&conn->word : place, bytes);
 }
 
-static void conn_begin_atomic(struct tcp_conn *conn, struct tcp_table *table,
-			      enum stream_op op)
+static void conn_begin_atomic(struct tcp_conn *conn, enum stream_op op)
 {
 	const struct stream_request *request = &conn->request;
 	char *place =
-		tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
+		tcp_mr_resolve(conn->table, conn->session, le64toh(request->rkey),
 			       le64toh(request->addr), sizeof(uint64_t),
 			       FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, &conn->target);
 
@@ -292,7 +291,7 @@ static enum step conn_begin_inband(struct tcp_conn *conn)
 	return STEP_MOVED;
 }
 
-static enum step conn_begin(struct tcp_conn *conn, struct tcp_table *table)
+static enum step conn_begin(struct tcp_conn *conn)
 {
 	uint32_t op = le32toh(conn->request.op), bytes = le32toh(conn->request.bytes);
 
@@ -305,17 +304,17 @@ static enum step conn_begin(struct tcp_conn *conn, struct tcp_table *table)
 	}
 	switch (op) {
 	case STREAM_READ:
-		conn_begin_read(conn, table);
+		conn_begin_read(conn);
 		conn->have = 0;
 		return STEP_MOVED;
 	case STREAM_WRITE:
-		conn_begin_write(conn, table);
+		conn_begin_write(conn);
 		return STEP_MOVED;
 	case STREAM_CAS:
 	case STREAM_FETCH_ADD:
 		if (bytes != sizeof(struct stream_atomic))
 			return conn_over(conn, "an atomic without its numbers");
-		conn_begin_atomic(conn, table, op);
+		conn_begin_atomic(conn, op);
 		return STEP_MOVED;
 	default:
 		(void)snprintf(conn->why, sizeof(conn->why), "unknown operation %u",
@@ -356,37 +355,31 @@ static void conn_do_atomic(struct tcp_conn *conn)
 	conn_answer_word(conn, conn->cookie, old);
 }
 
-/* The memory that in-band requests of the stream may access. */
-struct reach {
-	const struct tcp_conn *conn;
-	struct tcp_table *table;
-};
-
-static char *reach_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
-			unsigned rights)
+/* ctx: the stream. */
+static char *inband_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
+			 unsigned rights)
 {
-	const struct reach *reach = ctx;
+	const struct tcp_conn *conn = ctx;
 	const struct fabric_mr *mr;
 
-	return tcp_mr_resolve(reach->table, reach->conn->session, rkey, addr, bytes,
-			      rights, &mr);
+	return tcp_mr_resolve(conn->table, conn->session, rkey, addr, bytes, rights,
+			      &mr);
 }
 
-static bool reach_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
+static bool inband_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
 {
-	const struct reach *reach = ctx;
+	const struct tcp_conn *conn = ctx;
 
-	return tcp_mr_notify(reach->table, reach->conn->session, rkey, addr, value);
+	return tcp_mr_notify(conn->table, conn->session, rkey, addr, value);
 }
 
 /* Executed at once, so that no region is in use when the thread carries out commands. */
-static void conn_do_inband(struct tcp_conn *conn, struct tcp_table *table)
+static void conn_do_inband(struct tcp_conn *conn)
 {
-	struct reach reach = { .conn = conn, .table = table };
 	const struct inband_memory memory = {
-		.find = reach_find,
-		.notify = reach_notify,
-		.ctx = &reach,
+		.find = inband_find,
+		.notify = inband_notify,
+		.ctx = conn,
 	};
 	uint64_t result;
 
@@ -398,7 +391,7 @@ static void conn_do_inband(struct tcp_conn *conn, struct tcp_table *table)
 }
 
 /* The payload of a request has been received or dropped. */
-static void conn_end_payload(struct tcp_conn *conn, struct tcp_table *table)
+static void conn_end_payload(struct tcp_conn *conn)
 {
 	if (conn->phase == TCP_PHASE_PAYLOAD && conn->word_place)
 		__atomic_store_n((uint64_t *)(void *)conn->word_place, conn->word,
@@ -406,7 +399,7 @@ static void conn_end_payload(struct tcp_conn *conn, struct tcp_table *table)
 	if (conn->phase == TCP_PHASE_ATOMIC)
 		conn_do_atomic(conn);
 	else if (conn->phase == TCP_PHASE_INBAND)
-		conn_do_inband(conn, table);
+		conn_do_inband(conn);
 	else
 		(void)conn_answer(conn, conn->cookie, conn->status);
 	conn->target = NULL;
@@ -443,7 +436,7 @@ static ssize_t conn_recv(struct tcp_conn *conn)
 		    MSG_DONTWAIT);
 }
 
-static void conn_received(struct tcp_conn *conn, struct tcp_table *table, size_t n)
+static void conn_received(struct tcp_conn *conn, size_t n)
 {
 	size_t part = n < conn->left ? n : conn->left;
 
@@ -457,7 +450,7 @@ static void conn_received(struct tcp_conn *conn, struct tcp_table *table, size_t
 	}
 	conn->left -= (uint32_t)part;
 	if (conn->left == 0)
-		conn_end_payload(conn, table);
+		conn_end_payload(conn);
 }
 
 static enum step conn_end_of_stream(struct tcp_conn *conn)
@@ -477,8 +470,7 @@ static bool conn_is_overdue(const struct tcp_conn *conn)
 	       atomic_load_explicit(conn->until_ns, memory_order_acquire);
 }
 
-static enum step conn_receive(struct tcp_conn *conn, struct tcp_table *table,
-			      size_t *budget)
+static enum step conn_receive(struct tcp_conn *conn, size_t *budget)
 {
 	ssize_t n;
 
@@ -493,11 +485,11 @@ static enum step conn_receive(struct tcp_conn *conn, struct tcp_table *table,
 		return conn_over_errno(conn, errno);
 	if (n == 0)
 		return conn_end_of_stream(conn);
-	conn_received(conn, table, (size_t)n);
+	conn_received(conn, (size_t)n);
 	budget_spend(budget, (size_t)n + conn->served);
 	conn->served = 0;
 	if (conn->phase == TCP_PHASE_REQUEST && conn->have == sizeof(conn->request))
-		return conn_begin(conn, table);
+		return conn_begin(conn);
 	return STEP_MOVED;
 }
 
@@ -507,7 +499,7 @@ static bool conn_has_space(const struct tcp_conn *conn)
 	return conn->n_replies + 2 <= TCP_REPLIES;
 }
 
-static enum tcp_run conn_slice(struct tcp_conn *conn, struct tcp_table *table)
+static enum tcp_run conn_slice(struct tcp_conn *conn)
 {
 	size_t in = SLICE_BYTES, out = SLICE_BYTES;
 	bool empty = false, full = false; /* the socket's buffers */
@@ -526,7 +518,7 @@ static enum tcp_run conn_slice(struct tcp_conn *conn, struct tcp_table *table)
 		}
 		if (!conn_has_space(conn))
 			break;
-		step = conn_receive(conn, table, &in);
+		step = conn_receive(conn, &in);
 		if (step == STEP_OVER)
 			return TCP_RUN_OVER;
 		empty = step == STEP_BLOCKED;
@@ -545,12 +537,12 @@ static enum tcp_run conn_slice(struct tcp_conn *conn, struct tcp_table *table)
 		       : TCP_RUN_WAITS;
 }
 
-enum tcp_run tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
+enum tcp_run tcp_conn_run(struct tcp_conn *conn)
 {
 	enum tcp_run result;
 
 	(void)pthread_mutex_lock(&conn->lock);
-	result = conn_slice(conn, table);
+	result = conn_slice(conn);
 	(void)pthread_mutex_unlock(&conn->lock);
 	return result;
 }

@@ -58,7 +58,8 @@ struct tcp_conn {
 	int fd; /* closed by the loop, which may shut it down at any time */
 	/* nothing is received from this time on; the loop moves it */
 	const _Atomic uint64_t *until_ns;
-	struct tcp_part *part; /* of the session, in the data thread */
+	struct tcp_part *part;   /* of the session, in the data thread */
+	struct tcp_table *table; /* of the data thread */
 	/* owned by the receiver of the command or event */
 	struct tcp_command command;
 	struct tcp_event
@@ -110,7 +111,7 @@ bool tcp_conn_is_quiet(struct tcp_conn *conn);
 void tcp_conn_await_quiet(struct tcp_conn *conn);
 
 /* Do a slice of work.  [data thread] */
-enum tcp_run tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
+enum tcp_run tcp_conn_run(struct tcp_conn *conn);
 /* Stop using a region that is no longer in the table.  False: the stream has to end.
  * [data thread] */
 bool tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);

@@ -242,6 +242,7 @@ static void conn_refused_event(struct tcp_event *event)
 static void session_join(struct fabric_session *session, int fd, uint32_t channel)
 {
 	struct fabric_server *server = session->server;
+	struct tcp_thread *thread;
 	struct tcp_conn *conn;
 	const char *why;
 
@@ -263,9 +264,10 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	server->stats.channels++;
 	server->stats.channels_ever++;
 	server->next_thread = (server->next_thread + 1) % server->n_threads;
+	thread = &server->threads[server->next_thread];
 	conn->part = &session->parts[server->next_thread];
-	mailbox_post(&server->threads[server->next_thread].commands,
-		     &conn->command.link);
+	conn->table = &thread->table;
+	mailbox_post(&thread->commands, &conn->command.link);
 	server->events->channel_up(server->ctx, session->cookie, channel);
 	return;
 

@@ -27,13 +27,6 @@ static void thread_remove(struct tcp_thread *thread, struct tcp_conn *conn)
 	mailbox_post(thread->loop, &conn->event.link);
 }
 
-static void thread_remove_errno(struct tcp_thread *thread, struct tcp_conn *conn)
-{
-	(void)snprintf(conn->why, sizeof(conn->why), "epoll_ctl: %s",
-		       strerrordesc_np(errno));
-	thread_remove(thread, conn);
-}
-
 /* Before the event of the stream's end, after which it is freed. */
 static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *conn)
 {
@@ -46,7 +39,7 @@ static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *co
 
 static enum tcp_run thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
 {
-	enum tcp_run result = tcp_conn_run(conn, &thread->table);
+	enum tcp_run result = tcp_conn_run(conn);
 
 	thread_report_refused(thread, conn);
 	if (result == TCP_RUN_OVER)
@@ -77,8 +70,11 @@ static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
 				     .data.ptr = conn };
 
 	list_append(&conn->part->streams, &conn->in_streams);
-	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0)
-		thread_remove_errno(thread, conn);
+	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0) {
+		(void)snprintf(conn->why, sizeof(conn->why), "epoll_ctl: %s",
+			       strerrordesc_np(errno));
+		thread_remove(thread, conn);
+	}
 }
 
 static void thread_dereg_mr(struct tcp_thread *thread, struct tcp_key_entry *entry)
