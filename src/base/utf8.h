@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which text one program may accept from another, and show.  A name that has it is one line of
- * visible text that a terminal, a log and JSON show as it is.  Threads: [any]. */
+/* Which text one program may accept from another, and show.  A name that is clean is one line of
+ * visible text that a terminal, a log and JSON show unchanged.  Threads: [any]. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 

@@ -184,7 +184,8 @@ static bool is_replaced(const rmem_lease *lease)
 	return reason != RMEM_REASON_NONE && reason != RMEM_REASON_LOST;
 }
 
-/* Forget what was read of the old content.  -ESTALE with text: some of it is beyond recall. */
+/* Discard what was read of the old content.  -ESTALE with text: some of it was written to a pipe or
+ * a device, where it stays. */
 static int get_restart(struct get *get)
 {
 	if (transfer_wrote(get->transfer) && !get->out.temporary[0])
@@ -196,7 +197,7 @@ static int get_restart(struct get *get)
 	return transfer_reset(get->transfer);
 }
 
-/* Read the content that has the name.  1: it was replaced meanwhile, and err_text() tells how. */
+/* Read the content that has the name.  1: the content was replaced during the transfer; err_text() has the cause. */
 static int get_once(struct get *get)
 {
 	rmem_lease *lease;
@@ -216,7 +217,7 @@ static int get_once(struct get *get)
 }
 
 /* A reader finds the old content or the new: begin again when it is replaced.  The first error is
- * told if there is no new content. */
+ * returned if there is no new content. */
 static int get_content(struct get *get)
 {
 	struct err_saved first = { 0 };

@@ -12,7 +12,7 @@ int interrupt_catch(void);
 /* Polls readable after a signal; -1 when signals are not caught. */
 int interrupt_fd(void);
 
-/* Wait for so many milliseconds; true: at once, as a signal has come. */
+/* Wait up to `ms` milliseconds for a signal; true: one has come. */
 bool interrupt_wait(int ms);
 
 /* End the process by the signal that came; returns if none came. */

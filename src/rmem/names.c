@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmem mv, touch and rm: what is stored under a name gets another name, lives on, or is removed. */
+/* rmem mv, touch and rm: commands that change which names there are, and how long they last. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -33,7 +33,7 @@ const struct option_row options_table[] = {
 	  .argument = "N", .help = "data connections, instead of the URI's" },
 	{ "timeout", 0, OPTION_MS, &options.timeout_ms, 1, TIMEOUT_MAX_MS,
 	  .argument = "T",
-	  .help = "give up what does not go on for so long (default 10s)" },
+	  .help = "give up after this time without progress (default 10s)" },
 	{ "verbose", 'v', OPTION_FLAG, &options.verbose,
 	  .help = "print on stderr which fabric is used, and why" },
 	{ "quiet", 'q', OPTION_FLAG, &options.quiet,

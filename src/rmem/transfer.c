@@ -180,7 +180,7 @@ static int slot_submit(struct transfer *t, unsigned i)
 }
 
 /* Wait until the session is resumed, and submit the lost operations again.  A write may be done
- * twice: the lease has no name yet, so nobody reads it. */
+ * twice: the lease has no name yet, so no other session reads it. */
 static int transfer_resume(struct transfer *t)
 {
 	uint64_t now = clock_now_ns();
@@ -319,7 +319,7 @@ static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
 }
 
 /* How much to borrow in advance.  What is not written yet is withheld from others, so it is little:
- * a sixteenth of the length.  A lease can have only so many segments, of which each step may take
+ * a sixteenth of the length.  The number of segments of a lease is limited, and each step may take
  * one; the fewer are left, the longer are the steps, up to four times the length. */
 static uint64_t grow_step(const struct transfer *t)
 {

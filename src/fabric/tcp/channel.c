@@ -289,14 +289,12 @@ static unsigned channel_flush(struct fabric_channel *ch, struct fabric_wc *wcs,
 {
 	unsigned got = 0;
 
-	while (got < n && ch->head < ch->tail) {
-		if (ch->head == ch->culprit)
-			channel_complete(ch, &wcs[got], ch->culprit_status,
-					 ch->culprit_text);
-		else
-			channel_complete(ch, &wcs[got], ch->flush_status,
-					 ch->flush_text);
-		got++;
+	for (; got < n && ch->head < ch->tail; got++) {
+		bool culprit = ch->head == ch->culprit;
+
+		channel_complete(ch, &wcs[got],
+				 culprit ? ch->culprit_status : ch->flush_status,
+				 culprit ? ch->culprit_text : ch->flush_text);
 	}
 	return got;
 }
