@@ -138,29 +138,22 @@ static void session_closed(struct tcp_event *event)
 	server->events->session_closed(server->ctx, cookie);
 }
 
-/* Without the event, each session is a tenant of its own. */
-static struct tcp_tenant *session_tenant(const struct fabric_session *session)
-{
-	struct fabric_server *server = session->server;
-	const void *name = session;
-
-	if (server->events->tenant)
-		name = server->events->tenant(server->ctx, session->cookie);
-	return tenant_get(server, name);
-}
-
 static int session_open(struct fabric_server *server, unsigned endpoint, void *cookie,
 			struct fabric_session **ret_session)
 {
 	struct fabric_session *session = calloc(
 		1, sizeof(*session) + server->n_threads * sizeof(session->parts[0]));
+	/* without the event, each session is a tenant of its own */
+	const void *tenant = session;
 
 	(void)endpoint;
 	if (!session)
 		return err_errno(-ENOMEM, "a session");
 	session->server = server;
 	session->cookie = cookie;
-	session->tenant = session_tenant(session);
+	if (server->events->tenant)
+		tenant = server->events->tenant(server->ctx, cookie);
+	session->tenant = tenant_get(server, tenant);
 	if (!session->tenant) {
 		free(session);
 		return err_errno(-ENOMEM, "a session");
