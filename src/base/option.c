@@ -80,6 +80,14 @@ int option_number(const char *name, const char *text, uint64_t min, uint64_t max
 	return 0;
 }
 
+int option_wide_parse(const char *text, void *value)
+{
+	if (strcmp(text, "wide") != 0)
+		return err_set(-EINVAL, "--output: '%s' is not wide", text);
+	*(bool *)value = true;
+	return 0;
+}
+
 /* A size or a time. */
 static int quantity_parse(const struct option_row *row, const char *text)
 {

@@ -44,6 +44,9 @@ int option_parse(const struct option_row *rows, bool first, int argc, char **arg
 int option_number(const char *name, const char *text, uint64_t min, uint64_t max,
 		  unsigned *ret_value);
 
+/* Parse the value of --output, which can only be "wide", into a bool.  -EINVAL with text. */
+int option_wide_parse(const char *text, void *value);
+
 /* Print a line or more for each option. */
 void option_help(const struct option_row *rows);
 

@@ -152,25 +152,18 @@ static int completions_handle(struct run *run)
 static int run_measure(struct run *run)
 {
 	uint64_t start = clock_now_ns(), end = start + duration_ms * 1000000;
-	int err;
+	int err = 0;
 
-	while (clock_now_ns() < end && !result.errors && !interrupt_wait(0)) {
-		while (run->n_free >= batch) {
+	while (!err && clock_now_ns() < end && !result.errors && !interrupt_wait(0)) {
+		while (!err && run->n_free >= batch)
 			err = batch_submit(run);
-			if (err)
-				return err;
-		}
-		err = completions_handle(run);
-		if (err)
-			return err;
+		if (!err)
+			err = completions_handle(run);
 	}
-	while (rmem_queue_outstanding(run->queue)) {
+	while (!err && rmem_queue_outstanding(run->queue))
 		err = completions_handle(run);
-		if (err)
-			return err;
-	}
 	result.elapsed_ns = clock_now_ns() - start;
-	return 0;
+	return err;
 }
 
 /* Run until the time is over, a signal comes or an operation fails; operations that fail are

@@ -144,18 +144,10 @@ static int ls_check(char **args)
 	return args[0] && *args[0] ? session_name_check(args[0]) : 0;
 }
 
-static int output_parse(const char *text, void *value)
-{
-	if (strcmp(text, "wide") != 0)
-		return err_set(-EINVAL, "--output: '%s' is not wide", text);
-	*(bool *)value = true;
-	return 0;
-}
-
 static const struct option_row ls_options[] = {
 	{ "long", 'l', OPTION_FLAG, &longer,
 	  .help = "a table with length, age, time to live, sessions" },
-	{ "output", 'o', OPTION_OTHER, &wide, .parse = output_parse,
+	{ "output", 'o', OPTION_OTHER, &wide, .parse = option_wide_parse,
 	  .argument = "FORMAT",
 	  .help = "wide: a table with more columns, and whole names" },
 	{ "json", 0, OPTION_FLAG, &json, .help = "an array of objects" },

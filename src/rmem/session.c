@@ -26,19 +26,24 @@ const char *session_fabric_name(enum rmem_fabric fabric)
 	return fabric == RMEM_FABRIC_RDMA ? "rdma" : "tcp";
 }
 
-static void session_describe(const struct rmem_info *info)
+static int session_describe(rmem *session)
 {
-	(void)fprintf(stderr, "rmem: %s over %s%s%s, %u channel%s%s%s\n", info->server,
-		      session_fabric_name(info->fabric), info->device[0] ? " on " : "",
-		      info->device, info->channels, info->channels == 1 ? "" : "s",
-		      info->downgrade ? "; no RDMA: " : "",
-		      info->downgrade ? info->downgrade : "");
+	struct rmem_info info = rmem_info_init();
+	int err = session_result(rmem_info(session, &info));
+
+	if (err)
+		return err;
+	(void)fprintf(stderr, "rmem: %s over %s%s%s, %u channel%s%s%s\n", info.server,
+		      session_fabric_name(info.fabric), info.device[0] ? " on " : "",
+		      info.device, info.channels, info.channels == 1 ? "" : "s",
+		      info.downgrade ? "; no RDMA: " : "",
+		      info.downgrade ? info.downgrade : "");
+	return 0;
 }
 
 int session_open(rmem **ret_session)
 {
 	struct rmem_options opening = rmem_options_init();
-	struct rmem_info info = rmem_info_init();
 	char uri[URI_BYTES];
 	rmem *session;
 	int err = options_uri(uri, sizeof(uri));
@@ -51,13 +56,10 @@ int session_open(rmem **ret_session)
 	options.bad_usage = err == -EINVAL;
 	if (err)
 		return session_result(err);
-	if (options.verbose) {
-		err = session_result(rmem_info(session, &info));
-		if (err) {
-			rmem_close(session);
-			return err;
-		}
-		session_describe(&info);
+	err = options.verbose ? session_describe(session) : 0;
+	if (err) {
+		rmem_close(session);
+		return err;
 	}
 	*ret_session = session;
 	return 0;

@@ -297,14 +297,12 @@ static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
 {
 	size_t filled = 0;
 	ssize_t n;
-	int err;
 
 	while (filled < CHUNK_BYTES) {
-		if (may_block) {
-			err = await_fd(t, fd, POLLIN);
-			if (err)
-				return err;
-		}
+		int err = may_block ? await_fd(t, fd, POLLIN) : 0;
+
+		if (err)
+			return err;
 		n = read(fd, dst + filled, CHUNK_BYTES - filled);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
@@ -404,14 +402,12 @@ static int output_write(struct transfer *t, int fd, bool may_block, const char *
 	/* a pipe that polls writable accepts PIPE_BUF bytes without blocking */
 	size_t unit = may_block ? PIPE_BUF : CHUNK_BYTES;
 	ssize_t n;
-	int err;
 
 	while (bytes) {
-		if (may_block) {
-			err = await_fd(t, fd, POLLOUT);
-			if (err)
-				return err;
-		}
+		int err = may_block ? await_fd(t, fd, POLLOUT) : 0;
+
+		if (err)
+			return err;
 		n = write(fd, src, bytes < unit ? bytes : unit);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;

@@ -20,18 +20,10 @@
 static const char *socket_path = SOCKET_PATH;
 static bool json, wide, help, version;
 
-static int output_parse(const char *text, void *value)
-{
-	if (strcmp(text, "wide") != 0)
-		return err_set(-EINVAL, "--output: '%s' is not wide", text);
-	*(bool *)value = true;
-	return 0;
-}
-
 static const struct option_row options[] = {
 	{ "socket", 's', OPTION_TEXT, &socket_path, .argument = "PATH",
 	  .help = "the admin socket, by default" OPTION_INDENT SOCKET_PATH },
-	{ "output", 'o', OPTION_OTHER, &wide, .parse = output_parse,
+	{ "output", 'o', OPTION_OTHER, &wide, .parse = option_wide_parse,
 	  .argument = "FORMAT",
 	  .help = "wide: tables with all columns, and whole texts" },
 	{ "json", 0, OPTION_FLAG, &json,
