@@ -96,8 +96,8 @@ struct tcp_conn {
 	size_t sent;               /* of the first reply, including its header */
 };
 
-/* Create a stream, which owns fd and borrows until_ns.  -ENOMEM, or -errno if the socket cannot be set up: the caller
- * still owns fd.  [loop] */
+/* Create a stream, which owns fd and borrows until_ns.  -ENOMEM, or -errno if the socket cannot be
+ * set up: the caller still owns fd.  [loop] */
 int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 		 const _Atomic uint64_t *until_ns, struct tcp_conn **ret_conn);
 /* Free a stream and close its socket.  [loop], after the event of its end */
