@@ -197,7 +197,8 @@ static int get_restart(struct get *get)
 	return transfer_reset(get->transfer);
 }
 
-/* Read the content that has the name.  1: the content was replaced during the transfer; err_text() has the cause. */
+/* Read the content that has the name.  1: the content was replaced during the transfer; err_text()
+ * has the cause. */
 static int get_once(struct get *get)
 {
 	rmem_lease *lease;

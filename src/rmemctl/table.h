@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints JSON objects as text, and lists of them as aligned tables.  Control characters in clients' texts do not
- * reach the terminal.
+/* Prints JSON objects as text, and lists of them as aligned tables.  Control characters in
+ * clients' texts do not reach the terminal.
  * Threads: [main]. */
 #ifndef RMEMCTL_TABLE_H
 #define RMEMCTL_TABLE_H
