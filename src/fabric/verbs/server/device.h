@@ -6,10 +6,10 @@
 #define FABRIC_VERBS_SERVER_DEVICE_H
 
 #include "fabric/verbs/common/device_attr.h"
+#include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/poller.h"
 #include "fabric/verbs/server/server.h"
-#include "fabric/verbs/server/tenant.h"
-#include "fabric/verbs/common/port.h"
+#include "fabric/verbs/server/worker.h"
 
 struct verbs_device;
 
@@ -25,6 +25,25 @@ struct verbs_device_events {
 	void (*removed)(struct verbs_device *device);
 	/* The device has no protection domain any more: destroy the listeners. */
 	void (*released)(struct verbs_device *device);
+};
+
+/* The workers of a device.  To deregister memory, which ends a client's access, never waits for
+ * memory that is being registered. */
+enum verbs_work {
+	VERBS_WORK_REGISTER,
+	VERBS_WORK_DEREGISTER,
+	VERBS_WORK_CONNECT, /* see direct.h */
+	VERBS_N_WORKERS,
+};
+
+/* A tenant's share of a device, which its sessions there have together: its turns at the device's
+ * workers, and its connections that are not established yet. */
+struct verbs_tenant {
+	struct list link; /* device->tenants */
+	const void *name; /* from fabric_server_events.tenant; compared only */
+	unsigned refs;    /* of its sessions */
+	unsigned n_pending;
+	struct verbs_worker_queue queues[VERBS_N_WORKERS]; /* the workers' */
 };
 
 struct verbs_device {

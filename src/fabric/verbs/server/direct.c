@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/verbs/server/direct.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,47 @@
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/device.h"
+
+/* Neighbours answer within a few ms; the kernel gives up after 1000. */
+#define SLOW_MS 300u
+#define FORGET_MS 30000u
+
+/* ---- GIDs that could not be resolved ---- */
+
+/* A peer may name any GID, and tries again; so a GID that no host answered for is refused for some
+ * time, and the worker is free for others.
+ *   -EHOSTUNREACH  this is such a GID */
+static int gid_check(const struct fabric_server *server, const uint8_t gid[16])
+{
+	uint64_t now_ms = clock_now_ms(), until_ms;
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	for (unsigned i = 0; i < VERBS_UNRESOLVED_MAX; i++) {
+		until_ms = server->unresolved[i].until_ms;
+		if (until_ms <= now_ms || memcmp(server->unresolved[i].gid, gid, 16))
+			continue;
+		(void)inet_ntop(AF_INET6, gid, text, sizeof(text));
+		return err_set(-EHOSTUNREACH,
+			       "nobody answered for GID %s on the server's network; it "
+			       "is asked for again in %" PRIu64 " ms",
+			       text, until_ms - now_ms);
+	}
+	return 0;
+}
+
+static void gid_resolved(struct fabric_server *server, const uint8_t gid[16],
+			 uint64_t took_ms)
+{
+	unsigned at = server->next_unresolved;
+
+	if (took_ms < SLOW_MS)
+		return;
+	memcpy(server->unresolved[at].gid, gid, 16);
+	server->unresolved[at].until_ms = clock_now_ms() + FORGET_MS;
+	server->next_unresolved = (at + 1) % VERBS_UNRESOLVED_MAX;
+}
+
+/* ---- checks ---- */
 
 static int session_check(const struct fabric_session *session, uint32_t number)
 {
@@ -148,8 +191,7 @@ static void connect_deliver(struct verbs_message *message)
 	struct verbs_channel *channel = connect->channel;
 	struct fabric_session *session = channel->session;
 
-	verbs_gid_backoff_note(&session->endpoint->server->gid_backoff,
-			       channel->remote.gid, connect->took_ms);
+	gid_resolved(session->endpoint->server, channel->remote.gid, connect->took_ms);
 	if (!channel->abandoned) {
 		connect_finish(channel);
 		return;
@@ -231,8 +273,7 @@ int verbs_direct_connect(struct fabric_session *session, uint32_t number,
 	if (!err)
 		err = verbs_qp_info_check(&local, theirs);
 	if (!err)
-		err = verbs_gid_backoff_check(&endpoint->server->gid_backoff,
-					      theirs->gid);
+		err = gid_check(endpoint->server, theirs->gid);
 	if (!err)
 		err = remote_claim(endpoint, theirs);
 	if (!err)

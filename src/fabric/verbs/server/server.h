@@ -12,9 +12,10 @@
 #include "fabric/fabric.h"
 #include "fabric/verbs/common/cm.h"
 #include "fabric/verbs/server/delays.h"
-#include "fabric/verbs/server/gid_backoff.h"
 
 #define VERBS_ENDPOINTS_MAX 64
+/* With more of them the oldest is forgotten. */
+#define VERBS_UNRESOLVED_MAX 16
 
 struct verbs_endpoint;
 struct verbs_device;
@@ -35,7 +36,12 @@ struct fabric_server {
 	unsigned n_disconnects; /* ids that wait for the peer's disconnect */
 	struct verbs_delayed rescan;
 	int route_fd; /* rtnetlink: polls readable when an address was added or removed */
-	struct verbs_gid_backoff gid_backoff;
+	/* a ring of peers' GIDs that no host answered for, see direct.c */
+	struct {
+		uint8_t gid[16];
+		uint64_t until_ms;
+	} unresolved[VERBS_UNRESOLVED_MAX];
+	unsigned next_unresolved;
 	struct fabric_server_params params; /* `devices` only during open() */
 	void *extra_listen, *device_params; /* copies, in params */
 	int epoll_fd; /* of cm, the devices' events, the mailbox, delays, route_fd */

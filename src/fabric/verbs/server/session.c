@@ -15,6 +15,43 @@ static struct fabric_server *server_of(const struct fabric_session *session)
 	return session->endpoint->server;
 }
 
+/* The session's tenant, with a reference, or NULL: no memory.  Without the event, each session is a
+ * tenant of its own. */
+static struct verbs_tenant *tenant_get(const struct fabric_session *session)
+{
+	const struct fabric_server *server = server_of(session);
+	struct list *tenants = &session->endpoint->device->tenants;
+	const void *name = session;
+	struct verbs_tenant *added;
+
+	if (server->events->tenant)
+		name = server->events->tenant(server->ctx, session->cookie);
+	list_for_each_entry(struct verbs_tenant, tenant, tenants, link) {
+		if (tenant->name != name)
+			continue;
+		tenant->refs++;
+		return tenant;
+	}
+	added = calloc(1, sizeof(*added));
+	if (!added)
+		return NULL;
+	added->name = name;
+	added->refs = 1;
+	for (unsigned i = 0; i < VERBS_N_WORKERS; i++)
+		verbs_worker_queue_init(&added->queues[i]);
+	list_append(tenants, &added->link);
+	return added;
+}
+
+/* The session has no job under way. */
+static void tenant_put(struct verbs_tenant *tenant)
+{
+	if (--tenant->refs > 0)
+		return;
+	list_remove(&tenant->link);
+	free(tenant);
+}
+
 static void pd_free(struct fabric_session *session)
 {
 	struct verbs_device *device = session->endpoint->device;
@@ -36,7 +73,7 @@ static void pd_free(struct fabric_session *session)
 static void session_free(struct fabric_session *session)
 {
 	list_remove(&session->link);
-	verbs_tenant_put(session->tenant);
+	tenant_put(session->tenant);
 	map_destroy(&session->mrs_by_rkey);
 	fair_lock_destroy(&session->lock);
 	free(session);
@@ -82,17 +119,6 @@ static void session_deliver_refused(struct verbs_message *message)
 		server->events->access_refused(server->ctx, session->cookie, n);
 }
 
-/* Whose session it is; without the event, each session is a tenant of its own. */
-static struct verbs_tenant *tenant_of(const struct fabric_session *session)
-{
-	const struct fabric_server *server = server_of(session);
-	const void *name = session;
-
-	if (server->events->tenant)
-		name = server->events->tenant(server->ctx, session->cookie);
-	return verbs_tenant_get(session->endpoint->device, name);
-}
-
 int verbs_session_open(struct fabric_server *server, unsigned number, void *cookie,
 		       struct fabric_session **ret_session)
 {
@@ -109,7 +135,7 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 		return err_errno(-ENOMEM, "an RDMA session");
 	session->endpoint = endpoint;
 	session->cookie = cookie;
-	session->tenant = tenant_of(session);
+	session->tenant = tenant_get(session);
 	if (!session->tenant) {
 		err = err_errno(-ENOMEM, "an RDMA session");
 		goto err_free;
@@ -135,7 +161,7 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 	return 0;
 
 err_tenant:
-	verbs_tenant_put(session->tenant);
+	tenant_put(session->tenant);
 err_free:
 	free(session);
 	return err;

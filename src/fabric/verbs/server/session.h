@@ -14,7 +14,6 @@
 #include "fabric/inband.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/server/server.h"
-#include "fabric/verbs/server/tenant.h"
 
 struct fabric_session {
 	struct verbs_endpoint *endpoint;
