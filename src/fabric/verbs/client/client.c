@@ -123,11 +123,11 @@ static int qp_create(struct fabric_channel *channel)
 	const struct verbs_device_attr *attr = &channel->cq->domain->attr;
 	int err;
 
-	if (send_capacity(channel) > attr->max_qp_wr)
+	if (send_capacity(channel) > attr->public.max_qp_wr)
 		return err_set(-EINVAL,
 			       "a channel of depth %u: RDMA device %s allows %u "
 			       "requests per queue pair",
-			       channel->depth, attr->name, attr->max_qp_wr);
+			       channel->depth, attr->name, attr->public.max_qp_wr);
 	/* not every device supports inline data */
 	err = qp_try(channel, INLINE_BYTES);
 	if (err)
@@ -180,12 +180,12 @@ static void connection_release(struct fabric_channel *channel)
 /* Number of outstanding reads to ask for. */
 static uint8_t depth_of(const struct fabric_domain *domain)
 {
-	int most = domain->rdma_options.rd_atomic == FABRIC_OPTION_AUTO
-			   ? INITIATOR_DEPTH_MAX
-			   : domain->rdma_options.rd_atomic;
+	unsigned able = domain->attr.public.initiator_depth;
+	unsigned most = domain->rdma_options.rd_atomic == FABRIC_OPTION_AUTO
+				? INITIATOR_DEPTH_MAX
+				: (unsigned)domain->rdma_options.rd_atomic;
 
-	return domain->attr.initiator_depth < most ? domain->attr.initiator_depth
-						   : (uint8_t)most;
+	return (uint8_t)(able < most ? able : most);
 }
 
 static void qp_destroy(struct fabric_channel *channel)

@@ -43,7 +43,7 @@ static unsigned entries_per_op(const struct fabric_domain *domain)
 
 static int depth_check(const struct fabric_domain *domain, unsigned depth)
 {
-	unsigned max = domain->attr.max_cqe / entries_per_op(domain);
+	unsigned max = domain->attr.public.max_cqe / entries_per_op(domain);
 
 	if (depth && depth <= max)
 		return 0;

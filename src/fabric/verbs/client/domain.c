@@ -220,7 +220,7 @@ int verbs_domain_supports(const struct fabric_domain *domain,
 		return err_set(-ENOTSUP,
 			       "the server's RDMA device %s serves no in-band requests",
 			       domain->peer_device);
-	if (!attr->atomics)
+	if (!attr->public.atomics)
 		return err_set(-ENOTSUP,
 			       "RDMA device %s has no atomics (atomic_cap is NONE%s)",
 			       attr->name, attr->iwarp ? ", as over all iWARP" : "");
@@ -235,7 +235,7 @@ int verbs_domain_supports(const struct fabric_domain *domain,
 unsigned verbs_domain_sge_max(const struct fabric_domain *domain,
 			      enum fabric_opcode opcode)
 {
-	unsigned max = domain->attr.max_sge;
+	unsigned max = domain->attr.public.max_sge;
 
 	if (opcode == FABRIC_READ && domain->attr.max_sge_rd < max)
 		max = domain->attr.max_sge_rd;

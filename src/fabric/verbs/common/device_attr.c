@@ -11,11 +11,17 @@
 
 #define LINE_BYTES 128
 
-static uint8_t depth_of(int value)
+static unsigned limit_of(int value)
 {
-	if (value <= 0)
-		return 0;
-	return value > UINT8_MAX ? UINT8_MAX : (uint8_t)value;
+	return value > 0 ? (unsigned)value : 0;
+}
+
+static enum fabric_atomics atomics_of(const struct ibv_device_attr *attr)
+{
+	if (attr->atomic_cap == IBV_ATOMIC_GLOB)
+		return FABRIC_ATOMICS_GLOBAL;
+	return attr->atomic_cap == IBV_ATOMIC_HCA ? FABRIC_ATOMICS_DEVICE
+						  : FABRIC_ATOMICS_NONE;
 }
 
 int verbs_device_attr_query(struct ibv_context *verbs,
@@ -23,23 +29,34 @@ int verbs_device_attr_query(struct ibv_context *verbs,
 {
 	const char *name = ibv_get_device_name(verbs->device);
 	bool iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
-	struct ibv_device_attr attr;
-	int err = ibv_query_device(verbs, &attr);
+	struct ibv_device_attr_ex extended = { .comp_mask = 0 };
+	const struct ibv_device_attr *attr = &extended.orig_attr;
+	int err = ibv_query_device_ex(verbs, NULL, &extended);
 
 	if (err)
-		return err_errno(-err, "RDMA device %s: ibv_query_device", name);
+		return err_errno(-abs(err), "RDMA device %s: ibv_query_device_ex",
+				 name);
 	*ret_attr = (struct verbs_device_attr){
 		.iwarp = iwarp,
-		/* none over iWARP, whatever the device reports */
-		.atomics = attr.atomic_cap != IBV_ATOMIC_NONE && !iwarp,
-		.max_cqe = attr.max_cqe > 0 ? (unsigned)attr.max_cqe : 0,
-		.max_sge = attr.max_sge > 0 ? (unsigned)attr.max_sge : 0,
-		.max_sge_rd = attr.max_sge_rd > 0 ? (unsigned)attr.max_sge_rd : 0,
-		.max_qp_wr = attr.max_qp_wr > 0 ? (unsigned)attr.max_qp_wr : 0,
-		.responder_resources = depth_of(attr.max_qp_rd_atom),
-		.initiator_depth = depth_of(attr.max_qp_init_rd_atom),
-		.max_mr_bytes = attr.max_mr_size,
-		.vendor = attr.vendor_id,
+		.max_sge_rd = limit_of(attr->max_sge_rd),
+		.vendor = attr->vendor_id,
+		.public = {
+			.transport = iwarp ? FABRIC_IWARP : 0,
+			/* iWARP has neither, whatever the device reports */
+			.atomics = iwarp ? FABRIC_ATOMICS_NONE : atomics_of(attr),
+			.write_immediate = !iwarp,
+			.on_demand_paging =
+				extended.odp_caps.general_caps & IBV_ODP_SUPPORT,
+			.max_qp = limit_of(attr->max_qp),
+			.max_qp_wr = limit_of(attr->max_qp_wr),
+			.max_sge = limit_of(attr->max_sge),
+			.max_cq = limit_of(attr->max_cq),
+			.max_cqe = limit_of(attr->max_cqe),
+			.max_mr = limit_of(attr->max_mr),
+			.max_mr_bytes = attr->max_mr_size,
+			.responder_resources = limit_of(attr->max_qp_rd_atom),
+			.initiator_depth = limit_of(attr->max_qp_init_rd_atom),
+		},
 	};
 	(void)snprintf(ret_attr->name, sizeof(ret_attr->name), "%s", name);
 	return 0;

@@ -14,14 +14,10 @@ struct verbs_device_attr {
 	/* iWARP: a refused write completes as done, and the peer's messages write the
 	 * destination of a read, which needs the right of remote writes */
 	bool iwarp;
-	bool atomics; /* supported, also for requests of peers */
-	unsigned max_cqe;
-	unsigned max_qp_wr;
-	unsigned max_sge, max_sge_rd; /* of a request; of a read */
-	uint8_t responder_resources;  /* limit of the peer's outstanding reads */
-	uint8_t initiator_depth;      /* limit of our outstanding reads */
-	uint64_t max_mr_bytes;
+	unsigned max_sge_rd; /* max_sge of a read */
 	uint32_t vendor;
+	/* without those that no query returns; `transport` is known for iWARP only */
+	struct fabric_device_attr public;
 };
 
 /* -errno with text. */

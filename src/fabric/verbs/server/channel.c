@@ -387,20 +387,6 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_port *loc
 	return err;
 }
 
-/* The channel's limits of outstanding reads and atomics. */
-static struct verbs_rd_atomic rd_atomic_of(const struct verbs_device *device,
-					   const struct verbs_cm_event *event)
-{
-	const struct verbs_device_attr *attr = &device->attr;
-
-	return (struct verbs_rd_atomic){
-		.responder = verbs_device_depth(device, event->responder_resources,
-						attr->responder_resources),
-		.initiator = verbs_device_depth(device, event->initiator_depth,
-						attr->initiator_depth),
-	};
-}
-
 /* Connect the queue pair here, not in librdmacm, and send the peer the limits in effect. */
 static int accept_qp(struct verbs_channel *channel, const struct verbs_cm_event *event,
 		     const struct verbs_rd_atomic *depths,
@@ -437,7 +423,7 @@ int verbs_channel_allow_access(struct verbs_channel *channel)
 	};
 	int err;
 
-	if (endpoint_of(channel)->device->attr.atomics)
+	if (endpoint_of(channel)->device->attr.public.atomics)
 		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	err = ibv_modify_qp(channel->qp, &attr, IBV_QP_ACCESS_FLAGS);
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
@@ -447,7 +433,13 @@ static int channel_accept(struct verbs_channel *channel,
 			  const struct verbs_cm_event *event)
 {
 	const struct verbs_device *device = endpoint_of(channel)->device;
-	const struct verbs_rd_atomic depths = rd_atomic_of(device, event);
+	const struct fabric_device_attr *attr = &device->attr.public;
+	const struct verbs_rd_atomic depths = {
+		.responder = verbs_device_depth(device, event->responder_resources,
+						attr->responder_resources),
+		.initiator = verbs_device_depth(device, event->initiator_depth,
+						attr->initiator_depth),
+	};
 	struct rdma_conn_param param = {
 		.responder_resources = (uint8_t)depths.responder,
 		.initiator_depth = (uint8_t)depths.initiator,

@@ -18,32 +18,6 @@
 
 /* ---- attributes ---- */
 
-static unsigned limit_of(int value)
-{
-	return value > 0 ? (unsigned)value : 0;
-}
-
-static enum fabric_transport transport_of(struct ibv_context *verbs, uint8_t port)
-{
-	struct ibv_port_attr attr;
-
-	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
-		return FABRIC_IWARP;
-	memset(&attr, 0, sizeof(attr));
-	if (!ibv_query_port(verbs, port, &attr) &&
-	    attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return FABRIC_INFINIBAND;
-	return FABRIC_ROCE;
-}
-
-static enum fabric_atomics atomics_of(const struct ibv_device_attr *attr)
-{
-	if (attr->atomic_cap == IBV_ATOMIC_GLOB)
-		return FABRIC_ATOMICS_GLOBAL;
-	return attr->atomic_cap == IBV_ATOMIC_HCA ? FABRIC_ATOMICS_DEVICE
-						  : FABRIC_ATOMICS_NONE;
-}
-
 static bool inline_try(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t bytes)
 {
 	struct ibv_qp_init_attr attr = {
@@ -99,49 +73,36 @@ static bool relaxed_ordering_try(struct ibv_pd *pd)
 	return true;
 }
 
-static void features_try(struct ibv_context *verbs,
-			 struct fabric_device_attr *fabric_attr)
+/* Find by trying the attributes that no query returns; what cannot be tried stays 0. */
+static void features_try(struct ibv_context *verbs, struct fabric_device_attr *attr)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(verbs);
 
 	if (!pd)
 		return;
-	fabric_attr->inline_bytes = inline_bytes_of(verbs, pd);
-	fabric_attr->relaxed_ordering = relaxed_ordering_try(pd);
+	attr->inline_bytes = inline_bytes_of(verbs, pd);
+	attr->relaxed_ordering = relaxed_ordering_try(pd);
 	(void)ibv_dealloc_pd(pd);
 }
 
-/* Attributes that no query returns are found by trying; what cannot be tried stays 0.  The port
- * decides between RoCE and InfiniBand. */
-static int device_query(struct ibv_context *verbs, uint8_t port,
-			struct fabric_device_attr *ret_attr)
+/* The port decides between RoCE and InfiniBand. */
+static int attr_query(struct ibv_context *verbs, uint8_t port,
+		      struct verbs_device_attr *ret_attr)
 {
-	struct ibv_device_attr_ex extended = { .comp_mask = 0 };
-	const struct ibv_device_attr *attr = &extended.orig_attr;
-	enum fabric_transport transport = transport_of(verbs, port);
-	int err = ibv_query_device_ex(verbs, NULL, &extended);
+	struct ibv_port_attr attr = { .state = IBV_PORT_NOP };
+	int err = verbs_device_attr_query(verbs, ret_attr);
 
 	if (err)
-		return err_errno(-abs(err), "RDMA device %s: ibv_query_device_ex",
-				 ibv_get_device_name(verbs->device));
-	*ret_attr = (struct fabric_device_attr){
-		.transport = transport,
-		/* iWARP has neither */
-		.atomics = transport == FABRIC_IWARP ? FABRIC_ATOMICS_NONE
-						     : atomics_of(attr),
-		.write_immediate = transport != FABRIC_IWARP,
-		.on_demand_paging = extended.odp_caps.general_caps & IBV_ODP_SUPPORT,
-		.max_qp = limit_of(attr->max_qp),
-		.max_qp_wr = limit_of(attr->max_qp_wr),
-		.max_sge = limit_of(attr->max_sge),
-		.max_cq = limit_of(attr->max_cq),
-		.max_cqe = limit_of(attr->max_cqe),
-		.max_mr = limit_of(attr->max_mr),
-		.max_mr_bytes = attr->max_mr_size,
-		.responder_resources = limit_of(attr->max_qp_rd_atom),
-		.initiator_depth = limit_of(attr->max_qp_init_rd_atom),
-	};
-	features_try(verbs, ret_attr);
+		return err;
+	verbs_siw_reserve(verbs, ret_attr->vendor);
+	features_try(verbs, &ret_attr->public);
+	if (ret_attr->iwarp)
+		return 0;
+	ret_attr->public.transport =
+		!ibv_query_port(verbs, port, &attr) &&
+				attr.link_layer == IBV_LINK_LAYER_INFINIBAND
+			? FABRIC_INFINIBAND
+			: FABRIC_ROCE;
 	return 0;
 }
 
@@ -267,7 +228,7 @@ static int device_start(struct verbs_device *device)
 {
 	struct fabric_server *server = device->server;
 	unsigned channels =
-		VERBS_POLLER_CQS * verbs_poller_per_cq(device->attr.max_cqe);
+		VERBS_POLLER_CQS * verbs_poller_per_cq(device->attr.public.max_cqe);
 	int err;
 
 	if (channels > CHANNELS_MAX)
@@ -280,8 +241,9 @@ static int device_start(struct verbs_device *device)
 				    "the device's event descriptor");
 	if (err)
 		goto err_ids;
-	err = verbs_poller_start(&device->poller, device->verbs, device->attr.max_cqe,
-				 device->node, &device->ids);
+	err = verbs_poller_start(&device->poller, device->verbs,
+				 device->attr.public.max_cqe, device->node,
+				 &device->ids);
 	if (err)
 		goto err_ids;
 	err = workers_start(device);
@@ -303,10 +265,10 @@ err_ids:
 }
 
 uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
-			   uint8_t able)
+			   unsigned able)
 {
 	int most = device->rdma_options.rd_atomic;
-	uint8_t depth = wanted < able ? wanted : able;
+	uint8_t depth = wanted < able ? wanted : (uint8_t)able;
 
 	return most != FABRIC_OPTION_AUTO && most < depth ? (uint8_t)most : depth;
 }
@@ -333,11 +295,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	device->port_cache.verbs = verbs;
 	device->rdma_options = *rdma_options;
 	list_init(&device->tenants);
-	err = verbs_device_attr_query(verbs, &device->attr);
-	if (!err)
-		verbs_siw_reserve(verbs, device->attr.vendor);
-	if (!err)
-		err = device_query(verbs, port, &device->fabric_attr);
+	err = attr_query(verbs, port, &device->attr);
 	if (err)
 		goto err_free;
 	device->node = verbs_device_node("/sys", device->attr.name);

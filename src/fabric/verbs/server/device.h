@@ -52,7 +52,6 @@ struct verbs_device {
 	struct ibv_context *verbs; /* of rdma_cm, while an id is bound to the device */
 	struct verbs_device_attr attr;
 	struct verbs_port_cache port_cache; /* cleared by the device's events */
-	struct fabric_device_attr fabric_attr;
 	struct fabric_rdma_options rdma_options;
 	int node;
 	struct verbs_channel_ids ids;
@@ -72,7 +71,7 @@ struct verbs_device {
 /* The number of outstanding reads and atomics that a peer gets: the number it wants, limited by the
  * device (`able`) and by the option. */
 uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
-			   uint8_t able);
+			   unsigned able);
 
 /* Add the device of `verbs` to the server, unless it was added before; on failure it is not added.
  * `port` is any of its ports. */

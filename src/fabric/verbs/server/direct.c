@@ -214,8 +214,9 @@ static int connect_new(struct verbs_channel *channel, const struct verbs_port *l
 	connect->channel = channel;
 	connect->local = *local;
 	connect->depths = (struct verbs_rd_atomic){
-		.responder = verbs_device_depth(device, theirs->rd_atomic,
-						device->attr.responder_resources),
+		.responder =
+			verbs_device_depth(device, theirs->rd_atomic,
+					   device->attr.public.responder_resources),
 		/* a client serves no reads */
 		.initiator = 0,
 	};

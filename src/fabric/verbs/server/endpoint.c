@@ -75,7 +75,7 @@ void verbs_endpoint_describe(struct verbs_endpoint *endpoint,
 		.node = device->node,
 		.channels_max = device->ids.n,
 		.flags = (device->attr.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
-			 (device->attr.atomics ? FABRIC_ENDPOINT_ATOMICS : 0) |
+			 (device->attr.public.atomics ? FABRIC_ENDPOINT_ATOMICS : 0) |
 			 (endpoint->direct ? FABRIC_ENDPOINT_DIRECT : 0) |
 			 FABRIC_ENDPOINT_INBAND,
 	};

@@ -317,7 +317,7 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 	if ((rights & FABRIC_RIGHT_WRITE) && session->endpoint->device->attr.iwarp)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (rights == (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE) &&
-	    session->endpoint->device->attr.atomics)
+	    session->endpoint->device->attr.public.atomics)
 		access |= IBV_ACCESS_REMOTE_ATOMIC;
 	if (session->endpoint->device->rdma_options.relaxed_ordering)
 		access |= IBV_ACCESS_RELAXED_ORDERING;
@@ -352,11 +352,11 @@ static int mr_check(const struct fabric_session *session, size_t bytes)
 	if (session->cut_off)
 		return err_set(-EIO, "RDMA device %s: the session had to be cut off",
 			       attr->name);
-	if (!bytes || bytes > attr->max_mr_bytes)
+	if (!bytes || bytes > attr->public.max_mr_bytes)
 		return err_set(-EINVAL,
 			       "%zu bytes at once: RDMA device %s registers 1 to "
 			       "%" PRIu64,
-			       bytes, attr->name, attr->max_mr_bytes);
+			       bytes, attr->name, attr->public.max_mr_bytes);
 	return 0;
 }
 

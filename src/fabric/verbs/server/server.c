@@ -312,8 +312,8 @@ static void options_effective(const struct verbs_device *device,
 
 	if (rdma_options->connect == FABRIC_OPTION_AUTO)
 		rdma_options->connect = FABRIC_CONNECT_CM;
-	rdma_options->rd_atomic =
-		bounded(rdma_options->rd_atomic, device->attr.responder_resources);
+	rdma_options->rd_atomic = bounded(rdma_options->rd_atomic,
+					  device->attr.public.responder_resources);
 	if (port->active_mtu)
 		rdma_options->mtu = bounded(rdma_options->mtu, port->active_mtu);
 	if (!device->attr.iwarp)
@@ -353,7 +353,7 @@ static int server_device(const struct fabric_server *server, unsigned number,
 	options_effective(device, ret_port);
 	if (endpoint->direct)
 		gid_mark(endpoint, ret_port);
-	*ret_attr = &device->fabric_attr;
+	*ret_attr = &device->attr.public;
 	return 0;
 }
 
