@@ -108,56 +108,60 @@ static int attr_query(struct ibv_context *verbs, uint8_t port,
 
 static const char *state_name(enum ibv_port_state state)
 {
-	switch (state) {
-	case IBV_PORT_DOWN:
-		return "down";
-	case IBV_PORT_INIT:
-		return "initializing";
-	case IBV_PORT_ARMED:
-		return "armed";
-	case IBV_PORT_ACTIVE:
-		return "active";
-	case IBV_PORT_ACTIVE_DEFER:
-		return "deferred";
-	case IBV_PORT_NOP:
-		break;
-	}
-	return NULL;
+	static const char *const names[] = {
+		[IBV_PORT_DOWN] = "down",
+		[IBV_PORT_INIT] = "initializing",
+		[IBV_PORT_ARMED] = "armed",
+		[IBV_PORT_ACTIVE] = "active",
+		[IBV_PORT_ACTIVE_DEFER] = "deferred",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : NULL;
 }
 
-static const char *gid_type_name(const struct ibv_gid_entry *gid)
+static const char *gid_type_name(const struct ibv_gid_entry *gid, bool iwarp)
 {
-	switch (gid->gid_type) {
-	case IBV_GID_TYPE_IB:
-		return "InfiniBand";
-	case IBV_GID_TYPE_ROCE_V1:
-		return "RoCE v1";
-	case IBV_GID_TYPE_ROCE_V2:
-		return "RoCE v2";
-	}
-	return "unknown";
+	static const char *const names[] = {
+		[IBV_GID_TYPE_IB] = "InfiniBand",
+		[IBV_GID_TYPE_ROCE_V1] = "RoCE v1",
+		[IBV_GID_TYPE_ROCE_V2] = "RoCE v2",
+	};
+
+	if (iwarp)
+		return "iWARP";
+	return gid->gid_type < sizeof(names) / sizeof(names[0]) ? names[gid->gid_type]
+								: "unknown";
 }
 
-/* rdma_cm listens and answers with RoCE version 2, unless the administrator has changed the
+/* Whether clients use the GID.  `local`: the port's end of channels without rdma_cm; NULL: with
+ * rdma_cm, which listens and answers with RoCE version 2, unless the administrator has changed the
  * kernel's default. */
-static bool gid_served(const struct ibv_gid_entry *gid,
+static bool gid_served(const struct ibv_gid_entry *gid, const struct verbs_port *local,
 		       const struct fabric_address *address)
 {
 	uint8_t served[16];
 
+	if (local)
+		return local->verbs && gid->gid_index == local->gid_index;
 	fabric_address_to_gid(address, served);
 	return gid->gid_type == IBV_GID_TYPE_ROCE_V2 &&
 	       !memcmp(gid->gid.raw, served, sizeof(served));
 }
 
 static void gids_copy(struct verbs_port_cache *port_cache,
+		      const struct verbs_device *device,
 		      const struct fabric_address *address,
 		      struct fabric_port_attr *port)
 {
-	bool iwarp = port_cache->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	bool direct = device->rdma_options.connect == FABRIC_CONNECT_DIRECT;
+	struct verbs_port local = { .verbs = NULL };
 	const struct ibv_gid_entry *gids;
 	unsigned n = verbs_port_cache_gids(port_cache, &gids);
 
+	/* fails where no GID is served */
+	if (direct)
+		(void)verbs_port_lookup(port_cache, (uint8_t)port->number, address,
+					&device->rdma_options, &local);
 	for (unsigned i = 0; i < n; i++) {
 		struct fabric_gid *gid = &port->gids[port->n_gids];
 
@@ -169,19 +173,19 @@ static void gids_copy(struct verbs_port_cache *port_cache,
 		}
 		*gid = (struct fabric_gid){
 			.index = gids[i].gid_index,
-			.type = iwarp ? "iWARP" : gid_type_name(&gids[i]),
-			.served = gid_served(&gids[i], address),
+			.type = gid_type_name(&gids[i], device->attr.iwarp),
+			.served = gid_served(&gids[i], direct ? &local : NULL, address),
 		};
 		memcpy(gid->bytes, gids[i].gid.raw, sizeof(gid->bytes));
 		port->n_gids++;
 	}
 }
 
-void verbs_device_query_port(struct ibv_context *verbs, uint8_t number,
+void verbs_device_query_port(const struct verbs_device *device, uint8_t number,
 			     const struct fabric_address *address,
 			     struct fabric_port_attr *ret_port)
 {
-	struct verbs_port_cache port_cache = { .verbs = verbs };
+	struct verbs_port_cache port_cache = { .verbs = device->verbs };
 	const struct ibv_port_attr *attr;
 
 	memset(ret_port, 0, sizeof(*ret_port));
@@ -191,7 +195,7 @@ void verbs_device_query_port(struct ibv_context *verbs, uint8_t number,
 		ret_port->active_mtu = verbs_mtu_bytes(attr->active_mtu);
 		ret_port->max_mtu = verbs_mtu_bytes(attr->max_mtu);
 	}
-	gids_copy(&port_cache, address, ret_port);
+	gids_copy(&port_cache, device, address, ret_port);
 	verbs_port_cache_clear(&port_cache);
 }
 

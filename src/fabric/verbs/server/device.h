@@ -94,7 +94,7 @@ void verbs_device_put(struct verbs_device *device);
 bool verbs_device_retire(struct fabric_server *server);
 
 /* The current state of a port.  `address` is the endpoint's: on RoCE its GID is served. */
-void verbs_device_query_port(struct ibv_context *verbs, uint8_t port,
+void verbs_device_query_port(const struct verbs_device *device, uint8_t port,
 			     const struct fabric_address *address,
 			     struct fabric_port_attr *ret_port);
 

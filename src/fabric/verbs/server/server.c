@@ -324,19 +324,6 @@ static void options_effective(const struct verbs_device *device,
 	rdma_options->retry_count = rdma_options->rnr_retry_count = FABRIC_OPTION_AUTO;
 }
 
-/* Mark the GID that is sent to clients whose channels connect without rdma_cm. */
-static void gid_mark(const struct verbs_endpoint *endpoint,
-		     struct fabric_port_attr *port)
-{
-	struct verbs_port local;
-	bool known = !verbs_port_query(endpoint->device->verbs, (uint8_t)endpoint->port,
-				       &endpoint->public.address,
-				       &endpoint->device->rdma_options, &local);
-
-	for (unsigned i = 0; i < port->n_gids; i++)
-		port->gids[i].served = known && port->gids[i].index == local.gid_index;
-}
-
 static int server_device(const struct fabric_server *server, unsigned number,
 			 const struct fabric_device_attr **ret_attr,
 			 struct fabric_port_attr *ret_port)
@@ -347,12 +334,10 @@ static int server_device(const struct fabric_server *server, unsigned number,
 	if (device->removed || !device->verbs)
 		return err_set(-ENODEV, "RDMA device %s was removed",
 			       device->attr.name);
-	verbs_device_query_port(device->verbs, (uint8_t)endpoint->port,
+	verbs_device_query_port(device, (uint8_t)endpoint->port,
 				&endpoint->public.address, ret_port);
 	ret_port->rdma_options = device->rdma_options;
 	options_effective(device, ret_port);
-	if (endpoint->direct)
-		gid_mark(endpoint, ret_port);
 	*ret_attr = &device->attr.public;
 	return 0;
 }
