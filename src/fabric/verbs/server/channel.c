@@ -563,7 +563,7 @@ static bool request_accept(const struct verbs_endpoint *endpoint,
 			   const struct verbs_cm_event *event, uint32_t number)
 {
 	struct fabric_server *server = endpoint->server;
-	char why[FABRIC_TEXT_MAX];
+	struct err_saved failed;
 	int err = request_check(endpoint, session);
 
 	if (!err)
@@ -571,8 +571,8 @@ static bool request_accept(const struct verbs_endpoint *endpoint,
 	if (!err)
 		return true;
 	session->endpoint->stats.errors++;
-	(void)snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, err_text());
-	server->events->channel_down(server->ctx, session->cookie, number, why);
+	err_save(&failed, err);
+	server->events->channel_down(server->ctx, session->cookie, number, failed.text);
 	return false;
 }
 

@@ -2,7 +2,6 @@
 #include "fabric/verbs/server/device.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -447,13 +446,12 @@ static bool event_of_qp(const struct ibv_async_event *event)
 /* The kernel has cut the device off, or would not report it. */
 static void events_failed(struct verbs_device *device, int error)
 {
-	char text[FABRIC_TEXT_MAX];
+	struct err_saved failed;
 
 	if (device->removed || error == EAGAIN || error == EINTR)
 		return;
-	(void)err_errno(-error, "ibv_get_async_event");
-	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
-	device->events->report(device, 0, text);
+	err_save(&failed, err_errno(-error, "ibv_get_async_event"));
+	device->events->report(device, 0, failed.text);
 	verbs_device_remove(device);
 }
 

@@ -4,14 +4,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "fabric/verbs/common/port.h"
-#include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/device.h"
 
 /* Neighbours answer within a few ms; the kernel gives up after 1000. */
@@ -132,47 +129,46 @@ static void connect_run(struct verbs_job *job)
 	const struct verbs_channel *channel = connect->channel;
 	uint64_t begin_ms = clock_now_ms();
 
-	connect->err =
-		verbs_qp_connect(&connect->local, channel->qp,
-				 &channel->session->endpoint->device->rdma_options,
-				 &connect->depths, &channel->remote, &connect->ours);
+	err_save(&connect->result,
+		 verbs_qp_connect(&connect->local, channel->qp,
+				  &channel->session->endpoint->device->rdma_options,
+				  &connect->depths, &channel->remote, &connect->ours));
 	connect->took_ms = clock_now_ms() - begin_ms;
-	if (connect->err)
-		(void)snprintf(connect->text, sizeof(connect->text), "%s", err_text());
 }
 
 /* ---- the loop ---- */
 
-static void connect_fail(struct verbs_channel *channel, int err, const char *text)
+static void connect_fail(struct verbs_channel *channel, int err)
 {
 	struct verbs_endpoint *endpoint = channel->session->endpoint;
 	struct fabric_server *server = endpoint->server;
 	void *cookie = channel->session->cookie;
 	uint32_t number = channel->number;
+	struct err_saved failed;
 
+	err_save(&failed, err);
 	map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
 	list_remove(&channel->link);
 	verbs_channel_discard(channel);
 	/* the cached GID or P_Key index may have changed without an event */
 	verbs_port_cache_clear(&endpoint->device->port_cache);
 	endpoint->stats.refused++;
-	server->events->channel_connected(server->ctx, cookie, number, err, text, NULL);
+	server->events->channel_connected(server->ctx, cookie, number, err, failed.text,
+					  NULL);
 }
 
 static void connect_finish(struct verbs_channel *channel)
 {
 	struct fabric_server *server = channel->session->endpoint->server;
 	struct verbs_connect *connect = channel->connect;
-	char text[sizeof(connect->text)];
-	int err = connect->err;
+	int err = err_restore(&connect->result);
 
-	(void)snprintf(text, sizeof(text), "%s", connect->text);
 	if (!err && channel->why)
 		err = err_set(-ECONNABORTED, "%s", channel->why);
 	else if (!err)
 		err = verbs_channel_allow_access(channel);
 	if (err) {
-		connect_fail(channel, err, *text ? text : err_text());
+		connect_fail(channel, err);
 		return;
 	}
 	channel->connect = NULL;
@@ -268,7 +264,7 @@ int verbs_direct_connect(struct fabric_session *session, uint32_t number,
 
 	/* the endpoint's GID may have another index since the device's last event */
 	if (!err)
-		err = verbs_port_lookup(&device->port_cache, (uint8_t)endpoint->port,
+		err = verbs_port_lookup(&device->port_cache, endpoint->port,
 					&endpoint->public.address,
 					&device->rdma_options, &local);
 	if (!err)

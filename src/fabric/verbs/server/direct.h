@@ -6,6 +6,7 @@
 #ifndef FABRIC_VERBS_SERVER_DIRECT_H
 #define FABRIC_VERBS_SERVER_DIRECT_H
 
+#include "base/err.h"
 #include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/channel.h"
 
@@ -17,8 +18,7 @@ struct verbs_connect {
 	struct verbs_rd_atomic depths;
 	struct fabric_qp_info ours;
 	uint64_t took_ms;
-	int err;
-	char text[256];
+	struct err_saved result;
 };
 
 /* fabric_server_ops.channel_connect. */

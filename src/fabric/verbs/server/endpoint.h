@@ -17,7 +17,7 @@ struct verbs_endpoint {
 	struct fabric_server *server;
 	unsigned number;
 	struct verbs_device *device;
-	unsigned port;
+	uint8_t port;
 	bool direct; /* channels connect directly; the listener only holds the device */
 	/* NULL while the device is removed, or has no address to listen on */
 	struct rdma_cm_id *listener;

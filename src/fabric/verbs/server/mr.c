@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,10 +36,8 @@ static int map_add(struct fabric_mr *mr)
 	err = map_insert(&session->mrs_by_rkey, &mr->by_rkey,
 			 map_hash_u64(mr->ibv_mr->rkey));
 	fair_lock_release(&session->lock);
-	if (err)
-		return err_errno(err, "an entry for a memory region");
-	mr->in_map = true;
-	return 0;
+	mr->in_map = !err;
+	return err;
 }
 
 /* On return no in-band request uses the region, and none will: this waits for the request that the
@@ -115,20 +112,18 @@ static void job_register(struct verbs_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
-	mr->err = 0;
 	mr->ibv_mr = ibv_reg_mr(mr->pd, mr->addr, mr->bytes, mr->access);
-	if (mr->ibv_mr)
-		return;
-	mr->err = verbs_reg_mr_error(mr->pd->context, mr->bytes, verbs_errno(),
-				     "systemd: LimitMEMLOCK=infinity");
-	(void)snprintf(mr->text, sizeof(mr->text), "%s", err_text());
+	if (!mr->ibv_mr)
+		err_save(&mr->result,
+			 verbs_reg_mr_error(mr->pd->context, mr->bytes, verbs_errno(),
+					    "systemd: LimitMEMLOCK=infinity"));
 }
 
 static void job_deregister(struct verbs_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
-	mr->err = ibv_dereg_mr(mr->ibv_mr);
+	mr->result.err = ibv_dereg_mr(mr->ibv_mr);
 }
 
 /* ---- states, on the loop ---- */
@@ -207,14 +202,14 @@ static void mr_deregister(struct fabric_mr *mr)
 
 /* Report a failed registration.  The owner then has no region any more, so no event follows when
  * the region is deregistered. */
-static void mr_fail(struct fabric_mr *mr, int err, const char *text)
+static void mr_fail(struct fabric_mr *mr, int err)
 {
 	struct fabric_session *session = mr->session;
 	struct fabric_server *server = session->endpoint->server;
-	char copy[sizeof(mr->text)];
 	void *cookie = mr->cookie;
+	struct err_saved failed;
 
-	(void)snprintf(copy, sizeof(copy), "%s", text);
+	err_save(&failed, err);
 	if (mr->ibv_mr) {
 		mr->no_more_events = true;
 		mr_deregister(mr);
@@ -222,23 +217,25 @@ static void mr_fail(struct fabric_mr *mr, int err, const char *text)
 		session->n_mrs--;
 		mr_free(mr);
 	}
-	server->events->mr_registered(server->ctx, cookie, err, copy, NULL);
+	server->events->mr_registered(server->ctx, cookie, err, failed.text, NULL);
 	session->released(session);
 }
 
 static void mr_on_registered(struct fabric_mr *mr)
 {
+	int err = err_restore(&mr->result);
+
 	if (mr->dereg_requested && mr->ibv_mr) {
 		mr_deregister(mr);
 	} else if (mr->dereg_requested) {
 		mr->session->n_mrs--;
 		mr_end(mr);
-	} else if (mr->err) {
-		mr_fail(mr, mr->err, mr->text);
+	} else if (err) {
+		mr_fail(mr, err);
 	} else if (device_of(mr)->removed) {
-		mr_fail(mr, -ENODEV, "the RDMA device was removed");
+		mr_fail(mr, err_set(-ENODEV, "the RDMA device was removed"));
 	} else if (map_add(mr)) {
-		mr_fail(mr, -ENOMEM, "no memory for a memory region");
+		mr_fail(mr, err_set(-ENOMEM, "no memory for a memory region"));
 	} else {
 		mr_announce(mr);
 	}
@@ -256,7 +253,7 @@ static void session_cut_off(struct fabric_mr *mr)
 	verbs_endpoint_report(
 		session->endpoint,
 		"RDMA device %s: ibv_dereg_mr gives %d: a session is cut off",
-		device_of(mr)->attr.name, mr->err);
+		device_of(mr)->attr.name, mr->result.err);
 	verbs_channel_fail_all(session, "a registration could not be undone");
 }
 
@@ -264,11 +261,11 @@ static void mr_on_deregistered(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;
 
-	if (mr->err)
+	if (mr->result.err)
 		session_cut_off(mr);
 	mr->ibv_mr = NULL;
 	session->n_mrs--;
-	if (mr->err && session->unfenced && !device_of(mr)->removed &&
+	if (mr->result.err && session->unfenced && !device_of(mr)->removed &&
 	    !mr->no_more_events) {
 		/* A queue pair could not be stopped either, so the client may still reach the
 		 * memory.  Until the device is removed mr_deregistered() must not be called: the

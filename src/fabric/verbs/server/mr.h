@@ -6,6 +6,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/err.h"
 #include "fabric/notifications.h"
 #include "fabric/verbs/server/session.h"
 #include "fabric/verbs/server/worker.h"
@@ -40,8 +41,7 @@ struct fabric_mr {
 	struct verbs_job job;
 	struct ibv_pd *pd;
 	struct ibv_mr *ibv_mr;
-	int err;
-	char text[256];
+	struct err_saved result;
 };
 
 /* fabric_server_ops.reg_mr, dereg_mr. */

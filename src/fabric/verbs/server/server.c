@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -212,11 +211,11 @@ static int server_fd(const struct fabric_server *server)
 
 /* No client can connect any more: report that.  Channels that are connected go on, and their end
  * is found by their flushed receives. */
-static void cm_failed(struct fabric_server *server)
+static void cm_failed(struct fabric_server *server, int err)
 {
-	char text[FABRIC_TEXT_MAX];
+	struct err_saved failed;
 
-	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
+	err_save(&failed, err);
 	/* the descriptor would wake the loop again and again */
 	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->cm->fd, NULL);
 	server->cm_failed = true;
@@ -224,7 +223,7 @@ static void cm_failed(struct fabric_server *server)
 		verbs_endpoint_unlisten(server->endpoints[i]);
 		verbs_endpoint_report(server->endpoints[i],
 				      "RDMA device %s accepts no channels any more: %s",
-				      server->endpoints[i]->public.device, text);
+				      server->endpoints[i]->public.device, failed.text);
 	}
 }
 
@@ -241,7 +240,7 @@ static void cm_process(struct fabric_server *server)
 		if (err == -EAGAIN || err == -ENOMEM)
 			return;
 		if (err) {
-			cm_failed(server);
+			cm_failed(server, err);
 			return;
 		}
 		/* a new id has its listener's context until it is admitted */
@@ -334,8 +333,8 @@ static int server_device(const struct fabric_server *server, unsigned number,
 	if (device->removed || !device->verbs)
 		return err_set(-ENODEV, "RDMA device %s was removed",
 			       device->attr.name);
-	verbs_device_query_port(device, (uint8_t)endpoint->port,
-				&endpoint->public.address, ret_port);
+	verbs_device_query_port(device, endpoint->port, &endpoint->public.address,
+				ret_port);
 	ret_port->rdma_options = device->rdma_options;
 	options_effective(device, ret_port);
 	*ret_attr = &device->attr.public;
