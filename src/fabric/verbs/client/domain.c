@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "fabric/verbs/client/cq.h"
-#include "fabric/verbs/client/route.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
 

@@ -2,7 +2,6 @@
 #include "fabric/verbs/client/route.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include "base/list.h"
 #include "fabric/address.h"
 #include "fabric/verbs/common/context.h"
-#include "fabric/verbs/common/device_attr.h"
 
 #define PREFIX_BYTES 8
 /* Any port: no packet is sent. */

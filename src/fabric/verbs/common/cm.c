@@ -2,7 +2,6 @@
 #include "fabric/verbs/common/cm.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"

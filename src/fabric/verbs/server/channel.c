@@ -5,13 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
-#include "fabric/verbs/common/port.h"
 #include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/device.h"
 #include "fabric/verbs/server/direct.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "fabric/verbs/server/device.h"
 
 /* Neighbours answer within a few ms; the kernel gives up after 1000. */

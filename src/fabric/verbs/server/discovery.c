@@ -247,14 +247,30 @@ static int direct_check(struct ibv_context *verbs, uint8_t port,
 		       ibv_get_device_name(verbs->device));
 }
 
-/* own: the context was opened here, not by rdma_cm, and becomes the device's; the port has no IP
- * address, and *address is its GID. */
+/* Serve the endpoint at this address of its port.
+ *   own  the context was opened here, not by rdma_cm, and becomes the device's; the port has no IP
+ *        address, and *address is its GID */
+static int endpoint_attach(struct verbs_endpoint *endpoint, struct ibv_context *verbs,
+			   bool own, const struct fabric_address *address,
+			   const struct fabric_rdma_options *rdma_options)
+{
+	int err = verbs_device_add(endpoint->server, verbs, endpoint->port,
+				   rdma_options, &device_events, &endpoint->device);
+
+	if (err)
+		return err;
+	endpoint->device->own = own;
+	err = verbs_endpoint_listen(endpoint, address);
+	if (err)
+		verbs_endpoint_unlisten(endpoint);
+	return err;
+}
+
 static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs,
 			 uint8_t port, bool own, const struct fabric_address *address,
 			 const struct fabric_rdma_options *rdma_options)
 {
 	struct verbs_endpoint *endpoint;
-	struct verbs_device *device;
 	int err;
 
 	if (server->n_endpoints == VERBS_ENDPOINTS_MAX)
@@ -262,26 +278,18 @@ static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs
 			       "more than %d RDMA ports: name the devices to serve",
 			       VERBS_ENDPOINTS_MAX);
 	err = direct_check(verbs, port, address, rdma_options);
-	if (!err)
-		err = verbs_device_add(server, verbs, port, rdma_options,
-				       &device_events, &device);
 	if (err)
 		return err;
-	device->own = own;
 	endpoint = calloc(1, sizeof(*endpoint));
 	if (!endpoint)
 		return err_errno(-ENOMEM, "an RDMA endpoint");
 	endpoint->target.event = listener_event;
 	endpoint->server = server;
 	endpoint->number = server->n_endpoints;
-	endpoint->device = device;
 	endpoint->port = port;
-	endpoint->direct = device->rdma_options.connect == FABRIC_CONNECT_DIRECT;
 	list_init(&endpoint->sessions);
 	map_init(&endpoint->remote_qps);
-	verbs_endpoint_describe(endpoint, address);
-	if (!own)
-		err = verbs_endpoint_listen(endpoint);
+	err = endpoint_attach(endpoint, verbs, own, address, rdma_options);
 	if (err) {
 		verbs_endpoint_free(endpoint);
 		return err;
@@ -309,16 +317,6 @@ static const struct verbs_endpoint *endpoint_find(const struct fabric_server *se
 	return NULL;
 }
 
-static bool endpoint_known(const struct fabric_server *server,
-			   const struct rdma_cm_id *id)
-{
-	for (unsigned i = 0; i < server->n_endpoints; i++)
-		if (server->endpoints[i]->device->verbs == id->verbs &&
-		    server->endpoints[i]->port == id->port_num)
-			return true;
-	return false;
-}
-
 /* Whether the device's parameters allow this port and address, and it is active. */
 static bool port_usable(const struct fabric_device_params *device,
 			const struct rdma_cm_id *probe,
@@ -339,20 +337,11 @@ static int endpoint_return(struct verbs_endpoint *endpoint,
 			   const struct fabric_rdma_options *rdma_options,
 			   const struct fabric_address *address)
 {
-	struct verbs_device *device;
 	char text[FABRIC_ADDRESS_TEXT];
-	int err = verbs_device_add(endpoint->server, probe->verbs, probe->port_num,
-				   rdma_options, &device_events, &device);
+	int err = endpoint_attach(endpoint, probe->verbs, false, address, rdma_options);
 
 	if (err)
 		return err;
-	endpoint->device = device;
-	verbs_endpoint_describe(endpoint, address);
-	err = verbs_endpoint_listen(endpoint);
-	if (err) {
-		verbs_endpoint_unlisten(endpoint);
-		return err;
-	}
 	verbs_endpoint_report(endpoint, "RDMA device %s serves again, at %s",
 			      endpoint->public.device,
 			      fabric_address_text(&endpoint->public.address, text));
@@ -364,10 +353,14 @@ static bool endpoint_fits(const struct fabric_server *server,
 			  const struct verbs_endpoint *endpoint,
 			  const struct rdma_cm_id *probe, const char *name)
 {
-	if (!endpoint)
-		return device_wanted(server, name) && !endpoint_known(server, probe);
-	return !strcmp(name, endpoint->public.device) &&
-	       probe->port_num == endpoint->port;
+	if (endpoint)
+		return !strcmp(name, endpoint->public.device) &&
+		       probe->port_num == endpoint->port;
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device->verbs == probe->verbs &&
+		    server->endpoints[i]->port == probe->port_num)
+			return false;
+	return device_wanted(server, name);
 }
 
 /* Listen at the address with the endpoint (NULL: a new one), if it is on a port that is wanted and

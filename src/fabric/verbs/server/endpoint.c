@@ -33,39 +33,9 @@ void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint)
 	endpoint->listener = NULL;
 }
 
-int verbs_endpoint_listen(struct verbs_endpoint *endpoint)
-{
-	struct fabric_server *server = endpoint->server;
-	char text[FABRIC_ADDRESS_TEXT];
-	int err;
-
-	(void)fabric_address_text(&endpoint->public.address, text);
-	err = verbs_cm_bind(server->cm, &endpoint->public.address, &endpoint->target,
-			    &endpoint->listener);
-	if (!err && endpoint->direct)
-		return 0;
-	/* RoCE uses the queue pair's traffic class, iWARP the listener's */
-	if (!err)
-		err = verbs_cm_set_traffic_class(
-			endpoint->listener,
-			endpoint->device->rdma_options.traffic_class);
-	if (!err && rdma_listen(endpoint->listener, (int)server->params.backlog))
-		err = err_errno(verbs_errno(), "rdma_listen");
-	if (err == -EADDRINUSE)
-		return err_set(err,
-			       "RDMA device %s: %s is taken: another program listens "
-			       "there, choose another port",
-			       endpoint->public.device, text);
-	if (err)
-		return err_prefix(err, "RDMA device %s, %s", endpoint->public.device,
-				  text);
-	/* port 0: the kernel has chosen one */
-	endpoint->public.address.port = ntohs(rdma_get_src_port(endpoint->listener));
-	return 0;
-}
-
-void verbs_endpoint_describe(struct verbs_endpoint *endpoint,
-			     const struct fabric_address *address)
+/* Set `public`, which is sent to clients. */
+static void endpoint_describe(struct verbs_endpoint *endpoint,
+			      const struct fabric_address *address)
 {
 	const struct verbs_device *device = endpoint->device;
 
@@ -82,6 +52,42 @@ void verbs_endpoint_describe(struct verbs_endpoint *endpoint,
 	if (endpoint->direct)
 		endpoint->public.address.port = 0;
 	memcpy(endpoint->public.device, device->attr.name, sizeof(device->attr.name));
+}
+
+int verbs_endpoint_listen(struct verbs_endpoint *endpoint,
+			  const struct fabric_address *address)
+{
+	const struct verbs_device *device = endpoint->device;
+	struct fabric_server *server = endpoint->server;
+	char text[FABRIC_ADDRESS_TEXT];
+	int err;
+
+	endpoint->direct = device->rdma_options.connect == FABRIC_CONNECT_DIRECT;
+	endpoint_describe(endpoint, address);
+	if (device->own)
+		return 0;
+	(void)fabric_address_text(&endpoint->public.address, text);
+	err = verbs_cm_bind(server->cm, &endpoint->public.address, &endpoint->target,
+			    &endpoint->listener);
+	if (!err && endpoint->direct)
+		return 0;
+	/* RoCE uses the queue pair's traffic class, iWARP the listener's */
+	if (!err)
+		err = verbs_cm_set_traffic_class(endpoint->listener,
+						 device->rdma_options.traffic_class);
+	if (!err && rdma_listen(endpoint->listener, (int)server->params.backlog))
+		err = err_errno(verbs_errno(), "rdma_listen");
+	if (err == -EADDRINUSE)
+		return err_set(err,
+			       "RDMA device %s: %s is taken: another program listens "
+			       "there, choose another port",
+			       endpoint->public.device, text);
+	if (err)
+		return err_prefix(err, "RDMA device %s, %s", endpoint->public.device,
+				  text);
+	/* port 0: the kernel has chosen one */
+	endpoint->public.address.port = ntohs(rdma_get_src_port(endpoint->listener));
+	return 0;
 }
 
 void verbs_endpoint_free(struct verbs_endpoint *endpoint)

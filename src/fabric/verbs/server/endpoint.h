@@ -28,12 +28,10 @@ struct verbs_endpoint {
 	struct map remote_qps;
 };
 
-/* Set `public`, which is sent to clients. */
-void verbs_endpoint_describe(struct verbs_endpoint *endpoint,
-			     const struct fabric_address *address);
-/* Listen at the endpoint's address; if it is direct, only hold the device.
+/* Listen at the address; if the endpoint is direct, only hold the device.
  *   -EADDRINUSE  the port is taken; the text names address and port */
-int verbs_endpoint_listen(struct verbs_endpoint *endpoint);
+int verbs_endpoint_listen(struct verbs_endpoint *endpoint,
+			  const struct fabric_address *address);
 void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint);
 void verbs_endpoint_free(struct verbs_endpoint *endpoint);
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"

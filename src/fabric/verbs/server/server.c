@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/verbs/server/server.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "fabric/notifications.h"
-#include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
 #include "fabric/verbs/server/direct.h"
