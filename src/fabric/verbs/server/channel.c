@@ -6,21 +6,92 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
 #include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/device.h"
 #include "fabric/verbs/server/direct.h"
-#include "fabric/verbs/server/pending.h"
 
 #define REFUSED_TEXT "an access was refused: the client has no such key, range or right"
 #define LOST_TEXT "the client is lost: it does not acknowledge"
+/* Within a tenant a pending channel younger than this does not give way: when all its clients
+ * connect at once, as after a restart, the oldest ones are about to be established. */
+#define YOUNG_MS 250u
 
 static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 {
 	return channel->session->endpoint;
 }
+
+/* ---- channels that were accepted and that the client has not established yet ---- */
+
+/* A client that never answers keeps such a channel, with its queue pair, until
+ * VERBS_DELAY_ESTABLISH is over; so their number on a device is limited.  A client that has fewer
+ * of them than another takes the other's place. */
+static void pending_add(struct verbs_channel *channel)
+{
+	struct fabric_session *session = channel->session;
+
+	channel->pending = true;
+	channel->accepted_ms = clock_now_ms();
+	session->n_pending++;
+	session->tenant->n_pending++;
+	session->endpoint->device->n_pending++;
+	verbs_delays_add(&session->endpoint->server->delays, VERBS_DELAY_ESTABLISH,
+			 &channel->wait);
+}
+
+static void pending_remove(struct verbs_channel *channel)
+{
+	struct fabric_session *session = channel->session;
+
+	if (!channel->pending)
+		return;
+	channel->pending = false;
+	session->n_pending--;
+	session->tenant->n_pending--;
+	session->endpoint->device->n_pending--;
+	list_remove(&channel->wait.link);
+}
+
+/* Whether the channel has to give way rather than the other one, which is older. */
+static bool gives_way(const struct verbs_channel *channel,
+		      const struct verbs_channel *other)
+{
+	const struct fabric_session *a = channel->session, *b = other->session;
+
+	if (a->tenant->n_pending != b->tenant->n_pending)
+		return a->tenant->n_pending > b->tenant->n_pending;
+	return a->tenant == b->tenant && a->n_pending > b->n_pending;
+}
+
+/* The channel that gives way to one of this session, or NULL: the session is refused.  It is the
+ * oldest one of the session that has the most, of the tenant that has the most. */
+static struct verbs_channel *pending_victim(const struct fabric_session *session)
+{
+	const struct verbs_endpoint *endpoint = session->endpoint;
+	struct list *pending = &endpoint->server->delays.queues[VERBS_DELAY_ESTABLISH];
+	struct verbs_channel *victim = NULL;
+	bool gives;
+
+	list_for_each_entry(struct verbs_channel, channel, pending, wait.link) {
+		if (channel->session->endpoint->device == endpoint->device &&
+		    (!victim || gives_way(channel, victim)))
+			victim = channel;
+	}
+	if (!victim)
+		return NULL;
+	if (victim->session->tenant != session->tenant)
+		gives = victim->session->tenant->n_pending > session->tenant->n_pending;
+	else
+		gives = victim->session->n_pending > session->n_pending &&
+			clock_now_ms() - victim->accepted_ms >= YOUNG_MS;
+	return gives ? victim : NULL;
+}
+
+/* ---- the end of a channel ---- */
 
 /* Move the channel's queue pair to ERROR: the device serves no access of the peer any more.
  * -errno: the device may still serve accesses until the channel is freed. */
@@ -113,7 +184,7 @@ static void channel_free(struct verbs_channel *channel)
 
 	if (channel->up)
 		endpoint->stats.channels--;
-	verbs_pending_remove(channel);
+	pending_remove(channel);
 	if (channel->remote.qpn)
 		map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
 	list_remove(&channel->link);
@@ -267,7 +338,7 @@ void verbs_channel_established(struct verbs_channel *channel)
 	if (channel->up)
 		return;
 	channel->up = true;
-	verbs_pending_remove(channel);
+	pending_remove(channel);
 	endpoint->stats.channels++;
 	endpoint->stats.channels_ever++;
 	server->events->channel_up(server->ctx, channel->session->cookie,
@@ -510,7 +581,7 @@ static int channel_create(struct fabric_session *session,
 	}
 	channel->id->context = &channel->target;
 	list_append(&session->channels, &channel->link);
-	verbs_pending_add(channel);
+	pending_add(channel);
 	return 0;
 }
 
@@ -540,9 +611,9 @@ static int request_check(const struct verbs_endpoint *endpoint,
 		return err_set(-EINVAL, "the channel is another endpoint's");
 	if (session->cut_off || session->closing || !session->pd)
 		return err_set(-EIO, "the session had to be cut off on this device");
-	if (verbs_pending_room(session))
+	if (endpoint->device->n_pending < endpoint->server->params.backlog)
 		return 0;
-	victim = verbs_pending_victim(session);
+	victim = pending_victim(session);
 	if (!victim)
 		return err_set(
 			-EBUSY,

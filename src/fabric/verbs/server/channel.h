@@ -23,7 +23,7 @@ struct verbs_channel {
 	/* The channel fails when this is due.  Pending: unless it is established first; in ERROR:
 	 * unless the client disconnects first. */
 	struct verbs_delayed wait;
-	bool pending; /* accepted, not established: see pending.h */
+	bool pending; /* accepted, not established */
 	uint64_t accepted_ms;
 	uint32_t number;    /* granted by the daemon, in the client's hello */
 	uint64_t wr_number; /* in wr_ids, from the device's channel ids */
