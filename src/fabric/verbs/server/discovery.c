@@ -146,43 +146,6 @@ static bool address_wanted(const struct fabric_server_params *params,
 	return false;
 }
 
-/* The addresses of this host at which it can be reached, best first: interfaces that are up,
- * IPv4 before IPv6, no loopback, nothing link-local.  Limited to those that params->listen or one
- * of params->extra_listen covers, with the port of params->listen.  The caller frees
- * *ret_addresses. */
-static int address_list(const struct fabric_server_params *params,
-			struct fabric_address **ret_addresses, size_t *ret_n)
-{
-	static const uint8_t families[] = { 4, 6 };
-	struct fabric_address *addresses, address;
-	struct ifaddrs *head;
-	size_t n = 0;
-
-	if (getifaddrs(&head))
-		return err_errno(-errno, "getifaddrs");
-	for (struct ifaddrs *ifa = head; ifa; ifa = ifa->ifa_next)
-		n++;
-	addresses = calloc(n + 1, sizeof(*addresses));
-	if (!addresses) {
-		freeifaddrs(head);
-		return err_errno(-ENOMEM, "this host's addresses");
-	}
-	n = 0;
-	for (size_t f = 0; f < sizeof(families); f++)
-		for (struct ifaddrs *ifa = head; ifa; ifa = ifa->ifa_next) {
-			if (!interface_address(ifa, &address) ||
-			    address.family != families[f] ||
-			    !address_wanted(params, &address))
-				continue;
-			address.port = params->listen.port;
-			addresses[n++] = address;
-		}
-	freeifaddrs(head);
-	*ret_addresses = addresses;
-	*ret_n = n;
-	return 0;
-}
-
 /* ---- opening endpoints ---- */
 
 /* Find the device and port that an address belongs to; the id holds the device.  -ENODEV. */
@@ -392,6 +355,35 @@ static int address_try(struct fabric_server *server, struct verbs_endpoint *endp
 	return err;
 }
 
+/* Try the addresses of this host at which it can be reached: interfaces that are up, IPv4 before
+ * IPv6, no loopback, nothing link-local; limited to those that params->listen or one of
+ * params->extra_listen covers, with the port of params->listen.  With an endpoint up to the first
+ * address where it listens, else all until an error. */
+static int addresses_try(struct fabric_server *server, struct verbs_endpoint *endpoint)
+{
+	static const uint8_t families[] = { 4, 6 };
+	struct fabric_address address;
+	struct ifaddrs *head;
+	int err = 1;
+
+	if (getifaddrs(&head))
+		return err_errno(-errno, "getifaddrs");
+	for (size_t f = 0; f < sizeof(families); f++)
+		for (struct ifaddrs *ifa = head; ifa; ifa = ifa->ifa_next) {
+			if (!interface_address(ifa, &address) ||
+			    address.family != families[f] ||
+			    !address_wanted(&server->params, &address))
+				continue;
+			address.port = server->params.listen.port;
+			err = address_try(server, endpoint, &address);
+			if (endpoint ? !err : err < 0)
+				goto out;
+		}
+out:
+	freeifaddrs(head);
+	return err;
+}
+
 /* Open the first port that can be served without an IP address; *ret_taken: the context belongs
  * to its device now.
  *   -ENODEV  there is none, the text says why */
@@ -503,15 +495,8 @@ static int endpoints_check(const struct fabric_server *server)
 
 int verbs_discovery_open(struct fabric_server *server)
 {
-	struct fabric_address *addresses;
-	size_t n;
-	int err = address_list(&server->params, &addresses, &n);
+	int err = addresses_try(server, NULL);
 
-	if (err)
-		return err;
-	for (size_t i = 0; i < n && err >= 0; i++)
-		err = address_try(server, NULL, &addresses[i]);
-	free(addresses);
 	if (err >= 0)
 		err = devices_try(server);
 	return err ? err : endpoints_check(server);
@@ -545,10 +530,7 @@ static bool endpoint_is_lost(const struct verbs_endpoint *endpoint)
 static void endpoint_rescan(struct verbs_endpoint *endpoint)
 {
 	struct fabric_server *server = endpoint->server;
-	struct fabric_address *addresses;
 	char text[FABRIC_ADDRESS_TEXT];
-	int err = 1;
-	size_t n;
 
 	if (endpoint->listener && !endpoint->device->removed &&
 	    !endpoint_stays(server, endpoint)) {
@@ -558,12 +540,8 @@ static void endpoint_rescan(struct verbs_endpoint *endpoint)
 			endpoint->public.device,
 			fabric_address_text(&endpoint->public.address, text));
 	}
-	if (!endpoint_is_lost(endpoint) ||
-	    address_list(&server->params, &addresses, &n))
-		return;
-	for (size_t i = 0; i < n && err; i++)
-		err = address_try(server, endpoint, &addresses[i]);
-	free(addresses);
+	if (endpoint_is_lost(endpoint))
+		(void)addresses_try(server, endpoint);
 }
 
 /* Let endpoints listen where their addresses have moved to, and on devices that are back.  True:

@@ -105,13 +105,12 @@ static void server_empty(struct fabric_server *server)
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_finish(server->devices[i]);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
-		verbs_session_free_abandoned(server->endpoints[i]);
+		verbs_session_free_all(server->endpoints[i]);
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_stop(server->devices[i]);
-	for (unsigned i = 0; i < server->n_endpoints; i++) {
-		verbs_session_free_all(server->endpoints[i]);
+	/* rdma_cm may close a device with the last id on it */
+	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_endpoint_free(server->endpoints[i]);
-	}
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_free(server->devices[i]);
 }

@@ -192,25 +192,14 @@ void verbs_session_end_all(struct verbs_endpoint *endpoint)
 	}
 }
 
-void verbs_session_free_abandoned(struct verbs_endpoint *endpoint)
-{
-	struct verbs_channel *channel;
-
-	list_for_each_entry(struct fabric_session, session, &endpoint->sessions, link) {
-		while ((channel = list_first(&session->abandoned, struct verbs_channel,
-					     link)))
-			verbs_channel_abandoned_free(channel);
-	}
-}
-
 void verbs_session_free_all(struct verbs_endpoint *endpoint)
 {
-	struct fabric_mr *mr;
-	struct fabric_session *session;
-
-	while ((session =
-			list_first(&endpoint->sessions, struct fabric_session, link))) {
-		while ((mr = list_first(&session->mrs, struct fabric_mr, link)))
+	list_for_each_entry_safe(struct fabric_session, session, &endpoint->sessions,
+				 link) {
+		list_for_each_entry_safe(struct verbs_channel, channel,
+					 &session->abandoned, link)
+			verbs_channel_abandoned_free(channel);
+		list_for_each_entry_safe(struct fabric_mr, mr, &session->mrs, link)
 			verbs_mr_free(mr);
 		if (session->pd)
 			(void)ibv_dealloc_pd(session->pd);

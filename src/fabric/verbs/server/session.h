@@ -62,7 +62,6 @@ void verbs_session_abandon(struct fabric_session *session, const char *why);
 /* When the server closes: end channels and start to deregister, without events ... */
 void verbs_session_end_all(struct verbs_endpoint *endpoint);
 /* ... and after the workers are joined, free the rest, channels first. */
-void verbs_session_free_abandoned(struct verbs_endpoint *endpoint);
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
 
 #endif
