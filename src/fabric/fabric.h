@@ -365,7 +365,7 @@ enum fabric_opcode {
 	FABRIC_WRITE = 2,
 	FABRIC_CAS = 3,
 	FABRIC_FETCH_ADD = 4,
-	/* In-band requests: the server executes them. */
+	/* In-band requests: the server executes them.  These numbers are on the wire. */
 	FABRIC_PING = 5,   /* no range */
 	FABRIC_FILL = 6,   /* fill the range with a pattern */
 	FABRIC_COPY = 7,   /* copy to the range from another range of the session */

@@ -8,12 +8,6 @@
 
 /* ---- client ---- */
 
-_Static_assert((int)INBAND_PING == FABRIC_PING && (int)INBAND_FILL == FABRIC_FILL &&
-		       (int)INBAND_COPY == FABRIC_COPY &&
-		       (int)INBAND_CRC == FABRIC_CRC &&
-		       (int)INBAND_NOTIFY == FABRIC_NOTIFY,
-	       "opcodes are those on the wire");
-
 struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
 					  const struct fabric_inband_request *request)
 {
@@ -36,7 +30,7 @@ struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t by
 const char *inband_request_check(const struct inband_request *request)
 {
 	uint32_t op = le32toh(request->op), bytes = le32toh(request->bytes);
-	bool ranged = op == INBAND_FILL || op == INBAND_COPY || op == INBAND_CRC;
+	bool ranged = op == FABRIC_FILL || op == FABRIC_COPY || op == FABRIC_CRC;
 
 	if (!inband_op_is_one(op))
 		return "an unknown in-band request";
@@ -126,23 +120,23 @@ static enum inband_status request_serve(const struct inband_request *request,
 
 	*ret_result = 0;
 	switch (le32toh(request->op)) {
-	case INBAND_PING:
+	case FABRIC_PING:
 		return INBAND_DONE;
-	case INBAND_FILL:
+	case FABRIC_FILL:
 		at = range_find(request, memory, FABRIC_RIGHT_WRITE);
 		if (!at)
 			return INBAND_REFUSED;
 		range_fill(at, le32toh(request->bytes), request->operands.operand);
 		return INBAND_DONE;
-	case INBAND_COPY:
+	case FABRIC_COPY:
 		return copy_serve(request, memory);
-	case INBAND_CRC:
+	case FABRIC_CRC:
 		at = range_find(request, memory, FABRIC_RIGHT_READ);
 		if (!at)
 			return INBAND_REFUSED;
 		*ret_result = crc32c(0, at, le32toh(request->bytes));
 		return INBAND_DONE;
-	case INBAND_NOTIFY:
+	case FABRIC_NOTIFY:
 		return memory->notify(memory->ctx, le64toh(request->rkey),
 				      le64toh(request->addr),
 				      (uint32_t)le64toh(request->operands.operand))

@@ -16,15 +16,6 @@
  * Part of the protocol. */
 #define INBAND_CREDITS 8u
 
-/* In the numbering of the stream's operations. */
-enum inband_op {
-	INBAND_PING = 5,
-	INBAND_FILL = 6,
-	INBAND_COPY = 7,
-	INBAND_CRC = 8,
-	INBAND_NOTIFY = 9,
-};
-
 /* operand: of a fill, 8 bytes without byte order; of a notification, the value in the low 32
  * bits. */
 struct inband_operands {
@@ -34,7 +25,7 @@ struct inband_operands {
 };
 
 struct inband_request {
-	uint32_t op;    /* enum inband_op */
+	uint32_t op;    /* FABRIC_PING to FABRIC_NOTIFY */
 	uint32_t bytes; /* of the range; 0 for a ping and a notification */
 	uint64_t rkey;
 	uint64_t addr;
@@ -82,7 +73,7 @@ static inline bool inband_range_inside(uint64_t base, uint64_t size, uint64_t ad
 
 static inline bool inband_op_is_one(uint32_t op)
 {
-	return op >= INBAND_PING && op <= INBAND_NOTIFY;
+	return op >= FABRIC_PING && op <= FABRIC_NOTIFY;
 }
 
 /* NULL, or static text for a violation of the protocol, which must not be answered.  Key, range and

@@ -233,7 +233,7 @@ START_TEST(dereg_mr__delivers_notifications_first)
 	struct inband_operands operands = { .operand = htole64(9) };
 	int fd = raw_channel_open();
 
-	raw_request(fd, INBAND_NOTIFY, 0, 0, 1);
+	raw_request(fd, FABRIC_NOTIFY, 0, 0, 1);
 	raw_send(fd, &operands, sizeof(operands));
 	(void)raw_expect_word(fd, 1);
 	ck_assert(!ops->dereg_mr_now(host.mr));
@@ -277,7 +277,7 @@ static int busy_channel_open(void)
 	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
 	atomic_store(&hold_request, true);
 	for (unsigned i = 0; i < QUEUED; i++) {
-		crc = inband_make(INBAND_CRC, 0, 4096, i);
+		crc = inband_make(FABRIC_CRC, 0, 4096, i);
 		raw_send(fd, &crc, sizeof(crc));
 	}
 	ck_assert_int_eq(sem_wait(&held), 0);

@@ -12,16 +12,16 @@ START_TEST(request__malformed_ends_the_stream)
 	static const struct {
 		uint32_t op, bytes;
 	} invalid[] = {
-		{ INBAND_PING, 1 },
-		{ INBAND_NOTIFY, 1 },
-		{ INBAND_NOTIFY, UINT32_MAX },
-		{ INBAND_FILL, 0 },
-		{ INBAND_COPY, 0 },
-		{ INBAND_CRC, 0 },
-		{ INBAND_FILL, FABRIC_INBAND_BYTES_MAX + 1 },
-		{ INBAND_COPY, FABRIC_INBAND_BYTES_MAX + 1 },
-		{ INBAND_CRC, UINT32_MAX },
-		{ INBAND_NOTIFY + 1, 8 },
+		{ FABRIC_PING, 1 },
+		{ FABRIC_NOTIFY, 1 },
+		{ FABRIC_NOTIFY, UINT32_MAX },
+		{ FABRIC_FILL, 0 },
+		{ FABRIC_COPY, 0 },
+		{ FABRIC_CRC, 0 },
+		{ FABRIC_FILL, FABRIC_INBAND_BYTES_MAX + 1 },
+		{ FABRIC_COPY, FABRIC_INBAND_BYTES_MAX + 1 },
+		{ FABRIC_CRC, UINT32_MAX },
+		{ FABRIC_NOTIFY + 1, 8 },
 	};
 	int fd = raw_channel_open();
 	struct inband_request request =
@@ -53,18 +53,18 @@ START_TEST(request__out_of_bounds_is_refused)
 	struct inband_request request;
 
 	for (unsigned i = 0; i < 6; i++)
-		for (uint32_t op = INBAND_FILL; op <= INBAND_CRC; op++) {
+		for (uint32_t op = FABRIC_FILL; op <= FABRIC_CRC; op++) {
 			request = inband_make(op, wrong[i].offset, wrong[i].bytes, i);
 			raw_send(fd, &request, sizeof(request));
 			raw_expect(fd, STREAM_REFUSED, 0, i);
 		}
 	/* also as the source of a copy */
 	for (unsigned i = 0; i < 6; i++) {
-		request = inband_make(INBAND_COPY, 0, wrong[i].bytes, i);
+		request = inband_make(FABRIC_COPY, 0, wrong[i].bytes, i);
 		request.operands.source_addr = htole64(seen.key.addr + wrong[i].offset);
 		raw_send(fd, &request, sizeof(request));
 		raw_expect(fd, STREAM_REFUSED, 0, i);
-		request = inband_make(INBAND_COPY, 0, 8, i);
+		request = inband_make(FABRIC_COPY, 0, 8, i);
 		request.operands.source_rkey ^= 1;
 		raw_send(fd, &request, sizeof(request));
 		raw_expect(fd, STREAM_REFUSED, 0, i);
@@ -76,8 +76,8 @@ END_TEST
 START_TEST(request__may_arrive_in_parts)
 {
 	struct inband_request two[2] = {
-		inband_make(INBAND_FILL, 0, 100, 1),
-		inband_make(INBAND_COPY, 1000, 100, 2),
+		inband_make(FABRIC_FILL, 0, 100, 1),
+		inband_make(FABRIC_COPY, 1000, 100, 2),
 	};
 	const char *bytes = (const char *)two;
 	int fd = raw_channel_open();
@@ -95,7 +95,7 @@ END_TEST
 /* The result of an overlapping copy is undefined, but no other byte is written. */
 START_TEST(copy__of_ranges_that_overlap_stays_inside)
 {
-	struct inband_request request = inband_make(INBAND_COPY, 1, 4096, 1);
+	struct inband_request request = inband_make(FABRIC_COPY, 1, 4096, 1);
 	int fd = raw_channel_open();
 
 	memset(host.memory, 1, 4097);
@@ -121,7 +121,7 @@ START_TEST(notifications__are_delivered_in_turns)
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		seen.key = keys[i];
-		request = inband_make(INBAND_NOTIFY, 0, 0, i);
+		request = inband_make(FABRIC_NOTIFY, 0, 0, i);
 		raw_send(fd, &request, sizeof(request));
 	}
 	/* the server delivers nothing until the next process() */

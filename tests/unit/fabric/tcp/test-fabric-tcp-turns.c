@@ -114,7 +114,7 @@ enum inband_status __wrap_inband_serve(const struct inband_request *request,
 {
 	unsigned n = atomic_fetch_add(&served, 1);
 
-	if (le32toh(request->op) == INBAND_PING)
+	if (le32toh(request->op) == FABRIC_PING)
 		atomic_store(&served_before_ping, n);
 	if (atomic_exchange(&hold_request, false)) {
 		ck_assert_int_eq(sem_post(&held), 0);
@@ -127,7 +127,7 @@ static void flood(int fd)
 {
 	for (unsigned i = 0; i < QUEUED; i++) {
 		struct inband_request crc =
-			inband_make(INBAND_CRC, 0, FABRIC_INBAND_BYTES_MAX, i);
+			inband_make(FABRIC_CRC, 0, FABRIC_INBAND_BYTES_MAX, i);
 
 		raw_send(fd, &crc, sizeof(crc));
 	}
@@ -138,7 +138,7 @@ static void flood(int fd)
 START_TEST(server__lets_sessions_take_turns)
 {
 	struct fabric_session *other;
-	struct inband_request ping = inband_make(INBAND_PING, 0, 0, 1);
+	struct inband_request ping = inband_make(FABRIC_PING, 0, 0, 1);
 	int fds[FLOODS], fd;
 
 	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);

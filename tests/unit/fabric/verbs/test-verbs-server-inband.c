@@ -77,13 +77,13 @@ START_TEST(requests__are_executed_in_memory)
 	fake.iwarp = _i;
 	open_channel();
 	memset(memory, 0, sizeof(memory));
-	expect_status(id, inband_make(INBAND_PING, 0, 0, 1), INBAND_DONE);
-	expect_status(id, inband_make(INBAND_FILL, 0, 100, 2), INBAND_DONE);
-	expect_status(id, inband_make(INBAND_COPY, 200, 100, 3), INBAND_DONE);
+	expect_status(id, inband_make(FABRIC_PING, 0, 0, 1), INBAND_DONE);
+	expect_status(id, inband_make(FABRIC_FILL, 0, 100, 2), INBAND_DONE);
+	expect_status(id, inband_make(FABRIC_COPY, 200, 100, 3), INBAND_DONE);
 	ck_assert(bytes_equal(memory, 100, 0x77) && bytes_equal(memory + 100, 100, 0));
 	ck_assert(bytes_equal(memory + 200, 100, 0x77) &&
 		  bytes_equal(memory + 300, 3796, 0));
-	answer = run(id, inband_make(INBAND_CRC, 0, sizeof(memory), 4));
+	answer = run(id, inband_make(FABRIC_CRC, 0, sizeof(memory), 4));
 	ck_assert_uint_eq(le64toh(answer.result), crc32c(0, memory, sizeof(memory)));
 	ck_assert_uint_eq(fake_receives(id), INBAND_CREDITS);
 	session_end(session);
@@ -106,7 +106,7 @@ START_TEST(answer__that_fails_tells_why_the_channel_ends)
 	struct fake_send sends[FAKE_SENDS];
 
 	open_channel();
-	request = inband_make(INBAND_PING, 0, 0, 1);
+	request = inband_make(FABRIC_PING, 0, 0, 1);
 	fake_receive(id, &request, sizeof(request));
 	while (fake_sends(sends) == 0)
 		(void)sched_yield();
@@ -121,11 +121,11 @@ START_TEST(requests__refused_are_counted)
 {
 	open_channel();
 	for (unsigned i = 0; i < 10; i++)
-		expect_status(id, inband_make(INBAND_CRC, 4097, 8, 1), INBAND_REFUSED);
+		expect_status(id, inband_make(FABRIC_CRC, 4097, 8, 1), INBAND_REFUSED);
 	await(&seen.refused, 10);
 	ck_assert_uint_eq(seen.downs, 0);
 	/* those not reported yet are reported before the session is closed */
-	expect_status(id, inband_make(INBAND_CRC, 4097, 8, 1), INBAND_REFUSED);
+	expect_status(id, inband_make(FABRIC_CRC, 4097, 8, 1), INBAND_REFUSED);
 	session_end(session);
 	ck_assert_uint_eq(seen.refused, 11);
 }
@@ -136,7 +136,7 @@ START_TEST(notification__reaches_the_daemon)
 	struct inband_request request;
 
 	open_channel();
-	request = inband_make(INBAND_NOTIFY, 4096, 0, 1);
+	request = inband_make(FABRIC_NOTIFY, 4096, 0, 1);
 	request.operands.operand = htole64(0xfedcba9876543210);
 	expect_status(id, request, INBAND_DONE);
 	await(&seen.notified, 1);
@@ -164,7 +164,7 @@ START_TEST(notifications__are_delivered_in_turns)
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		seen.key = keys[i];
-		expect_status(id, inband_make(INBAND_NOTIFY, 0, 0, i), INBAND_DONE);
+		expect_status(id, inband_make(FABRIC_NOTIFY, 0, 0, i), INBAND_DONE);
 	}
 	seen.notified_ms = 20;
 	for (unsigned i = 1; i <= 3; i++) {
@@ -185,8 +185,8 @@ START_TEST(requests__reach_only_memory_of_their_session)
 	other_id = channel_new(session_new(0), 1);
 	mr = mr_new(session);
 	memset(memory, 0, sizeof(memory));
-	for (uint32_t op = INBAND_FILL; op <= INBAND_NOTIFY; op++) {
-		uint32_t bytes = op == INBAND_NOTIFY ? 0 : 8;
+	for (uint32_t op = FABRIC_FILL; op <= FABRIC_NOTIFY; op++) {
+		uint32_t bytes = op == FABRIC_NOTIFY ? 0 : 8;
 
 		expect_status(other_id, inband_make(op, 0, bytes, 1), INBAND_REFUSED);
 		expect_status(id, inband_make(op, 4097, bytes, 1), INBAND_REFUSED);
@@ -197,8 +197,8 @@ START_TEST(requests__reach_only_memory_of_their_session)
 	}
 	/* as soon as dereg_mr() has returned */
 	SERVER->dereg_mr(mr);
-	for (uint32_t op = INBAND_FILL; op <= INBAND_NOTIFY; op++)
-		expect_status(id, inband_make(op, 0, op == INBAND_NOTIFY ? 0 : 8, 1),
+	for (uint32_t op = FABRIC_FILL; op <= FABRIC_NOTIFY; op++)
+		expect_status(id, inband_make(op, 0, op == FABRIC_NOTIFY ? 0 : 8, 1),
 			      INBAND_REFUSED);
 	await(&seen.deregistered, 1);
 	ck_assert(bytes_equal(memory, sizeof(memory), 0));
@@ -218,12 +218,12 @@ START_TEST(rights__limit_requests)
 	id = channel_new(session, 1);
 	(void)mr_request(session, sizeof(memory), (unsigned)_i);
 	await(&seen.registered, 1);
-	expect_status(id, inband_make(INBAND_FILL, 0, 8, 1),
+	expect_status(id, inband_make(FABRIC_FILL, 0, 8, 1),
 		      write ? 0 : INBAND_REFUSED);
-	expect_status(id, inband_make(INBAND_CRC, 0, 8, 1), read ? 0 : INBAND_REFUSED);
-	expect_status(id, inband_make(INBAND_COPY, 8, 8, 1),
+	expect_status(id, inband_make(FABRIC_CRC, 0, 8, 1), read ? 0 : INBAND_REFUSED);
+	expect_status(id, inband_make(FABRIC_COPY, 8, 8, 1),
 		      read && write ? 0 : INBAND_REFUSED);
-	expect_status(id, inband_make(INBAND_NOTIFY, 0, 0, 1),
+	expect_status(id, inband_make(FABRIC_NOTIFY, 0, 0, 1),
 		      write ? 0 : INBAND_REFUSED);
 }
 END_TEST
@@ -235,15 +235,15 @@ START_TEST(request__malformed_ends_the_channel)
 		uint32_t op, bytes, length;
 		const char *why;
 	} invalid[] = {
-		{ INBAND_PING, 1, 56, "too many bytes" },
-		{ INBAND_NOTIFY, 1, 56, "too many bytes" },
-		{ INBAND_FILL, 0, 56, "0 bytes" },
-		{ INBAND_COPY, FABRIC_INBAND_BYTES_MAX + 1, 56, "too many bytes" },
-		{ INBAND_CRC, UINT32_MAX, 56, "too many bytes" },
+		{ FABRIC_PING, 1, 56, "too many bytes" },
+		{ FABRIC_NOTIFY, 1, 56, "too many bytes" },
+		{ FABRIC_FILL, 0, 56, "0 bytes" },
+		{ FABRIC_COPY, FABRIC_INBAND_BYTES_MAX + 1, 56, "too many bytes" },
+		{ FABRIC_CRC, UINT32_MAX, 56, "too many bytes" },
 		{ 4, 8, 56, "unknown" },
 		{ 0, 8, 56, "unknown" },
-		{ INBAND_PING, 0, 0, "another length" },
-		{ INBAND_PING, 0, 55, "another length" },
+		{ FABRIC_PING, 0, 0, "another length" },
+		{ FABRIC_PING, 0, 55, "another length" },
 	};
 	struct rdma_cm_id *unaffected;
 	struct inband_request request;
@@ -254,7 +254,7 @@ START_TEST(request__malformed_ends_the_channel)
 	request = inband_make(invalid[_i].op, 0, invalid[_i].bytes, 1);
 	fake_receive(id, &request, invalid[_i].length);
 	expect_end(1, invalid[_i].why);
-	expect_status(unaffected, inband_make(INBAND_FILL, 0, 8, 1), INBAND_DONE);
+	expect_status(unaffected, inband_make(FABRIC_FILL, 0, 8, 1), INBAND_DONE);
 }
 END_TEST
 
@@ -265,7 +265,7 @@ START_TEST(immediate__is_not_a_request)
 	fake.iwarp = true;
 	open_channel();
 	for (uint64_t i = 0; i < INBAND_CREDITS; i++)
-		expect_status(id, inband_make(INBAND_FILL, 0, 100, i), INBAND_DONE);
+		expect_status(id, inband_make(FABRIC_FILL, 0, 100, i), INBAND_DONE);
 	memset(memory, 0, sizeof(memory));
 	fake_receive_immediate(id, sizeof(struct inband_request));
 	expect_end(0, "immediate");
@@ -290,19 +290,19 @@ START_TEST(client__that_reads_no_answers_delays_only_itself)
 			ck_assert_uint_lt(clock_now_ms(), until_ms);
 			(void)sched_yield();
 		}
-		request = inband_make(INBAND_PING, 0, 0, i);
+		request = inband_make(FABRIC_PING, 0, 0, i);
 		fake_receive(id, &request, sizeof(request));
 	}
 	/* the poller has seen all of them once it has executed a later one of another
 	 * channel: half are executed and their answers sent, the other half wait, and
 	 * no receive is left */
-	expect_status(other, inband_make(INBAND_PING, 0, 0, 1), INBAND_DONE);
+	expect_status(other, inband_make(FABRIC_PING, 0, 0, 1), INBAND_DONE);
 	ck_assert_uint_eq(fake_receives(id), 0);
 	for (uint64_t i = 0; i < 2 * INBAND_CREDITS; i++) {
 		answer = await_answer(id);
 		ck_assert_uint_eq(le64toh(answer.cookie), i);
 	}
-	expect_status(id, inband_make(INBAND_PING, 0, 0, 99), INBAND_DONE);
+	expect_status(id, inband_make(FABRIC_PING, 0, 0, 99), INBAND_DONE);
 }
 END_TEST
 
@@ -317,7 +317,7 @@ START_TEST(channel_close__ends_all_access_when_it_returns)
 	(void)mr_new(session);
 	for (uint32_t i = 0; i < CHANNELS; i++)
 		ids[i] = channel_new(session, i);
-	request = inband_make(INBAND_FILL, 0, sizeof(memory), 1);
+	request = inband_make(FABRIC_FILL, 0, sizeof(memory), 1);
 	for (uint32_t i = 0; i < CHANNELS; i++) {
 		for (unsigned k = 0; k < INBAND_CREDITS; k++)
 			fake_receive(ids[i], &request, sizeof(request));
@@ -354,7 +354,7 @@ START_TEST(channel_close__waits_for_a_request_in_progress)
 	open_channel();
 	fake.before_post_recv = hold_poller;
 	atomic_store(&hold, true);
-	request = inband_make(INBAND_FILL, 0, sizeof(memory), 1);
+	request = inband_make(FABRIC_FILL, 0, sizeof(memory), 1);
 	fake_receive(id, &request, sizeof(request));
 	while (!atomic_load(&held)) {
 		ck_assert_uint_lt(clock_now_ms(), until_ms);
