@@ -135,16 +135,6 @@ static int qp_create(struct fabric_channel *channel)
 	return err ? err_errno(err, "RDMA device %s: rdma_create_qp", attr->name) : 0;
 }
 
-/* Which operations take more than one work request. */
-static void confirm_bytes_set(struct fabric_channel *channel)
-{
-	if (!channel->confirm)
-		return;
-	channel->confirm_bytes[FABRIC_WRITE] = UINT64_MAX;
-	channel->confirm_bytes[FABRIC_READ] =
-		channel->guard ? UINT64_MAX : VERBS_SIW_SHORT_READ;
-}
-
 static int connection_create(struct fabric_cq *cq, unsigned depth,
 			     struct fabric_channel **ret_channel)
 {
@@ -156,7 +146,9 @@ static int connection_create(struct fabric_cq *cq, unsigned depth,
 	channel->cq = cq;
 	channel->confirm = cq->domain->confirm;
 	channel->guard = cq->domain->guard;
-	confirm_bytes_set(channel);
+	channel->confirm_bytes[FABRIC_WRITE] = UINT64_MAX;
+	channel->confirm_bytes[FABRIC_READ] =
+		channel->guard ? UINT64_MAX : VERBS_SIW_SHORT_READ;
 	channel->wakeup = VERBS_WAKEUP_NONE;
 	channel->depth = depth;
 	list_init(&channel->ready);

@@ -126,11 +126,8 @@ static bool gid_wanted(const struct verbs_port *local, const struct ibv_gid_entr
 static const struct ibv_gid_entry *gid_find(const struct verbs_port *local,
 					    const struct ibv_gid_entry *gids,
 					    unsigned n, int index,
-					    const struct fabric_address *address)
+					    const uint8_t wanted[16])
 {
-	uint8_t wanted[16];
-
-	fabric_address_to_gid(address, wanted);
 	for (unsigned i = 0; i < n; i++)
 		if (gid_wanted(local, &gids[i], index, wanted))
 			return &gids[i];
@@ -151,19 +148,18 @@ static int gid_select(struct verbs_port *local, struct verbs_port_cache *port_ca
 	uint8_t wanted[16];
 	unsigned n = verbs_port_cache_gids(port_cache, &gids);
 
-	gid = gid_find(local, gids, n, index, address);
+	fabric_address_to_gid(address, wanted);
+	gid = gid_find(local, gids, n, index, wanted);
 	if (gid) {
 		local->gid_index = (uint8_t)gid->gid_index;
 		memcpy(local->gid, gid->gid.raw, sizeof(local->gid));
-	}
-	if (gid)
 		return 0;
+	}
 	if (index != FABRIC_OPTION_AUTO)
 		return err_set(-EADDRNOTAVAIL,
 			       "RDMA device %s, port %u: there is no GID %d of %s",
 			       name_of(local), local->port, index,
 			       local->infiniband ? "InfiniBand" : "RoCE v2");
-	fabric_address_to_gid(address, wanted);
 	if (!memcmp(wanted, nowhere, sizeof(nowhere)))
 		return err_set(-EADDRNOTAVAIL,
 			       "RDMA device %s, port %u has no IP address to serve at: "

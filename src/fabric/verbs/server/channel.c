@@ -102,15 +102,6 @@ static int channel_fence(struct verbs_channel *channel)
 			   : 0;
 }
 
-static void channels_fence(struct fabric_session *session)
-{
-	list_for_each_entry(struct verbs_channel, channel, &session->channels, link) {
-		/* the queue pair of a job serves no access yet */
-		if (!channel->connect)
-			(void)channel_fence(channel);
-	}
-}
-
 /* `fenced`: the queue pair serves no access, so it does no harm if it cannot be destroyed. */
 static void qp_destroy(struct verbs_channel *channel, bool fenced)
 {
@@ -224,23 +215,23 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 		server->events->channel_down(server->ctx, cookie, number, why);
 }
 
-/* All queue pairs go to ERROR first, as destroying one may take long. */
-void verbs_channel_fail_all(struct fabric_session *session, const char *why)
+void verbs_channel_end_all(struct fabric_session *session, const char *why)
 {
-	struct verbs_channel *channel;
+	/* all queue pairs go to ERROR first, as destroying one may take long; the queue pair of a
+	 * job serves no access yet */
+	list_for_each_entry(struct verbs_channel, channel, &session->channels, link) {
+		if (!channel->connect)
+			(void)channel_fence(channel);
+	}
+	while (!list_empty(&session->channels)) {
+		struct verbs_channel *channel =
+			list_first(&session->channels, struct verbs_channel, link);
 
-	channels_fence(session);
-	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
-		verbs_channel_fail(channel, why);
-}
-
-void verbs_channel_free_all(struct fabric_session *session)
-{
-	struct verbs_channel *channel;
-
-	channels_fence(session);
-	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
-		channel_free(channel);
+		if (why)
+			verbs_channel_fail(channel, why);
+		else
+			channel_free(channel);
+	}
 }
 
 /* Take the cause from the poller, if it found an invalid in-band request. */

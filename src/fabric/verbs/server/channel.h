@@ -67,10 +67,9 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why);
 /* Its job is done, or its worker has ended. */
 void verbs_channel_abandoned_free(struct verbs_channel *channel);
 
-/* Fence all channels of a session, then fail each, with channel_down(). */
-void verbs_channel_fail_all(struct fabric_session *session, const char *why);
-/* Fence all channels of a session, then disconnect and free each, without events. */
-void verbs_channel_free_all(struct fabric_session *session);
+/* Fence all channels of a session, then fail each; why NULL: disconnect and free each, without
+ * events. */
+void verbs_channel_end_all(struct fabric_session *session, const char *why);
 
 /* verbs_device_events.channel_flushed and .channel_event. */
 void verbs_channel_flushed(void *channel, enum ibv_wc_status status);

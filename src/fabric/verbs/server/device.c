@@ -327,10 +327,9 @@ void verbs_device_finish(struct verbs_device *device)
 /* The poller's queues are destroyed after the queue pairs that use them. */
 void verbs_device_stop(struct verbs_device *device)
 {
-	if (device->stopped)
-		return;
-	device->stopped = true;
-	verbs_poller_stop(&device->poller);
+	/* after a removal it was stopped before the device was closed */
+	if (device->verbs)
+		verbs_poller_stop(&device->poller);
 }
 
 void verbs_device_free(struct verbs_device *device)

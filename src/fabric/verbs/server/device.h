@@ -62,7 +62,6 @@ struct verbs_device {
 	unsigned n_pds;      /* of sessions, not yet deallocated */
 	bool own;     /* opened by discovery, not by rdma_cm, as it has no IP address */
 	bool running; /* the workers run */
-	bool stopped; /* the poller has ended */
 	bool removed; /* no object may be created any more */
 	/* after a slow registration: until this time none is made on the loop */
 	uint64_t slow_ns;

@@ -253,7 +253,7 @@ static void session_cut_off(struct fabric_mr *mr)
 		session->endpoint,
 		"RDMA device %s: ibv_dereg_mr gives %d: a session is cut off",
 		device_of(mr)->attr.name, mr->result.err);
-	verbs_channel_fail_all(session, "a registration could not be undone");
+	verbs_channel_end_all(session, "a registration could not be undone");
 }
 
 static void mr_on_deregistered(struct fabric_mr *mr)

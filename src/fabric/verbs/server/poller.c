@@ -123,15 +123,24 @@ void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number
 	fair_lock_release(before->lock);
 }
 
-struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_ids *ids,
-							  uint64_t number)
+/* NULL: no channel has had this number. */
+static struct verbs_channel_id *slot_find(const struct verbs_channel_ids *ids,
+					  uint64_t number)
 {
-	struct verbs_inband_server *inband = NULL;
-	struct verbs_channel_id *slot;
+	unsigned index = verbs_channel_ids_index(number);
 
-	if ((number & UINT32_MAX) >= ids->n)
+	return index < ids->n ? &ids->slot[index] : NULL;
+}
+
+/* The channel's in-band structure, with its lock acquired, or NULL. */
+static struct verbs_inband_server *inband_lock(struct verbs_channel_ids *ids,
+					       uint64_t number)
+{
+	struct verbs_channel_id *slot = slot_find(ids, number);
+	struct verbs_inband_server *inband = NULL;
+
+	if (!slot)
 		return NULL;
-	slot = &ids->slot[number & UINT32_MAX];
 	(void)pthread_mutex_lock(&ids->inband_lock);
 	if (slot->use == number >> 32)
 		inband = slot->inband;
@@ -145,11 +154,10 @@ struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_i
 void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number,
 			       enum ibv_wc_status status)
 {
-	struct verbs_channel_id *slot;
+	struct verbs_channel_id *slot = slot_find(ids, number);
 
-	if ((number & UINT32_MAX) >= ids->n)
+	if (!slot)
 		return;
-	slot = &ids->slot[number & UINT32_MAX];
 	if (status != IBV_WC_WR_FLUSH_ERR)
 		atomic_store(&slot->failed,
 			     (number & ~(uint64_t)UINT32_MAX) | (uint64_t)status);
@@ -193,7 +201,7 @@ static void wc_handle(struct verbs_poller *poller, const struct ibv_wc *wc)
 		verbs_channel_ids_flushed(poller->ids, number, wc->status);
 		return;
 	}
-	inband = verbs_channel_ids_lock_inband(poller->ids, number);
+	inband = inband_lock(poller->ids, number);
 	if (!inband)
 		return;
 	verbs_inband_server_serve(inband, wc);

@@ -65,10 +65,6 @@ void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number);
  * poller does not use the previous one any more; this waits for a request in progress. */
 void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
 				  struct verbs_inband_server *inband);
-/* The structure, with its lock acquired, or NULL.  [poller] */
-struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_ids *ids,
-							  uint64_t number);
-
 /* The index of the slot of a number.  [any] */
 static inline unsigned verbs_channel_ids_index(uint64_t number)
 {

@@ -170,14 +170,14 @@ err_free:
 void verbs_session_close(struct fabric_session *session)
 {
 	session->closing = true;
-	verbs_channel_free_all(session);
+	verbs_channel_end_all(session, NULL);
 	session_finish(session);
 }
 
 void verbs_session_abandon(struct fabric_session *session, const char *why)
 {
 	if (!session->closing)
-		verbs_channel_fail_all(session, why);
+		verbs_channel_end_all(session, why);
 	list_for_each_entry(struct fabric_mr, mr, &session->mrs, link)
 		verbs_mr_abandon(mr);
 	session_finish(session);
@@ -186,7 +186,7 @@ void verbs_session_abandon(struct fabric_session *session, const char *why)
 void verbs_session_end_all(struct verbs_endpoint *endpoint)
 {
 	list_for_each_entry(struct fabric_session, session, &endpoint->sessions, link) {
-		verbs_channel_free_all(session);
+		verbs_channel_end_all(session, NULL);
 		list_for_each_entry(struct fabric_mr, mr, &session->mrs, link)
 			verbs_mr_abandon(mr);
 	}
