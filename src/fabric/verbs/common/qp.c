@@ -99,17 +99,40 @@ struct verbs_qp_limits verbs_qp_limits_decode(const uint8_t *buf, size_t bytes)
 
 /* ---- steps ---- */
 
-static int step_end(struct ibv_qp *qp, int err, const char *step)
+static int step_end(const struct ibv_qp *qp, int err, enum ibv_qp_state state)
 {
 	return err ? err_errno(err, "RDMA device %s: the queue pair to %s",
-			       ibv_get_device_name(qp->context->device), step)
+			       ibv_get_device_name(qp->context->device),
+			       state == IBV_QPS_INIT  ? "INIT"
+			       : state == IBV_QPS_RTR ? "RTR"
+						      : "RTS")
 		   : 0;
 }
 
-static int step_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
-		       const char *step)
+static int step_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return step_end(qp, -abs(ibv_modify_qp(qp, attr, mask)), step);
+	return step_end(qp, -abs(ibv_modify_qp(qp, attr, mask)), attr->qp_state);
+}
+
+/* Set the attributes that were negotiated or configured.  A step ignores those that are not in its
+ * mask. */
+static void attr_settle(struct ibv_qp_attr *attr,
+			const struct fabric_rdma_options *rdma_options,
+			const struct verbs_rd_atomic *depths,
+			const struct verbs_qp_limits *limits)
+{
+	attr->retry_cnt = limits->retry_count;
+	attr->rnr_retry = limits->rnr_retry_count;
+	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
+		attr->ah_attr.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
+	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
+		attr->ah_attr.sl = (uint8_t)rdma_options->service_level;
+	if (rdma_options->ack_timeout != FABRIC_OPTION_AUTO)
+		attr->timeout = (uint8_t)rdma_options->ack_timeout;
+	if (depths->responder >= 0)
+		attr->max_dest_rd_atomic = (uint8_t)depths->responder;
+	if (depths->initiator >= 0)
+		attr->max_rd_atomic = (uint8_t)depths->initiator;
 }
 
 int verbs_qp_post_recv(struct ibv_qp *qp, uint64_t wr_id, void *addr, uint32_t bytes,
@@ -144,64 +167,24 @@ int verbs_qp_fail(struct ibv_qp *qp, bool iwarp)
 
 /* ---- with rdma_cm ---- */
 
-/* The attributes of a step that rdma_cm knows. */
-static int cm_attr(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
-		   const char *step, struct ibv_qp_attr *attr, int *ret_mask)
+static int cm_step(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		   const struct fabric_rdma_options *rdma_options,
+		   const struct verbs_rd_atomic *depths, struct verbs_qp_limits *limits)
 {
-	memset(attr, 0, sizeof(*attr));
-	attr->qp_state = state;
-	return rdma_init_qp_attr(id, attr, ret_mask) ? step_end(qp, verbs_errno(), step)
-						     : 0;
-}
-
-/* Again: some attributes of INIT are known to rdma_cm only once there is a peer. */
-static int cm_init(struct rdma_cm_id *id, struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr;
-	int mask, err = cm_attr(id, qp, IBV_QPS_INIT, "INIT", &attr, &mask);
-
-	return err ? err : step_modify(qp, &attr, mask, "INIT");
-}
-
-static int cm_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
-		  const struct fabric_rdma_options *rdma_options,
-		  const struct verbs_rd_atomic *depths, struct verbs_qp_limits *limits)
-{
-	struct ibv_qp_attr attr;
 	enum ibv_mtu most = verbs_mtu_of(limits->mtu);
-	int mask, err = cm_attr(id, qp, IBV_QPS_RTR, "RTR", &attr, &mask);
+	struct ibv_qp_attr attr;
+	int mask;
 
-	if (err)
-		return err;
+	memset(&attr, 0, sizeof(attr));
+	attr.qp_state = state;
+	if (rdma_init_qp_attr(id, &attr, &mask))
+		return step_end(qp, verbs_errno(), state);
 	if (attr.path_mtu > most)
 		attr.path_mtu = most;
-	limits->mtu = (uint16_t)verbs_mtu_bytes(attr.path_mtu);
-	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
-		attr.ah_attr.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
-	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
-		attr.ah_attr.sl = (uint8_t)rdma_options->service_level;
-	if (depths->responder >= 0)
-		attr.max_dest_rd_atomic = (uint8_t)depths->responder;
-	return step_modify(qp, &attr, mask, "RTR");
-}
-
-static int cm_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
-		  const struct fabric_rdma_options *rdma_options,
-		  const struct verbs_rd_atomic *depths,
-		  const struct verbs_qp_limits *limits)
-{
-	struct ibv_qp_attr attr;
-	int mask, err = cm_attr(id, qp, IBV_QPS_RTS, "RTS", &attr, &mask);
-
-	if (err)
-		return err;
-	attr.retry_cnt = limits->retry_count;
-	attr.rnr_retry = limits->rnr_retry_count;
-	if (rdma_options->ack_timeout != FABRIC_OPTION_AUTO)
-		attr.timeout = (uint8_t)rdma_options->ack_timeout;
-	if (depths->initiator >= 0)
-		attr.max_rd_atomic = (uint8_t)depths->initiator;
-	return step_modify(qp, &attr, mask, "RTS");
+	if (state == IBV_QPS_RTR)
+		limits->mtu = (uint16_t)verbs_mtu_bytes(attr.path_mtu);
+	attr_settle(&attr, rdma_options, depths, limits);
+	return step_modify(qp, &attr, mask);
 }
 
 int verbs_qp_connect_cm(struct rdma_cm_id *id, struct ibv_qp *qp,
@@ -209,14 +192,15 @@ int verbs_qp_connect_cm(struct rdma_cm_id *id, struct ibv_qp *qp,
 			const struct verbs_rd_atomic *depths,
 			struct verbs_qp_limits *limits)
 {
+	/* INIT again: some of its attributes are known to rdma_cm only once there is a peer */
+	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR,
+						    IBV_QPS_RTS };
 	const struct verbs_qp_limits ours = verbs_qp_limits_of(rdma_options);
 	struct verbs_qp_limits settled = limits_min(&ours, limits);
-	int err = cm_init(id, qp);
+	int err = 0;
 
-	if (!err)
-		err = cm_rtr(id, qp, rdma_options, depths, &settled);
-	if (!err)
-		err = cm_rts(id, qp, rdma_options, depths, &settled);
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]) && !err; i++)
+		err = cm_step(id, qp, states[i], rdma_options, depths, &settled);
 	if (!err)
 		*limits = settled;
 	return err;
@@ -325,13 +309,11 @@ int verbs_qp_init(const struct verbs_port *local, struct ibv_qp *qp, unsigned ac
 
 	return step_modify(qp, &attr,
 			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				   IBV_QP_ACCESS_FLAGS,
-			   "INIT");
+				   IBV_QP_ACCESS_FLAGS);
 }
 
 /* The route to the peer: by LID on InfiniBand, within a subnet; else by GID. */
 static struct ibv_ah_attr ah_attr_of(const struct verbs_port *local,
-				     const struct fabric_rdma_options *rdma_options,
 				     const struct fabric_qp_info *theirs)
 {
 	struct ibv_ah_attr ah_attr = {
@@ -340,69 +322,29 @@ static struct ibv_ah_attr ah_attr_of(const struct verbs_port *local,
 		.grh = { .sgid_index = local->gid_index, .hop_limit = HOPS },
 	};
 
-	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
-		ah_attr.sl = (uint8_t)rdma_options->service_level;
-	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
-		ah_attr.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
 	memcpy(ah_attr.grh.dgid.raw, theirs->gid, sizeof(theirs->gid));
 	ah_attr.is_global = !local->infiniband ||
 			    memcmp(theirs->gid, local->gid, PREFIX_BYTES) != 0;
 	return ah_attr;
 }
 
-static int connect_rtr(const struct verbs_port *local, struct ibv_qp *qp,
-		       const struct fabric_rdma_options *rdma_options,
-		       const struct verbs_rd_atomic *depths,
-		       const struct fabric_qp_info *theirs,
-		       const struct fabric_qp_info *ours)
+static int connect_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = verbs_mtu_of(ours->mtu),
-		.dest_qp_num = theirs->qpn,
-		.rq_psn = theirs->psn,
-		.max_dest_rd_atomic = (uint8_t)depths->responder,
-		.min_rnr_timer = RNR_TIMER,
-		.ah_attr = ah_attr_of(local, rdma_options, theirs),
-	};
-
 	char text[INET6_ADDRSTRLEN] = "?";
-	int err = step_modify(qp, &attr,
-			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-			      "RTR");
+	int err;
 
+	attr->qp_state = IBV_QPS_RTR;
+	err = step_modify(qp, attr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				  IBV_QP_MIN_RNR_TIMER);
 	if (err != -ETIMEDOUT)
 		return err;
-	(void)inet_ntop(AF_INET6, theirs->gid, text, sizeof(text));
+	(void)inet_ntop(AF_INET6, attr->ah_attr.grh.dgid.raw, text, sizeof(text));
 	return err_set(err,
 		       "RDMA device %s: nobody answers for the peer's GID %s; is the "
 		       "peer's RDMA port on this network?",
-		       ibv_get_device_name(local->verbs->device), text);
-}
-
-static int connect_rts(struct ibv_qp *qp,
-		       const struct fabric_rdma_options *rdma_options,
-		       const struct verbs_rd_atomic *depths,
-		       const struct fabric_qp_info *ours)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = ours->psn,
-		.timeout = rdma_options->ack_timeout == FABRIC_OPTION_AUTO
-				   ? ACK_TIMEOUT
-				   : (uint8_t)rdma_options->ack_timeout,
-		.retry_cnt = ours->retry_count,
-		.rnr_retry = ours->rnr_retry_count,
-		.max_rd_atomic = (uint8_t)depths->initiator,
-	};
-
-	return step_modify(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				   IBV_QP_MAX_QP_RD_ATOMIC,
-			   "RTS");
+		       ibv_get_device_name(qp->context->device), text);
 }
 
 int verbs_qp_connect(const struct verbs_port *local, struct ibv_qp *qp,
@@ -410,16 +352,36 @@ int verbs_qp_connect(const struct verbs_port *local, struct ibv_qp *qp,
 		     const struct verbs_rd_atomic *depths,
 		     const struct fabric_qp_info *theirs, struct fabric_qp_info *ours)
 {
-	struct fabric_qp_info settled = *ours;
+	const struct verbs_qp_limits limits = {
+		.mtu = theirs->mtu < ours->mtu ? theirs->mtu : ours->mtu,
+		.retry_count = lower(ours->retry_count, theirs->retry_count),
+		.rnr_retry_count =
+			lower(ours->rnr_retry_count, theirs->rnr_retry_count),
+	};
+	struct ibv_qp_attr attr = {
+		.path_mtu = verbs_mtu_of(limits.mtu),
+		.dest_qp_num = theirs->qpn,
+		.rq_psn = theirs->psn,
+		.sq_psn = ours->psn,
+		.min_rnr_timer = RNR_TIMER,
+		.timeout = ACK_TIMEOUT,
+		.ah_attr = ah_attr_of(local, theirs),
+	};
 	int err;
 
-	settled.mtu = theirs->mtu < ours->mtu ? theirs->mtu : ours->mtu;
-	settled.retry_count = lower(ours->retry_count, theirs->retry_count);
-	settled.rnr_retry_count = lower(ours->rnr_retry_count, theirs->rnr_retry_count);
-	err = connect_rtr(local, qp, rdma_options, depths, theirs, &settled);
-	if (!err)
-		err = connect_rts(qp, rdma_options, depths, &settled);
-	if (!err)
-		*ours = settled;
-	return err;
+	attr_settle(&attr, rdma_options, depths, &limits);
+	err = connect_rtr(qp, &attr);
+	if (err)
+		return err;
+	attr.qp_state = IBV_QPS_RTS;
+	err = step_modify(qp, &attr,
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				  IBV_QP_MAX_QP_RD_ATOMIC);
+	if (err)
+		return err;
+	ours->mtu = limits.mtu;
+	ours->retry_count = limits.retry_count;
+	ours->rnr_retry_count = limits.rnr_retry_count;
+	return 0;
 }
