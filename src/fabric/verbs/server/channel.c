@@ -7,12 +7,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
-#include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/device.h"
-#include "fabric/verbs/server/direct.h"
 
 #define REFUSED_TEXT "an access was refused: the client has no such key, range or right"
 #define LOST_TEXT "the client is lost: it does not acknowledge"
@@ -163,7 +160,6 @@ static void channel_destroy(struct verbs_channel *channel)
 			verbs_endpoint_destroy_id(endpoint, channel->id);
 	}
 	verbs_channel_ids_free(&endpoint->device->ids, channel->wr_number);
-	free(channel->connect);
 	free(channel);
 }
 
@@ -180,9 +176,9 @@ static void channel_free(struct verbs_channel *channel)
 		map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
 	list_remove(&channel->link);
 	list_remove(&channel->wait.link);
-	if (!channel->connect ||
+	if (!channel->connecting ||
 	    verbs_worker_cancel(&endpoint->device->workers[VERBS_WORK_CONNECT],
-				&channel->connect->job)) {
+				&channel->connect.job)) {
 		channel_destroy(channel);
 		return;
 	}
@@ -203,7 +199,7 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 	struct fabric_server *server = endpoint->server;
 	void *cookie = channel->session->cookie;
 	uint32_t number = channel->number;
-	bool connecting = channel->connect;
+	bool connecting = channel->connecting;
 
 	if (*why)
 		endpoint->stats.errors++;
@@ -220,7 +216,7 @@ void verbs_channel_end_all(struct fabric_session *session, const char *why)
 	/* all queue pairs go to ERROR first, as destroying one may take long; the queue pair of a
 	 * job serves no access yet */
 	list_for_each_entry(struct verbs_channel, channel, &session->channels, link) {
-		if (!channel->connect)
+		if (!channel->connecting)
 			(void)channel_fence(channel);
 	}
 	while (!list_empty(&session->channels)) {
@@ -291,7 +287,7 @@ void verbs_channel_flushed(void *arg, enum ibv_wc_status status)
 
 	cause_find(channel, status);
 	/* else it fails when its job is done */
-	if (channel->connect)
+	if (channel->connecting)
 		return;
 	if (!channel->up) {
 		verbs_channel_fail(channel, channel->why ? channel->why
@@ -552,7 +548,6 @@ void verbs_channel_discard(struct verbs_channel *channel)
 {
 	qp_destroy(channel, !channel_fence(channel));
 	verbs_channel_ids_free(&endpoint_of(channel)->device->ids, channel->wr_number);
-	free(channel->connect);
 	free(channel);
 }
 

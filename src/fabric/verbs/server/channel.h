@@ -9,12 +9,11 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
+#include "base/err.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "fabric/verbs/common/port.h"
+#include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/session.h"
-
-struct verbs_connect;
 
 struct verbs_channel {
 	struct verbs_cm_target target;
@@ -34,8 +33,17 @@ struct verbs_channel {
 	/* connected directly: the client's queue pair, in the endpoint's remote_qps */
 	struct fabric_qp_info remote;
 	struct map_node by_remote_qpn;
-	struct verbs_connect *connect; /* the job that connects it; NULL: none */
-	bool abandoned; /* it has ended before its job: in session->abandoned */
+	/* connected directly, see direct.c; all but `job` is the job's while it is under way */
+	struct {
+		struct verbs_job job;
+		struct verbs_port local;
+		struct verbs_rd_atomic depths;
+		struct fabric_qp_info ours;
+		uint64_t took_ms;
+		struct err_saved result;
+	} connect;
+	bool connecting; /* the job is under way */
+	bool abandoned;  /* it has ended before its job: in session->abandoned */
 	bool up;
 	bool refused;    /* an access was refused, and counted */
 	const char *why; /* static: the cause of its failure, from an event, or NULL */
@@ -44,8 +52,10 @@ struct verbs_channel {
 /* A client asks rdma_cm for a channel: admit or refuse it. */
 void verbs_channel_request(struct verbs_endpoint *endpoint,
 			   const struct verbs_cm_event *event);
-/* fabric_server_ops.channel_close. */
+/* fabric_server_ops.channel_close, channel_connect; the latter is in direct.c. */
 int verbs_channel_close(struct fabric_session *session, uint32_t number);
+int verbs_channel_connect(struct fabric_session *session, uint32_t number,
+			  const struct fabric_qp_info *theirs);
 
 /* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one that
  * is connected directly from the port `local`.  -errno with text. */

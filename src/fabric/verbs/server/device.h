@@ -32,7 +32,7 @@ struct verbs_device_events {
 enum verbs_work {
 	VERBS_WORK_REGISTER,
 	VERBS_WORK_DEREGISTER,
-	VERBS_WORK_CONNECT, /* see direct.h */
+	VERBS_WORK_CONNECT, /* see direct.c */
 	VERBS_N_WORKERS,
 };
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fabric/verbs/server/direct.h"
+/* Channels without rdma_cm: the control connection brings the client's queue pair.  In the step to
+ * RTR the kernel resolves the peer's GID on the network, for a second if no host answers, so a
+ * worker takes it.  The queue pair is the job's until its message is delivered, and serves no access
+ * until then.  Threads: [loop]. */
+#include "fabric/verbs/server/channel.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -124,15 +128,16 @@ static int remote_claim(const struct verbs_endpoint *endpoint,
 
 static void connect_run(struct verbs_job *job)
 {
-	struct verbs_connect *connect = container_of(job, struct verbs_connect, job);
-	const struct verbs_channel *channel = connect->channel;
+	struct verbs_channel *channel =
+		container_of(job, struct verbs_channel, connect.job);
 	uint64_t begin_ms = clock_now_ms();
 
-	err_save(&connect->result,
-		 verbs_qp_connect(&connect->local, channel->qp,
+	err_save(&channel->connect.result,
+		 verbs_qp_connect(&channel->connect.local, channel->qp,
 				  &channel->session->endpoint->device->rdma_options,
-				  &connect->depths, &channel->remote, &connect->ours));
-	connect->took_ms = clock_now_ms() - begin_ms;
+				  &channel->connect.depths, &channel->remote,
+				  &channel->connect.ours));
+	channel->connect.took_ms = clock_now_ms() - begin_ms;
 }
 
 /* ---- the loop ---- */
@@ -159,8 +164,8 @@ static void connect_fail(struct verbs_channel *channel, int err)
 static void connect_finish(struct verbs_channel *channel)
 {
 	struct fabric_server *server = channel->session->endpoint->server;
-	struct verbs_connect *connect = channel->connect;
-	int err = err_restore(&connect->result);
+	const struct fabric_qp_info ours = channel->connect.ours;
+	int err = err_restore(&channel->connect.result);
 
 	if (!err && channel->why)
 		err = err_set(-ECONNABORTED, "%s", channel->why);
@@ -170,55 +175,28 @@ static void connect_finish(struct verbs_channel *channel)
 		connect_fail(channel, err);
 		return;
 	}
-	channel->connect = NULL;
+	channel->connecting = false;
 	/* if the client does not connect its own side, the channel exists all the same: it
 	 * counts for the session's limit of channels, and ends with the session */
 	verbs_channel_established(channel);
 	server->events->channel_connected(server->ctx, channel->session->cookie,
-					  channel->number, 0, "", &connect->ours);
-	free(connect);
+					  channel->number, 0, "", &ours);
 }
 
 static void connect_deliver(struct verbs_message *message)
 {
-	struct verbs_job *job = container_of(message, struct verbs_job, done);
-	struct verbs_connect *connect = container_of(job, struct verbs_connect, job);
-	struct verbs_channel *channel = connect->channel;
+	struct verbs_channel *channel =
+		container_of(message, struct verbs_channel, connect.job.done);
 	struct fabric_session *session = channel->session;
 
-	gid_resolved(session->endpoint->server, channel->remote.gid, connect->took_ms);
+	gid_resolved(session->endpoint->server, channel->remote.gid,
+		     channel->connect.took_ms);
 	if (!channel->abandoned) {
 		connect_finish(channel);
 		return;
 	}
 	verbs_channel_abandoned_free(channel);
 	session->released(session);
-}
-
-static int connect_new(struct verbs_channel *channel, const struct verbs_port *local,
-		       const struct fabric_qp_info *theirs)
-{
-	const struct verbs_device *device = channel->session->endpoint->device;
-	struct verbs_connect *connect = calloc(1, sizeof(*connect));
-
-	if (!connect)
-		return err_errno(-ENOMEM, "a channel");
-	list_init(&connect->job.link);
-	connect->job.run = connect_run;
-	connect->job.done.deliver = connect_deliver;
-	connect->channel = channel;
-	connect->local = *local;
-	connect->depths = (struct verbs_rd_atomic){
-		.responder =
-			verbs_device_depth(device, theirs->rd_atomic,
-					   device->attr.public.responder_resources),
-		/* a client serves no reads */
-		.initiator = 0,
-	};
-	connect->ours = verbs_qp_info_make(local, channel->qp, &device->rdma_options,
-					   (uint8_t)connect->depths.responder);
-	channel->connect = connect;
-	return 0;
 }
 
 /* A channel in the session, with its job. */
@@ -228,32 +206,38 @@ static int channel_add(struct fabric_session *session, uint32_t number,
 		       struct verbs_channel **ret_channel)
 {
 	struct verbs_endpoint *endpoint = session->endpoint;
+	const struct verbs_device *device = endpoint->device;
+	uint8_t depth = verbs_device_depth(device, theirs->rd_atomic,
+					   device->attr.public.responder_resources);
 	struct verbs_channel *channel;
 	int err = verbs_channel_new(session, number, NULL, local, &channel);
 
 	if (err)
 		return err;
-	err = connect_new(channel, local, theirs);
-	if (err)
-		goto err_discard;
 	err = map_insert(&endpoint->remote_qps, &channel->by_remote_qpn,
 			 map_hash_u64(theirs->qpn));
 	if (err) {
-		err = err_errno(err, "a channel");
-		goto err_discard;
+		verbs_channel_discard(channel);
+		return err_errno(err, "a channel");
 	}
 	channel->remote = *theirs;
+	channel->connecting = true;
+	list_init(&channel->connect.job.link);
+	channel->connect.job.run = connect_run;
+	channel->connect.job.done.deliver = connect_deliver;
+	channel->connect.local = *local;
+	/* a client serves no reads */
+	channel->connect.depths =
+		(struct verbs_rd_atomic){ .responder = depth, .initiator = 0 };
+	channel->connect.ours =
+		verbs_qp_info_make(local, channel->qp, &device->rdma_options, depth);
 	list_append(&session->channels, &channel->link);
 	*ret_channel = channel;
 	return 0;
-
-err_discard:
-	verbs_channel_discard(channel);
-	return err;
 }
 
-int verbs_direct_connect(struct fabric_session *session, uint32_t number,
-			 const struct fabric_qp_info *theirs)
+int verbs_channel_connect(struct fabric_session *session, uint32_t number,
+			  const struct fabric_qp_info *theirs)
 {
 	struct verbs_endpoint *endpoint = session->endpoint;
 	struct verbs_device *device = endpoint->device;
@@ -282,6 +266,6 @@ int verbs_direct_connect(struct fabric_session *session, uint32_t number,
 	}
 	verbs_worker_post(&device->workers[VERBS_WORK_CONNECT],
 			  &session->tenant->queues[VERBS_WORK_CONNECT],
-			  &channel->connect->job);
+			  &channel->connect.job);
 	return 0;
 }

@@ -10,7 +10,6 @@
 #include "fabric/notifications.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
-#include "fabric/verbs/server/direct.h"
 #include "fabric/verbs/server/discovery.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/server/mr.h"
@@ -350,7 +349,7 @@ const struct fabric_server_ops fabric_verbs_server = {
 	.session_open = verbs_session_open,
 	.session_close = verbs_session_close,
 	.channel_close = verbs_channel_close,
-	.channel_connect = verbs_direct_connect,
+	.channel_connect = verbs_channel_connect,
 	.reg_mr = verbs_mr_reg,
 	.dereg_mr = verbs_mr_dereg,
 };

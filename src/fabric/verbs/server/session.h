@@ -25,7 +25,7 @@ struct fabric_session {
 	void (*released)(struct fabric_session *session);
 	struct ibv_pd *pd; /* NULL after the device was removed */
 	struct list channels;
-	struct list abandoned; /* channels that ended before their job: see direct.h */
+	struct list abandoned; /* channels that ended before their job: see direct.c */
 	struct list mrs;
 	struct fair_lock lock;
 	/* with the lock held: mrs that in-band requests may access */
