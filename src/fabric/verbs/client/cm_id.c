@@ -201,31 +201,13 @@ static int cm_id_establish(struct verbs_cm_id *cm_id, struct ibv_qp *qp,
 	return err;
 }
 
-static int cm_id_connect_qp(struct verbs_cm_id *cm_id, struct rdma_conn_param *param,
-			    const struct fabric_rdma_options *rdma_options)
-{
-	struct ibv_qp *qp = cm_id->id->qp;
-	struct verbs_cm_event event;
-	int err = 0;
-
-	param->qp_num = qp->qp_num;
-	cm_id->id->qp = NULL;
-	if (rdma_connect(cm_id->id, param))
-		err = err_errno(verbs_errno(), "rdma_connect to %s", cm_id->peer);
-	if (!err)
-		err = cm_id_wait(cm_id, RDMA_CM_EVENT_CONNECT_RESPONSE, &event);
-	if (!err)
-		err = cm_id_establish(cm_id, qp, rdma_options, &event);
-	cm_id->id->qp = qp;
-	return err;
-}
-
 int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *hello,
 			const struct fabric_rdma_options *rdma_options,
 			uint8_t initiator_depth, bool iwarp)
 {
 	uint8_t private_data[FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES];
 	const struct verbs_qp_limits limits = verbs_qp_limits_of(rdma_options);
+	struct ibv_qp *qp = cm_id->id->qp;
 	struct rdma_conn_param param = {
 		.private_data = private_data,
 		.private_data_len = sizeof(private_data),
@@ -234,16 +216,26 @@ int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *he
 		.initiator_depth = initiator_depth,
 		.retry_count = limits.retry_count,
 		.rnr_retry_count = limits.rnr_retry_count,
+		.qp_num = qp->qp_num,
 	};
 	struct verbs_cm_event event;
+	int err = 0;
 
 	fabric_hello_encode(hello, private_data);
 	verbs_qp_limits_encode(&limits, private_data + FABRIC_HELLO_BYTES);
 	if (!iwarp)
-		return cm_id_connect_qp(cm_id, &param, rdma_options);
+		cm_id->id->qp = NULL;
 	if (rdma_connect(cm_id->id, &param))
-		return err_errno(verbs_errno(), "rdma_connect to %s", cm_id->peer);
-	return cm_id_wait(cm_id, RDMA_CM_EVENT_ESTABLISHED, &event);
+		err = err_errno(verbs_errno(), "rdma_connect to %s", cm_id->peer);
+	if (!err)
+		err = cm_id_wait(cm_id,
+				 iwarp ? RDMA_CM_EVENT_ESTABLISHED
+				       : RDMA_CM_EVENT_CONNECT_RESPONSE,
+				 &event);
+	if (!err && !iwarp)
+		err = cm_id_establish(cm_id, qp, rdma_options, &event);
+	cm_id->id->qp = qp;
+	return err;
 }
 
 void verbs_cm_id_destroy(struct verbs_cm_id *cm_id)

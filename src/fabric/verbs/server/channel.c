@@ -442,35 +442,6 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_port *loc
 	return err;
 }
 
-/* Connect the queue pair here, not in librdmacm, and send the peer the limits in effect. */
-static int accept_qp(struct verbs_channel *channel, const struct verbs_cm_event *event,
-		     const struct verbs_rd_atomic *depths,
-		     struct rdma_conn_param *param)
-{
-	struct verbs_qp_limits limits =
-		verbs_qp_limits_decode(event->private_data + FABRIC_HELLO_BYTES,
-				       event->private_bytes - FABRIC_HELLO_BYTES);
-	struct rdma_cm_id *id = channel->id;
-	uint8_t private_data[VERBS_QP_LIMITS_BYTES];
-	struct ibv_qp *qp = id->qp;
-	int err;
-
-	err = verbs_qp_connect_cm(id, qp, &endpoint_of(channel)->device->rdma_options,
-				  depths, &limits);
-	if (err)
-		return err;
-	verbs_qp_limits_encode(&limits, private_data);
-	param->private_data = private_data;
-	param->private_data_len = sizeof(private_data);
-	param->rnr_retry_count = limits.rnr_retry_count;
-	param->qp_num = qp->qp_num;
-	id->qp = NULL;
-	if (rdma_accept(id, param))
-		err = err_errno(verbs_errno(), "rdma_accept");
-	id->qp = qp;
-	return err;
-}
-
 int verbs_channel_allow_access(struct verbs_channel *channel)
 {
 	struct ibv_qp_attr attr = {
@@ -484,6 +455,8 @@ int verbs_channel_allow_access(struct verbs_channel *channel)
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
 }
 
+/* Except for iWARP, connect the queue pair here, not in librdmacm, and send the peer the limits in
+ * effect. */
 static int channel_accept(struct verbs_channel *channel,
 			  const struct verbs_cm_event *event)
 {
@@ -495,20 +468,34 @@ static int channel_accept(struct verbs_channel *channel,
 		.initiator = verbs_device_depth(device, event->initiator_depth,
 						attr->initiator_depth),
 	};
+	struct verbs_qp_limits limits =
+		verbs_qp_limits_decode(event->private_data + FABRIC_HELLO_BYTES,
+				       event->private_bytes - FABRIC_HELLO_BYTES);
+	uint8_t private_data[VERBS_QP_LIMITS_BYTES];
 	struct rdma_conn_param param = {
 		.responder_resources = (uint8_t)depths.responder,
 		.initiator_depth = (uint8_t)depths.initiator,
 		.rnr_retry_count = VERBS_RETRIES,
+		.qp_num = channel->qp->qp_num,
 	};
-	int err;
+	int err = 0;
 
-	if (device->attr.iwarp && rdma_accept(channel->id, &param))
-		return err_errno(verbs_errno(), "rdma_accept");
-	if (device->attr.iwarp)
-		return 0;
-	err = accept_qp(channel, event, &depths, &param);
+	if (!device->attr.iwarp) {
+		err = verbs_qp_connect_cm(channel->id, channel->qp,
+					  &device->rdma_options, &depths, &limits);
+		if (err)
+			return err;
+		verbs_qp_limits_encode(&limits, private_data);
+		param.private_data = private_data;
+		param.private_data_len = sizeof(private_data);
+		param.rnr_retry_count = limits.rnr_retry_count;
+		channel->id->qp = NULL;
+	}
+	if (rdma_accept(channel->id, &param))
+		err = err_errno(verbs_errno(), "rdma_accept");
+	channel->id->qp = channel->qp;
 	/* rdma_cm allows atomics wherever it allows reads */
-	return err ? err : verbs_channel_allow_access(channel);
+	return err || device->attr.iwarp ? err : verbs_channel_allow_access(channel);
 }
 
 int verbs_channel_new(struct fabric_session *session, uint32_t number,
