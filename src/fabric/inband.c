@@ -89,62 +89,41 @@ static void range_copy(char *to, const char *from, size_t bytes)
 				 __ATOMIC_RELAXED);
 }
 
-static char *range_find(const struct inband_request *request,
-			const struct inband_memory *memory, unsigned rights)
-{
-	return memory->find(memory->ctx, le64toh(request->rkey), le64toh(request->addr),
-			    le32toh(request->bytes), rights);
-}
-
-static enum inband_status copy_serve(const struct inband_request *request,
-				     const struct inband_memory *memory)
-{
-	const struct inband_operands *operands = &request->operands;
-	uint32_t bytes = le32toh(request->bytes);
-	char *to = range_find(request, memory, FABRIC_RIGHT_WRITE);
-	const char *from =
-		memory->find(memory->ctx, le64toh(operands->source_rkey),
-			     le64toh(operands->source_addr), bytes, FABRIC_RIGHT_READ);
-
-	if (!to || !from)
-		return INBAND_REFUSED;
-	range_copy(to, from, bytes);
-	return INBAND_DONE;
-}
-
 static enum inband_status request_serve(const struct inband_request *request,
 					const struct inband_memory *memory,
 					uint64_t *ret_result)
 {
+	const struct inband_operands *operands = &request->operands;
+	uint64_t rkey = le64toh(request->rkey), addr = le64toh(request->addr);
+	uint32_t op = le32toh(request->op), bytes = le32toh(request->bytes);
+	const char *from;
 	char *at;
 
 	*ret_result = 0;
-	switch (le32toh(request->op)) {
-	case FABRIC_PING:
+	if (op == FABRIC_PING)
 		return INBAND_DONE;
-	case FABRIC_FILL:
-		at = range_find(request, memory, FABRIC_RIGHT_WRITE);
-		if (!at)
-			return INBAND_REFUSED;
-		range_fill(at, le32toh(request->bytes), request->operands.operand);
-		return INBAND_DONE;
-	case FABRIC_COPY:
-		return copy_serve(request, memory);
-	case FABRIC_CRC:
-		at = range_find(request, memory, FABRIC_RIGHT_READ);
-		if (!at)
-			return INBAND_REFUSED;
-		*ret_result = crc32c(0, at, le32toh(request->bytes));
-		return INBAND_DONE;
-	case FABRIC_NOTIFY:
-		return memory->notify(memory->ctx, le64toh(request->rkey),
-				      le64toh(request->addr),
-				      (uint32_t)le64toh(request->operands.operand))
+	if (op == FABRIC_NOTIFY)
+		return memory->notify(memory->ctx, rkey, addr,
+				      (uint32_t)le64toh(operands->operand))
 			       ? INBAND_DONE
 			       : INBAND_REFUSED;
-	default:
+	at = memory->find(memory->ctx, rkey, addr, bytes,
+			  op == FABRIC_CRC ? FABRIC_RIGHT_READ : FABRIC_RIGHT_WRITE);
+	if (!at)
 		return INBAND_REFUSED;
+	if (op == FABRIC_FILL) {
+		range_fill(at, bytes, operands->operand);
+	} else if (op == FABRIC_CRC) {
+		*ret_result = crc32c(0, at, bytes);
+	} else {
+		from = memory->find(memory->ctx, le64toh(operands->source_rkey),
+				    le64toh(operands->source_addr), bytes,
+				    FABRIC_RIGHT_READ);
+		if (!from)
+			return INBAND_REFUSED;
+		range_copy(at, from, bytes);
 	}
+	return INBAND_DONE;
 }
 
 enum inband_status inband_serve(const struct inband_request *request,
