@@ -205,7 +205,7 @@ static int cm_id_open(struct fabric_channel *channel, unsigned timeout_ms)
 	}
 	/* the domain's own address, or the route could lead through another device */
 	source = verbs_cm_id_source(&domain->cm_id);
-	err = verbs_cm_id_resolve(&channel->cm_id, &domain->address, &source,
+	err = verbs_cm_id_resolve(&channel->cm_id, &domain->peer.address, &source,
 				  domain->rdma_options.traffic_class, timeout_ms);
 	if (err || channel->cm_id.id->verbs == domain->cm_id.id->verbs)
 		return err;
@@ -260,7 +260,7 @@ static int connect_direct(struct fabric_channel *channel,
 	struct verbs_port local;
 	int err;
 
-	(void)fabric_address_text(&domain->address, channel->cm_id.peer);
+	(void)fabric_address_text(&domain->peer.address, channel->cm_id.peer);
 	/* the address may have another index in the port's table now */
 	err = verbs_route_port(&domain->route, &domain->rdma_options, &local);
 	if (!err)

@@ -37,7 +37,8 @@ static int wake_open(struct fabric_cq *cq)
  * a channel has no more than operations. */
 static unsigned entries_per_op(const struct fabric_domain *domain)
 {
-	return (domain->confirm ? 2 + VERBS_WAKEUPS_MAX : 1) + domain->peer_inband;
+	return (domain->confirm ? 2 + VERBS_WAKEUPS_MAX : 1) +
+	       (domain->peer.flags & FABRIC_ENDPOINT_INBAND ? 1 : 0);
 }
 
 static int depth_check(const struct fabric_domain *domain, unsigned depth)

@@ -38,7 +38,7 @@ static int connect_check(const struct fabric_domain *domain)
 			-ENOTSUP,
 			"channels of the server's RDMA device %s are set up with "
 			"connect = %s, not %s",
-			domain->peer_device, connect_name(domain->direct),
+			domain->peer.device, connect_name(domain->direct),
 			connect_name(wants));
 	if (!domain->direct && (rdma_options->gid_index != FABRIC_OPTION_AUTO ||
 				rdma_options->pkey != FABRIC_OPTION_AUTO))
@@ -47,7 +47,7 @@ static int connect_check(const struct fabric_domain *domain)
 			"gid_index and pkey are for connect = direct; with "
 			"rdma_cm they are those of the interface that leads to the "
 			"server's RDMA device %s",
-			domain->peer_device);
+			domain->peer.device);
 	return 0;
 }
 
@@ -81,11 +81,11 @@ static int device_find(struct fabric_domain *domain,
 	int err;
 
 	if (domain->direct)
-		err = verbs_route_find(&domain->address, &params->source,
+		err = verbs_route_find(&domain->peer.address, &params->source,
 				       &params->route_source, &domain->route);
 	else
 		err = verbs_cm_id_resolve(
-			&domain->cm_id, &domain->address, &params->source,
+			&domain->cm_id, &domain->peer.address, &params->source,
 			domain->rdma_options.traffic_class, timeout_ms);
 	if (!err)
 		domain->verbs =
@@ -117,10 +117,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 	list_init(&domain->cqs);
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&domain->cqs_lock, NULL);
-	domain->address = endpoint->address;
-	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
-	domain->peer_inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
-	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));
+	domain->peer = *endpoint;
 	domain->rdma_options = params->rdma_options;
 	domain->direct = (endpoint->flags & FABRIC_ENDPOINT_DIRECT) != 0;
 	err = connect_check(domain);
@@ -213,21 +210,22 @@ int verbs_domain_supports(const struct fabric_domain *domain,
 {
 	const struct verbs_device_attr *attr = &domain->attr;
 
-	if (capability == FABRIC_CAN_INBAND && domain->peer_inband)
+	if (capability == FABRIC_CAN_INBAND &&
+	    (domain->peer.flags & FABRIC_ENDPOINT_INBAND))
 		return 0;
 	if (capability != FABRIC_CAN_ATOMICS)
 		return err_set(-ENOTSUP,
 			       "the server's RDMA device %s serves no in-band requests",
-			       domain->peer_device);
+			       domain->peer.device);
 	if (!attr->public.atomics)
 		return err_set(-ENOTSUP,
 			       "RDMA device %s has no atomics (atomic_cap is NONE%s)",
 			       attr->name, attr->iwarp ? ", as over all iWARP" : "");
-	if (!domain->peer_atomics)
+	if (!(domain->peer.flags & FABRIC_ENDPOINT_ATOMICS))
 		return err_set(-ENOTSUP,
 			       "the server's RDMA device %s has no atomics "
 			       "(atomic_cap is NONE)",
-			       domain->peer_device);
+			       domain->peer.device);
 	return 0;
 }
 

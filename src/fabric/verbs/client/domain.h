@@ -29,13 +29,10 @@ struct fabric_domain {
 	/* of this domain's completion queues, for domain_disassociate() */
 	pthread_mutex_t cqs_lock;
 	struct list cqs; /* [cqs_lock] */
-	struct fabric_address address;
+	struct fabric_endpoint peer;
 	struct fabric_rdma_options rdma_options;
 	struct verbs_device_attr attr;
 	struct ibv_pd *pd;
-	bool peer_atomics; /* the server's device supports atomics */
-	bool peer_inband;  /* the server serves in-band requests at this endpoint */
-	char peer_device[FABRIC_DEVICE_MAX];
 	bool confirm;        /* iWARP: a write is done only when a later read is done */
 	bool guard;          /* posts may raise SIGPIPE, which would end the program */
 	struct ibv_mr *sink; /* of sink_byte; NULL unless `confirm` */

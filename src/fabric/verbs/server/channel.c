@@ -124,12 +124,9 @@ static void qp_destroy(struct verbs_channel *channel, bool fenced)
 		return;
 	if (!fenced)
 		channel->session->unfenced = true;
-	verbs_endpoint_report(
-		endpoint,
-		"RDMA device %s: ibv_destroy_qp gives %d: a queue pair is "
-		"lost%s",
-		endpoint->device->attr.name, -err,
-		fenced ? "" : " that still serves its peer");
+	verbs_endpoint_report(endpoint,
+			      ": ibv_destroy_qp gives %d: a queue pair is lost%s", -err,
+			      fenced ? "" : " that still serves its peer");
 }
 
 /* An iWARP connection ends with its TCP stream, which the peer notices. */

@@ -38,8 +38,8 @@ static void device_report(struct verbs_device *device, unsigned port, const char
 		struct verbs_endpoint *endpoint = server->endpoints[i];
 
 		if (endpoint->device == device && (!port || endpoint->port == port))
-			verbs_endpoint_report(endpoint, "RDMA device %s: port %u: %s",
-					      device->attr.name, endpoint->port, text);
+			verbs_endpoint_report(endpoint, ": port %u: %s", endpoint->port,
+					      text);
 	}
 }
 
@@ -97,8 +97,7 @@ static void listener_event(struct verbs_cm_target *target,
 	else if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		verbs_device_remove(endpoint->device);
 	else
-		verbs_endpoint_report(endpoint, "RDMA device %s, listener: %s",
-				      endpoint->public.device,
+		verbs_endpoint_report(endpoint, ", listener: %s",
 				      rdma_event_str(event->type));
 }
 
@@ -305,8 +304,7 @@ static int endpoint_return(struct verbs_endpoint *endpoint,
 
 	if (err)
 		return err;
-	verbs_endpoint_report(endpoint, "RDMA device %s serves again, at %s",
-			      endpoint->public.device,
+	verbs_endpoint_report(endpoint, " serves again, at %s",
 			      fabric_address_text(&endpoint->public.address, text));
 	return 0;
 }
@@ -536,8 +534,7 @@ static void endpoint_rescan(struct verbs_endpoint *endpoint)
 	    !endpoint_stays(server, endpoint)) {
 		verbs_endpoint_unlisten(endpoint);
 		verbs_endpoint_report(
-			endpoint, "RDMA device %s has lost the address %s",
-			endpoint->public.device,
+			endpoint, " has lost the address %s",
 			fabric_address_text(&endpoint->public.address, text));
 	}
 	if (endpoint_is_lost(endpoint))

@@ -19,9 +19,12 @@ void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...
 	struct fabric_server *server = endpoint->server;
 	char text[REPORT_BYTES];
 	va_list ap;
+	/* a device's name is short */
+	int used =
+		snprintf(text, sizeof(text), "RDMA device %s", endpoint->public.device);
 
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	(void)vsnprintf(text + used, sizeof(text) - (size_t)used, fmt, ap);
 	va_end(ap);
 	server->events->endpoint_event(server->ctx, endpoint->number, text);
 }
@@ -111,10 +114,9 @@ void verbs_endpoint_destroy_id(struct verbs_endpoint *endpoint, struct rdma_cm_i
 	/* events of an id that stays are ignored */
 	id->context = NULL;
 	if (rdma_destroy_id(id))
-		verbs_endpoint_report(endpoint,
-				      "RDMA device %s: rdma_destroy_id gives %d: a "
-				      "connection is lost",
-				      endpoint->public.device, -verbs_errno());
+		verbs_endpoint_report(
+			endpoint, ": rdma_destroy_id gives %d: a connection is lost",
+			-verbs_errno());
 }
 
 static void disconnect_end(struct disconnect *disconnect)

@@ -35,7 +35,7 @@ int verbs_endpoint_listen(struct verbs_endpoint *endpoint,
 void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint);
 void verbs_endpoint_free(struct verbs_endpoint *endpoint);
 
-/* Call endpoint_event() with this text, for the log. */
+/* Call endpoint_event() with "RDMA device NAME" and this text, for the log. */
 void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

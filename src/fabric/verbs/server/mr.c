@@ -249,10 +249,9 @@ static void session_cut_off(struct fabric_mr *mr)
 	if (session->cut_off)
 		return;
 	session->cut_off = true;
-	verbs_endpoint_report(
-		session->endpoint,
-		"RDMA device %s: ibv_dereg_mr gives %d: a session is cut off",
-		device_of(mr)->attr.name, mr->result.err);
+	verbs_endpoint_report(session->endpoint,
+			      ": ibv_dereg_mr gives %d: a session is cut off",
+			      mr->result.err);
 	verbs_channel_end_all(session, "a registration could not be undone");
 }
 
@@ -272,9 +271,8 @@ static void mr_on_deregistered(struct fabric_mr *mr)
 		mr->state = VERBS_MR_STUCK;
 		verbs_endpoint_report(
 			session->endpoint,
-			"RDMA device %s: a session still reaches %zu bytes, "
-			"which stay withheld",
-			device_of(mr)->attr.name, mr->bytes);
+			": a session still reaches %zu bytes, which stay withheld",
+			mr->bytes);
 		session->released(session);
 		return;
 	}

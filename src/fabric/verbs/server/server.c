@@ -216,8 +216,7 @@ static void cm_failed(struct fabric_server *server, int err)
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
 		verbs_endpoint_unlisten(server->endpoints[i]);
 		verbs_endpoint_report(server->endpoints[i],
-				      "RDMA device %s accepts no channels any more: %s",
-				      server->endpoints[i]->public.device, failed.text);
+				      " accepts no channels any more: %s", failed.text);
 	}
 }
 

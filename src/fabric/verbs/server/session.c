@@ -65,9 +65,7 @@ static void pd_free(struct fabric_session *session)
 	if (err)
 		verbs_endpoint_report(
 			session->endpoint,
-			"RDMA device %s: ibv_dealloc_pd gives %d: a protection "
-			"domain is lost",
-			device->attr.name, err);
+			": ibv_dealloc_pd gives %d: a protection domain is lost", err);
 }
 
 static void session_free(struct fabric_session *session)
