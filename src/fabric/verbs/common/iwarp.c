@@ -67,13 +67,6 @@ static sigset_t sigpipe_set(void)
 	return set;
 }
 
-static bool sigpipe_pending(void)
-{
-	sigset_t pending;
-
-	return !sigpending(&pending) && sigismember(&pending, SIGPIPE) == 1;
-}
-
 bool verbs_sigpipe_ignored(void)
 {
 	struct sigaction action;
@@ -84,7 +77,7 @@ bool verbs_sigpipe_ignored(void)
 void verbs_sigpipe_begin(struct verbs_sigpipe *sigpipe, bool guard)
 {
 	const sigset_t set = sigpipe_set();
-	sigset_t before;
+	sigset_t before, pending;
 
 	sigpipe->guarded = guard;
 	if (!guard)
@@ -92,7 +85,8 @@ void verbs_sigpipe_begin(struct verbs_sigpipe *sigpipe, bool guard)
 	(void)pthread_sigmask(SIG_BLOCK, &set, &before);
 	sigpipe->blocked = sigismember(&before, SIGPIPE) == 1;
 	/* a signal that is not blocked does not wait */
-	sigpipe->pending = sigpipe->blocked && sigpipe_pending();
+	sigpipe->pending = sigpipe->blocked && !sigpending(&pending) &&
+			   sigismember(&pending, SIGPIPE) == 1;
 }
 
 void verbs_sigpipe_end(const struct verbs_sigpipe *sigpipe)

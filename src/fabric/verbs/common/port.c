@@ -144,7 +144,7 @@ static int gid_select(struct verbs_port *local, struct verbs_port_cache *port_ca
 {
 	static const uint8_t nowhere[16];
 	const struct ibv_gid_entry *gids, *gid;
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN];
 	uint8_t wanted[16];
 	unsigned n = verbs_port_cache_gids(port_cache, &gids);
 
@@ -165,9 +165,9 @@ static int gid_select(struct verbs_port *local, struct verbs_port_cache *port_ca
 			       "RDMA device %s, port %u has no IP address to serve at: "
 			       "give its interface one, or choose a GID by gid_index",
 			       name_of(local), local->port);
-	(void)inet_ntop(AF_INET6, wanted, text, sizeof(text));
 	return err_set(-EADDRNOTAVAIL, "RDMA device %s, port %u has no GID %s",
-		       name_of(local), local->port, text);
+		       name_of(local), local->port,
+		       inet_ntop(AF_INET6, wanted, text, sizeof(text)));
 }
 
 static int pkey_select(struct verbs_port *local, unsigned n, int wanted)

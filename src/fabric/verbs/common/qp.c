@@ -260,15 +260,14 @@ static int value_refused(const char *what, unsigned value)
 static int reach_check(const struct verbs_port *local,
 		       const struct fabric_qp_info *theirs)
 {
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN];
 
-	if (!gid_sound(local, theirs->gid)) {
-		(void)inet_ntop(AF_INET6, theirs->gid, text, sizeof(text));
+	if (!gid_sound(local, theirs->gid))
 		return err_set(-EINVAL,
 			       "the peer's end of the channel has GID %s, which RDMA "
 			       "device %s cannot reach",
-			       text, ibv_get_device_name(local->verbs->device));
-	}
+			       inet_ntop(AF_INET6, theirs->gid, text, sizeof(text)),
+			       ibv_get_device_name(local->verbs->device));
 	if (local->infiniband ? theirs->lid == 0 || theirs->lid >= LID_MULTICAST
 			      : theirs->lid != 0)
 		return value_refused("LID", theirs->lid);
@@ -330,7 +329,7 @@ static struct ibv_ah_attr ah_attr_of(const struct verbs_port *local,
 
 static int connect_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr)
 {
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN];
 	int err;
 
 	attr->qp_state = IBV_QPS_RTR;
@@ -340,11 +339,12 @@ static int connect_rtr(struct ibv_qp *qp, struct ibv_qp_attr *attr)
 				  IBV_QP_MIN_RNR_TIMER);
 	if (err != -ETIMEDOUT)
 		return err;
-	(void)inet_ntop(AF_INET6, attr->ah_attr.grh.dgid.raw, text, sizeof(text));
-	return err_set(err,
-		       "RDMA device %s: nobody answers for the peer's GID %s; is the "
-		       "peer's RDMA port on this network?",
-		       ibv_get_device_name(qp->context->device), text);
+	return err_set(
+		err,
+		"RDMA device %s: nobody answers for the peer's GID %s; is the "
+		"peer's RDMA port on this network?",
+		ibv_get_device_name(qp->context->device),
+		inet_ntop(AF_INET6, attr->ah_attr.grh.dgid.raw, text, sizeof(text)));
 }
 
 int verbs_qp_connect(const struct verbs_port *local, struct ibv_qp *qp,

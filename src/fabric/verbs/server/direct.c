@@ -25,17 +25,17 @@
 static int gid_check(const struct fabric_server *server, const uint8_t gid[16])
 {
 	uint64_t now_ms = clock_now_ms(), until_ms;
-	char text[INET6_ADDRSTRLEN] = "?";
+	char text[INET6_ADDRSTRLEN];
 
 	for (unsigned i = 0; i < VERBS_UNRESOLVED_MAX; i++) {
 		until_ms = server->unresolved[i].until_ms;
 		if (until_ms <= now_ms || memcmp(server->unresolved[i].gid, gid, 16))
 			continue;
-		(void)inet_ntop(AF_INET6, gid, text, sizeof(text));
 		return err_set(-EHOSTUNREACH,
 			       "nobody answered for GID %s on the server's network; it "
 			       "is asked for again in %" PRIu64 " ms",
-			       text, until_ms - now_ms);
+			       inet_ntop(AF_INET6, gid, text, sizeof(text)),
+			       until_ms - now_ms);
 	}
 	return 0;
 }

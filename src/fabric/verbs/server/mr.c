@@ -35,19 +35,15 @@ static int map_add(struct fabric_mr *mr)
 	err = map_insert(&session->mrs_by_rkey, &mr->by_rkey,
 			 map_hash_u64(mr->ibv_mr->rkey));
 	fair_lock_release(&session->lock);
-	mr->in_map = !err;
 	return err;
 }
 
 /* On return no in-band request uses the region, and none will: this waits for the request that the
- * poller may be serving.  No effect on a region that is not in the map. */
+ * poller may be serving. */
 static void map_remove_mr(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;
 
-	if (!mr->in_map)
-		return;
-	mr->in_map = false;
 	fair_lock_acquire(&session->lock);
 	map_remove(&session->mrs_by_rkey, &mr->by_rkey);
 	fair_lock_release(&session->lock);
@@ -110,11 +106,13 @@ struct inband_memory verbs_mr_memory(struct fabric_session *session)
 static void job_register(struct verbs_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
+	/* it stays while the session has a region in it */
+	struct ibv_pd *pd = mr->session->pd;
 
-	mr->ibv_mr = ibv_reg_mr(mr->pd, mr->addr, mr->bytes, mr->access);
+	mr->ibv_mr = ibv_reg_mr(pd, mr->addr, mr->bytes, mr->access);
 	if (!mr->ibv_mr)
 		err_save(&mr->result,
-			 verbs_reg_mr_error(mr->pd->context, mr->bytes, verbs_errno(),
+			 verbs_reg_mr_error(pd->context, mr->bytes, verbs_errno(),
 					    "systemd: LimitMEMLOCK=infinity"));
 }
 
@@ -190,8 +188,8 @@ static void mr_announce(struct fabric_mr *mr)
 
 static void mr_deregister(struct fabric_mr *mr)
 {
-	map_remove_mr(mr);
 	if (mr->state == VERBS_MR_REGISTERED) {
+		map_remove_mr(mr);
 		mr->session->endpoint->stats.exposures--;
 		mr->session->endpoint->stats.exposed_bytes -= mr->bytes;
 	}
@@ -373,7 +371,6 @@ int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 	mr->access = access_of(session, rights);
 	mr->notification_message.deliver = mr_deliver_notifications;
 	fabric_notifications_init(&mr->notifications);
-	mr->pd = session->pd;
 	list_init(&mr->job.link);
 	mr->job.done.deliver = mr_deliver;
 	list_append(&session->mrs, &mr->link);

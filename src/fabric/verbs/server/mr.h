@@ -32,14 +32,12 @@ struct fabric_mr {
 	void *addr;
 	size_t bytes;
 	unsigned rights, access;
-	bool in_map; /* session->mrs_by_rkey */
-	struct map_node by_rkey;
+	struct map_node by_rkey; /* in session->mrs_by_rkey while REGISTERED */
 	struct fabric_notifications notifications;
 	/* under way while notifications.event_pending */
 	struct verbs_message notification_message;
 	/* owned by the job while it is under way */
 	struct verbs_job job;
-	struct ibv_pd *pd;
 	struct ibv_mr *ibv_mr;
 	struct err_saved result;
 };
