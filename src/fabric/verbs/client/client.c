@@ -392,14 +392,6 @@ static void connection_disconnect(struct fabric_channel *channel)
 	verbs_sigpipe_end(&sigpipe);
 }
 
-/* Whether the connection is over.  A server that does not know yet that it was established ends
- * it by rejecting it. */
-static bool event_ends(enum rdma_cm_event_type type)
-{
-	return type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_REJECTED ||
-	       type == RDMA_CM_EVENT_DEVICE_REMOVAL;
-}
-
 static bool connection_alive(struct fabric_channel *channel)
 {
 	struct verbs_cm_event event;
@@ -411,7 +403,11 @@ static bool connection_alive(struct fabric_channel *channel)
 	while (!(err = verbs_cm_get_event(channel->cm_id.events, &event))) {
 		if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 			atomic_store(&channel->cq->domain->removed, true);
-		ended |= event_ends(event.type);
+		/* a server that does not know yet that the connection was established ends it
+		 * by rejecting it */
+		ended |= event.type == RDMA_CM_EVENT_DISCONNECTED ||
+			 event.type == RDMA_CM_EVENT_REJECTED ||
+			 event.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 	}
 	if (ended || err != -EAGAIN) {
 		/* outstanding operations would else wait for the transport's time-out */

@@ -172,17 +172,6 @@ struct fabric_address verbs_cm_id_source(const struct verbs_cm_id *cm_id)
 	return source;
 }
 
-/* Enhanced connection establishment: options that devices of one vendor exchange.  librdmacm does
- * this where it connects the queue pair itself. */
-static void ece_set(struct rdma_cm_id *id, struct ibv_qp *qp)
-{
-	struct ibv_ece ece = { 0 };
-
-	/* without it the device works as with a peer that does not support it */
-	if (!rdma_get_remote_ece(id, &ece) && ece.vendor_id)
-		(void)ibv_set_ece(qp, &ece);
-}
-
 /* The server has accepted: both sides have the other's limits now. */
 static int cm_id_establish(struct verbs_cm_id *cm_id, struct ibv_qp *qp,
 			   const struct fabric_rdma_options *rdma_options,
@@ -192,9 +181,14 @@ static int cm_id_establish(struct verbs_cm_id *cm_id, struct ibv_qp *qp,
 		verbs_qp_limits_decode(event->private_data, event->private_bytes);
 	/* the depths are those of the answer, which rdma_cm knows */
 	const struct verbs_rd_atomic depths = { -1, -1 };
+	struct ibv_ece ece = { 0 };
 	int err;
 
-	ece_set(cm_id->id, qp);
+	/* Enhanced connection establishment: options that devices of one vendor exchange.
+	 * librdmacm sets them where it connects the queue pair itself.  Without them the device
+	 * works as with a peer that does not support them. */
+	if (!rdma_get_remote_ece(cm_id->id, &ece) && ece.vendor_id)
+		(void)ibv_set_ece(qp, &ece);
 	err = verbs_qp_connect_cm(cm_id->id, qp, rdma_options, &depths, &limits);
 	if (!err && rdma_establish(cm_id->id))
 		err = err_errno(verbs_errno(), "rdma_establish with %s", cm_id->peer);

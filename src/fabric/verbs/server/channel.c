@@ -129,33 +129,23 @@ static void qp_destroy(struct verbs_channel *channel, bool fenced)
 			      fenced ? "" : " that still serves its peer");
 }
 
-/* An iWARP connection ends with its TCP stream, which the peer notices. */
-static void iwarp_disconnect(struct verbs_channel *channel, bool fenced)
-{
-	struct verbs_sigpipe sigpipe;
-
-	verbs_sigpipe_begin(&sigpipe, true);
-	(void)rdma_disconnect(channel->id);
-	qp_destroy(channel, fenced);
-	verbs_endpoint_destroy_id(endpoint_of(channel), channel->id);
-	verbs_sigpipe_end(&sigpipe);
-}
-
 /* Fence, disconnect, destroy a channel that is in no list. */
 static void channel_destroy(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	bool fenced = !channel_fence(channel);
+	bool iwarp = endpoint->device->attr.iwarp, fenced = !channel_fence(channel);
+	struct verbs_sigpipe sigpipe;
 
-	if (channel->id && endpoint->device->attr.iwarp) {
-		iwarp_disconnect(channel, fenced);
-	} else {
-		qp_destroy(channel, fenced);
-		if (channel->id && channel->up)
-			verbs_endpoint_disconnect(endpoint, channel->id);
-		else if (channel->id)
-			verbs_endpoint_destroy_id(endpoint, channel->id);
-	}
+	verbs_sigpipe_begin(&sigpipe, iwarp);
+	/* an iWARP connection ends with its TCP stream, which the peer notices */
+	if (iwarp)
+		(void)rdma_disconnect(channel->id);
+	qp_destroy(channel, fenced);
+	if (channel->id && channel->up && !iwarp)
+		verbs_endpoint_disconnect(endpoint, channel->id);
+	else if (channel->id)
+		verbs_endpoint_destroy_id(endpoint, channel->id);
+	verbs_sigpipe_end(&sigpipe);
 	verbs_channel_ids_free(&endpoint->device->ids, channel->wr_number);
 	free(channel);
 }
@@ -227,16 +217,6 @@ void verbs_channel_end_all(struct fabric_session *session, const char *why)
 	}
 }
 
-/* Take the cause from the poller, if it found an invalid in-band request. */
-static void violation_fetch(struct verbs_channel *channel)
-{
-	if (channel->why || !channel->inband)
-		return;
-	fair_lock_acquire(&channel->session->lock);
-	channel->why = channel->inband->violation;
-	fair_lock_release(&channel->session->lock);
-}
-
 /* The client has not established the channel, or has not disconnected it by itself. */
 static void channel_overdue(struct verbs_delayed *delayed)
 {
@@ -263,7 +243,12 @@ static void channel_refused(struct verbs_channel *channel)
  * ERROR, except the end of an iWARP connection. */
 static void cause_find(struct verbs_channel *channel, enum ibv_wc_status status)
 {
-	violation_fetch(channel);
+	/* the poller may have found an invalid in-band request */
+	if (!channel->why && channel->inband) {
+		fair_lock_acquire(&channel->session->lock);
+		channel->why = channel->inband->violation;
+		fair_lock_release(&channel->session->lock);
+	}
 	if (channel->why)
 		return;
 	if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR)
@@ -555,22 +540,6 @@ static int channel_create(struct fabric_session *session,
 	return 0;
 }
 
-/* The session that a request belongs to, or NULL: refuse it. */
-static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
-					    const struct fabric_hello *hello)
-{
-	struct fabric_server *server = endpoint->server;
-	struct fabric_session *session;
-
-	if (endpoint->device->removed)
-		return NULL;
-	session = server->events->admit(server->ctx, endpoint->number, hello);
-	/* a channel that exists has an event of its own when it ends */
-	if (!session || verbs_channel_find(session, hello->channel))
-		return NULL;
-	return session;
-}
-
 /* Whether an admitted request can become a channel; another one may have to give way. */
 static int request_check(const struct verbs_endpoint *endpoint,
 			 const struct fabric_session *session)
@@ -618,13 +587,18 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 			   const struct verbs_cm_event *event)
 {
 	const uint32_t refused = htonl(VERBS_REFUSED);
+	const struct fabric_server *server = endpoint->server;
 	struct fabric_session *session = NULL;
 	struct fabric_hello hello;
 
 	/* events of an id without a channel are ignored */
 	event->id->context = NULL;
-	if (!fabric_hello_decode(event->private_data, event->private_bytes, &hello))
-		session = request_admit(endpoint, &hello);
+	if (!fabric_hello_decode(event->private_data, event->private_bytes, &hello) &&
+	    !endpoint->device->removed)
+		session = server->events->admit(server->ctx, endpoint->number, &hello);
+	/* a channel that exists has an event of its own when it ends */
+	if (session && verbs_channel_find(session, hello.channel))
+		session = NULL;
 	if (!session)
 		endpoint->stats.refused++;
 	if (session && request_accept(endpoint, session, event, hello.channel))

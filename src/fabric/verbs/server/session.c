@@ -55,11 +55,8 @@ static void tenant_put(struct verbs_tenant *tenant)
 static void pd_free(struct fabric_session *session)
 {
 	struct verbs_device *device = session->endpoint->device;
-	int err;
+	int err = ibv_dealloc_pd(session->pd);
 
-	if (!session->pd)
-		return;
-	err = ibv_dealloc_pd(session->pd);
 	session->pd = NULL;
 	device->n_pds--;
 	if (err)
