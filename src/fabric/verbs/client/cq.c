@@ -372,15 +372,6 @@ static void completion_inband(const struct ibv_wc *wc)
 		connection_ready(channel);
 }
 
-/* No more entries will come: complete all outstanding requests as flushed. */
-static void connection_flush(struct fabric_channel *channel)
-{
-	verbs_sq_flush(&channel->sq);
-	verbs_inband_stop(channel->inband);
-	if (channel->sq.n_completed > 0)
-		connection_ready(channel);
-}
-
 /* ---- polling ---- */
 
 static RARE int cq_failed(const struct fabric_cq *cq, int result)
@@ -437,7 +428,11 @@ static int cq_flush(struct fabric_cq *cq)
 		err = verbs_cq_drain(cq);
 		if (err)
 			break;
-		connection_flush(channel);
+		/* no more entries will come: complete all outstanding requests as flushed */
+		verbs_sq_flush(&channel->sq);
+		verbs_inband_stop(channel->inband);
+		if (channel->sq.n_completed > 0)
+			connection_ready(channel);
 	}
 	(void)pthread_mutex_unlock(&cq->members_lock);
 	return err;

@@ -22,11 +22,6 @@ static int sink_open(struct fabric_domain *domain)
 	return domain->sink ? 0 : err_errno(verbs_errno(), "ibv_reg_mr of one byte");
 }
 
-static const char *connect_name(bool direct)
-{
-	return direct ? "direct" : "cm";
-}
-
 /* The server decides how its channels are connected; this host may refuse one way. */
 static int connect_check(const struct fabric_domain *domain)
 {
@@ -38,8 +33,8 @@ static int connect_check(const struct fabric_domain *domain)
 			-ENOTSUP,
 			"channels of the server's RDMA device %s are set up with "
 			"connect = %s, not %s",
-			domain->peer.device, connect_name(domain->direct),
-			connect_name(wants));
+			domain->peer.device, domain->direct ? "direct" : "cm",
+			wants ? "direct" : "cm");
 	if (!domain->direct && (rdma_options->gid_index != FABRIC_OPTION_AUTO ||
 				rdma_options->pkey != FABRIC_OPTION_AUTO))
 		return err_set(

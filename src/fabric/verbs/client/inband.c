@@ -25,17 +25,6 @@ static int receive_post(struct verbs_inband *inband, unsigned which)
 				  sizeof(inband->answers[which]), inband->mr->lkey);
 }
 
-/* Where that fails no answers will come, but the memory has to stay for the receives that are
- * posted. */
-static void receives_post(struct verbs_inband *inband)
-{
-	for (unsigned i = 0; i < inband->credits && !inband->lost; i++) {
-		inband->ids[i].inband = inband;
-		if (receive_post(inband, i))
-			inband->lost = -ECONNRESET;
-	}
-}
-
 int verbs_inband_open(struct fabric_channel *channel)
 {
 	struct verbs_inband *inband = calloc(1, sizeof(*inband));
@@ -56,7 +45,13 @@ int verbs_inband_open(struct fabric_channel *channel)
 		free(inband);
 		return err;
 	}
-	receives_post(inband);
+	/* if one fails no answers will come, but the memory has to stay for the receives that are
+	 * posted */
+	for (unsigned i = 0; i < inband->credits && !inband->lost; i++) {
+		inband->ids[i].inband = inband;
+		if (receive_post(inband, i))
+			inband->lost = -ECONNRESET;
+	}
 	channel->inband = inband;
 	return 0;
 }

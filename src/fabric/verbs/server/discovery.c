@@ -518,26 +518,22 @@ static bool endpoint_stays(struct fabric_server *server,
 	return stays;
 }
 
-/* A device that was removed and is still held is not probed: the kernel waits for its release. */
-static bool endpoint_is_lost(const struct verbs_endpoint *endpoint)
-{
-	return !endpoint->listener &&
-	       (!endpoint->device->removed || !endpoint->device->verbs);
-}
-
 static void endpoint_rescan(struct verbs_endpoint *endpoint)
 {
 	struct fabric_server *server = endpoint->server;
+	const struct verbs_device *device = endpoint->device;
 	char text[FABRIC_ADDRESS_TEXT];
 
-	if (endpoint->listener && !endpoint->device->removed &&
+	if (endpoint->listener && !device->removed &&
 	    !endpoint_stays(server, endpoint)) {
 		verbs_endpoint_unlisten(endpoint);
 		verbs_endpoint_report(
 			endpoint, " has lost the address %s",
 			fabric_address_text(&endpoint->public.address, text));
 	}
-	if (endpoint_is_lost(endpoint))
+	/* a device that was removed and is still held is not probed: the kernel waits for its
+	 * release */
+	if (!endpoint->listener && (!device->removed || !device->verbs))
 		(void)addresses_try(server, endpoint);
 }
 

@@ -131,18 +131,6 @@ static void request_serve(struct verbs_inband_server *inband, unsigned receive,
 	answer_send(inband, &answer);
 }
 
-static void waiting_serve(struct verbs_inband_server *inband)
-{
-	while (inband->n_waiting > 0 && inband->n_sends < INBAND_CREDITS) {
-		unsigned at = inband->first;
-
-		inband->first = (at + 1) % INBAND_CREDITS;
-		inband->n_waiting--;
-		request_serve(inband, inband->waiting[at].receive,
-			      inband->waiting[at].bytes);
-	}
-}
-
 void verbs_inband_server_serve(struct verbs_inband_server *inband,
 			       const struct ibv_wc *wc)
 {
@@ -161,5 +149,11 @@ void verbs_inband_server_serve(struct verbs_inband_server *inband,
 		inband->waiting[at].receive = which;
 		inband->waiting[at].bytes = wc->byte_len;
 	}
-	waiting_serve(inband);
+	while (inband->n_waiting > 0 && inband->n_sends < INBAND_CREDITS) {
+		at = inband->first;
+		inband->first = (at + 1) % INBAND_CREDITS;
+		inband->n_waiting--;
+		request_serve(inband, inband->waiting[at].receive,
+			      inband->waiting[at].bytes);
+	}
 }
