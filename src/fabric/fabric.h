@@ -191,7 +191,7 @@ struct fabric_server_events {
 	 * and has FABRIC_RIGHT_WRITE.  May be called until mr_deregistered(), even after
 	 * dereg_mr().  An mr keeps up to FABRIC_NOTIFICATIONS_MAX undelivered notifications,
 	 * always with the latest one.  `lost`: number dropped directly before this one,
-	 * UINT32_MAX: that many or more.  May be NULL. */
+	 * UINT32_MAX: this number or more.  May be NULL. */
 	void (*notified)(void *ctx, void *session_cookie, void *mr_cookie,
 			 uint32_t value, uint32_t lost);
 };

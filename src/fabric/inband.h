@@ -12,7 +12,7 @@
 
 #include "fabric/fabric.h"
 
-/* Over RDMA, limit of a channel's requests without an answer: both sides post that many receives.
+/* Over RDMA, limit of a channel's requests without an answer: each side posts this number of receives.
  * Part of the protocol. */
 #define INBAND_CREDITS 8u
 

@@ -67,7 +67,6 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 		return err_errno(-ENOMEM, "a queue for %u operations", depth);
 	memset(cq, 0, offsetof(struct fabric_cq, entries));
 	cq->domain = domain;
-	cq->iwarp = domain->attr.iwarp;
 	cq->depth = depth;
 	cq->wake_fd = cq->fd = -1;
 	list_init(&cq->in_domain);
@@ -151,7 +150,8 @@ int verbs_cq_fd(const struct fabric_cq *cq)
 
 static bool cq_aborts(const struct fabric_cq *cq)
 {
-	return cq->iwarp && atomic_load_explicit(&cq->aborts, memory_order_acquire);
+	return cq->wake_fd >= 0 &&
+	       atomic_load_explicit(&cq->aborts, memory_order_acquire);
 }
 
 int verbs_cq_arm(struct fabric_cq *cq)

@@ -20,7 +20,6 @@ struct fabric_cq {
 	struct list in_domain;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq; /* of work requests, and of answers to in-band requests */
-	bool iwarp;        /* the device is iWARP */
 	unsigned depth;
 	/* connect() may add a channel while the owner polls or frees another */
 	pthread_mutex_t members_lock;

@@ -175,7 +175,7 @@ static void connect_finish(struct verbs_channel *channel)
 		return;
 	}
 	channel->connecting = false;
-	/* if the client does not connect its own side, the channel exists all the same: it
+	/* if the client does not connect its own side, the channel still exists: it
 	 * counts for the session's limit of channels, and ends with the session */
 	verbs_channel_established(channel);
 	server->events->channel_connected(server->ctx, channel->session->cookie,

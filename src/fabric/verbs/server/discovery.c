@@ -382,19 +382,18 @@ out:
 	return err;
 }
 
-/* Open the first port that can be served without an IP address; *ret_taken: the context belongs
- * to its device now.
+/* Open the first port that can be served without an IP address.
  *   -ENODEV  there is none, the text says why */
 static int port_open(struct fabric_server *server,
 		     const struct fabric_device_params *params,
-		     struct ibv_context *verbs, bool *ret_taken)
+		     struct ibv_context *verbs)
 {
 	/* a GID that no port has: verbs_port_query() uses gid_index, or InfiniBand's first GID */
 	struct fabric_address address = { .family = 6 };
 	struct ibv_device_attr attr;
 	struct verbs_port local;
-	unsigned ports, before = server->n_devices;
-	int err, none = 0;
+	unsigned ports;
+	int none = 0;
 
 	ports = ibv_query_device(verbs, &attr) ? 0 : attr.phys_port_cnt;
 	for (unsigned port = 1; port <= ports; port++) {
@@ -408,10 +407,8 @@ static int port_open(struct fabric_server *server,
 		if (none)
 			continue;
 		fabric_address_from_gid(local.gid, &address);
-		err = endpoint_open(server, verbs, (uint8_t)port, true, &address,
-				    &params->rdma_options);
-		*ret_taken = server->n_devices > before;
-		return err;
+		return endpoint_open(server, verbs, (uint8_t)port, true, &address,
+				     &params->rdma_options);
 	}
 	return none ? err_prefix(-ENODEV, "connect = direct") : 0;
 }
@@ -422,8 +419,8 @@ static int device_try(struct fabric_server *server, struct ibv_device *device)
 {
 	const char *name = ibv_get_device_name(device);
 	const struct fabric_device_params *params = device_params_find(server, name);
+	unsigned n_devices = server->n_devices;
 	struct ibv_context *verbs;
-	bool taken = false;
 	int err;
 
 	if (params->rdma_options.connect != FABRIC_CONNECT_DIRECT ||
@@ -432,8 +429,9 @@ static int device_try(struct fabric_server *server, struct ibv_device *device)
 	verbs = ibv_open_device(device);
 	if (!verbs)
 		return 0;
-	err = port_open(server, params, verbs, &taken);
-	if (!taken)
+	err = port_open(server, params, verbs);
+	/* else the context belongs to its device now */
+	if (server->n_devices == n_devices)
 		verbs_device_close(verbs);
 	/* unless devices are named, some may be there for other programs */
 	return err == -ENODEV && !server->params.devices ? 0 : err;

@@ -239,7 +239,7 @@ static void mr_on_registered(struct fabric_mr *mr)
 }
 
 /* Deregistering failed, so the device may still honour the rkey.  Destroy all queue pairs of the
- * session on this device, and admit no others (cut_off): nobody can use the rkey then. */
+ * session on this device, and admit no others (cut_off): no peer can use the rkey then. */
 static void session_cut_off(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;
