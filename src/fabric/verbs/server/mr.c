@@ -38,17 +38,6 @@ static int map_add(struct fabric_mr *mr)
 	return err;
 }
 
-/* On return no in-band request uses the region, and none will: this waits for the request that the
- * poller may be serving. */
-static void map_remove_mr(struct fabric_mr *mr)
-{
-	struct fabric_session *session = mr->session;
-
-	fair_lock_acquire(&session->lock);
-	map_remove(&session->mrs_by_rkey, &mr->by_rkey);
-	fair_lock_release(&session->lock);
-}
-
 /* The memory region of the rkey, if it has the rights and contains the range. */
 static struct fabric_mr *range_find(const struct fabric_session *session, uint64_t rkey,
 				    uint64_t addr, uint32_t bytes, unsigned rights)
@@ -188,10 +177,16 @@ static void mr_announce(struct fabric_mr *mr)
 
 static void mr_deregister(struct fabric_mr *mr)
 {
+	struct fabric_session *session = mr->session;
+
 	if (mr->state == VERBS_MR_REGISTERED) {
-		map_remove_mr(mr);
-		mr->session->endpoint->stats.exposures--;
-		mr->session->endpoint->stats.exposed_bytes -= mr->bytes;
+		/* waits for the request that the poller may be serving: afterwards no in-band
+		 * request uses the region */
+		fair_lock_acquire(&session->lock);
+		map_remove(&session->mrs_by_rkey, &mr->by_rkey);
+		fair_lock_release(&session->lock);
+		session->endpoint->stats.exposures--;
+		session->endpoint->stats.exposed_bytes -= mr->bytes;
 	}
 	mr->state = VERBS_MR_DEREGISTERING;
 	mr_post(mr, VERBS_WORK_DEREGISTER);

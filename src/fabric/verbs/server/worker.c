@@ -49,24 +49,20 @@ static struct verbs_job *job_wait(struct verbs_worker *worker)
 	return job;
 }
 
-static void job_run(struct verbs_worker *worker, struct verbs_job *job)
-{
-	uint64_t begin_ns = clock_now_ns();
-
-	job->run(job);
-	(void)pthread_mutex_lock(&worker->lock);
-	job->queue->used_ns += clock_now_ns() - begin_ns + JOB_NS;
-	(void)pthread_mutex_unlock(&worker->lock);
-	mailbox_post(worker->mailbox, &job->done.link);
-}
-
 static void *worker_run(void *arg)
 {
 	struct verbs_worker *worker = arg;
 	struct verbs_job *job;
+	uint64_t begin_ns;
 
-	while ((job = job_wait(worker)))
-		job_run(worker, job);
+	while ((job = job_wait(worker))) {
+		begin_ns = clock_now_ns();
+		job->run(job);
+		(void)pthread_mutex_lock(&worker->lock);
+		job->queue->used_ns += clock_now_ns() - begin_ns + JOB_NS;
+		(void)pthread_mutex_unlock(&worker->lock);
+		mailbox_post(worker->mailbox, &job->done.link);
+	}
 	return NULL;
 }
 
