@@ -98,11 +98,17 @@ static void server_disconnect(struct fabric_server *server)
 
 static void server_empty(struct fabric_server *server)
 {
+	struct list undelivered;
+
+	list_init(&undelivered);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_end_all(server->endpoints[i]);
 	server_disconnect(server);
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_finish(server->devices[i]);
+	/* The messages are in objects that are freed next, while the pollers still post theirs: no
+	 * message may be behind a freed one in the mailbox. */
+	mailbox_receive(&server->mailbox, &undelivered);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_free_all(server->endpoints[i]);
 	for (unsigned i = 0; i < server->n_devices; i++)
