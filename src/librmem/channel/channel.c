@@ -10,6 +10,7 @@
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
+#include "wire/codec.h"
 
 void channel_want(struct channel *channel, bool at_once)
 {
@@ -21,23 +22,13 @@ void channel_want(struct channel *channel, bool at_once)
 		clock_now_ns() + backoff_next(&channel->backoff) * NS_PER_MS;
 }
 
-static int ignored(void *ctx, int err, const struct wire_msg *reply)
-{
-	(void)ctx;
-	(void)err;
-	(void)reply;
-	return 0;
-}
-
-/* Ask the server to close a channel.  Only the needed members of the request are set: a whole
- * wire_msg is much larger. */
+/* Ask the server to close a channel. */
 static int close_request(struct rmem *session, uint32_t number, connection_done *done,
 			 void *ctx, struct connection_call **ret_call)
 {
 	struct wire_msg request;
 
-	request.type = WIRE_TYPE_close_channel;
-	request.id = 0;
+	wire_msg_init(&request, WIRE_TYPE_close_channel);
 	request.close_channel.channel = number;
 	return connection_call(session->connection, &request, done, ctx, ret_call);
 }
@@ -49,8 +40,7 @@ static int channel_undo(void *ctx, int err, const struct wire_msg *reply)
 
 	/* the request may also have been to close a channel */
 	if (!err && reply->type == WIRE_TYPE_channel)
-		(void)close_request(session, reply->channel.channel, ignored, NULL,
-				    NULL);
+		(void)close_request(session, reply->channel.channel, NULL, NULL, NULL);
 	return 0;
 }
 
@@ -60,7 +50,7 @@ static void channel_close_remote(struct rmem *session, struct channel *channel)
 {
 	/* 0: the channel has ended with the server's side of the session */
 	if (channel->number != 0)
-		(void)close_request(session, channel->number, ignored, NULL, NULL);
+		(void)close_request(session, channel->number, NULL, NULL, NULL);
 	channel->number = 0;
 }
 
@@ -134,7 +124,7 @@ static bool welcome_join(struct rmem *session, struct channel *channel)
 	if (number == 0)
 		return false;
 	if (session->welcome.endpoint != channel->endpoint) {
-		(void)close_request(session, number, ignored, NULL, NULL);
+		(void)close_request(session, number, NULL, NULL, NULL);
 		return false;
 	}
 	channel_grant(session, channel, number);
@@ -148,8 +138,7 @@ static void channel_request(struct rmem *session, struct channel *channel)
 
 	if (welcome_join(session, channel))
 		return;
-	request.type = WIRE_TYPE_open_channel;
-	request.id = 0;
+	wire_msg_init(&request, WIRE_TYPE_open_channel);
 	request.open_channel.endpoint = session->endpoint_map.index[channel->endpoint];
 	channel->stage = CHANNEL_ASKED;
 	err = connection_call(session->connection, &request, granted, channel,
@@ -318,8 +307,7 @@ static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 	struct channel *channel = ctx;
 	struct wire_msg request;
 
-	request.type = WIRE_TYPE_join_channel;
-	request.id = 0;
+	wire_msg_init(&request, WIRE_TYPE_join_channel);
 	request.join_channel.channel = channel->joining;
 	WIRE_END_COPY(&request.join_channel, ours);
 	return session_call_while_up(channel->session, &request, joined, ret_theirs,
@@ -481,7 +469,7 @@ static bool channel_put_off(struct rmem *session, struct channel *channel, int e
 	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
 
 	if (channel->call)
-		session_abandon(session, channel->call, channel_undo);
+		connection_abandon(channel->call, channel_undo, session);
 	channel->call = NULL;
 	channel_close_remote(session, channel);
 	channel->stage = CHANNEL_USED;
@@ -635,7 +623,7 @@ void channel_remove(struct channel *channel)
 	while (channel->stage == CHANNEL_CONNECTING)
 		(void)pthread_cond_wait(&session->changed, &session->lock);
 	if (channel->call)
-		session_abandon(session, channel->call, channel_undo);
+		connection_abandon(channel->call, channel_undo, session);
 	channel_unwatch(channel);
 	channel_close_remote(session, channel);
 }

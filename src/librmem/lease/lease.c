@@ -212,7 +212,8 @@ int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply)
 		return 0;
 	wire_msg_init(&request, WIRE_TYPE_detach);
 	request.detach.lease = reply->lease.lease;
-	session_send_only(session, &request);
+	/* if the request cannot be sent, the lease is detached with the session */
+	(void)connection_call(session->connection, &request, NULL, NULL, NULL);
 	return 0;
 }
 
@@ -222,7 +223,7 @@ static void rekey_abandon(struct rmem_lease *lease)
 	struct rmem *session = lease->session;
 
 	if (lease->rekey) {
-		session_abandon(session, lease->rekey, lease_attach_undo);
+		connection_abandon(lease->rekey, lease_attach_undo, session);
 		session->leases->rekeys_sent--;
 	} else if (list_empty(&lease->rekey_node)) {
 		return;
@@ -312,7 +313,7 @@ static void atomic_device_work(struct rmem_lease *lease)
 static void atomic_device_clear(struct rmem_lease *lease)
 {
 	if (lease->atomic_device.call)
-		session_abandon(lease->session, lease->atomic_device.call, NULL);
+		connection_abandon(lease->atomic_device.call, NULL, NULL);
 	lease->atomic_device.call = NULL;
 }
 

@@ -61,13 +61,15 @@ static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
 /* Free a lease that was allocated too late for its caller. */
 static int allocate_undo(void *ctx, int err, const struct wire_msg *reply)
 {
+	struct rmem *session = ctx;
 	struct wire_msg request;
 
 	if (err)
 		return 0;
 	wire_msg_init(&request, WIRE_TYPE_free);
 	request.free.lease = reply->lease.lease;
-	session_send_only(ctx, &request);
+	/* if the request cannot be sent, the lease ends with the session */
+	(void)connection_call(session->connection, &request, NULL, NULL, NULL);
 	return 0;
 }
 

@@ -113,6 +113,16 @@ static void socket_close(struct connection *connection)
 	connection->in_bytes = 0;
 }
 
+/* End a call, which is on no list. */
+static int call_finish(struct connection_call *call, int err,
+		       const struct wire_msg *reply)
+{
+	int result = call->done ? call->done(call->ctx, err, reply) : 0;
+
+	free(call);
+	return result;
+}
+
 /* Remove the calls selected by `which` (NULL: all) from the list, then end them: a callback may add
  * new calls. */
 static void calls_fail(struct connection *connection, int err, const char *text,
@@ -130,8 +140,7 @@ static void calls_fail(struct connection *connection, int err, const char *text,
 	list_for_each_entry_safe(struct connection_call, call, &failed, node) {
 		list_remove(&call->node);
 		(void)err_set(err, "%s", text);
-		(void)call->done(call->ctx, err, NULL);
-		free(call);
+		(void)call_finish(call, err, NULL);
 	}
 }
 
@@ -155,10 +164,7 @@ void connection_free(struct connection *connection)
 
 void connection_leave(struct connection *connection)
 {
-	if (!connection || connection->fd < 0)
-		return;
-	(void)close(connection->fd);
-	connection->fd = -1;
+	socket_close(connection);
 }
 
 int connection_adopt(struct connection *connection, int fd)
@@ -259,7 +265,7 @@ static int call_create(struct connection *connection, const struct wire_msg *req
 	if (n < 0)
 		return err_set(n, "a request %s does not fit the protocol",
 			       wire_type_name(request->type));
-	call = malloc(sizeof(*call) + (size_t)n);
+	call = calloc(1, sizeof(*call) + (size_t)n);
 	if (!call)
 		return err_set(-ENOMEM, "no memory for a request");
 	memcpy(call->frame, frame, (size_t)n);
@@ -268,25 +274,9 @@ static int call_create(struct connection *connection, const struct wire_msg *req
 	call->type = request->type;
 	call->done = done;
 	call->ctx = ctx;
-	call->asked = false;
-	call->sent = 0;
-	call->sent_ns = 0;
 	call->bytes = (size_t)n;
 	list_append(&connection->calls, &call->node);
 	*ret_call = call;
-	return 0;
-}
-
-int connection_hello(struct connection *connection, const struct wire_msg *hello,
-		     connection_done *done, void *ctx)
-{
-	struct connection_call *call;
-	int err = call_create(connection, hello, done, ctx, &call);
-
-	if (err)
-		return err;
-	/* connection_io() returns an error of sending */
-	(void)calls_send(connection);
 	return 0;
 }
 
@@ -309,7 +299,8 @@ int connection_call(struct connection *connection, const struct wire_msg *reques
 		return err;
 	if (ret_call)
 		*ret_call = call;
-	if (connection->ready)
+	/* connection_io() returns an error of sending */
+	if (connection->ready || request->type == WIRE_TYPE_hello)
 		(void)calls_send(connection);
 	return 0;
 }
@@ -374,9 +365,7 @@ static int reply_process(struct connection *connection, const struct wire_msg *r
 	connection->events->answered(connection->ctx, call->sent_ns);
 	if (reply->type == WIRE_TYPE_error)
 		err = error_parse(&reply->error);
-	err = call->done(call->ctx, err, err ? NULL : reply);
-	free(call);
-	return err;
+	return call_finish(call, err, err ? NULL : reply);
 }
 
 /* A newer server may send events that this library does not know. */

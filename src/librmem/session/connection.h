@@ -39,7 +39,7 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 /* Calls still waiting end in -ECONNRESET.  NULL: nothing. */
 void connection_free(struct connection *connection);
 
-/* In the child of a fork(): close the child's copy of the socket.  NULL: nothing. */
+/* In the child of a fork(): close the child's copy of the socket. */
 void connection_leave(struct connection *connection);
 
 /* The socket's local address.  -errno; -ENOTCONN: there is no socket. */
@@ -48,19 +48,17 @@ int connection_local(const struct connection *connection,
 /* Continue on a connecting or connected socket, which the connection owns on success.  Only the
  * hello is sent before connection_ready(). */
 int connection_adopt(struct connection *connection, int fd);
-int connection_hello(struct connection *connection, const struct wire_msg *hello,
-		     connection_done *done, void *ctx);
 /* The server has accepted the hello: send the calls that wait. */
 void connection_ready(struct connection *connection);
 
-/* Queue a request, and choose its id.  *ret_call (may be NULL) is valid until done() was called.
- * -ENOMEM, -EINVAL (does not fit the protocol), or the error given to connection_end(); done() is
- * not called then. */
+/* Queue a request, and choose its id.  `done` may be NULL.  *ret_call (may be NULL) is valid until
+ * done() was called.  -ENOMEM, -EINVAL (does not fit the protocol), or the error given to
+ * connection_end(); done() is not called then. */
 int connection_call(struct connection *connection, const struct wire_msg *request,
 		    connection_done *done, void *ctx,
 		    struct connection_call **ret_call);
 /* No thread waits for the call any more.  A call that has changed nothing at the server is dropped;
- * else `done` undoes what the reply brings. */
+ * else `done` (NULL: nothing) undoes what the reply brings. */
 void connection_abandon(struct connection_call *call, connection_done *done, void *ctx);
 
 /* Send and receive as much as possible without blocking.  -errno with text: the socket is lost

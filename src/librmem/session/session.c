@@ -203,27 +203,6 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 	return answered && err == -EPROTO ? err : 0;
 }
 
-/* A connection_done that does nothing. */
-static int ignored(void *ctx, int err, const struct wire_msg *reply)
-{
-	(void)ctx;
-	(void)err;
-	(void)reply;
-	return 0;
-}
-
-void session_abandon(struct rmem *session, struct connection_call *call,
-		     connection_done *undo)
-{
-	connection_abandon(call, undo ? undo : ignored, session);
-}
-
-void session_send_only(struct rmem *session, const struct wire_msg *request)
-{
-	/* if the request cannot be sent, its object ends with the session */
-	(void)connection_call(session->connection, request, ignored, session, NULL);
-}
-
 /* Wait for the reply until end_ns, and with `while_up` only while the session is not lost. */
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
 		     bool while_up)
@@ -238,7 +217,7 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 	}
 	if (waiter->done)
 		return waiter->failed.err ? err_restore(&waiter->failed) : 0;
-	session_abandon(session, waiter->call, waiter->undo);
+	connection_abandon(waiter->call, waiter->undo, session);
 	if (lost)
 		return err_set(-ECONNRESET, "the session was lost meanwhile");
 	return err_set(-ETIMEDOUT, "no answer to %s within %" PRIu64 " ms",

@@ -185,14 +185,6 @@ int session_call_while_up(struct rmem *session, const struct wire_msg *request,
  * is released meanwhile. */
 void session_step(struct rmem *session, uint64_t deadline_ns);
 
-/* Stop waiting for a call that may still be answered; `undo` (NULL: nothing) is called with that
- * answer, and with the session as its ctx.  Under the lock. */
-void session_abandon(struct rmem *session, struct connection_call *call,
-		     connection_done *undo);
-
-/* Send a request without waiting for its answer.  Under the lock. */
-void session_send_only(struct rmem *session, const struct wire_msg *request);
-
 /* The error of a call on an inherited session.  [any] */
 RARE int session_inherited_error(void);
 /* 0; -ESTALE: the session is inherited.  Before a call touches anything of the session.  [any] */

@@ -68,22 +68,22 @@ static enum wire_fabric fabric_likely(const struct rmem *session)
 								 : WIRE_FABRIC_TCP;
 }
 
+_Static_assert((int)RMEM_FABRIC_AUTO == (int)WIRE_FABRIC_AUTO &&
+		       (int)RMEM_FABRIC_TCP == (int)WIRE_FABRIC_TCP &&
+		       (int)RMEM_FABRIC_RDMA == (int)WIRE_FABRIC_VERBS,
+	       "fabrics of the API and of the wire");
+
 static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
 		      connection_done *done)
 {
 	struct wire_msg msg;
 	struct wire_hello *hello = &msg.hello;
 
-	msg.type = WIRE_TYPE_hello;
-	msg.id = 0;
-	memset(hello, 0, sizeof(*hello));
+	wire_msg_init(&msg, WIRE_TYPE_hello);
 	hello->magic = WIRE_MAGIC;
 	hello->version_min = WIRE_VERSION_MIN;
 	hello->version_max = WIRE_VERSION_MAX;
-	hello->fabric =
-		(uint8_t)(session->uri.fabric == RMEM_FABRIC_RDMA  ? WIRE_FABRIC_VERBS
-			  : session->uri.fabric == RMEM_FABRIC_TCP ? WIRE_FABRIC_TCP
-								   : WIRE_FABRIC_AUTO);
+	hello->fabric = (uint8_t)session->uri.fabric;
 	memcpy(hello->tenant, session->uri.tenant, sizeof(session->uri.tenant));
 	memcpy(hello->client, session->client, sizeof(session->client));
 	if (session->welcomed) {
@@ -94,7 +94,7 @@ static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
 		if (end)
 			WIRE_END_COPY(hello, end);
 	}
-	return connection_hello(session->connection, &msg, done, session);
+	return connection_call(session->connection, &msg, done, session, NULL);
 }
 
 static int reach(struct rmem *session, const struct sockaddr *addr, socklen_t bytes)

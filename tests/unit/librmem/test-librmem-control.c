@@ -201,9 +201,9 @@ static struct connection_call *request(enum wire_type type, struct result *resul
 static void send_hello(struct result *result)
 {
 	memset(result, 0, sizeof(*result));
-	ck_assert_int_eq(
-		connection_hello(connection, message(WIRE_TYPE_hello), on_done, result),
-		0);
+	ck_assert_int_eq(connection_call(connection, message(WIRE_TYPE_hello), on_done,
+					 result, NULL),
+			 0);
 }
 
 /* Send the hello, which the server accepts. */
