@@ -198,23 +198,14 @@ err_free:
 
 /* ---- choosing the fabric ---- */
 
-/* The time until end_ns, but at least 1 ms, so that the failure has a reason. */
-static unsigned left_ms(uint64_t end_ns)
-{
-	uint64_t now = clock_now_ns();
-
-	return now < end_ns ? (unsigned)((end_ns - now + NS_PER_MS - 1) / NS_PER_MS)
-			    : 1;
-}
-
 /* Try a fabric, at most until end_ns: open its domains, and connect a channel, which the synchronous
  * calls use later. */
 static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 		      uint64_t end_ns)
 {
 	struct domain_set set;
-	int err = domain_set_open(session, ops, session->uri.channels, left_ms(end_ns),
-				  &set);
+	int err = domain_set_open(session, ops, session->uri.channels,
+				  session_left_ms(end_ns), &set);
 
 	if (err)
 		return err;
@@ -222,7 +213,7 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	(void)pthread_mutex_lock(&session->lock);
 	*session->domains = set;
 	(void)pthread_mutex_unlock(&session->lock);
-	session->timeout_ms = left_ms(end_ns);
+	session->timeout_ms = session_left_ms(end_ns);
 	err = sync_open(session);
 	if (!err)
 		return 0;
@@ -248,7 +239,7 @@ static bool session_is(struct rmem *session, enum session_state state)
 static uint64_t rdma_end_ns(const struct rmem *session, uint64_t end_ns)
 {
 	uint64_t now = clock_now_ns();
-	unsigned ms = left_ms(end_ns) / AUTO_PART;
+	unsigned ms = session_left_ms(end_ns) / AUTO_PART;
 
 	if (session->uri.fabric != RMEM_FABRIC_AUTO)
 		return end_ns;
@@ -379,7 +370,7 @@ static void session_close(struct rmem *session)
 /* Send the hello, with the end of a first channel if that can be prepared before. */
 static int session_first_hello(struct rmem *session)
 {
-	uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	uint64_t end_ns = session_end_ns(session);
 	int err;
 
 	if (session->uri.fabric == RMEM_FABRIC_TCP || !early_hello_load(session))
@@ -415,7 +406,6 @@ struct opening {
 static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
 			 struct rmem **ret_session)
 {
-	uint64_t now = clock_now_ns();
 	struct rmem *session = NULL;
 	int err = session_new(&opening->uri, opening->options, &session);
 
@@ -423,9 +413,9 @@ static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
 		return err;
 	*ret_timeout_ms = session->timeout_ms;
 	if (opening->end_ns == 0)
-		opening->end_ns = now + session->timeout_ms * NS_PER_MS;
+		opening->end_ns = session_end_ns(session);
 	else
-		session->timeout_ms = left_ms(opening->end_ns);
+		session->timeout_ms = session_left_ms(opening->end_ns);
 	*ret_session = session;
 	return 0;
 }
@@ -483,7 +473,7 @@ err_close:
  * reached is not waited for. */
 static bool opening_waits(struct opening *opening, int err)
 {
-	unsigned left = left_ms(opening->end_ns), wait_ms;
+	unsigned left = session_left_ms(opening->end_ns), wait_ms;
 	bool again;
 
 	if (!opening->lost && (opening->backoff.ms == 0 || err != -ECONNREFUSED))

@@ -136,7 +136,7 @@ static int queue_prove(struct rmem_queue *queue, uint64_t end_ns)
 
 int sync_open(struct rmem *session)
 {
-	uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	uint64_t end_ns = session_end_ns(session);
 	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_queue *queue = NULL;
 	int err;
@@ -258,7 +258,7 @@ static inline bool op_registers(const struct rmem_queue *queue,
 /* Wait for the calls of other threads, at most for the time-out, which counts from here. */
 static RARE int sync_wait(struct rmem *session)
 {
-	uint64_t until_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	uint64_t until_ns = session_end_ns(session);
 
 	if (!quick_lock_wait_until(&session->sync->lock, until_ns))
 		return err_set(-ETIMEDOUT,

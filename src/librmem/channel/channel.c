@@ -283,7 +283,7 @@ static struct channel *channel_ready(struct rmem *session)
 
 static bool channels_ready(struct rmem *session)
 {
-	return channel_ready(session) || recovery_ready(session, clock_now_ns());
+	return channel_ready(session) || recovery_ready(session);
 }
 
 /* ---- connecting ---- */
@@ -312,23 +312,6 @@ static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 	WIRE_END_COPY(&request.join_channel, ours);
 	return session_call_while_up(channel->session, &request, joined, ret_theirs,
 				     clock_now_ns() + timeout_ms * NS_PER_MS);
-}
-
-/* Time-out for connecting the channel: all of the waiting thread's time, if another thread sends
- * the heartbeats or none is due yet. */
-static unsigned channel_patience_ms(const struct rmem *session,
-				    const struct channel *channel)
-{
-	uint64_t now = clock_now_ns(), left_ms;
-	unsigned ms = connect_patience_ms(session, now);
-
-	if (!channel->waiter)
-		return ms;
-	left_ms = now < channel->waiter->end_ns
-			  ? (channel->waiter->end_ns - now) / NS_PER_MS + 1
-			  : 1;
-	return session->served || !session->welcomed || left_ms < ms ? (unsigned)left_ms
-								     : ms;
 }
 
 /* Only the owner may free a connection, so even a connection that came too late becomes `fresh`. */
@@ -365,11 +348,13 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 /* Releases the lock meanwhile. */
 static void channel_connect(struct rmem *session, struct channel *channel)
 {
+	const struct channel_waiter *waiter = channel->waiter;
 	struct fabric_channel_params params = {
 		.hello = { .session = session->welcome.session,
 			   .channel = channel->number },
 		.depth = channel->depth,
-		.timeout_ms = channel_patience_ms(session, channel),
+		.timeout_ms = waiter ? connect_timeout_ms(session, waiter->end_ns)
+				     : connect_patience_ms(session),
 		.exchange = session->welcomed ? qp_exchange : early_hello_exchange,
 		.exchange_ctx = channel,
 		.owner = channel->owner,

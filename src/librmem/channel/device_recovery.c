@@ -17,10 +17,8 @@
 
 /* ---- leaving ---- */
 
-static void domain_leave(struct rmem *session, unsigned number)
+static void domain_leave(struct rmem *session, struct domain *domain)
 {
-	struct domain *domain = &session->domains->domains[number];
-
 	if (domain->state != DOMAIN_OPEN)
 		return;
 	domain->state = DOMAIN_LEAVING;
@@ -41,16 +39,14 @@ static bool address_equal(const struct fabric_address *a,
 void recovery_moved(struct rmem *session, unsigned endpoint,
 		    const struct fabric_address *address)
 {
-	for (unsigned i = 0; i < session->domains->n; i++) {
-		struct domain *domain = &session->domains->domains[i];
-
+	domains_for_each(domain, session->domains) {
 		if (domain->number != endpoint || address->family == 0 ||
 		    address_equal(&domain->endpoint.address, address))
 			continue;
 		domain->endpoint.address = *address;
 		domain_address_scope(&domain->endpoint.address,
 				     (const struct sockaddr *)&session->peer);
-		domain_leave(session, i);
+		domain_leave(session, domain);
 	}
 }
 
@@ -61,39 +57,30 @@ static bool flags_equal(const struct fabric_endpoint *a,
 	return ((a->flags ^ b->flags) & ~WIRE_ENDPOINT_SOLE) == 0;
 }
 
-static void domain_follow(struct rmem *session, unsigned number,
-			  const struct fabric_endpoint *endpoint)
-{
-	struct domain *domain = &session->domains->domains[number];
-	bool leave = !address_equal(&domain->endpoint.address, &endpoint->address) ||
-		     !flags_equal(&domain->endpoint, endpoint);
-
-	domain->endpoint = *endpoint;
-	if (leave)
-		domain_leave(session, number);
-}
-
 void recovery_follow(struct rmem *session)
 {
 	const struct sockaddr *peer = (const struct sockaddr *)&session->peer;
 
-	for (unsigned i = 0; i < session->domains->n; i++) {
-		struct domain *domain = &session->domains->domains[i];
-		struct fabric_endpoint endpoint;
+	domains_for_each(domain, session->domains) {
+		const struct fabric_endpoint before = domain->endpoint;
 
 		domain->served =
 			endpoint_is_present(&session->endpoint_map, domain->number);
 		if (!domain->served)
 			continue;
 		domain_endpoint_parse(&session->welcome.endpoints[domain->number], peer,
-				      &endpoint);
-		domain_follow(session, i, &endpoint);
+				      &domain->endpoint);
+		if (!address_equal(&domain->endpoint.address, &before.address) ||
+		    !flags_equal(&domain->endpoint, &before))
+			domain_leave(session, domain);
 	}
 }
 
 /* The domain has a connection that is not known to be dead. */
-static bool domain_used(const struct rmem *session, unsigned number)
+static bool domain_used(const struct rmem *session, const struct domain *domain)
 {
+	const unsigned number = domain_index(session->domains, domain);
+
 	list_for_each_entry(const struct channel, channel, &session->channels->all,
 			    node) {
 		if (channel->domain == number && !channel->doomed &&
@@ -109,7 +96,7 @@ void recovery_missed(struct rmem *session, unsigned number, bool in_time)
 	uint64_t gone_ns = clock_now_ns() + (in_time ? 0 : DOMAIN_SOLE_MS * NS_PER_MS);
 
 	/* if the server is away or refuses one more channel, the route may still work */
-	if (session->state != SESSION_UP || domain_used(session, number))
+	if (session->state != SESSION_UP || domain_used(session, domain))
 		return;
 	if (domain->gone_ns == 0 || gone_ns < domain->gone_ns)
 		domain->gone_ns = gone_ns;
@@ -117,8 +104,8 @@ void recovery_missed(struct rmem *session, unsigned number, bool in_time)
 
 void recovery_resumed(struct rmem *session)
 {
-	for (unsigned i = 0; i < session->domains->n; i++)
-		session->domains->domains[i].gone_ns = 0;
+	domains_for_each(domain, session->domains)
+		domain->gone_ns = 0;
 }
 
 void recovery_found(struct rmem *session, unsigned number)
@@ -132,12 +119,10 @@ uint8_t recovery_reach(const struct rmem *session)
 	unsigned all = 0, reach = 0;
 	uint64_t now_ns = clock_now_ns();
 
-	for (unsigned i = 0; i < session->domains->n; i++) {
-		const struct domain *domain = &session->domains->domains[i];
-
+	domains_for_each(domain, session->domains) {
 		all |= 1u << domain->number;
 		if (domain->gone_ns == 0 || now_ns < domain->gone_ns ||
-		    domain_used(session, i))
+		    domain_used(session, domain))
 			reach |= 1u << domain->number;
 	}
 	/* requests made while the server is away are answered after the session has resumed */
@@ -161,8 +146,8 @@ void recovery_connect_failed(struct rmem *session, unsigned number, int err)
 	if (!session->domains->ops->domain_removed || domain->failures % FAILURES_MAX)
 		return;
 	/* a slow server must not cost connections that work */
-	if (no_way(err) || !domain_used(session, number))
-		domain_leave(session, number);
+	if (no_way(err) || !domain_used(session, domain))
+		domain_leave(session, domain);
 }
 
 static bool device_is_removed(const struct fabric_client_ops *ops,
@@ -177,12 +162,12 @@ static void left_close(const struct fabric_client_ops *ops, struct domain *domai
 	domain->left = NULL;
 }
 
-static void domain_close(struct rmem *session, unsigned number)
+static void domain_close(struct rmem *session, struct domain *domain)
 {
 	const struct fabric_client_ops *ops = session->domains->ops;
-	struct domain *domain = &session->domains->domains[number];
 
-	SESSION_NOTIFY(session, domain_closing, session, number);
+	SESSION_NOTIFY(session, domain_closing, session,
+		       domain_index(session->domains, domain));
 	left_close(ops, domain);
 	domain->left = domain->fabric;
 	domain->fabric = NULL;
@@ -193,13 +178,12 @@ static void domain_close(struct rmem *session, unsigned number)
 	domain->due_ns = 0;
 }
 
-static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
+static void domain_work(struct rmem *session, struct domain *domain, uint64_t now_ns)
 {
 	const struct fabric_client_ops *ops = session->domains->ops;
-	struct domain *domain = &session->domains->domains[number];
 
 	if (domain->state == DOMAIN_OPEN && device_is_removed(ops, domain->fabric))
-		domain_leave(session, number);
+		domain_leave(session, domain);
 	if (domain->left && device_is_removed(ops, domain->left))
 		left_close(ops, domain);
 	if (domain->state == DOMAIN_AWAY && now_ns >= domain->due_ns)
@@ -207,7 +191,7 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 	if (domain->state != DOMAIN_LEAVING)
 		return;
 	if (domain->users == 0 && session->channels->holds == 0) {
-		domain_close(session, number);
+		domain_close(session, domain);
 	} else if (now_ns >= domain->due_ns && device_is_removed(ops, domain->fabric)) {
 		ops->domain_disassociate(domain->fabric);
 		domain->due_ns = UINT64_MAX;
@@ -219,8 +203,8 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 
 void recovery_work(struct rmem *session, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < session->domains->n; i++)
-		domain_work(session, i, now_ns);
+	domains_for_each(domain, session->domains)
+		domain_work(session, domain, now_ns);
 }
 
 /* ---- coming back ---- */
@@ -241,9 +225,7 @@ uint64_t recovery_due(const struct rmem *session)
 {
 	uint64_t due = UINT64_MAX;
 
-	for (unsigned i = 0; i < session->domains->n; i++) {
-		const struct domain *domain = &session->domains->domains[i];
-
+	domains_for_each(domain, session->domains) {
 		/* a domain that can be opened now waits for the thread that connects, and needs no
 		 * timer */
 		if (domain_pending(session, domain) && domain->due_ns < due &&
@@ -256,33 +238,28 @@ uint64_t recovery_due(const struct rmem *session)
 /* Some domain is to be closed, or opened again. */
 static bool domains_pending(const struct rmem *session)
 {
-	for (unsigned i = 0; i < session->domains->n; i++)
-		if (domain_pending(session, &session->domains->domains[i]))
+	domains_for_each(domain, session->domains)
+		if (domain_pending(session, domain))
 			return true;
 	return false;
 }
 
-/* A domain that may be opened again. */
-static bool domain_next(const struct rmem *session, uint64_t now_ns,
-			unsigned *ret_number)
+/* A domain that can be opened again now, or NULL. */
+static struct domain *domain_next(const struct rmem *session)
 {
-	for (unsigned i = 0; i < session->domains->n; i++) {
-		const struct domain *domain = &session->domains->domains[i];
+	uint64_t now_ns = clock_now_ns();
 
-		if (!domain_returns(domain) || domain->due_ns > now_ns)
-			continue;
-		*ret_number = i;
-		return true;
-	}
-	return false;
+	if (session->state != SESSION_UP || session->channels->holds > 0)
+		return NULL;
+	domains_for_each(domain, session->domains)
+		if (domain_returns(domain) && domain->due_ns <= now_ns)
+			return domain;
+	return NULL;
 }
 
-bool recovery_ready(const struct rmem *session, uint64_t now_ns)
+bool recovery_ready(const struct rmem *session)
 {
-	unsigned number;
-
-	return session->state == SESSION_UP && session->channels->holds == 0 &&
-	       domain_next(session, now_ns, &number);
+	return domain_next(session) != NULL;
 }
 
 /* Register the program's buffers in the domain.  Under the lock. */
@@ -298,10 +275,10 @@ static int buffers_register(struct rmem *session, unsigned number)
 }
 
 /* Open a domain again, without the lock meanwhile.  False: opening failed. */
-static bool domain_return(struct rmem *session, unsigned number)
+static bool domain_return(struct rmem *session, struct domain *domain)
 {
-	unsigned timeout_ms = connect_patience_ms(session, clock_now_ns());
-	struct domain *domain = &session->domains->domains[number];
+	unsigned number = domain_index(session->domains, domain);
+	unsigned timeout_ms = connect_patience_ms(session);
 	struct fabric_endpoint endpoint = domain->endpoint;
 	struct fabric_domain *fabric = NULL;
 	int err;
@@ -321,7 +298,7 @@ static bool domain_return(struct rmem *session, unsigned number)
 	domain->fabric = fabric;
 	/* another thread that registers memory now does not know this domain */
 	if (session->channels->holds > 0 || buffers_register(session, number)) {
-		domain_close(session, number);
+		domain_close(session, domain);
 		domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
 		return true;
 	}
@@ -334,13 +311,11 @@ static bool domain_return(struct rmem *session, unsigned number)
 
 int recovery_next(struct rmem *session)
 {
-	uint64_t now_ns = clock_now_ns();
-	unsigned number;
+	struct domain *domain = domain_next(session);
 
-	if (!recovery_ready(session, now_ns) ||
-	    !domain_next(session, now_ns, &number) || domain_return(session, number))
+	if (!domain || domain_return(session, domain))
 		return -1;
-	return (int)number;
+	return (int)domain_index(session->domains, domain);
 }
 
 bool recovery_askable(const struct rmem *session, const struct channel *channel)

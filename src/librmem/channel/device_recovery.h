@@ -40,7 +40,7 @@ void recovery_work(struct rmem *session, uint64_t now_ns);
 /* When recovery_work() or recovery_next() is next due; UINT64_MAX: not without an event. */
 uint64_t recovery_due(const struct rmem *session);
 /* Whether recovery_next() has something to do. */
-bool recovery_ready(const struct rmem *session, uint64_t now_ns);
+bool recovery_ready(const struct rmem *session);
 /* Open one domain again.  Releases the lock meanwhile.  Returns the number of a domain that could
  * not be opened, or -1. */
 int recovery_next(struct rmem *session);

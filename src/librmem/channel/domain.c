@@ -94,9 +94,9 @@ static void route_source_find(struct rmem *session,
 
 /* How long heartbeats can wait for a thread that blocks: until half an interval after the next is
  * due; after failures longer, but at most half the time to the fence. */
-static uint64_t heartbeats_ms(const struct rmem *session, uint64_t now_ns,
-			      unsigned failures)
+static uint64_t heartbeats_ms(const struct rmem *session, unsigned failures)
 {
+	uint64_t now_ns = clock_now_ns();
 	uint64_t ms = session->welcome.heartbeat_ms / 2 * (UINT64_C(1) << failures);
 
 	if (ms > session->welcome.fence_ms / 2)
@@ -106,21 +106,28 @@ static uint64_t heartbeats_ms(const struct rmem *session, uint64_t now_ns,
 	return ms;
 }
 
-unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns)
+unsigned connect_patience_ms(const struct rmem *session)
 {
 	unsigned failures = 0;
 	uint64_t ms, late_ms;
 
-	for (unsigned i = 0; i < session->domains->n; i++)
-		if (session->domains->domains[i].failures > failures)
-			failures = session->domains->domains[i].failures;
+	domains_for_each(domain, session->domains)
+		if (domain->failures > failures)
+			failures = domain->failures;
 	if (failures > CONNECT_DOUBLINGS)
 		failures = CONNECT_DOUBLINGS;
 	ms = CONNECT_MS << failures;
-	late_ms = heartbeats_ms(session, now_ns, failures);
+	late_ms = heartbeats_ms(session, failures);
 	if (!session->served && ms > late_ms)
 		ms = late_ms;
 	return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : (unsigned)ms;
+}
+
+unsigned connect_timeout_ms(const struct rmem *session, uint64_t end_ns)
+{
+	unsigned ms = connect_patience_ms(session), left_ms = session_left_ms(end_ns);
+
+	return session->served || !session->welcomed || left_ms < ms ? left_ms : ms;
 }
 
 /* One attempt to open a domain; -ETIMEDOUT when its time is over. */
@@ -128,30 +135,14 @@ static int domain_try(struct rmem *session, const struct fabric_client_ops *ops,
 		      const struct fabric_client_params *params, struct domain *domain,
 		      uint64_t end_ns)
 {
-	uint64_t now = clock_now_ns(), left_ms;
-	unsigned ms;
+	unsigned timeout_ms;
 
-	left_ms = now < end_ns ? (end_ns - now) / NS_PER_MS + 1 : 1;
 	(void)pthread_mutex_lock(&session->lock);
 	if (!session->served && session->welcomed)
 		(void)session_tend(session);
-	ms = connect_patience_ms(session, now);
+	timeout_ms = connect_timeout_ms(session, end_ns);
 	session_unlock(session);
-	/* before the welcome no heartbeat is due */
-	if (session->served || !session->welcomed || left_ms < ms)
-		ms = (unsigned)left_ms;
-	return ops->domain_open(&domain->endpoint, params, ms, &domain->fabric);
-}
-
-/* Wait until `until` or `end`, whichever is sooner. */
-static void pause_until(uint64_t until, uint64_t end)
-{
-	uint64_t now = clock_now_ns();
-
-	if (until > end)
-		until = end;
-	if (now < until)
-		(void)poll(NULL, 0, (int)((until - now) / NS_PER_MS + 1));
+	return ops->domain_open(&domain->endpoint, params, timeout_ms, &domain->fabric);
 }
 
 /* Open a domain.  If that takes longer than heartbeats may wait, the service thread sends them, or
@@ -161,19 +152,17 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 		       const struct fabric_client_params *params, struct domain *domain,
 		       uint64_t end)
 {
-	uint64_t now = clock_now_ns(), begin;
+	uint64_t next;
 	int err;
 
 	do {
-		begin = now;
+		next = clock_now_ns() + CONNECT_MIN_MS * NS_PER_MS;
 		err = domain_try(session, ops, params, domain, end);
-		if (err == -ETIMEDOUT && clock_now_ns() < end) {
-			if (service_hand_over(session))
-				break;
-			pause_until(begin + CONNECT_MIN_MS * NS_PER_MS, end);
-		}
-		now = clock_now_ns();
-	} while (err == -ETIMEDOUT && now < end);
+		if (err != -ETIMEDOUT || clock_now_ns() >= end ||
+		    service_hand_over(session))
+			return err;
+		(void)poll(NULL, 0, (int)session_left_ms(next < end ? next : end));
+	} while (clock_now_ns() < end);
 	return err;
 }
 
@@ -245,9 +234,9 @@ bool domain_sole(const struct domain *domain)
 
 void domain_set_close(struct domain_set *set)
 {
-	for (unsigned i = 0; i < set->n; i++) {
-		set->ops->domain_close(set->domains[i].left);
-		set->ops->domain_close(set->domains[i].fabric);
+	domains_for_each(domain, set) {
+		set->ops->domain_close(domain->left);
+		set->ops->domain_close(domain->fabric);
 	}
 	*set = (struct domain_set){ .ops = NULL };
 }

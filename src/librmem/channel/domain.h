@@ -43,6 +43,17 @@ struct domain_set {
 	struct domain domains[WIRE_ENDPOINTS_MAX];
 };
 
+#define domains_for_each(domain, set)                \
+	for (struct domain *domain = (set)->domains; \
+	     domain < (set)->domains + (set)->n; domain++)
+
+/* The number of a domain, such as channel->domain. */
+static inline unsigned domain_index(const struct domain_set *set,
+				    const struct domain *domain)
+{
+	return (unsigned)(domain - set->domains);
+}
+
 /* Time-out for connecting to an endpoint beyond the number that the URI asks for. */
 #define DOMAIN_SOLE_MS 2000u
 
@@ -67,7 +78,10 @@ uint64_t domain_sole_end_ns(uint64_t end_ns);
 bool domain_sole(const struct domain *domain);
 /* The time for one attempt to connect, or to open a domain: longer after failed attempts, but no
  * longer than the heartbeats can wait if this thread sends them.  Under the lock. */
-unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns);
+unsigned connect_patience_ms(const struct rmem *session);
+/* That of a thread that waits until end_ns: all the time left, if another thread sends the
+ * heartbeats, or none is due yet.  Under the lock. */
+unsigned connect_timeout_ms(const struct rmem *session, uint64_t end_ns);
 /* Nothing may use the set.  A set that is not open: nothing. */
 void domain_set_close(struct domain_set *set);
 

@@ -185,11 +185,6 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 	return lease_request(session, &request, ret_lease);
 }
 
-static uint64_t calls_end_ns(const struct rmem *session)
-{
-	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
-}
-
 static int attach_new(struct rmem *session, const char *name, unsigned rights,
 		      struct rmem_lease **ret_lease)
 {
@@ -240,7 +235,7 @@ static int attach_again(struct rmem *session, const char *name, unsigned rights,
 static int attach(struct rmem *session, const char *name, unsigned rights,
 		  struct rmem_lease **ret_lease)
 {
-	const uint64_t end_ns = calls_end_ns(session);
+	const uint64_t end_ns = session_end_ns(session);
 	int err;
 
 	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
@@ -259,7 +254,7 @@ static int attach(struct rmem *session, const char *name, unsigned rights,
 static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params *params,
 			   struct rmem_lease **ret_lease)
 {
-	const uint64_t end_ns = calls_end_ns(session);
+	const uint64_t end_ns = session_end_ns(session);
 	int err;
 
 	do {

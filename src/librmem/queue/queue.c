@@ -412,7 +412,7 @@ int queue_connect(struct rmem_queue *queue, bool may_wait)
 {
 	struct rmem *session = queue->session;
 	/* for all channels together */
-	uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	uint64_t end_ns = session_end_ns(session);
 
 	(void)pthread_mutex_lock(&session->lock);
 	list_append(&session->queues, &queue->node);

@@ -177,6 +177,19 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 
 /* ---- calls ---- */
 
+unsigned session_left_ms(uint64_t end_ns)
+{
+	uint64_t now = clock_now_ns();
+
+	return now < end_ns ? (unsigned)((end_ns - now + NS_PER_MS - 1) / NS_PER_MS)
+			    : 1;
+}
+
+uint64_t session_end_ns(const struct rmem *session)
+{
+	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
+}
+
 /* A thread that waits for a reply. */
 struct waiter {
 	struct rmem *session;
@@ -249,8 +262,7 @@ int session_call_undo(struct rmem *session, const struct wire_msg *request,
 {
 	struct waiter waiter = { .take = take, .undo = undo, .ctx = ctx };
 
-	return call(session, &waiter, request,
-		    clock_now_ns() + session->timeout_ms * NS_PER_MS, false);
+	return call(session, &waiter, request, session_end_ns(session), false);
 }
 
 int session_call(struct rmem *session, const struct wire_msg *request,

@@ -232,6 +232,11 @@ static inline void session_nudge(struct rmem *session)
 /* Make the thread that drives the session do its work soon.  [any] */
 void session_wake(struct rmem *session);
 
+/* The milliseconds until end_ns, at least 1.  [any] */
+unsigned session_left_ms(uint64_t end_ns);
+/* When a call that begins now has used the session's time-out.  [any] */
+uint64_t session_end_ns(const struct rmem *session);
+
 /* ---- session_state.c ---- */
 
 /* For the control connection; ctx is the session. */

@@ -412,12 +412,12 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 	session->hello_sent = true;
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
-		uint64_t now = clock_now_ns(), ms;
+		uint64_t now = clock_now_ns();
+		unsigned ms = session_left_ms(session->hello_ns);
 
 		if (now >= session->hello_ns)
 			return err_set(-ETIMEDOUT, "no answer within %" PRIu64 " ms",
 				       (now - start) / NS_PER_MS);
-		ms = (session->hello_ns - now) / NS_PER_MS + 1;
 		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
 		    errno != EINTR)
 			return err_errno(-errno, "poll");
@@ -470,7 +470,7 @@ static void peer_store(struct rmem *session, const struct addrinfo *at)
 
 int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 {
-	uint64_t deadline = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	uint64_t deadline = session_end_ns(session);
 	struct addrinfo *list;
 	int err = resolve_host(session->uri.host, session->uri.port, deadline, &list);
 
