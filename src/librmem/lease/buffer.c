@@ -112,12 +112,6 @@ static void region_free(struct rmem_buffer *buffer, unsigned domain)
 	buffer->mrs[domain] = NULL;
 }
 
-static void regions_free(struct rmem_buffer *buffer)
-{
-	for (unsigned i = 0; i < buffer->session->domains->n; i++)
-		region_free(buffer, i);
-}
-
 /* Register the buffer in a domain.  A closed domain registers the buffer when it is opened
  * again. */
 static int region_create(struct rmem_buffer *buffer, unsigned domain)
@@ -132,15 +126,11 @@ static int region_create(struct rmem_buffer *buffer, unsigned domain)
 
 static int regions_create(struct rmem_buffer *buffer)
 {
-	for (unsigned i = 0; i < buffer->session->domains->n; i++) {
-		int err = region_create(buffer, i);
+	int err = 0;
 
-		if (err) {
-			regions_free(buffer);
-			return err;
-		}
-	}
-	return 0;
+	for (unsigned i = 0; i < buffer->session->domains->n && !err; i++)
+		err = region_create(buffer, i);
+	return err;
 }
 
 /* Without registration no device checks the pages: check that they are mapped. */
@@ -185,10 +175,13 @@ static int memory_acquire(struct rmem_buffer *buffer,
 	return 0;
 }
 
-static void memory_release(struct rmem_buffer *buffer)
+static void buffer_drop(struct rmem_buffer *buffer)
 {
+	for (unsigned i = 0; i < buffer->session->domains->n; i++)
+		region_free(buffer, i);
 	if (buffer->owned)
 		(void)munmap(buffer->addr, (size_t)buffer->bytes);
+	free(buffer);
 }
 
 static int params_check(struct rmem *session, const struct rmem_buffer_params *params)
@@ -217,33 +210,19 @@ static int buffer_make(struct rmem *session, const struct rmem_buffer_params *pa
 	buffer->session = session;
 	buffer->bytes = params->bytes;
 	err = memory_acquire(buffer, params);
-	if (err)
-		goto err_free;
-	err = regions_create(buffer);
-	if (err)
-		goto err_memory;
-	(void)pthread_mutex_lock(&session->lock);
-	err = table_insert(session->buffers, buffer);
-	(void)pthread_mutex_unlock(&session->lock);
-	if (err)
-		goto err_regions;
+	if (!err)
+		err = regions_create(buffer);
+	if (!err) {
+		(void)pthread_mutex_lock(&session->lock);
+		err = table_insert(session->buffers, buffer);
+		(void)pthread_mutex_unlock(&session->lock);
+	}
+	if (err) {
+		buffer_drop(buffer);
+		return err;
+	}
 	*ret_buffer = buffer;
 	return 0;
-
-err_regions:
-	regions_free(buffer);
-err_memory:
-	memory_release(buffer);
-err_free:
-	free(buffer);
-	return err;
-}
-
-static void buffer_drop(struct rmem_buffer *buffer)
-{
-	regions_free(buffer);
-	memory_release(buffer);
-	free(buffer);
 }
 
 void buffers_destroy(struct rmem *session)
@@ -280,17 +259,6 @@ const struct session_observer buffer_observer = {
 
 /* ---- the calls ---- */
 
-static int buffer_create(struct rmem *session, const struct rmem_buffer_params *params,
-			 struct rmem_buffer **ret_buffer)
-{
-	int err;
-
-	recovery_hold(session);
-	err = buffer_make(session, params, ret_buffer);
-	recovery_release(session);
-	return err;
-}
-
 int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 		       rmem_buffer **ret_buffer)
 {
@@ -303,8 +271,11 @@ int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 			    "rmem_buffer_params");
 	if (!err)
 		err = session_own(session);
-	if (!err)
-		err = buffer_create(session, &all, ret_buffer);
+	if (!err) {
+		recovery_hold(session);
+		err = buffer_make(session, &all, ret_buffer);
+		recovery_release(session);
+	}
 	return err_end(err ? err_prefix(err, "rmem_buffer_create") : 0);
 }
 

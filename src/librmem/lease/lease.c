@@ -12,7 +12,6 @@
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
-#include "librmem/lease/watch.h"
 #include "librmem/params.h"
 #include "wire/codec.h"
 
@@ -102,13 +101,6 @@ int lease_enter(struct rmem_lease *lease)
 		return err_set(-ENOMEM, "no memory for a lease's handle");
 	list_append(&session->leases->all, &lease->node);
 	return 0;
-}
-
-/* Remove the lease from its session. */
-static void lease_leave(struct rmem_lease *lease)
-{
-	map_remove(&lease->session->leases->by_id, &lease->by_id);
-	list_remove(&lease->node);
 }
 
 /* ---- attaching again ---- */
@@ -289,7 +281,7 @@ static void atomic_device_work(struct rmem_lease *lease)
 	struct atomic_device *atomic_device = &lease->atomic_device;
 	unsigned wanted =
 		atomic_load_explicit(&atomic_device->wanted, memory_order_acquire);
-	struct wire_msg *request;
+	struct wire_msg request;
 
 	if (wanted == 0 || atomic_device->call ||
 	    atomic_load(&atomic_device->state) != ATOMIC_DEVICE_UNKNOWN)
@@ -298,23 +290,12 @@ static void atomic_device_work(struct rmem_lease *lease)
 	leases_want(lease->session);
 	if (!endpoint_is_present(&lease->session->endpoint_map, wanted - 1))
 		return;
-	request = calloc(1, sizeof(*request));
-	if (!request)
-		return;
-	request->type = WIRE_TYPE_fix_atomic_device;
-	request->fix_atomic_device.lease = lease->id;
-	request->fix_atomic_device.endpoint =
+	wire_msg_init(&request, WIRE_TYPE_fix_atomic_device);
+	request.fix_atomic_device.lease = lease->id;
+	request.fix_atomic_device.endpoint =
 		lease->session->endpoint_map.index[wanted - 1];
-	(void)connection_call(lease->session->connection, request, atomic_device_done,
+	(void)connection_call(lease->session->connection, &request, atomic_device_done,
 			      lease, &atomic_device->call);
-	free(request);
-}
-
-static void atomic_device_clear(struct rmem_lease *lease)
-{
-	if (lease->atomic_device.call)
-		connection_abandon(lease->atomic_device.call, NULL, NULL);
-	lease->atomic_device.call = NULL;
 }
 
 /* ---- due work ---- */
@@ -355,9 +336,11 @@ bool lease_verified(const struct rmem_lease *lease, unsigned count)
 void lease_drop(struct rmem_lease *lease)
 {
 	rekey_abandon(lease);
-	atomic_device_clear(lease);
+	if (lease->atomic_device.call)
+		connection_abandon(lease->atomic_device.call, NULL, NULL);
 	watch_cancel(lease);
-	lease_leave(lease);
+	map_remove(&lease->session->leases->by_id, &lease->by_id);
+	list_remove(&lease->node);
 	attachment_free(lease_attachment(lease));
 	lease_name_set(lease, "");
 	free(lease);

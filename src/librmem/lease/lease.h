@@ -16,8 +16,6 @@
 #include "base/map.h"
 #include "base/notices.h"
 #include "librmem/lease/attachment.h"
-#include "librmem/lease/lease_name.h"
-#include "librmem/lease/lease_reason.h"
 #include "librmem/session/session.h"
 
 /* Limit of leases being attached again at a time: the server accepts 256 outstanding requests of a
@@ -25,6 +23,7 @@
 #define REKEYS_MAX 64u
 
 #define ATOMIC_DEVICE_TEXT_BYTES 192
+#define LEASE_LABEL_BYTES 128
 
 enum atomic_device_state {
 	ATOMIC_DEVICE_UNKNOWN,
@@ -89,7 +88,7 @@ struct rmem_lease {
 	/* under the session's lock */
 	enum rmem_placement placement; /* asked for, with node_asked */
 	int node_asked;
-	char *name; /* see lease_name.h; NULL: none */
+	char *name; /* see lease_name.c; NULL: none */
 	/* calls that have returned the handle, less those that have given it back */
 	unsigned references;
 	bool ending; /* the request that ends the last one is under way */
@@ -131,6 +130,33 @@ static inline bool lease_ended(const struct rmem_lease *lease)
 {
 	return atomic_load_explicit(&lease->status, memory_order_acquire) != 0;
 }
+
+/* ---- lease_name.c, lease_reason.c ---- */
+
+/* Remember the name; "": none.  Without memory the lease is shown by its number alone.  Under the
+ * lock. */
+void lease_name_set(struct rmem_lease *lease, const char *name);
+/* `lease 5 ("name")`, or `lease 5`; a long name is cut.  Returns buf.  [any] */
+const char *lease_label(const struct rmem_lease *lease, char buf[LEASE_LABEL_BYTES]);
+/* The reason in an event of the server; later servers may have others.  [any] */
+enum rmem_reason lease_reason_from_wire(unsigned reason);
+/* Why a lease that has ended, perhaps with its session, can not be used; static.  [any] */
+const char *lease_ended_text(const struct rmem_lease *lease);
+
+/* ---- watch.c, under the lock ---- */
+
+/* The server has sent a notification. */
+void watch_notified(struct rmem_lease *lease, const struct wire_notice *notice);
+/* The server wants memory of the lease back, or withdraws that. */
+void watch_wanted(struct rmem_lease *lease, const struct wire_shrinking *msg);
+/* The session has resumed: notifications sent meanwhile are lost. */
+void watch_resumed(struct rmem_lease *lease);
+/* The lease has ended: this is its last notice. */
+void watch_ended(struct rmem_lease *lease);
+/* Drop the lease's notices; the lease is not watched any more. */
+void watch_cancel(struct rmem_lease *lease);
+
+/* ---- lease.c ---- */
 
 /* Put the call and the lease before the text of an error; returns `err`. */
 static inline int lease_error(const struct rmem_lease *lease, int err, const char *call)

@@ -301,25 +301,33 @@ int rmem_attach(rmem *session, const char *name, unsigned rights,
 
 /* ---- ending a lease ---- */
 
+/* -EBUSY: operations use the lease.  Under the lock. */
+static int idle_check(const struct rmem_lease *lease)
+{
+	unsigned n = lease_inflight(lease);
+
+	if (n > 0)
+		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
+	return 0;
+}
+
 /* Give back one of several references and return 0; or return 1, if it is the last one or the lease
  * ends for `all`: until that request is answered no thread takes another. */
 static int reference_drop(struct rmem_lease *lease, bool all)
 {
-	unsigned n = 0;
-	int result = 1;
+	bool last;
+	int err = 0;
 
 	(void)pthread_mutex_lock(&lease->session->lock);
-	if (lease->references > 1 && !all) {
-		lease->references--;
-		result = 0;
+	last = lease->references <= 1 || all;
+	if (last) {
+		err = idle_check(lease);
+		lease->ending = !err;
 	} else {
-		n = lease_inflight(lease);
-		lease->ending = n == 0;
+		lease->references--;
 	}
 	(void)pthread_mutex_unlock(&lease->session->lock);
-	if (n > 0)
-		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
-	return result;
+	return err ? err : last;
 }
 
 /* Free the handle, unless other references to it are left; a lease that has ended already is no
@@ -386,18 +394,6 @@ int rmem_detach(rmem_lease *lease)
 	request.detach.lease = lease->id;
 	err = lease_finish(lease, &request, false);
 	return err_end(err ? lease_error(lease, err, "rmem_detach") : 0);
-}
-
-static int idle_check(const struct rmem_lease *lease)
-{
-	unsigned n;
-
-	(void)pthread_mutex_lock(&lease->session->lock);
-	n = lease_inflight(lease);
-	(void)pthread_mutex_unlock(&lease->session->lock);
-	if (n > 0)
-		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
-	return 0;
 }
 
 static int writable_check(const struct rmem_lease *lease)
@@ -518,10 +514,11 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_shrink: the lease is NULL");
+	(void)pthread_mutex_lock(&lease->session->lock);
+	err = idle_check(lease);
+	(void)pthread_mutex_unlock(&lease->session->lock);
 	if (bytes > rmem_lease_bytes(lease))
 		err = err_set(-EINVAL, "%" PRIu64 " bytes is longer than it is", bytes);
-	else
-		err = idle_check(lease);
 	if (!err)
 		err = resize(lease, bytes);
 	return err_end(err ? lease_error(lease, err, "rmem_shrink") : 0);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/lease/lease_name.h"
+/* The name of a lease as far as the session knows it.  Another session may have changed it since the
+ * server's last answer. */
+#include "librmem/lease/lease.h"
 
 #include <rmem/rmem.h>
 
@@ -8,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "librmem/lease/lease.h"
 
 /* Bytes of a name that an error text shows. */
 #define SHOWN_BYTES 64

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/lease/lease_reason.h"
-
+/* Why a lease has ended. */
 #include "librmem/lease/lease.h"
+
 #include "wire/msg.h"
 
 enum rmem_reason lease_reason_from_wire(unsigned reason)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/lease/watch.h"
+/* The notices of a session's leases, until the program takes them: notifications of watched leases,
+ * their loss and end, and that the server wants memory back. */
+#include "librmem/lease/lease.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +10,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/notices.h"
-#include "librmem/lease/lease.h"
 #include "librmem/params.h"
 #include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
