@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -93,37 +90,6 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 	return label_copy(session->client, all.client ? all.client : client, "client");
 }
 
-static void fds_close(struct rmem *session)
-{
-	if (session->leases->notice_fd >= 0)
-		(void)close(session->leases->notice_fd);
-	if (session->timer_fd >= 0)
-		(void)close(session->timer_fd);
-	if (session->wake_fd >= 0)
-		(void)close(session->wake_fd);
-	if (session->epfd >= 0)
-		(void)close(session->epfd);
-}
-
-static int fds_open(struct rmem *session)
-{
-	struct epoll_event timer = { .events = EPOLLIN };
-	struct epoll_event wake = { .events = EPOLLIN, .data.u64 = SESSION_WAKE_TAG };
-	int err;
-
-	session->epfd = epoll_create1(EPOLL_CLOEXEC);
-	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	session->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (session->epfd < 0 || session->wake_fd < 0 || session->timer_fd < 0 ||
-	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &wake) < 0 ||
-	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &timer) < 0) {
-		err = err_errno(-errno, "the session's descriptors");
-		fds_close(session);
-		return err;
-	}
-	return 0;
-}
-
 /* A session with its layers' parts. */
 struct whole {
 	struct rmem session; /* first */
@@ -142,7 +108,6 @@ static struct rmem *session_alloc(void)
 	if (!whole)
 		return NULL;
 	session = &whole->session;
-	session->observers = session_layers;
 	session->domains = &whole->domains;
 	session->channels = &whole->channels;
 	session->leases = &whole->leases;
@@ -174,7 +139,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	/* these cannot fail with default attributes */
 	(void)pthread_mutex_init(&session->lock, NULL);
 	(void)pthread_cond_init(&session->changed, NULL);
-	err = fds_open(session);
+	err = session_fds_open(session);
 	if (err)
 		goto err_free;
 	err = connection_create(session->epfd, &session_connection_events, session,
@@ -190,7 +155,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 err_connection:
 	connection_free(session->connection);
 err_fds:
-	fds_close(session);
+	session_fds_close(session);
 err_free:
 	free(session);
 	return err;
@@ -333,6 +298,8 @@ static void belongings_free(struct rmem *session)
 		lease_drop(lease);
 	map_destroy(&session->leases->by_id);
 	notices_close(&session->leases->notices);
+	if (session->leases->notice_fd >= 0)
+		(void)close(session->leases->notice_fd);
 	(void)pthread_mutex_unlock(&session->lock);
 	buffers_destroy(session);
 }
@@ -361,7 +328,7 @@ static void session_close(struct rmem *session)
 	belongings_free(session);
 	domain_set_close(session->domains);
 	connection_free(session->connection);
-	fds_close(session);
+	session_fds_close(session);
 	(void)pthread_mutex_destroy(&session->lock);
 	(void)pthread_cond_destroy(&session->changed);
 	free(session);

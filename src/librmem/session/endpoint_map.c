@@ -10,21 +10,6 @@ static void endpoint_join(struct endpoint_map *map, unsigned number, unsigned in
 	map->number[index] = (uint8_t)number;
 }
 
-static void map_clear(struct endpoint_map *map, unsigned n_server)
-{
-	map->n_server = n_server;
-	map->present = 0;
-	memset(map->number, WIRE_ENDPOINTS_MAX, sizeof(map->number));
-}
-
-void endpoint_map_begin(struct endpoint_map *map, const struct wire_welcome *welcome)
-{
-	map_clear(map, welcome->n_endpoints);
-	for (unsigned i = 0; i < welcome->n_endpoints; i++)
-		endpoint_join(map, i, i);
-	map->away = 0;
-}
-
 static bool is_device(const struct wire_endpoint *a, const struct wire_endpoint *b)
 {
 	return a->fabric == b->fabric && strcmp(a->device, b->device) == 0;
@@ -56,7 +41,9 @@ static void endpoints_find(struct endpoint_map *map, const struct wire_welcome *
 void endpoint_map_follow(struct endpoint_map *map, struct wire_welcome *known,
 			 const struct wire_welcome *welcome)
 {
-	map_clear(map, welcome->n_endpoints);
+	map->n_server = welcome->n_endpoints;
+	map->present = 0;
+	memset(map->number, WIRE_ENDPOINTS_MAX, sizeof(map->number));
 	endpoints_find(map, known, welcome, true);
 	endpoints_find(map, known, welcome, false);
 	map->away = ((1u << known->n_endpoints) - 1) & ~map->present;

@@ -23,9 +23,8 @@ struct endpoint_map {
 	uint8_t number[WIRE_ENDPOINTS_MAX];
 };
 
-/* The first welcome. */
-void endpoint_map_begin(struct endpoint_map *map, const struct wire_welcome *welcome);
-/* A later welcome: find the endpoints of `known`, and copy their present data to it. */
+/* Find the endpoints of `known` in a welcome, and copy their present data to it.  The first welcome
+ * is both. */
 void endpoint_map_follow(struct endpoint_map *map, struct wire_welcome *known,
 			 const struct wire_welcome *welcome);
 

@@ -2,7 +2,6 @@
 #include "librmem/session/process.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "librmem/session/service.h"
@@ -45,12 +44,9 @@ static void session_inherit(struct rmem *session)
 	session->inherited = true;
 	atomic_store(&session->status, -ESTALE);
 	atomic_store(&session->until_ns, 0);
-	SESSION_NOTIFY(session, inherited, session);
+	SESSION_NOTIFY(inherited, session);
 	connection_leave(session->connection);
-	(void)close(session->timer_fd);
-	(void)close(session->wake_fd);
-	(void)close(session->epfd);
-	session->timer_fd = session->wake_fd = session->epfd = -1;
+	session_fds_close(session);
 }
 
 static void after_fork_in_child(void)

@@ -10,12 +10,6 @@
 #include "base/clock.h"
 #include "base/rare.h"
 
-RARE void quick_lock_wait(struct quick_lock *lock)
-{
-	while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
-		(void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL);
-}
-
 RARE bool quick_lock_wait_until(struct quick_lock *lock, uint64_t until_ns)
 {
 	const struct timespec until = clock_timespec(until_ns);

@@ -12,7 +12,6 @@ struct quick_lock {
 	_Atomic int state; /* 0 free, 1 held, 2 held and waited for */
 };
 
-void quick_lock_wait(struct quick_lock *lock);
 /* Wait until until_ns (of the monotonic clock); false: another thread has the lock still. */
 bool quick_lock_wait_until(struct quick_lock *lock, uint64_t until_ns);
 void quick_lock_wake(struct quick_lock *lock);
@@ -28,7 +27,7 @@ static inline bool quick_lock_try(struct quick_lock *lock)
 static inline void quick_lock_acquire(struct quick_lock *lock)
 {
 	if (!quick_lock_try(lock))
-		quick_lock_wait(lock);
+		(void)quick_lock_wait_until(lock, UINT64_MAX);
 }
 
 static inline void quick_lock_release(struct quick_lock *lock)

@@ -19,7 +19,6 @@ struct service {
 	pthread_mutex_t admin; /* held to add or remove a session; acquired first */
 	pthread_mutex_t lock;  /* held by the service thread while it works */
 	struct list sessions;
-	unsigned n;
 	unsigned n_removed; /* number of removals ever; wraps */
 	/* sessions with a channel to connect, in order of their turns */
 	struct list connects;
@@ -141,6 +140,15 @@ static void thread_end(pthread_t thread)
 	(void)pthread_join(thread, NULL);
 }
 
+static void fds_close(void)
+{
+	if (service.epfd >= 0)
+		(void)close(service.epfd);
+	if (service.wake_fd >= 0)
+		(void)close(service.wake_fd);
+	service.wake_fd = service.epfd = -1;
+}
+
 static int service_start(void)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -148,21 +156,16 @@ static int service_start(void)
 
 	service.stop = false;
 	service.epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (service.epfd < 0)
-		return err_errno(-errno, "the service thread's epoll set");
 	service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (service.wake_fd < 0) {
-		err = err_errno(-errno, "the service thread's eventfd");
-		goto err_epoll;
-	}
-	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.wake_fd, &event) < 0) {
-		err = err_errno(-errno, "the service thread's eventfd");
-		goto err_wake;
+	if (service.epfd < 0 || service.wake_fd < 0 ||
+	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.wake_fd, &event) < 0) {
+		err = err_errno(-errno, "the service thread's descriptors");
+		goto err_close;
 	}
 	/* thread_start() blocks signals, which are the program's */
 	err = thread_start("rmem-service", service_run, NULL, &service.thread);
 	if (err)
-		goto err_wake;
+		goto err_close;
 	err = thread_start("rmem-connect", connector_run, NULL, &service.connector);
 	if (err)
 		goto err_thread;
@@ -170,12 +173,8 @@ static int service_start(void)
 
 err_thread:
 	thread_end(service.thread);
-err_wake:
-	(void)close(service.wake_fd);
-	service.wake_fd = -1;
-err_epoll:
-	(void)close(service.epfd);
-	service.epfd = -1;
+err_close:
+	fds_close();
 	return err;
 }
 
@@ -183,39 +182,28 @@ static void service_stop(void)
 {
 	thread_end(service.connector);
 	thread_end(service.thread);
-	(void)close(service.wake_fd);
-	(void)close(service.epfd);
-	service.wake_fd = service.epfd = -1;
+	fds_close();
 }
 
-static int session_add(struct rmem *session)
+static int service_add(struct rmem *session)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = session };
 	int err = 0;
 
-	(void)pthread_mutex_lock(&service.lock);
-	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0) {
-		err = err_errno(-errno, "the service thread's epoll set");
-	} else {
-		list_append(&service.sessions, &session->service_node);
-		service.n++;
-	}
-	(void)pthread_mutex_unlock(&service.lock);
-	return err;
-}
-
-int service_add(struct rmem *session)
-{
-	int err = 0;
-
 	(void)pthread_mutex_lock(&service.admin);
-	if (service.n == 0)
+	if (list_empty(&service.sessions))
 		err = service_start();
-	if (!err) {
-		err = session_add(session);
-		if (err && service.n == 0)
-			service_stop();
-	}
+	if (err)
+		goto out;
+	(void)pthread_mutex_lock(&service.lock);
+	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0)
+		err = err_errno(-errno, "the service thread's epoll set");
+	else
+		list_append(&service.sessions, &session->service_node);
+	(void)pthread_mutex_unlock(&service.lock);
+	if (list_empty(&service.sessions))
+		service_stop();
+out:
 	(void)pthread_mutex_unlock(&service.admin);
 	return err;
 }
@@ -232,10 +220,9 @@ void service_remove(struct rmem *session)
 	service.leaving = NULL;
 	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
 	list_remove(&session->service_node);
-	service.n--;
 	service.n_removed++;
 	(void)pthread_mutex_unlock(&service.lock);
-	if (service.n == 0)
+	if (list_empty(&service.sessions))
 		service_stop();
 	(void)pthread_mutex_unlock(&service.admin);
 }
@@ -254,10 +241,7 @@ void service_reset(void)
 {
 	const struct service none = SERVICE_INIT;
 
-	if (service.epfd >= 0)
-		(void)close(service.epfd);
-	if (service.wake_fd >= 0)
-		(void)close(service.wake_fd);
+	fds_close();
 	/* threads of the parent may wait for these objects: do not destroy them */
 	service = none;
 }

@@ -8,8 +8,6 @@
 
 #include <rmem/rmem.h>
 
-/* -ENOMEM, -EMFILE, -EAGAIN (no thread) with text. */
-int service_add(struct rmem *session);
 /* On return the threads do not touch the session any more. */
 void service_remove(struct rmem *session);
 
@@ -21,7 +19,7 @@ void service_reset(void);
 
 /* Let the service thread drive the session, unless the program does.  The work done before, by the
  * opening thread, needs no switches between threads.  Without the lock; no other thread has the
- * session yet. */
+ * session yet.  -ENOMEM, -EMFILE, -EAGAIN (no thread) with text. */
 int service_hand_over(struct rmem *session);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -20,6 +21,39 @@
  * driving thread polls for, so the driving thread looks again after this time. */
 #define STEP_MS 20
 
+/* The epoll tag of wake_fd. */
+#define WAKE_TAG UINT64_C(2)
+
+void session_fds_close(struct rmem *session)
+{
+	if (session->timer_fd >= 0)
+		(void)close(session->timer_fd);
+	if (session->wake_fd >= 0)
+		(void)close(session->wake_fd);
+	if (session->epfd >= 0)
+		(void)close(session->epfd);
+	session->timer_fd = session->wake_fd = session->epfd = -1;
+}
+
+int session_fds_open(struct rmem *session)
+{
+	struct epoll_event timer = { .events = EPOLLIN };
+	struct epoll_event wake = { .events = EPOLLIN, .data.u64 = WAKE_TAG };
+	int err;
+
+	session->epfd = epoll_create1(EPOLL_CLOEXEC);
+	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	session->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (session->epfd < 0 || session->wake_fd < 0 || session->timer_fd < 0 ||
+	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &wake) < 0 ||
+	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &timer) < 0) {
+		err = err_errno(-errno, "the session's descriptors");
+		session_fds_close(session);
+		return err;
+	}
+	return 0;
+}
+
 /* ---- driving ---- */
 
 void session_wake(struct rmem *session)
@@ -29,7 +63,7 @@ void session_wake(struct rmem *session)
 
 static void timer_set(struct rmem *session)
 {
-	const struct session_observer *const *at = session->observers;
+	const struct session_observer *const *at = session_layers;
 	struct itimerspec when = { .it_value = { 0, 0 } };
 	uint64_t due = session_state_due(session);
 
@@ -56,14 +90,14 @@ static bool events_consume(struct rmem *session, int timeout_ms)
 	for (int i = 0; i < n; i++)
 		if (events[i].data.u64 == SESSION_ALIVE_TAG)
 			alive_due = true;
-		else if (events[i].data.u64 == SESSION_WAKE_TAG)
+		else if (events[i].data.u64 == WAKE_TAG)
 			(void)eventfd_read(session->wake_fd, &count);
 	return alive_due;
 }
 
 static bool layers_ready(struct rmem *session)
 {
-	const struct session_observer *const *at = session->observers;
+	const struct session_observer *const *at = session_layers;
 
 	while (*at && !((*at)->ready && (*at)->ready(session)))
 		at++;
@@ -77,7 +111,7 @@ static bool tend(struct rmem *session, bool alive_due)
 
 	session->alive_due |= alive_due;
 	session_state_work(session, now);
-	SESSION_NOTIFY(session, work, session, now);
+	SESSION_NOTIFY(work, session, now);
 	timer_set(session);
 	return layers_ready(session);
 }
@@ -95,7 +129,7 @@ void session_unlock(struct rmem *session)
 
 void session_run(struct rmem *session)
 {
-	SESSION_NOTIFY(session, run, session);
+	SESSION_NOTIFY(run, session);
 	/* heartbeats come first, then the next part of blocking work */
 	if (layers_ready(session))
 		session_wake(session);

@@ -82,19 +82,17 @@ struct session_observer {
 extern const struct session_observer *const session_layers[];
 
 /* Call a hook of each layer, from the lowest up. */
-#define SESSION_NOTIFY(session, hook, ...)                                       \
-	do {                                                                     \
-		const struct session_observer *const *at = (session)->observers; \
-                                                                                 \
-		for (; *at; at++)                                                \
-			if ((*at)->hook)                                         \
-				(*at)->hook(__VA_ARGS__);                        \
+#define SESSION_NOTIFY(hook, ...)                                          \
+	do {                                                               \
+		const struct session_observer *const *at = session_layers; \
+                                                                           \
+		for (; *at; at++)                                          \
+			if ((*at)->hook)                                   \
+				(*at)->hook(__VA_ARGS__);                  \
 	} while (0)
 
 struct rmem {
 	/* constant once open */
-	/* from the lowest layer up, ended by NULL */
-	const struct session_observer *const *observers;
 	struct uri uri;
 	bool no_thread;
 	bool inherited; /* opened by the parent process */
@@ -157,6 +155,10 @@ struct rmem {
 	struct list service_node;
 	struct list connect_node; /* waits for its turn to connect a channel */
 };
+
+/* Open and close the descriptors of the session.  -errno with text */
+int session_fds_open(struct rmem *session);
+void session_fds_close(struct rmem *session);
 
 /* A request has failed that was begun when the session had resumed `resumes` times.  True: the
  * session was lost and has resumed meanwhile, before deadline_ns; the loss may be the cause, so the
@@ -225,8 +227,6 @@ static inline void session_nudge(struct rmem *session)
 		session_nudge_now(session);
 }
 
-/* The epoll tag of wake_fd. */
-#define SESSION_WAKE_TAG UINT64_C(2)
 /* The epoll tag of the channels' alive_fd. */
 #define SESSION_ALIVE_TAG UINT64_C(1)
 /* Make the thread that drives the session do its work soon.  [any] */

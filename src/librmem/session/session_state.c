@@ -143,7 +143,8 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	if (err)
 		return err;
 	session->welcome = reply->welcome;
-	endpoint_map_begin(&session->endpoint_map, &session->welcome);
+	endpoint_map_follow(&session->endpoint_map, &session->welcome,
+			    &session->welcome);
 	session->welcomed = true;
 	session->state = SESSION_UP;
 	session->ping_ns =
@@ -156,15 +157,12 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 /* Take over a later welcome; the endpoints keep their numbers. */
 static void welcome_follow(struct rmem *session, const struct wire_welcome *welcome)
 {
-	struct wire_welcome *known = &session->welcome;
-	struct wire_endpoint endpoints[WIRE_ENDPOINTS_MAX];
-	uint16_t n = known->n_endpoints;
+	struct wire_welcome *known = &session->welcome, next = *welcome;
 
 	endpoint_map_follow(&session->endpoint_map, known, welcome);
-	memcpy(endpoints, known->endpoints, sizeof(endpoints));
-	*known = *welcome;
-	known->n_endpoints = n;
-	memcpy(known->endpoints, endpoints, sizeof(endpoints));
+	next.n_endpoints = known->n_endpoints;
+	memcpy(next.endpoints, known->endpoints, sizeof(next.endpoints));
+	*known = next;
 }
 
 /* The server may succeed a little later. */
@@ -200,7 +198,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
 	connection_ready(session->connection);
-	SESSION_NOTIFY(session, state, session);
+	SESSION_NOTIFY(state, session);
 	return 0;
 }
 
@@ -212,7 +210,7 @@ static void session_up(struct rmem *session)
 	backoff_reset(&session->backoff);
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
-	SESSION_NOTIFY(session, state, session);
+	SESSION_NOTIFY(state, session);
 }
 
 /* ---- events of the server ---- */
@@ -225,9 +223,7 @@ static void answered(void *ctx, uint64_t sent_ns)
 		return;
 	session->alive_ns = sent_ns;
 	if (session->state == SESSION_UP)
-		atomic_store_explicit(&session->until_ns,
-				      sent_ns + session->welcome.fence_ms * NS_PER_MS,
-				      memory_order_release);
+		clock_set(session);
 }
 
 static int closing(struct rmem *session, unsigned reason)
@@ -256,7 +252,7 @@ static int event(void *ctx, const struct wire_msg *msg)
 	if (msg->type == WIRE_TYPE_draining)
 		session->draining = true;
 	else
-		SESSION_NOTIFY(session, event, session, msg);
+		SESSION_NOTIFY(event, session, msg);
 	return 0;
 }
 
@@ -273,7 +269,7 @@ static void session_lose(struct rmem *session, const char *why)
 	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
 	connection_end(session->connection, -ESTALE, why);
-	SESSION_NOTIFY(session, state, session);
+	SESSION_NOTIFY(state, session);
 }
 
 static void session_down(struct rmem *session)
@@ -296,7 +292,7 @@ static void session_down(struct rmem *session)
 	session->retry_ns = now + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
 	connection_drop(session->connection);
-	SESSION_NOTIFY(session, state, session);
+	SESSION_NOTIFY(state, session);
 }
 
 /* ---- due work ---- */

@@ -58,7 +58,6 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->timer_fd = -1;
-	session->observers = session_layers;
 	session->state = SESSION_UP;
 	atomic_store(&session->until_ns, UINT64_MAX);
 	welcome->heartbeat_ms = 500;
@@ -66,7 +65,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	welcome->n_endpoints = (uint16_t)endpoints;
 	for (unsigned i = 0; i < endpoints; i++)
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
-	endpoint_map_begin(&session->endpoint_map, welcome);
+	endpoint_map_follow(&session->endpoint_map, welcome, welcome);
 	ck_assert_int_eq(connection_create(session->epfd, &events, session,
 					   &session->connection),
 			 0);

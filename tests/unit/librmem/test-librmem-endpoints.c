@@ -185,7 +185,7 @@ START_TEST(map__keeps_the_numbers)
 	add(&known, "a", 1);
 	add(&known, "b", 1);
 	add(&known, "b", 2);
-	endpoint_map_begin(&map, &known);
+	endpoint_map_follow(&map, &known, &known);
 	ck_assert_uint_eq(map.present, 15);
 	ck_assert_uint_eq(map.away, 0);
 	ck_assert_uint_eq(endpoint_mask_to_server(&map, 10), 10);
