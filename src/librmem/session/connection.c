@@ -123,16 +123,17 @@ static int call_finish(struct connection_call *call, int err,
 	return result;
 }
 
-/* Remove the calls selected by `which` (NULL: all) from the list, then end them: a callback may add
- * new calls. */
+/* Remove the calls, or only those that end with their socket, from the list, then end them: a callback
+ * may add new calls. */
 static void calls_fail(struct connection *connection, int err, const char *text,
-		       bool (*which)(const struct connection_call *call))
+		       bool all)
 {
 	struct list failed = LIST_INIT(failed);
 
 	list_for_each_entry_safe(struct connection_call, call, &connection->calls,
 				 node) {
-		if (which && !which(call))
+		if (!all && call->type != WIRE_TYPE_hello &&
+		    call->type != WIRE_TYPE_bye)
 			continue;
 		list_remove(&call->node);
 		list_append(&failed, &call->node);
@@ -150,7 +151,7 @@ void connection_end(struct connection *connection, int err, const char *text)
 	connection->ended = err;
 	(void)snprintf(connection->ended_text, sizeof(connection->ended_text), "%s",
 		       text);
-	calls_fail(connection, err, connection->ended_text, NULL);
+	calls_fail(connection, err, connection->ended_text, true);
 }
 
 void connection_free(struct connection *connection)
@@ -305,16 +306,11 @@ int connection_call(struct connection *connection, const struct wire_msg *reques
 	return 0;
 }
 
-/* The server may have done the request.  A frame that was not sent completely has no effect; a
- * channel request ends with its socket. */
-static bool may_have_effect(const struct connection_call *call)
-{
-	return call->asked && call->type != WIRE_TYPE_open_channel;
-}
-
 void connection_abandon(struct connection_call *call, connection_done *done, void *ctx)
 {
-	if (call->sent == 0 && !may_have_effect(call)) {
+	/* a frame that was not sent completely has no effect; a channel request ends with its
+	 * socket */
+	if (call->sent == 0 && (!call->asked || call->type == WIRE_TYPE_open_channel)) {
 		list_remove(&call->node);
 		free(call);
 		return;
@@ -340,11 +336,6 @@ static int error_parse(const struct wire_error *error)
 	return err_set(-(int)error->code, "%s", error->text);
 }
 
-static bool code_sound(uint32_t code)
-{
-	return code > 0 && code <= ERROR_CODE_MAX;
-}
-
 static int reply_process(struct connection *connection, const struct wire_msg *reply)
 {
 	struct connection_call *call = call_find(connection, reply->id);
@@ -358,7 +349,8 @@ static int reply_process(struct connection *connection, const struct wire_msg *r
 	if (reply->type != WIRE_TYPE_error && reply->type != reply_type(call->type))
 		return err_set(-EPROTO, "the server answers %s with %s",
 			       wire_type_name(call->type), wire_type_name(reply->type));
-	if (reply->type == WIRE_TYPE_error && !code_sound(reply->error.code))
+	if (reply->type == WIRE_TYPE_error &&
+	    (reply->error.code == 0 || reply->error.code > ERROR_CODE_MAX))
 		return err_set(-EPROTO, "the server answers with error code %u",
 			       reply->error.code);
 	list_remove(&call->node);
@@ -466,17 +458,11 @@ int connection_io(struct connection *connection)
 	return err ? err : calls_send(connection);
 }
 
-static bool ends_with_connection(const struct connection_call *call)
-{
-	return call->type == WIRE_TYPE_hello || call->type == WIRE_TYPE_bye;
-}
-
 void connection_drop(struct connection *connection)
 {
 	socket_close(connection);
 	list_for_each_entry(struct connection_call, call, &connection->calls, node)
 		call->sent = 0;
 	calls_fail(connection, -ECONNRESET,
-		   "the connection was lost before the server answered",
-		   ends_with_connection);
+		   "the connection was lost before the server answered", false);
 }

@@ -31,28 +31,7 @@
 /* Limit of unanswered heartbeats: the server needs heartbeats even if its answers are late. */
 #define PINGS_MAX 16u
 
-/* ---- the socket ---- */
-
-/* Begin to connect; the socket becomes writable when connected. */
-static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret_fd)
-{
-	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int on = 1, off = 0, err;
-
-	if (fd < 0)
-		return err_errno(-errno, "a socket");
-	/* failures cost only speed: requests are sent at once, and carry the acknowledgement of
-	 * earlier packets, from the connection's first packets on */
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
-	if (connect(fd, addr, bytes) < 0 && errno != EINPROGRESS) {
-		err = err_errno(-errno, "connecting");
-		(void)close(fd);
-		return err;
-	}
-	*ret_fd = fd;
-	return 0;
-}
+/* ---- the server is reached ---- */
 
 /* The fabric that the session's own queue will probably use. */
 static enum wire_fabric fabric_likely(const struct rmem *session)
@@ -97,13 +76,22 @@ static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
 	return connection_call(session->connection, &msg, done, session, NULL);
 }
 
+/* Begin to connect; the socket becomes writable when connected. */
 static int reach(struct rmem *session, const struct sockaddr *addr, socklen_t bytes)
 {
-	int fd = -1, err = socket_connect(addr, bytes, &fd);
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, off = 0, err;
 
-	if (err)
-		return err;
-	err = connection_adopt(session->connection, fd);
+	if (fd < 0)
+		return err_errno(-errno, "a socket");
+	/* failures cost only speed: requests are sent at once, and carry the acknowledgement of
+	 * earlier packets, from the connection's first packets on */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
+	if (connect(fd, addr, bytes) < 0 && errno != EINPROGRESS)
+		err = err_errno(-errno, "connecting");
+	else
+		err = connection_adopt(session->connection, fd);
 	if (err)
 		(void)close(fd);
 	return err;
@@ -228,19 +216,13 @@ static void answered(void *ctx, uint64_t sent_ns)
 
 static int closing(struct rmem *session, unsigned reason)
 {
-	switch (reason) {
-	case WIRE_REASON_FENCED:
-		/* the lease clock was too slow for the server: resume */
+	/* the lease clock was too slow for the server: resume */
+	if (reason == WIRE_REASON_FENCED)
 		return err_set(-ECONNRESET, "the server has fenced the session");
-	case WIRE_REASON_SHUTDOWN:
-		(void)err_set(-ESTALE, "the server stops");
-		break;
-	default:
-		(void)err_set(-ESTALE, "the server ended the session");
-		break;
-	}
 	session->closing = true;
-	return -ESTALE;
+	return err_set(-ESTALE, reason == WIRE_REASON_SHUTDOWN
+					? "the server stops"
+					: "the server ended the session");
 }
 
 static int event(void *ctx, const struct wire_msg *msg)
@@ -438,16 +420,6 @@ static uint64_t address_deadline(const struct addrinfo *at, uint64_t deadline)
 	return share_ns < deadline - now ? now + share_ns : deadline;
 }
 
-/* Drop the calls to this address, but keep the error text. */
-static void address_drop(struct rmem *session, int err)
-{
-	struct err_saved failed;
-
-	err_save(&failed, err);
-	connection_drop(session->connection);
-	(void)err_restore(&failed);
-}
-
 static void peer_store(struct rmem *session, const struct addrinfo *at)
 {
 	char host[INET6_ADDRSTRLEN + 16], port[8];
@@ -467,6 +439,7 @@ static void peer_store(struct rmem *session, const struct addrinfo *at)
 int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 {
 	uint64_t deadline = session_end_ns(session);
+	struct err_saved failed;
 	struct addrinfo *list;
 	int err = resolve_host(session->uri.host, session->uri.port, deadline, &list);
 
@@ -483,7 +456,10 @@ int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 		/* a server that has answered is final */
 		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
 			break;
-		address_drop(session, err);
+		/* this sets another error text */
+		err_save(&failed, err);
+		connection_drop(session->connection);
+		(void)err_restore(&failed);
 	}
 	freeaddrinfo(list);
 	return err ? err_prefix(err, "%s", session->server) : 0;
