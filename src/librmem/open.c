@@ -127,38 +127,32 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
 	session->uri = *uri;
+	session->epfd = session->timer_fd = session->wake_fd = -1;
 	session->timer_ns = UINT64_MAX;
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
 	list_init(&session->queues);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
 	list_init(&session->process_node);
-	err = options_apply(session, options);
-	if (err)
-		goto err_free;
 	/* these cannot fail with default attributes */
 	(void)pthread_mutex_init(&session->lock, NULL);
 	(void)pthread_cond_init(&session->changed, NULL);
-	err = session_fds_open(session);
-	if (err)
-		goto err_free;
-	err = connection_create(session->epfd, &session_connection_events, session,
-				&session->connection);
-	if (err)
-		goto err_fds;
-	err = process_add(session);
-	if (err)
-		goto err_connection;
+	err = options_apply(session, options);
+	if (!err)
+		err = session_fds_open(session);
+	if (!err)
+		err = connection_create(session->epfd, &session_connection_events,
+					session, &session->connection);
+	if (!err)
+		err = process_add(session);
+	if (err) {
+		connection_free(session->connection);
+		session_fds_close(session);
+		free(session);
+		return err;
+	}
 	*ret_session = session;
 	return 0;
-
-err_connection:
-	connection_free(session->connection);
-err_fds:
-	session_fds_close(session);
-err_free:
-	free(session);
-	return err;
 }
 
 /* ---- choosing the fabric ---- */
@@ -190,16 +184,6 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	return err;
 }
 
-static bool session_is(struct rmem *session, enum session_state state)
-{
-	bool is;
-
-	(void)pthread_mutex_lock(&session->lock);
-	is = session->state == state;
-	(void)pthread_mutex_unlock(&session->lock);
-	return is;
-}
-
 /* When RDMA has had its time, if the session may use TCP instead. */
 static uint64_t rdma_end_ns(const struct rmem *session, uint64_t end_ns)
 {
@@ -209,14 +193,6 @@ static uint64_t rdma_end_ns(const struct rmem *session, uint64_t end_ns)
 	if (session->uri.fabric != RMEM_FABRIC_AUTO)
 		return end_ns;
 	return now + (ms < AUTO_MS ? ms : AUTO_MS) * NS_PER_MS;
-}
-
-/* RDMA cannot be used, as err_text() says: use TCP, at most until end_ns. */
-static int fabric_downgrade(struct rmem *session, uint64_t end_ns)
-{
-	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
-		       SESSION_TEXT_BYTES - 1, err_text());
-	return fabric_try(session, &fabric_tcp_client, end_ns);
 }
 
 /* Choose a fabric, at most until end_ns. */
@@ -232,9 +208,11 @@ static int fabric_choose(struct rmem *session, uint64_t end_ns)
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)
 		return err_prefix(err, "RDMA cannot be used");
 	/* the loss of the server does not show that RDMA fails */
-	if (!session_is(session, SESSION_UP))
+	if (atomic_load(&session->status) != 0)
 		return err;
-	return fabric_downgrade(session, end_ns);
+	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
+		       SESSION_TEXT_BYTES - 1, err_text());
+	return fabric_try(session, &fabric_tcp_client, end_ns);
 }
 
 /* ---- opening and closing ---- */
@@ -387,18 +365,6 @@ static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
 	return 0;
 }
 
-/* Whether a server was reached but does not know the session (any more): another server process may
- * follow soon. */
-static bool server_lost(struct rmem *session)
-{
-	bool lost;
-
-	(void)pthread_mutex_lock(&session->lock);
-	lost = session->welcomed ? session->state == SESSION_LOST : session->dropped;
-	(void)pthread_mutex_unlock(&session->lock);
-	return lost;
-}
-
 static int opening_try(struct opening *opening, struct rmem **ret_session)
 {
 	struct err_saved failed;
@@ -431,7 +397,9 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 err_close:
 	/* rmem_close() makes calls, which set the error text */
 	err_save(&failed, err);
-	opening->lost = server_lost(session);
+	/* a server was reached but does not know the session (any more): another may follow soon */
+	opening->lost = session->welcomed ? atomic_load(&session->status) == -ESTALE
+					  : session->dropped;
 	rmem_close(session);
 	return err_restore(&failed);
 }

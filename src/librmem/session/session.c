@@ -39,18 +39,14 @@ int session_fds_open(struct rmem *session)
 {
 	struct epoll_event timer = { .events = EPOLLIN };
 	struct epoll_event wake = { .events = EPOLLIN, .data.u64 = WAKE_TAG };
-	int err;
 
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (session->epfd < 0 || session->wake_fd < 0 || session->timer_fd < 0 ||
 	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &wake) < 0 ||
-	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &timer) < 0) {
-		err = err_errno(-errno, "the session's descriptors");
-		session_fds_close(session);
-		return err;
-	}
+	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &timer) < 0)
+		return err_errno(-errno, "the session's descriptors");
 	return 0;
 }
 

@@ -156,7 +156,7 @@ struct rmem {
 	struct list connect_node; /* waits for its turn to connect a channel */
 };
 
-/* Open and close the descriptors of the session.  -errno with text */
+/* Open the descriptors of the session, and close those that are open.  -errno with text */
 int session_fds_open(struct rmem *session);
 void session_fds_close(struct rmem *session);
 
