@@ -176,9 +176,10 @@ static void channel_close(struct rmem *session, struct channel *channel)
 	channel->number = 0;
 }
 
-static bool channel_peer_open(const struct channel *channel)
+/* In this stage, the server's end of the last connection is not known to be closed. */
+static bool channel_peer_open(const struct channel *channel, enum channel_stage stage)
 {
-	return channel->stage == CHANNEL_WANTED &&
+	return channel->stage == stage &&
 	       atomic_load_explicit(&channel->peer_end, memory_order_relaxed) ==
 		       PEER_END_OPEN;
 }
@@ -186,10 +187,8 @@ static bool channel_peer_open(const struct channel *channel)
 /* The owner may wait to learn that the server has closed its end of the last connection. */
 static bool channel_peer_awaited(const struct channel *channel)
 {
-	return channel_peer_open(channel) ||
-	       (channel->stage == CHANNEL_CLOSING &&
-		atomic_load_explicit(&channel->peer_end, memory_order_relaxed) ==
-			PEER_END_OPEN);
+	return channel_peer_open(channel, CHANNEL_WANTED) ||
+	       channel_peer_open(channel, CHANNEL_CLOSING);
 }
 
 /* The session is lost.  A server that does not answer has fenced it in the end, and applies nothing
@@ -216,9 +215,11 @@ static uint64_t channels_fenced_due(const struct rmem *session)
 
 static void channel_work(struct rmem *session, struct channel *channel, uint64_t now_ns)
 {
-	if (channel_peer_open(channel) && channel->number != 0)
+	bool peer_open = channel_peer_open(channel, CHANNEL_WANTED);
+
+	if (peer_open && channel->number != 0)
 		channel_close(session, channel);
-	else if (channel_peer_open(channel))
+	else if (peer_open)
 		/* the server's end was closed with its side of the session, before the welcome */
 		channel_peer_end(channel, PEER_END_CLOSED);
 	if (channel->stage == CHANNEL_WANTED && now_ns >= channel->retry_ns &&
@@ -244,7 +245,7 @@ static uint64_t channels_due(const struct rmem *session)
 	}
 	list_for_each_entry(const struct channel, channel, &session->channels->all,
 			    node) {
-		if (channel_peer_open(channel))
+		if (channel_peer_open(channel, CHANNEL_WANTED))
 			due = 0;
 		if (channel->stage == CHANNEL_WANTED && channel->retry_ns < due &&
 		    recovery_askable(session, channel))

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "fabric/address.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
 
@@ -19,25 +20,6 @@
 /* The lowest useful time-out, and the least time between the beginnings of two attempts. */
 #define CONNECT_MIN_MS 50u
 
-/* Copy all but the port. */
-static void address_of(const struct sockaddr *peer, struct fabric_address *address)
-{
-	if (peer->sa_family == AF_INET) {
-		struct sockaddr_in in;
-
-		memcpy(&in, peer, sizeof(in));
-		address->family = 4;
-		memcpy(address->bytes, &in.sin_addr, 4);
-	} else {
-		struct sockaddr_in6 in6;
-
-		memcpy(&in6, peer, sizeof(in6));
-		address->family = 6;
-		memcpy(address->bytes, &in6.sin6_addr, 16);
-		address->scope = in6.sin6_scope_id;
-	}
-}
-
 /* fe80::/10 */
 static bool is_link_local(const struct fabric_address *address)
 {
@@ -47,11 +29,13 @@ static bool is_link_local(const struct fabric_address *address)
 
 void domain_address_scope(struct fabric_address *address, const struct sockaddr *peer)
 {
-	struct fabric_address from = { .family = 0 };
+	struct sockaddr_in6 in6;
 
-	address_of(peer, &from);
-	if (is_link_local(address) && is_link_local(&from))
-		address->scope = from.scope;
+	if (!is_link_local(address) || peer->sa_family != AF_INET6)
+		return;
+	memcpy(&in6, peer, sizeof(in6));
+	if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
+		address->scope = in6.sin6_scope_id;
 }
 
 void domain_endpoint_parse(const struct wire_endpoint *wire,
@@ -60,7 +44,7 @@ void domain_endpoint_parse(const struct wire_endpoint *wire,
 {
 	*ret_endpoint = (struct fabric_endpoint){
 		.kind = (enum fabric_kind)wire->fabric,
-		.address = { .family = wire->family, .port = wire->port },
+		.address = { .family = wire->family },
 		.node = wire->node,
 		.flags = wire->flags,
 	};
@@ -69,7 +53,8 @@ void domain_endpoint_parse(const struct wire_endpoint *wire,
 		       FABRIC_DEVICE_MAX - 1, wire->device);
 	/* an endpoint without an address is on the host that the control connection has reached */
 	if (wire->family == 0)
-		address_of(peer, &ret_endpoint->address);
+		(void)fabric_address_from_sockaddr(peer, &ret_endpoint->address);
+	ret_endpoint->address.port = wire->port;
 	domain_address_scope(&ret_endpoint->address, peer);
 }
 
@@ -82,12 +67,16 @@ static void route_source_find(struct rmem *session,
 	struct fabric_address peer = { 0 }, source = { 0 };
 	struct sockaddr_storage local;
 
-	address_of((const struct sockaddr *)&session->peer, &peer);
+	(void)fabric_address_from_sockaddr((const struct sockaddr *)&session->peer,
+					   &peer);
 	(void)pthread_mutex_lock(&session->lock);
 	if (peer.family == endpoint->address.family &&
 	    !memcmp(peer.bytes, endpoint->address.bytes, sizeof(peer.bytes)) &&
-	    !connection_local(session->connection, &local))
-		address_of((const struct sockaddr *)&local, &source);
+	    !connection_local(session->connection, &local)) {
+		(void)fabric_address_from_sockaddr((const struct sockaddr *)&local,
+						   &source);
+		domain_address_scope(&source, (const struct sockaddr *)&local);
+	}
 	(void)pthread_mutex_unlock(&session->lock);
 	*ret_source = source;
 }

@@ -20,21 +20,6 @@
 
 /* ---- getting a lease ---- */
 
-static int lease_new(struct rmem *session, struct rmem_lease **ret_lease)
-{
-	struct rmem_lease *lease = calloc(1, sizeof(*lease));
-
-	if (!lease)
-		return err_set(-ENOMEM, "no memory for a lease's handle");
-	lease->session = session;
-	lease->references = 1;
-	list_init(&lease->node);
-	list_init(&lease->rekey_node);
-	notice_source_init(&lease->notices);
-	*ret_lease = lease;
-	return 0;
-}
-
 /* The server has granted the lease: from here on events find the lease. */
 static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
 {
@@ -77,11 +62,16 @@ static int allocate_undo(void *ctx, int err, const struct wire_msg *reply)
 static int lease_request(struct rmem *session, const struct wire_msg *request,
 			 struct rmem_lease **ret_lease)
 {
-	struct rmem_lease *lease = NULL;
-	int err = lease_new(session, &lease);
+	struct rmem_lease *lease = calloc(1, sizeof(*lease));
+	int err;
 
-	if (err)
-		return err;
+	if (!lease)
+		return err_set(-ENOMEM, "no memory for a lease's handle");
+	lease->session = session;
+	lease->references = 1;
+	list_init(&lease->node);
+	list_init(&lease->rekey_node);
+	notice_source_init(&lease->notices);
 	err = session_call_undo(session, request, lease_granted,
 				request->type == WIRE_TYPE_allocate ? allocate_undo
 								    : lease_attach_undo,
