@@ -31,9 +31,32 @@ void case_verbs(void)
 	case_open(&fabric_verbs_client, STAGE_ENDPOINTS);
 }
 
-void case_three(void)
+static void case_three(void)
 {
 	case_open(&fabric_tcp_client, 3);
+}
+
+static TCase *case_with(const char *name, SFun fixture, SFun setup)
+{
+	TCase *tcase = unit_case(name, fixture, stage_close);
+
+	tcase_add_checked_fixture(tcase, setup, NULL);
+	return tcase;
+}
+
+TCase *tcp_case(SFun setup)
+{
+	return case_with("tcp", case_tcp, setup);
+}
+
+TCase *verbs_case(SFun setup)
+{
+	return case_with("verbs", case_verbs, setup);
+}
+
+TCase *three_case(SFun setup)
+{
+	return case_with("three", case_three, setup);
 }
 
 struct rmem_lease *case_lease(uint64_t id, unsigned rights, unsigned n)
@@ -45,6 +68,17 @@ struct rmem_lease *case_lease_over(uint64_t id, unsigned char *addr, uint64_t by
 				   uint64_t key)
 {
 	return stage_lease(id, RMEM_READ | RMEM_WRITE, 1, &addr, &bytes, &key);
+}
+
+struct rmem_buffer *case_buffer(void *addr, uint64_t bytes)
+{
+	struct rmem_buffer_params params = rmem_buffer_params_init();
+	struct rmem_buffer *buffer = NULL;
+
+	params.addr = addr;
+	params.bytes = bytes;
+	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
+	return buffer;
 }
 
 struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, void *addr,
@@ -84,6 +118,18 @@ void expect_error(struct rmem_queue *queue, uint64_t cookie, int status,
 void expect_none(struct rmem_queue *queue)
 {
 	ck_assert_int_eq(rmem_poll(queue, done, 1), 0);
+}
+
+void idle_ms(struct rmem_queue *queue, uint64_t ms)
+{
+	stage_advance_ms(ms);
+	expect_none(queue);
+}
+
+void complete_quietly(struct rmem_queue *queue, unsigned channel, int status)
+{
+	fake_complete(stage_channel(queue, channel), status);
+	expect_none(queue);
 }
 
 void peer_closes(struct rmem_queue *queue, unsigned channel)

@@ -22,14 +22,21 @@ extern struct rmem_completion done[64];
  * matching teardown is stage_close(). */
 void case_tcp(void);
 void case_verbs(void);
-/* As case_tcp(), with a server of three endpoints. */
-void case_three(void);
+
+/* Cases with these fixtures, then `setup`, which may be NULL. */
+TCase *tcp_case(SFun setup);
+TCase *verbs_case(SFun setup);
+/* As tcp_case(), with a server of three endpoints. */
+TCase *three_case(SFun setup);
 
 /* Another lease of the first n segments. */
 struct rmem_lease *case_lease(uint64_t id, unsigned rights, unsigned n);
 /* A lease of one segment, with all rights. */
 struct rmem_lease *case_lease_over(uint64_t id, unsigned char *addr, uint64_t bytes,
 				   uint64_t key);
+
+/* A buffer over this memory; addr NULL: the library maps it. */
+struct rmem_buffer *case_buffer(void *addr, uint64_t bytes);
 
 struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, void *addr,
 		     uint64_t bytes, uint64_t cookie);
@@ -42,6 +49,10 @@ void expect_error(struct rmem_queue *queue, uint64_t cookie, int status,
 		  const char *text);
 /* There is no completion. */
 void expect_none(struct rmem_queue *queue);
+/* The time passes, and there is no completion. */
+void idle_ms(struct rmem_queue *queue, uint64_t ms);
+/* The oldest fragment on the channel ends with this status, and there is no completion. */
+void complete_quietly(struct rmem_queue *queue, unsigned channel, int status);
 /* There is no completion before the server has closed its end of the channel's last connection,
  * which it does now. */
 void peer_closes(struct rmem_queue *queue, unsigned channel);

@@ -6,12 +6,8 @@ struct rmem_buffer *buffer;
 
 static void single_create(void)
 {
-	struct rmem_buffer_params params = rmem_buffer_params_init();
-
 	single = case_lease(6, RMEM_READ | RMEM_WRITE, 1);
-	params.addr = local;
-	params.bytes = sizeof(local);
-	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
+	buffer = case_buffer(local, sizeof(local));
 }
 
 void single_tcp(void)

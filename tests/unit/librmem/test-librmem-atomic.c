@@ -36,18 +36,6 @@ static void words_setup(void)
 	pair_create(RMEM_READ | RMEM_WRITE, 64);
 }
 
-static void setup_tcp(void)
-{
-	case_tcp();
-	words_setup();
-}
-
-static void setup_verbs(void)
-{
-	case_verbs();
-	words_setup();
-}
-
 static struct rmem_op atomic_of(enum rmem_opcode opcode, uint64_t offset,
 				const struct rmem_atomic *atomic, uint64_t cookie)
 {
@@ -283,13 +271,10 @@ END_TEST
 /* The device reports success, but has not stored the number found. */
 START_TEST(unanswered_atomic__reports_an_unknown_outcome)
 {
-	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op op = add_of(0, 1);
-	rmem_buffer *buffer;
+	rmem_buffer *buffer = case_buffer(NULL, sizeof(old));
 
-	params.bytes = sizeof(old);
-	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
 	if (_i) {
 		op.buffer = buffer;
 		op.addr = rmem_buffer_addr(buffer);
@@ -321,8 +306,7 @@ START_TEST(refused_atomic__is_posted_again_with_new_rkeys)
 
 	pair->atomic_device.endpoints = 1;
 	submit(queue, add_of(0, 1));
-	fake_complete(stage_channel(queue, 0), -EACCES);
-	expect_none(queue);
+	complete_quietly(queue, 0, -EACCES);
 	stage_rekey(pair, 2, word_segments, bytes, new_keys);
 	expect_none(queue);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 0);
@@ -335,8 +319,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tcp = unit_case("tcp", setup_tcp, stage_close),
-	      *verbs = unit_case("verbs", setup_verbs, stage_close);
+	TCase *tcp = tcp_case(words_setup), *verbs = verbs_case(words_setup);
 
 	tcase_add_test(tcp, atomics__change_the_word_and_return_the_old_value);
 	tcase_add_test(verbs, atomics__change_the_word_and_return_the_old_value);

@@ -50,8 +50,7 @@ START_TEST(lost_operation__fails_when_the_peer_end_stays_unknown)
 	struct rmem_queue *queue = stage_queue(8, 2);
 
 	submit(queue, op_of(RMEM_OP_WRITE, SEG - 1, local, 2, 1));
-	fake_complete(stage_channel(queue, 0), -ECONNRESET);
-	expect_none(queue);
+	complete_quietly(queue, 0, -ECONNRESET);
 	stage_peer_end(queue, 0, PEER_END_UNKNOWN);
 	/* the other half is still on the wire */
 	expect_none(queue);
@@ -68,8 +67,7 @@ START_TEST(lost_operation__ends_by_timeout_cancel_or_end_of_lease)
 	op.timeout_ms = 50;
 	submit(queue, op);
 	submit(queue, op_of(RMEM_OP_READ, 0, local, 1, 2));
-	fake_complete(stage_channel(queue, 0), -ETIMEDOUT);
-	expect_none(queue);
+	complete_quietly(queue, 0, -ETIMEDOUT);
 	stage_advance_ms(50);
 	/* the write may still be applied */
 	expect_none(queue);
@@ -159,13 +157,11 @@ START_TEST(operation__waits_for_a_connection)
 	complete_and_expect(queue, 1);
 	ck_assert_mem_eq(seg_a, local, 3);
 	/* what has completed is found by the next look */
-	stage_advance_ms(STAGE_TIMEOUT_MS / 4);
-	expect_none(queue);
+	idle_ms(queue, STAGE_TIMEOUT_MS / 4);
 	/* no channel is connected in time */
 	stage_channel(queue, 0)->aborted = true;
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 3, 2));
-	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
-	expect_none(queue);
+	idle_ms(queue, STAGE_TIMEOUT_MS - 1);
 	stage_advance_ms(1);
 	expect(queue, 2, -ETIMEDOUT);
 }
@@ -197,12 +193,10 @@ START_TEST(partial_post__replaces_the_connection)
 		ops[i] = op_of(RMEM_OP_WRITE, i, local + i, 1, i);
 	fake.post_max = 3;
 	ck_assert_int_eq(rmem_submit(queue, ops, 5), 5);
-	stage_advance_ms(CHANNEL_FLUSH_MS - 1);
-	expect_none(queue);
+	idle_ms(queue, CHANNEL_FLUSH_MS - 1);
 	ck_assert_ptr_nonnull(stage_channel(queue, 0));
 	/* the posted ones do not complete */
-	stage_advance_ms(1);
-	expect_none(queue);
+	idle_ms(queue, 1);
 	ck_assert_ptr_null(stage_channel(queue, 0));
 	reconnect(queue);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 5);
@@ -243,16 +237,14 @@ START_TEST(unflushed_channel__is_freed_after_the_flush_time)
 	submit(queue, op);
 	submit(queue, op_of(RMEM_OP_READ, 1, local, 1, 2));
 	submit(queue, long_op);
-	stage_advance_ms(50);
-	expect_none(queue);
+	idle_ms(queue, 50);
 	ck_assert_uint_eq(fake.aborts, 1);
 	/* a thread that sleeps meanwhile wakes in time */
 	ck_assert_uint_le(queue->next_deadline_ns,
 			  stage.now_ns + CHANNEL_FLUSH_MS * UINT64_C(1000000));
 	fake_complete(stage_channel(queue, 1), 0);
 	expect(queue, 2, 0);
-	stage_advance_ms(CHANNEL_FLUSH_MS - 1);
-	expect_none(queue);
+	idle_ms(queue, CHANNEL_FLUSH_MS - 1);
 	ck_assert_ptr_nonnull(stage_channel(queue, 0));
 	stage_advance_ms(1);
 	expect(queue, 1, -ETIMEDOUT);
@@ -310,8 +302,7 @@ START_TEST(refused_operation__is_posted_again_with_new_rkeys)
 	submit(queue, op_of(RMEM_OP_WRITE, SEG - 2, local, 4, 1));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 2);
 	fake_complete(stage_channel(queue, 0), 0);
-	fake_complete(stage_channel(queue, 0), -EACCES);
-	expect_none(queue);
+	complete_quietly(queue, 0, -EACCES);
 	stage_rekey(lease, 2, segments, seg_bytes, new_keys);
 	expect_none(queue);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
@@ -326,8 +317,7 @@ START_TEST(refused_operation__fails_when_the_rkey_is_confirmed)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
-	fake_complete(stage_channel(queue, 0), -EACCES);
-	expect_none(queue);
+	complete_quietly(queue, 0, -EACCES);
 	stage_rekey(lease, 2, segments, seg_bytes, keys);
 	expect(queue, 1, -EACCES);
 }
@@ -342,8 +332,7 @@ START_TEST(refused_operation__is_not_retried_for_ever)
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	while (rmem_poll(queue, done, 1) == 0) {
 		ck_assert_uint_lt(rounds++, 10);
-		fake_complete(stage_channel(queue, 0), -EACCES);
-		expect_none(queue);
+		complete_quietly(queue, 0, -EACCES);
 		new_keys[0]++;
 		stage_rekey(lease, 2, segments, seg_bytes, new_keys);
 	}
@@ -381,8 +370,7 @@ START_TEST(refused_operation__beyond_a_trimmed_lease_is_stale)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, op_of(RMEM_OP_WRITE, 1000, local, 4, 1));
-	fake_complete(stage_channel(queue, 0), -EACCES);
-	expect_none(queue);
+	complete_quietly(queue, 0, -EACCES);
 	stage_rekey(lease, 1, segments, shorter, new_keys);
 	expect(queue, 1, -ESTALE);
 }
@@ -390,8 +378,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tcp = unit_case("tcp", case_tcp, stage_close),
-	      *verbs = unit_case("verbs", case_verbs, stage_close);
+	TCase *tcp = tcp_case(NULL), *verbs = verbs_case(NULL);
 
 	tcase_add_test(tcp, lost_operation__fails_when_the_peer_end_stays_unknown);
 	tcase_add_loop_test(tcp, lost_operation__ends_by_timeout_cancel_or_end_of_lease,

@@ -98,8 +98,7 @@ START_TEST(inline__lost_write_is_posted_again)
 	submit(queue, op);
 	expect_inline(stage_channel(queue, 0), local);
 	fake.inline_max = _i & 2 ? 0 : 64;
-	fake_complete(stage_channel(queue, 0), -ECONNRESET);
-	expect_none(queue);
+	complete_quietly(queue, 0, -ECONNRESET);
 	reconnect(queue);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
 	if (_i & 2)
@@ -110,17 +109,6 @@ START_TEST(inline__lost_write_is_posted_again)
 	ck_assert_mem_eq(seg_a, local, 8);
 }
 END_TEST
-
-static struct rmem_buffer *buffer_at(unsigned char *addr, uint64_t bytes)
-{
-	struct rmem_buffer_params params = rmem_buffer_params_init();
-	struct rmem_buffer *buffer = NULL;
-
-	params.addr = addr;
-	params.bytes = bytes;
-	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
-	return buffer;
-}
 
 static struct rmem_buffer *buffer_over(const unsigned char *addr, uint64_t bytes)
 {
@@ -137,7 +125,7 @@ START_TEST(buffers__are_found_by_address)
 
 	ck_assert_ptr_null(buffer_over(local, 1));
 	for (unsigned i = 0; i < 20; i++) /* in no order */
-		small[i * 7 % 20] = buffer_at(local + i * 7 % 20 * 100, 50);
+		small[i * 7 % 20] = case_buffer(local + i * 7 % 20 * 100, 50);
 	for (unsigned i = 0; i < 20; i++) {
 		ck_assert_ptr_eq(buffer_over(local + i * 100, 50), small[i]);
 		ck_assert_ptr_eq(buffer_over(local + i * 100 + 49, 1), small[i]);
@@ -145,7 +133,7 @@ START_TEST(buffers__are_found_by_address)
 		ck_assert_ptr_null(buffer_over(local + i * 100 + 50, 1));
 	}
 	/* a longer one over all of them */
-	whole = buffer_at(local, 2000);
+	whole = case_buffer(local, 2000);
 	ck_assert_ptr_eq(buffer_over(local + 1949, 51), whole);
 	ck_assert_ptr_eq(buffer_over(local, 2000), whole);
 	ck_assert_ptr_null(buffer_over(local + 1, 2000));
@@ -209,7 +197,7 @@ END_TEST
 START_TEST(buffer__is_used_without_a_copy)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
-	struct rmem_buffer *buffer = buffer_at(local + 100, 1000);
+	struct rmem_buffer *buffer = case_buffer(local + 100, 1000);
 	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local + 100, 1000, 1);
 
 	ck_assert_ptr_eq(rmem_buffer_addr(buffer), local + 100);
@@ -441,8 +429,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tcp = unit_case("tcp", case_tcp, stage_close),
-	      *verbs = unit_case("verbs", case_verbs, stage_close);
+	TCase *tcp = tcp_case(NULL), *verbs = verbs_case(NULL);
 
 	tcase_add_test(verbs, bounce__copies_unregistered_memory);
 	tcase_add_loop_test(verbs, inline__writes_need_no_copy_and_no_mr, 0, 4);

@@ -52,8 +52,7 @@ START_TEST(fragments__stay_within_segments_and_the_limit)
 	ck_assert_uint_eq(total, 2 * SEG);
 	/* the operation completes with its last fragment, not before */
 	for (unsigned i = 0; i < 5; i++) {
-		fake_complete(stage_channel(queue, 0), 0);
-		expect_none(queue);
+		complete_quietly(queue, 0, 0);
 	}
 	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
@@ -171,8 +170,7 @@ START_TEST(completion__names_its_operation)
 	/* of a batch, and of an operation that is cut */
 	memset(done, 0xee, sizeof(done[0]));
 	ck_assert_int_eq(rmem_submit(queue, ops, 2), 2);
-	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, done, 64), 2);
+	complete_and_poll(queue, 2);
 	check_completion(RMEM_OP_WRITE, RMEM_REASON_NONE);
 	memset(done, 0xee, sizeof(done[0]));
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 2 * SEG, 3));
@@ -189,16 +187,14 @@ START_TEST(failed_completion__tells_the_reason)
 	/* a write that was posted may have been done, a read has no effect */
 	op.timeout_ms = 50;
 	submit(queue, op);
-	stage_advance_ms(50);
-	expect_none(queue);
+	idle_ms(queue, 50);
 	peer_closes(queue, 0);
 	expect(queue, 1, -ETIMEDOUT);
 	check_completion(RMEM_OP_WRITE, RMEM_REASON_OUTCOME);
 	queue = stage_queue(8, 1);
 	op.opcode = RMEM_OP_READ;
 	submit(queue, op);
-	stage_advance_ms(50);
-	expect_none(queue);
+	idle_ms(queue, 50);
 	expect(queue, 1, -ETIMEDOUT);
 	check_completion(RMEM_OP_READ, RMEM_REASON_NONE);
 	submit(queue, op_of(RMEM_OP_WRITE, 2 * SEG, local, 1, 2));
@@ -326,8 +322,7 @@ START_TEST(fence__outlives_its_operation)
 	submit(queue, fenced);
 	submit(queue, op_of(RMEM_OP_WRITE, 2, local, 1, 5));
 	/* what has completed before is found by the first look */
-	stage_advance_ms(3);
-	expect_none(queue);
+	idle_ms(queue, 3);
 	stage_advance_ms(20);
 	expect(queue, 2, -ETIMEDOUT);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
@@ -406,8 +401,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tcp = unit_case("tcp", case_tcp, stage_close),
-	      *verbs = unit_case("verbs", case_verbs, stage_close);
+	TCase *tcp = tcp_case(NULL), *verbs = verbs_case(NULL);
 
 	tcase_add_test(tcp, write_and_read__across_segments);
 	tcase_add_test(verbs, write_and_read__across_segments);

@@ -362,8 +362,7 @@ START_TEST(single__in_the_slot_of_a_failed_one)
 	expect_none(queue);
 	reconnect(queue);
 	submit(queue, write_single(8, 2));
-	fake_complete(stage_channel(queue, 0), -ECONNRESET);
-	expect_none(queue);
+	complete_quietly(queue, 0, -ECONNRESET);
 	reconnect(queue);
 	complete_and_expect(queue, 2);
 	ck_assert_uint_eq(done[0].vendor, 0);
@@ -375,8 +374,7 @@ START_TEST(lost_single__is_posted_again)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, write_single(0, 1));
-	fake_complete(stage_channel(queue, 0), -ECONNRESET);
-	expect_none(queue);
+	complete_quietly(queue, 0, -ECONNRESET);
 	/* before the reconnect no other operation is posted */
 	submit(queue, write_single(8, 2));
 	reconnect(queue);
@@ -395,11 +393,9 @@ START_TEST(single__times_out)
 	fake.hold_flush = true;
 	op.timeout_ms = _i ? 10 : 0;
 	submit(queue, op);
-	stage_advance_ms((_i ? 10 : STAGE_TIMEOUT_MS) - 1);
-	expect_none(queue);
+	idle_ms(queue, (_i ? 10 : STAGE_TIMEOUT_MS) - 1);
 	ck_assert(!stage_channel(queue, 0)->aborted);
-	stage_advance_ms(1);
-	expect_none(queue);
+	idle_ms(queue, 1);
 	ck_assert(stage_channel(queue, 0)->aborted);
 	fake_flush(stage_channel(queue, 0));
 	peer_closes(queue, 0);

@@ -20,11 +20,9 @@ START_TEST(timeout__is_reported_after_the_flush)
 	submit(queue, op);
 	submit(queue, op_of(RMEM_OP_READ, 1, local, 1, 2));
 	submit(queue, op_of(RMEM_OP_READ, 2, local, 1, 3));
-	stage_advance_ms(49);
-	expect_none(queue);
+	idle_ms(queue, 49);
 	ck_assert_uint_eq(fake.aborts, 0);
-	stage_advance_ms(1);
-	expect_none(queue);
+	idle_ms(queue, 1);
 	ck_assert_uint_eq(fake.aborts, 1);
 	expect_none(queue);
 	fake_flush(channel);
@@ -46,11 +44,9 @@ START_TEST(default_timeout__runs_from_the_last_progress)
 	submit(queue, op);
 	for (unsigned i = 0; i < 5; i++) {
 		stage_advance_ms(STAGE_TIMEOUT_MS - 1);
-		fake_complete(stage_channel(queue, 0), 0);
-		expect_none(queue);
+		complete_quietly(queue, 0, 0);
 	}
-	stage_advance_ms(STAGE_TIMEOUT_MS);
-	expect_none(queue);
+	idle_ms(queue, STAGE_TIMEOUT_MS);
 	expect(queue, 1, -ETIMEDOUT);
 	/* a deadline applies to the whole operation */
 	reconnect(queue);
@@ -58,10 +54,8 @@ START_TEST(default_timeout__runs_from_the_last_progress)
 	op.timeout_ms = STAGE_TIMEOUT_MS;
 	submit(queue, op);
 	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
-	fake_complete(stage_channel(queue, 0), 0);
-	expect_none(queue);
-	stage_advance_ms(1);
-	expect_none(queue);
+	complete_quietly(queue, 0, 0);
+	idle_ms(queue, 1);
 	expect(queue, 1, -ETIMEDOUT);
 }
 END_TEST
@@ -73,27 +67,21 @@ START_TEST(limit__shortens_the_timeout_until_progress)
 
 	submit(queue, op_of(RMEM_OP_READ, 0, local, 1, 1));
 	deadlines_limit(queue, stage.now_ns + 20 * NS_PER_MS);
-	stage_advance_ms(19);
-	expect_none(queue);
+	idle_ms(queue, 19);
 	ck_assert_uint_eq(fake.aborts, 0);
-	stage_advance_ms(1);
-	expect_none(queue);
+	idle_ms(queue, 1);
 	expect(queue, 1, -ETIMEDOUT);
 	reconnect(queue);
 	/* of six fragments one completes in time, then the next time-out counts */
 	submit(queue, op_of(RMEM_OP_READ, 0, local, 2 * SEG, 2));
 	deadlines_limit(queue, stage.now_ns + 20 * NS_PER_MS);
 	stage_advance_ms(19);
-	fake_complete(stage_channel(queue, 0), 0);
-	expect_none(queue);
+	complete_quietly(queue, 0, 0);
 	/* the queue looks for progress when the limit is over */
-	stage_advance_ms(1);
-	expect_none(queue);
-	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
-	expect_none(queue);
+	idle_ms(queue, 1);
+	idle_ms(queue, STAGE_TIMEOUT_MS - 1);
 	ck_assert_uint_eq(fake.aborts, 1);
-	stage_advance_ms(1);
-	expect_none(queue);
+	idle_ms(queue, 1);
 	expect(queue, 2, -ETIMEDOUT);
 }
 END_TEST
@@ -120,8 +108,7 @@ START_TEST(timeout__does_not_run_while_the_queue_moves)
 	}
 	/* nothing moves any more */
 	expect_none(queue);
-	stage_advance_ms(99);
-	expect_none(queue);
+	idle_ms(queue, 99);
 	stage_advance_ms(26);
 	for (unsigned i = 0; i < 2; i++) {
 		int n = rmem_poll(queue, done, 64);
@@ -151,8 +138,7 @@ START_TEST(timeout__runs_on_a_channel_that_does_not_move)
 		fake_complete(stage_channel(queue, 1), 0);
 		expect(queue, 2, 0);
 	}
-	stage_advance_ms(20);
-	expect_none(queue);
+	idle_ms(queue, 20);
 	expect(queue, 1, -ETIMEDOUT);
 }
 END_TEST
@@ -167,13 +153,11 @@ START_TEST(timeout__runs_while_channels_are_lost)
 	submit(queue, op);
 	for (unsigned i = 0; i < 4; i++) {
 		stage_advance_ms(20);
-		fake_complete(stage_channel(queue, 0), -ECONNRESET);
-		expect_none(queue);
+		complete_quietly(queue, 0, -ECONNRESET);
 		reconnect(queue);
 		ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
 	}
-	stage_advance_ms(20);
-	expect_none(queue);
+	idle_ms(queue, 20);
 	expect(queue, 1, -ETIMEDOUT);
 }
 END_TEST
@@ -192,11 +176,9 @@ START_TEST(deadline__counts_from_submission)
 	stage_advance_ms(STAGE_TIMEOUT_MS / 2);
 	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
-	stage_advance_ms(STAGE_TIMEOUT_MS / 2 - 1);
-	expect_none(queue);
+	idle_ms(queue, STAGE_TIMEOUT_MS / 2 - 1);
 	ck_assert_uint_eq(fake.aborts, 0);
-	stage_advance_ms(1);
-	expect_none(queue);
+	idle_ms(queue, 1);
 	expect(queue, 2, -ETIMEDOUT);
 }
 END_TEST
@@ -209,8 +191,7 @@ START_TEST(timeout__yields_to_the_result)
 	fake.hold_flush = true;
 	op.timeout_ms = 50;
 	submit(queue, op);
-	stage_advance_ms(60);
-	expect_none(queue);
+	idle_ms(queue, 60);
 	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
 }
@@ -334,8 +315,7 @@ END_TEST
 
 int main(void)
 {
-	TCase *tcp = unit_case("tcp", case_tcp, stage_close),
-	      *verbs = unit_case("verbs", case_verbs, stage_close);
+	TCase *tcp = tcp_case(NULL), *verbs = verbs_case(NULL);
 
 	tcase_add_test(tcp, timeout__is_reported_after_the_flush);
 	tcase_add_test(verbs, timeout__is_reported_after_the_flush);

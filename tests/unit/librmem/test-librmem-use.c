@@ -25,14 +25,8 @@ static struct rmem_op op_on(struct rmem_lease *on, struct rmem_buffer *to, uint6
 
 static void buffers_create(void)
 {
-	struct rmem_buffer_params params = rmem_buffer_params_init();
-
-	params.bytes = BUFFER_BYTES;
-	for (unsigned i = 0; i < BUFFERS; i++) {
-		params.addr = local + i * BUFFER_BYTES;
-		ck_assert_int_eq(
-			rmem_buffer_create(&stage.session, &params, &buffers[i]), 0);
-	}
+	for (unsigned i = 0; i < BUFFERS; i++)
+		buffers[i] = case_buffer(local + i * BUFFER_BYTES, BUFFER_BYTES);
 }
 
 /* Everything posted completes; these are n operations, without error. */

@@ -17,13 +17,6 @@ static _Alignas(8) unsigned char word[64];
 static const struct rmem_atomic one = { .operand = 1 };
 static uint64_t old;
 
-/* A lease of one segment. */
-static struct rmem_lease *lease_over(uint64_t id, unsigned char *at, uint64_t bytes,
-				     uint64_t key)
-{
-	return stage_lease(id, RMEM_READ | RMEM_WRITE, 1, &at, &bytes, &key);
-}
-
 /* A lease over seg_a and seg_b, lent through these endpoints. */
 static struct rmem_lease *bound_lease(uint64_t id, unsigned through_a,
 				      unsigned through_b)
@@ -40,28 +33,10 @@ static struct rmem_lease *bound_lease(uint64_t id, unsigned through_a,
 static void leases_new(void)
 {
 	memset(word, 0, sizeof(word));
-	single = lease_over(6, seg_a, SEG, keys[0]);
-	words = lease_over(7, word, sizeof(word), 31);
+	single = case_lease_over(6, seg_a, SEG, keys[0]);
+	words = case_lease_over(7, word, sizeof(word), 31);
 	near = bound_lease(8, 1, 1);
 	far = bound_lease(9, 2, 2);
-}
-
-static void waiting_tcp(void)
-{
-	case_tcp();
-	leases_new();
-}
-
-static void waiting_verbs(void)
-{
-	case_verbs();
-	leases_new();
-}
-
-static void waiting_three(void)
-{
-	case_three();
-	leases_new();
 }
 
 static void atomic_device_set(struct rmem_lease *of, unsigned endpoints)
@@ -106,15 +81,6 @@ static unsigned posted_in(const struct rmem_queue *queue, unsigned channel)
 	return stage_channel(queue, channel)->n;
 }
 
-static unsigned posted(const struct rmem_queue *queue)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < queue->channels.n; i++)
-		n += stage_channel(queue, i) ? posted_in(queue, i) : 0;
-	return n;
-}
-
 /* Poll n completions of status 0, and complete what is posted, again and again. */
 static void run_until_done(struct rmem_queue *queue, unsigned n)
 {
@@ -138,9 +104,9 @@ START_TEST(requests__do_not_delay_writes)
 	struct rmem_queue *queue = stage_queue(64, 2);
 
 	submit_fills(queue, 10);
-	ck_assert_uint_eq(posted(queue), 2 * FAKE_REQUESTS);
+	ck_assert_uint_eq(stage_posted(queue), 2 * FAKE_REQUESTS);
 	submit(queue, write_of(_i ? single : lease, 100));
-	ck_assert_uint_eq(posted(queue), 2 * FAKE_REQUESTS + 1);
+	ck_assert_uint_eq(stage_posted(queue), 2 * FAKE_REQUESTS + 1);
 	run_until_done(queue, 11);
 }
 END_TEST
@@ -148,20 +114,19 @@ END_TEST
 START_TEST(atomics__without_a_device_do_not_delay_others)
 {
 	static _Alignas(8) unsigned char other[8];
-	struct rmem_lease *known = lease_over(10, other, sizeof(other), 32);
+	struct rmem_lease *known = case_lease_over(10, other, sizeof(other), 32);
 	struct rmem_queue *queue = stage_queue(64, 2);
 
 	atomic_device_set(known, 3);
 	submit(queue, add_of(words, 1));
 	submit(queue, add_of(known, 2));
 	submit(queue, write_of(_i ? single : lease, 3));
-	ck_assert_uint_eq(posted(queue), 2);
-	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, done, 64), 2);
+	ck_assert_uint_eq(stage_posted(queue), 2);
+	complete_and_poll(queue, 2);
 	atomic_device_set(words, 3);
 	queue_wake(queue);
 	expect_none(queue);
-	ck_assert_uint_eq(posted(queue), 1);
+	ck_assert_uint_eq(stage_posted(queue), 1);
 	run_until_done(queue, 1);
 	ck_assert_uint_eq(word[0], 1);
 }
@@ -193,7 +158,7 @@ START_TEST(atomics__are_posted_in_order_once_their_device_is_known)
 	ck_assert_int_eq(rmem_submit(queue, ops, 3), 3);
 	ck_assert_uint_ge(checks, 4);
 	expect_none(queue);
-	ck_assert_uint_eq(posted(queue), 3);
+	ck_assert_uint_eq(stage_posted(queue), 3);
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_ptr_eq(stage_channel(queue, 0)->posted[i].addr, &olds[i]);
 	run_until_done(queue, 3);
@@ -220,19 +185,16 @@ END_TEST
 
 START_TEST(bounce_chunks__in_use_do_not_delay_buffers)
 {
-	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_queue *queue = stage_queue(64, 2);
 	struct rmem_op op = write_of(_i ? single : lease, 100);
 	unsigned chunks = queue->bounce.n_free;
 
-	params.addr = local;
-	params.bytes = sizeof(local);
-	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &op.buffer), 0);
+	op.buffer = case_buffer(local, sizeof(local));
 	for (unsigned i = 0; i < chunks + 3; i++)
 		submit(queue, write_of(lease, i));
-	ck_assert_uint_eq(posted(queue), chunks);
+	ck_assert_uint_eq(stage_posted(queue), chunks);
 	submit(queue, op);
-	ck_assert_uint_eq(posted(queue), chunks + 1);
+	ck_assert_uint_eq(stage_posted(queue), chunks + 1);
 	run_until_done(queue, chunks + 4);
 	ck_assert_int_eq(rmem_buffer_free(op.buffer), 0);
 }
@@ -244,22 +206,20 @@ START_TEST(fragments__in_use_do_not_delay_other_operations)
 	static unsigned char remote[64 * FAKE_MAX_BYTES], copy[sizeof(remote)];
 	static unsigned char *const at[1] = { remote };
 	const uint64_t bytes = sizeof(remote), other_key = 34;
-	struct rmem_lease *large = lease_over(10, remote, bytes, 33);
+	struct rmem_lease *large = case_lease_over(10, remote, bytes, 33);
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op op = op_of(RMEM_OP_READ, 0, copy, sizeof(copy), 1);
 
 	memset(remote, 7, sizeof(remote));
 	op.lease = large;
 	submit(queue, op);
-	while (posted(queue) > 0) {
-		fake_complete(stage_channel(queue, 0), -EACCES);
-		expect_none(queue);
+	while (stage_posted(queue) > 0) {
+		complete_quietly(queue, 0, -EACCES);
 	}
 	ck_assert(list_empty(&queue->table.free_fragments));
 	submit(queue, write_of(single, 2));
-	ck_assert_uint_eq(posted(queue), 1);
-	fake_complete_all();
-	expect(queue, 2, 0);
+	ck_assert_uint_eq(stage_posted(queue), 1);
+	complete_and_expect(queue, 2);
 	stage_rekey(large, 1, at, &bytes, &other_key);
 	run_until_done(queue, 1);
 	ck_assert_mem_eq(copy, remote, sizeof(remote));
@@ -297,22 +257,19 @@ START_TEST(fence__waits_for_waiting_operations)
 	submit(queue, add_of(words, 99));
 	submit(queue, fenced);
 	submit(queue, write_of(single, 101));
-	ck_assert_uint_eq(posted(queue), 2 * FAKE_REQUESTS);
-	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, done, 64), 2 * FAKE_REQUESTS);
+	ck_assert_uint_eq(stage_posted(queue), 2 * FAKE_REQUESTS);
+	complete_and_poll(queue, 2 * FAKE_REQUESTS);
 	/* the last fill */
-	ck_assert_uint_eq(posted(queue), 1);
-	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, done, 64), 1);
-	ck_assert_uint_eq(posted(queue), 0);
+	ck_assert_uint_eq(stage_posted(queue), 1);
+	complete_and_poll(queue, 1);
+	ck_assert_uint_eq(stage_posted(queue), 0);
 	atomic_device_set(words, 1);
 	queue_wake(queue);
 	expect_none(queue);
-	ck_assert_uint_eq(posted(queue), 1);
-	fake_complete_all();
-	expect(queue, 99, 0);
+	ck_assert_uint_eq(stage_posted(queue), 1);
+	complete_and_expect(queue, 99);
 	/* the fenced write and the write behind it */
-	ck_assert_uint_eq(posted(queue), 2);
+	ck_assert_uint_eq(stage_posted(queue), 2);
 	run_until_done(queue, 2);
 }
 END_TEST
@@ -328,7 +285,7 @@ START_TEST(fence__passes_when_the_waiting_operation_ends)
 	op.timeout_ms = 10;
 	submit(queue, op);
 	submit(queue, fenced);
-	ck_assert_uint_eq(posted(queue), 0);
+	ck_assert_uint_eq(stage_posted(queue), 0);
 	if (_i == 0)
 		stage_advance_ms(20);
 	else if (_i == 1)
@@ -337,7 +294,7 @@ START_TEST(fence__passes_when_the_waiting_operation_ends)
 		lease_end(words, RMEM_REASON_FREED);
 	expect(queue, 1, statuses[_i]);
 	expect_none(queue);
-	ck_assert_uint_eq(posted(queue), 1);
+	ck_assert_uint_eq(stage_posted(queue), 1);
 	run_until_done(queue, 1);
 }
 END_TEST
@@ -359,7 +316,7 @@ START_TEST(deadline__ends_a_waiting_operation)
 	stage_advance_ms(20);
 	expect(queue, 50, -ETIMEDOUT);
 	/* it was never posted, and the others go on */
-	ck_assert_uint_eq(posted(queue), FAKE_REQUESTS + 1);
+	ck_assert_uint_eq(stage_posted(queue), FAKE_REQUESTS + 1);
 	ck_assert_uint_eq(fake.aborts, 0);
 	run_until_done(queue, FAKE_REQUESTS + 2);
 }
@@ -423,7 +380,7 @@ START_TEST(waiting__operation_gets_its_turn)
 	/* use all credits */
 	for (unsigned i = 0; many == RMEM_OP_FILL && i < 8; i++)
 		submit(queue, write_of(single, i));
-	ck_assert_uint_eq(posted(queue), 8);
+	ck_assert_uint_eq(stage_posted(queue), 8);
 	submit(queue, op_of_kind(few, 100));
 	run_until_100(queue, op_of_kind(many, 1), many == few ? 60 : 24);
 	queue->channels.depth = depth;
@@ -621,9 +578,7 @@ START_TEST(bound__queue_of_one_channel_also_reaches_sole_endpoints)
 	ck_assert_uint_eq(queue->channels.n, 1);
 	submit(queue, write_of(near, 1));
 	submit(queue, write_of(far, 2));
-	expect(queue, 2, -ENOTSUP);
-	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue, NULL),
-				     "lent through other RDMA devices"));
+	expect_error(queue, 2, -ENOTSUP, "lent through other RDMA devices");
 	run_until_done(queue, 1);
 	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
 		stage.session.domains->domains[i].endpoint.flags |= WIRE_ENDPOINT_SOLE;
@@ -667,9 +622,7 @@ START_TEST(bound__operation_without_a_common_endpoint_is_refused)
 	op.lease = near;
 	op.source = &source;
 	submit(queue, op);
-	expect(queue, 1, -ENOTSUP);
-	ck_assert_ptr_nonnull(
-		strstr(rmem_completion_error(queue, NULL), "reaches both"));
+	expect_error(queue, 1, -ENOTSUP, "reaches both");
 	/* a copy within one lease works */
 	op.lease = far;
 	op.offset = 8;
@@ -685,18 +638,15 @@ START_TEST(bound__operation_without_a_common_endpoint_is_refused)
 	op.offset = SEG;
 	op.cookie = 3;
 	submit(queue, op);
-	expect(queue, 3, -ENOTSUP);
-	ck_assert_ptr_nonnull(
-		strstr(rmem_completion_error(queue, NULL), "atomic device"));
+	expect_error(queue, 3, -ENOTSUP, "atomic device");
 	run_until_done(queue, 1);
 }
 END_TEST
 
 int main(void)
 {
-	TCase *tcp = unit_case("tcp", waiting_tcp, stage_close),
-	      *verbs = unit_case("verbs", waiting_verbs, stage_close);
-	TCase *three = unit_case("three", waiting_three, stage_close);
+	TCase *tcp = tcp_case(leases_new), *verbs = verbs_case(leases_new);
+	TCase *three = three_case(leases_new);
 
 	tcase_add_loop_test(tcp, requests__do_not_delay_writes, 0, 2);
 	tcase_add_loop_test(verbs, requests__do_not_delay_writes, 0, 2);
