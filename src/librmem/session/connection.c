@@ -15,15 +15,11 @@
 #include "base/list.h"
 #include "wire/codec.h"
 
-/* Limit of reads from the socket before other work, such as heartbeats. */
-#define READS_MAX 4
 #define TEXT_BYTES 256
 /* The highest errno of Linux. */
 #define ERROR_CODE_MAX 4095
 /* Limit of a request's bytes: the longest request has two names. */
 #define REQUEST_MAX 1024
-/* First size of the receive buffer, which grows for frames with lists. */
-#define IN_FIRST 512
 
 struct connection_call {
 	struct list node;
@@ -50,8 +46,8 @@ struct connection {
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
 	struct list calls; /* in the order of their ids */
-	size_t in_bytes, in_room;
-	uint8_t *in;
+	size_t in_bytes;
+	uint8_t in[WIRE_FRAME_MAX]; /* received, and not a whole frame yet */
 };
 
 /* The type of the reply to a request, if not an error. */
@@ -83,13 +79,8 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 
-	if (connection)
-		connection->in = malloc(IN_FIRST);
-	if (!connection || !connection->in) {
-		free(connection);
+	if (!connection)
 		return err_set(-ENOMEM, "no memory for the control connection");
-	}
-	connection->in_room = IN_FIRST;
 	connection->epfd = epfd;
 	connection->fd = -1;
 	connection->events = events;
@@ -159,7 +150,6 @@ void connection_free(struct connection *connection)
 	if (!connection)
 		return;
 	connection_end(connection, -ECONNRESET, "the session is closed");
-	free(connection->in);
 	free(connection);
 }
 
@@ -207,12 +197,12 @@ static int interest_set(struct connection *connection, bool want_out)
 	return 0;
 }
 
-/* The saved error: a socket reports its error only to the first call. */
-static int broken_error(const struct connection *connection)
+/* Save the error: a socket reports its error only to the first call. */
+static int broken_error(struct connection *connection, int err)
 {
-	return err_errno(connection->broken, connection->ready
-						     ? "the control connection broke"
-						     : "connecting");
+	connection->broken = err;
+	return err_errno(err, connection->ready ? "the control connection broke"
+						: "connecting");
 }
 
 /* 0: all sent, 1: the socket is full, or -errno. */
@@ -228,10 +218,8 @@ static int call_send(struct connection *connection, struct connection_call *call
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			return 1;
-		if (n < 0) {
-			connection->broken = -errno;
-			return broken_error(connection);
-		}
+		if (n < 0)
+			return broken_error(connection, -errno);
 		call->sent += (size_t)n;
 	}
 	call->asked = true;
@@ -387,21 +375,6 @@ static int frame_process(struct connection *connection, const uint8_t *frame,
 	return reply_process(connection, &msg);
 }
 
-/* Make room for a frame of `bytes`. */
-static int in_grow(struct connection *connection, size_t bytes)
-{
-	uint8_t *in;
-
-	if (bytes <= connection->in_room)
-		return 0;
-	in = realloc(connection->in, bytes);
-	if (!in)
-		return err_set(-ENOMEM, "no memory for a message of %zu bytes", bytes);
-	connection->in = in;
-	connection->in_room = bytes;
-	return 0;
-}
-
 static int frames_process(struct connection *connection)
 {
 	size_t done = 0;
@@ -423,39 +396,32 @@ static int frames_process(struct connection *connection)
 	}
 	connection->in_bytes -= done;
 	memmove(connection->in, connection->in + done, connection->in_bytes);
-	return in_grow(connection, (size_t)bytes);
+	return 0;
 }
 
 int connection_io(struct connection *connection)
 {
-	bool more = true;
-	int err = 0;
+	ssize_t n;
+	int err;
 
 	if (connection->fd < 0)
 		return 0;
 	if (connection->broken)
-		return broken_error(connection);
-	for (unsigned i = 0; !err && more && i < READS_MAX; i++) {
-		size_t room = connection->in_room - connection->in_bytes;
-		ssize_t n = recv(connection->fd, connection->in + connection->in_bytes,
-				 room, MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
-			break;
-		if (n < 0) {
-			connection->broken = -errno;
-			return broken_error(connection);
-		}
-		if (n == 0)
-			return err_set(-ECONNRESET, "the server closed the connection");
-		/* if the buffer was not filled, epoll reports further bytes */
-		more = (size_t)n == room;
+		return broken_error(connection, connection->broken);
+	n = recv(connection->fd, connection->in + connection->in_bytes,
+		 sizeof(connection->in) - connection->in_bytes, MSG_DONTWAIT);
+	if (n == 0)
+		return err_set(-ECONNRESET, "the server closed the connection");
+	if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOTCONN)
+		return broken_error(connection, -errno);
+	if (n > 0) {
+		/* epoll reports further bytes: other work, such as heartbeats, comes first */
 		connection->in_bytes += (size_t)n;
 		err = frames_process(connection);
+		if (err)
+			return err;
 	}
-	return err ? err : calls_send(connection);
+	return calls_send(connection);
 }
 
 void connection_drop(struct connection *connection)
