@@ -225,34 +225,24 @@ static const char *device_of(const struct domain_set *domains, unsigned number)
 	return fabric ? domains->ops->domain_device(fabric) : "";
 }
 
-/* An earlier domain is on the same device. */
-static bool device_is_listed(const struct domain_set *domains, unsigned number)
-{
-	unsigned i = 0;
-
-	while (i < number &&
-	       strcmp(device_of(domains, i), device_of(domains, number)) != 0)
-		i++;
-	return i < number;
-}
-
-/* Under the lock. */
+/* List each device once.  Under the lock. */
 static void devices_list(struct rmem *session)
 {
-	char *at = session->device;
+	const struct domain_set *domains = session->domains;
+	size_t n = 0;
 
-	*at = '\0';
-	for (unsigned i = 0; i < session->domains->n; i++) {
-		size_t room = sizeof(session->device) - (size_t)(at - session->device);
-		const char *name = device_of(session->domains, i);
-		int n;
+	for (unsigned i = 0; i < domains->n; i++) {
+		const char *name = device_of(domains, i);
+		unsigned k = 0;
 
-		if (name[0] == '\0' || device_is_listed(session->domains, i))
-			continue;
-		n = snprintf(at, room, "%s%.*s", at > session->device ? "," : "",
-			     FABRIC_DEVICE_MAX - 1, name);
-		if (n > 0 && (size_t)n < room)
-			at += n;
+		while (k < i && strcmp(device_of(domains, k), name) != 0)
+			k++;
+		/* there is room for the names of all domains */
+		if (k == i && name[0])
+			n += (size_t)snprintf(session->device + n,
+					      sizeof(session->device) - n, "%s%.*s",
+					      n > 0 ? "," : "", FABRIC_DEVICE_MAX - 1,
+					      name);
 	}
 }
 
