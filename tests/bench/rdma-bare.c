@@ -32,11 +32,10 @@ static struct ibv_sge sges[LOOP_DEPTH_MAX + 1];
 
 /* ---- set-up ---- */
 
-static int channel_id_store(void *ctx, int err, const struct wire_msg *reply)
+static int channel_id_store(void *ctx, const struct wire_msg *reply)
 {
-	if (!err)
-		*(uint32_t *)ctx = reply->channel.channel;
-	return err;
+	*(uint32_t *)ctx = reply->channel.channel;
+	return 0;
 }
 
 static int qp_create(const struct fabric_domain *domain, uint32_t with_inline)

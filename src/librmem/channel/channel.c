@@ -289,12 +289,10 @@ static bool channels_ready(struct rmem *session)
 
 /* ---- connecting ---- */
 
-static int joined(void *ctx, int err, const struct wire_msg *reply)
+static int joined(void *ctx, const struct wire_msg *reply)
 {
 	struct fabric_qp_info *end = ctx;
 
-	if (err)
-		return err;
 	*end = (struct fabric_qp_info){ .qpn = 0 };
 	WIRE_END_COPY(end, &reply->joined);
 	return 0;

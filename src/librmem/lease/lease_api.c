@@ -21,12 +21,11 @@
 /* ---- getting a lease ---- */
 
 /* The server has granted the lease: from here on events find the lease. */
-static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
+static int lease_granted(void *ctx, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
+	int err;
 
-	if (err)
-		return err;
 	lease->id = reply->lease.lease;
 	lease->rights = reply->lease.rights & (RMEM_READ | RMEM_WRITE);
 	if (lease_find(lease->session, lease->id))
@@ -334,26 +333,17 @@ static int reference_dropped(struct rmem_lease *lease, int err)
 	return 0;
 }
 
-struct ending {
-	struct rmem_lease *lease;
-	bool answered;
-};
-
 /* From here on the lease may be attached again, by another handle. */
-static int ending_answered(void *ctx, int err, const struct wire_msg *reply)
+static int ending_answered(void *ctx, const struct wire_msg *reply)
 {
-	struct ending *ending = ctx;
-
 	(void)reply;
-	ending->answered = true;
-	return reference_dropped(ending->lease, err);
+	return reference_dropped(ctx, 0);
 }
 
 /* Send the request that ends the lease, in this session or for `all`. */
 static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request,
 			bool all)
 {
-	struct ending ending = { .lease = lease };
 	struct rmem *session = lease->session;
 	int err = session_own(session);
 
@@ -364,9 +354,10 @@ static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request
 		return err;
 	err = -ESTALE;
 	if (atomic_load(&lease->status) == 0)
-		err = session_call(session, request, ending_answered, &ending);
-	if (ending.answered)
-		return err;
+		err = session_call(session, request, ending_answered, lease);
+	/* the answer has dropped the reference */
+	if (!err)
+		return 0;
 	(void)pthread_mutex_lock(&session->lock);
 	err = reference_dropped(lease, err);
 	(void)pthread_mutex_unlock(&session->lock);
@@ -413,7 +404,7 @@ int rmem_destroy(rmem_lease *lease)
 
 /* Send a request that changes a writable lease that has not ended. */
 static int lease_change(struct rmem_lease *lease, const struct wire_msg *request,
-			connection_done *take, void *ctx)
+			session_take *take, void *ctx)
 {
 	int err;
 
@@ -428,14 +419,13 @@ struct renaming {
 	const char *name;
 };
 
-static int renamed(void *ctx, int err, const struct wire_msg *reply)
+static int renamed(void *ctx, const struct wire_msg *reply)
 {
 	const struct renaming *renaming = ctx;
 
 	(void)reply;
-	if (!err)
-		lease_name_set(renaming->lease, renaming->name);
-	return err;
+	lease_name_set(renaming->lease, renaming->name);
+	return 0;
 }
 
 int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
@@ -459,12 +449,10 @@ int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 	return err_end(err ? lease_error(lease, err, "rmem_rename") : 0);
 }
 
-static int resized(void *ctx, int err, const struct wire_msg *reply)
+static int resized(void *ctx, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
 
-	if (err)
-		return err;
 	if (reply->lease.lease != lease->id)
 		return err_set(-EPROTO,
 			       "the server resized lease %" PRIu64
@@ -546,10 +534,8 @@ static void stat_fill(const struct wire_entry *entry, struct rmem_stat *stat)
 	memcpy(stat->name, entry->name, sizeof(stat->name));
 }
 
-static int stat_received(void *ctx, int err, const struct wire_msg *reply)
+static int stat_received(void *ctx, const struct wire_msg *reply)
 {
-	if (err)
-		return err;
 	if (reply->entries.n_entries != 1)
 		return err_set(-EPROTO,
 			       "the server describes %u leases when asked for one",
@@ -594,10 +580,8 @@ int rmem_remove(rmem *session, const char *name)
 		    : 0);
 }
 
-static int page_received(void *ctx, int err, const struct wire_msg *reply)
+static int page_received(void *ctx, const struct wire_msg *reply)
 {
-	if (err)
-		return err;
 	memcpy(ctx, &reply->entries, sizeof(reply->entries));
 	return 0;
 }

@@ -224,7 +224,8 @@ uint64_t session_end_ns(const struct rmem *session)
 struct waiter {
 	struct rmem *session;
 	enum wire_type type;
-	connection_done *take, *undo;
+	session_take *take;
+	connection_done *undo;
 	void *ctx;
 	struct connection_call *call;
 	bool done;
@@ -237,7 +238,7 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 	bool answered = !err;
 
 	if (!err && waiter->take) {
-		err = waiter->take(waiter->ctx, 0, reply);
+		err = waiter->take(waiter->ctx, reply);
 		if (err && err != -EPROTO && waiter->undo)
 			(void)waiter->undo(waiter->session, 0, reply);
 	}
@@ -288,7 +289,7 @@ static int call(struct rmem *session, struct waiter *waiter,
 }
 
 int session_call_undo(struct rmem *session, const struct wire_msg *request,
-		      connection_done *take, connection_done *undo, void *ctx)
+		      session_take *take, connection_done *undo, void *ctx)
 {
 	struct waiter waiter = { .take = take, .undo = undo, .ctx = ctx };
 
@@ -296,13 +297,13 @@ int session_call_undo(struct rmem *session, const struct wire_msg *request,
 }
 
 int session_call(struct rmem *session, const struct wire_msg *request,
-		 connection_done *take, void *ctx)
+		 session_take *take, void *ctx)
 {
 	return session_call_undo(session, request, take, NULL, ctx);
 }
 
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
-			  connection_done *take, void *ctx, uint64_t end_ns)
+			  session_take *take, void *ctx, uint64_t end_ns)
 {
 	struct waiter waiter = { .take = take, .ctx = ctx };
 

@@ -165,22 +165,25 @@ void session_fds_close(struct rmem *session);
  * caller may repeat the request.  [any], without the lock. */
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns);
 
-/* Make a request and wait for its answer, at most the session's time-out; `take` (may be NULL) is
- * called with the reply under the lock; the result of `take` is returned.  [any], without the lock.
+/* Takes the reply of a call, under the lock.  -EPROTO: the reply breaks the protocol. */
+typedef int session_take(void *ctx, const struct wire_msg *reply);
+
+/* Make a request and wait for its answer, at most the session's time-out; `take` (may be NULL) gets
+ * the reply, and its result is returned.  [any], without the lock.
  *   -ETIMEDOUT (the request may take effect), -ESTALE, -ENOMEM, or the server's error; bye
  *   alone: -ECONNRESET */
 int session_call(struct rmem *session, const struct wire_msg *request,
-		 connection_done *take, void *ctx);
+		 session_take *take, void *ctx);
 
 /* As session_call(); `undo`, with the session as its ctx, releases what a reply grants that comes
  * too late, or that `take` refuses. */
 int session_call_undo(struct rmem *session, const struct wire_msg *request,
-		      connection_done *take, connection_done *undo, void *ctx);
+		      session_take *take, connection_done *undo, void *ctx);
 
 /* As session_call(), until end_ns, and only while the session is not lost.
  *   -ECONNRESET  the session is lost */
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
-			  connection_done *take, void *ctx, uint64_t end_ns);
+			  session_take *take, void *ctx, uint64_t end_ns);
 
 /* Wait until something has changed, at most until deadline_ns.  Meanwhile the service thread drives
  * the session, or, if the session is not served, one of the waiting threads.  Under the lock, which
