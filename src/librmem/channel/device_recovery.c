@@ -50,13 +50,6 @@ void recovery_moved(struct rmem *session, unsigned endpoint,
 	}
 }
 
-/* What the fabric reads when a domain is opened. */
-static bool flags_equal(const struct fabric_endpoint *a,
-			const struct fabric_endpoint *b)
-{
-	return ((a->flags ^ b->flags) & ~WIRE_ENDPOINT_SOLE) == 0;
-}
-
 void recovery_follow(struct rmem *session)
 {
 	const struct sockaddr *peer = (const struct sockaddr *)&session->peer;
@@ -70,8 +63,9 @@ void recovery_follow(struct rmem *session)
 			continue;
 		domain_endpoint_parse(&session->welcome.endpoints[domain->number], peer,
 				      &domain->endpoint);
+		/* the fabric reads all flags but this one when a domain is opened */
 		if (!address_equal(&domain->endpoint.address, &before.address) ||
-		    !flags_equal(&domain->endpoint, &before))
+		    ((domain->endpoint.flags ^ before.flags) & ~WIRE_ENDPOINT_SOLE))
 			domain_leave(session, domain);
 	}
 }

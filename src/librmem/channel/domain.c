@@ -119,21 +119,6 @@ unsigned connect_timeout_ms(const struct rmem *session, uint64_t end_ns)
 	return session->served || !session->welcomed || left_ms < ms ? left_ms : ms;
 }
 
-/* One attempt to open a domain; -ETIMEDOUT when its time is over. */
-static int domain_try(struct rmem *session, const struct fabric_client_ops *ops,
-		      const struct fabric_client_params *params, struct domain *domain,
-		      uint64_t end_ns)
-{
-	unsigned timeout_ms;
-
-	(void)pthread_mutex_lock(&session->lock);
-	if (!session->served && session->welcomed)
-		(void)session_tend(session);
-	timeout_ms = connect_timeout_ms(session, end_ns);
-	session_unlock(session);
-	return ops->domain_open(&domain->endpoint, params, timeout_ms, &domain->fabric);
-}
-
 /* Open a domain.  If that takes longer than heartbeats may wait, the service thread sends them, or
  * this thread between attempts.  Some attempts time out at once, as when the kernel remembers a
  * neighbour that did not answer. */
@@ -141,12 +126,19 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 		       const struct fabric_client_params *params, struct domain *domain,
 		       uint64_t end)
 {
+	unsigned timeout_ms;
 	uint64_t next;
 	int err;
 
 	do {
 		next = clock_now_ns() + CONNECT_MIN_MS * NS_PER_MS;
-		err = domain_try(session, ops, params, domain, end);
+		(void)pthread_mutex_lock(&session->lock);
+		if (!session->served && session->welcomed)
+			(void)session_tend(session);
+		timeout_ms = connect_timeout_ms(session, end);
+		session_unlock(session);
+		err = ops->domain_open(&domain->endpoint, params, timeout_ms,
+				       &domain->fabric);
 		if (err != -ETIMEDOUT || clock_now_ns() >= end ||
 		    service_hand_over(session))
 			return err;
@@ -214,11 +206,6 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	if (ops->available && ops->available())
 		return err_prefix(-ENODEV, "this host");
 	return err_restore(&failed);
-}
-
-bool domain_sole(const struct domain *domain)
-{
-	return (domain->endpoint.flags & WIRE_ENDPOINT_SOLE) != 0;
 }
 
 void domain_set_close(struct domain_set *set)

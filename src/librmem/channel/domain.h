@@ -75,7 +75,10 @@ void domain_address_scope(struct fabric_address *address, const struct sockaddr 
 uint64_t domain_sole_end_ns(uint64_t end_ns);
 /* Some memory is lent only through this endpoint and not through all others: a queue that is to
  * reach all memory has a channel in the domain. */
-bool domain_sole(const struct domain *domain);
+static inline bool domain_sole(const struct domain *domain)
+{
+	return (domain->endpoint.flags & WIRE_ENDPOINT_SOLE) != 0;
+}
 /* The time for one attempt to connect, or to open a domain: longer after failed attempts, but no
  * longer than the heartbeats can wait if this thread sends them.  Under the lock. */
 unsigned connect_patience_ms(const struct rmem *session);

@@ -29,22 +29,18 @@ enum rmem_reason rmem_lease_reason(const rmem_lease *lease)
 
 const char *lease_ended_text(const struct rmem_lease *lease)
 {
-	switch (rmem_lease_reason(lease)) {
-	case RMEM_REASON_FREED:
-		return "the lease was freed";
-	case RMEM_REASON_EXPIRED:
-		return "the lease has expired: its time to live was over";
-	case RMEM_REASON_REVOKED:
-		return "the server has revoked the lease";
-	case RMEM_REASON_REPLACED:
-		return "the lease was replaced: another one has its name";
-	case RMEM_REASON_LOST:
-		return "the session is lost, and with it the lease";
-	case RMEM_REASON_UNKNOWN:
-		return "the lease ended while the server could not be reached";
-	case RMEM_REASON_NONE:
-	case RMEM_REASON_OUTCOME:
-		break;
-	}
-	return "the lease has ended";
+	static const char *const texts[] = {
+		[RMEM_REASON_NONE] = "the lease has ended",
+		[RMEM_REASON_FREED] = "the lease was freed",
+		[RMEM_REASON_EXPIRED] =
+			"the lease has expired: its time to live was over",
+		[RMEM_REASON_REVOKED] = "the server has revoked the lease",
+		[RMEM_REASON_REPLACED] =
+			"the lease was replaced: another one has its name",
+		[RMEM_REASON_LOST] = "the session is lost, and with it the lease",
+		[RMEM_REASON_UNKNOWN] =
+			"the lease ended while the server could not be reached",
+	};
+
+	return texts[rmem_lease_reason(lease)];
 }

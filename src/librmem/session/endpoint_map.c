@@ -3,13 +3,6 @@
 
 #include <string.h>
 
-static void endpoint_join(struct endpoint_map *map, unsigned number, unsigned index)
-{
-	map->present |= 1u << number;
-	map->index[number] = (uint8_t)index;
-	map->number[index] = (uint8_t)number;
-}
-
 static bool is_device(const struct wire_endpoint *a, const struct wire_endpoint *b)
 {
 	return a->fabric == b->fabric && strcmp(a->device, b->device) == 0;
@@ -33,8 +26,12 @@ static void endpoints_find(struct endpoint_map *map, const struct wire_welcome *
 		     k < welcome->n_endpoints && !endpoint_is_present(map, i); k++)
 			if (map->number[k] == WIRE_ENDPOINTS_MAX &&
 			    is_device(&welcome->endpoints[k], endpoint) &&
-			    (!same_address || is_at(&welcome->endpoints[k], endpoint)))
-				endpoint_join(map, i, k);
+			    (!same_address ||
+			     is_at(&welcome->endpoints[k], endpoint))) {
+				map->present |= 1u << i;
+				map->index[i] = (uint8_t)k;
+				map->number[k] = (uint8_t)i;
+			}
 	}
 }
 
