@@ -42,15 +42,15 @@ const struct session_observer *const session_layers[] = {
 	&queue_observer,   &sync_observer,  NULL,
 };
 
-static int label_copy(char dst[WIRE_LABEL_MAX + 1], const char *src, const char *what)
+static int client_copy(char dst[WIRE_LABEL_MAX + 1], const char *src)
 {
 	size_t len = strnlen(src, WIRE_LABEL_MAX + 1);
 
 	if (len == 0 || len > WIRE_LABEL_MAX)
-		return err_set(-EINVAL, "%s has %s bytes", what,
+		return err_set(-EINVAL, "client has %s bytes",
 			       len ? "more than 64" : "no");
 	if (!utf8_clean(src, len))
-		return err_set(-EINVAL, "%s " UTF8_UNCLEAN, what);
+		return err_set(-EINVAL, "client " UTF8_UNCLEAN);
 	memcpy(dst, src, len + 1);
 	return 0;
 }
@@ -74,7 +74,6 @@ static void client_default(char dst[WIRE_LABEL_MAX + 1])
 static int options_apply(struct rmem *session, const struct rmem_options *options)
 {
 	struct rmem_options all = rmem_options_init();
-	char client[WIRE_LABEL_MAX + 1];
 	int err = 0;
 
 	if (options)
@@ -86,8 +85,10 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 		return err_set(-EINVAL, "flags 0x%x are unknown", all.flags);
 	session->no_thread = (all.flags & RMEM_NO_THREAD) != 0;
 	session->timeout_ms = all.timeout_ms ? all.timeout_ms : TIMEOUT_DEFAULT_MS;
-	client_default(client);
-	return label_copy(session->client, all.client ? all.client : client, "client");
+	if (all.client)
+		return client_copy(session->client, all.client);
+	client_default(session->client);
+	return 0;
 }
 
 /* A session with its layers' parts. */
@@ -259,41 +260,24 @@ static void bye(struct rmem *session)
 	(void)session_call(session, &request, NULL, NULL);
 }
 
-static void belongings_free(struct rmem *session)
-{
-	(void)pthread_mutex_lock(&session->lock);
-	list_for_each_entry_safe(struct rmem_lease, lease, &session->leases->all, node)
-		lease_drop(lease);
-	map_destroy(&session->leases->by_id);
-	notices_close(&session->leases->notices);
-	if (session->leases->notice_fd >= 0)
-		(void)close(session->leases->notice_fd);
-	(void)pthread_mutex_unlock(&session->lock);
-	buffers_destroy(session);
-}
-
-static void queues_free(struct rmem *session)
+static void session_close(struct rmem *session)
 {
 	struct rmem_queue *queue;
 
-	/* a domain may still be closed during bye(), and must not find the queue */
-	session->sync->queue = NULL;
-	/* queue_drop() removes the queue from the list */
-	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
-		queue_drop(queue);
-}
-
-static void session_close(struct rmem *session)
-{
 	process_remove(session);
 	if (session->served) {
 		service_remove(session);
 		session->served = false;
 	}
-	queues_free(session);
+	/* a domain may still be closed during bye(), and must not find the queue */
+	session->sync->queue = NULL;
+	/* queue_drop() removes the queue from the list */
+	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
+		queue_drop(queue);
 	if (session->welcomed)
 		bye(session);
-	belongings_free(session);
+	leases_destroy(session);
+	buffers_destroy(session);
 	domain_set_close(session->domains);
 	connection_free(session->connection);
 	session_fds_close(session);

@@ -346,6 +346,20 @@ void lease_drop(struct rmem_lease *lease)
 	free(lease);
 }
 
+void leases_destroy(struct rmem *session)
+{
+	struct lease_table *table = session->leases;
+
+	(void)pthread_mutex_lock(&session->lock);
+	list_for_each_entry_safe(struct rmem_lease, lease, &table->all, node)
+		lease_drop(lease);
+	map_destroy(&table->by_id);
+	notices_close(&table->notices);
+	if (table->notice_fd >= 0)
+		(void)close(table->notice_fd);
+	(void)pthread_mutex_unlock(&session->lock);
+}
+
 /* ---- as a layer of the session ---- */
 
 static void leases_rekey(struct rmem *session)

@@ -168,6 +168,8 @@ static inline int lease_error(const struct rmem_lease *lease, int err, const cha
 }
 
 void lease_table_init(struct lease_table *table);
+/* Free all handles and the table.  Without the lock. */
+void leases_destroy(struct rmem *session);
 /* Publish the server's answer as the lease's attachment.  The old attachment stays while a queue
  * may read it.  Under the lock.  -EPROTO, -ENOMEM. */
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);

@@ -80,12 +80,9 @@ void stage_close(void)
 
 	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
 		queue_drop(queue);
-	list_for_each_entry_safe(struct rmem_lease, lease, &session->leases->all,
-				 node) {
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node)
 		ck_assert_uint_eq(lease_inflight(lease), 0);
-		lease_drop(lease);
-	}
-	map_destroy(&session->leases->by_id);
+	leases_destroy(session);
 	buffers_destroy(session);
 	domain_set_close(session->domains);
 	connection_free(session->connection);
