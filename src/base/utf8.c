@@ -2,6 +2,7 @@
 #include "base/utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* Characters that are not shown.  With controls a peer could forge lines of a log and the output
  * of a terminal; with the others two names could look alike, or one like something else. */
@@ -81,4 +82,15 @@ bool utf8_clean(const char *text, size_t bytes)
 	for (size_t i = 0; clean && i < bytes;)
 		i += utf8_next(text + i, bytes - i, &clean);
 	return clean;
+}
+
+size_t utf8_cut(const char *text, size_t max)
+{
+	size_t len = strnlen(text, max + 1);
+
+	if (len <= max)
+		return len;
+	for (len = max; len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80; len--)
+		;
+	return len;
 }

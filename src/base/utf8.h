@@ -19,4 +19,8 @@ size_t utf8_next(const char *text, size_t bytes, bool *ret_clean);
  * direction of the text (Default_Ignorable_Code_Point of Unicode 15). */
 bool utf8_clean(const char *text, size_t bytes);
 
+/* The length of the text, or, if it has more than `max` bytes, of its beginning: at most `max`
+ * bytes, which end between two characters. */
+size_t utf8_cut(const char *text, size_t max);
+
 #endif

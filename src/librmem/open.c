@@ -59,12 +59,8 @@ static int client_copy(char dst[WIRE_LABEL_MAX + 1], const char *src)
 static void client_default(char dst[WIRE_LABEL_MAX + 1])
 {
 	const char *program = program_invocation_short_name;
-	size_t len = strnlen(program, PROGRAM_MAX + 1);
+	size_t len = utf8_cut(program, PROGRAM_MAX);
 
-	/* cut a long name between two characters, not within one */
-	if (len > PROGRAM_MAX)
-		for (len = PROGRAM_MAX; len > 0 && (program[len] & 0xc0) == 0x80; len--)
-			;
 	if (!utf8_clean(program, len))
 		len = 0;
 	(void)snprintf(dst, WIRE_LABEL_MAX + 1, "%.*s[%ld]", (int)len, program,

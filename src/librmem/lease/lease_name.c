@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* Bytes of a name that an error text shows. */
 #define SHOWN_BYTES 64
 
@@ -32,25 +34,13 @@ void lease_name_set(struct rmem_lease *lease, const char *name)
 	free(old);
 }
 
-/* The length of the part to show, which ends between two characters of UTF-8. */
-static size_t shown_bytes(const char *name)
-{
-	size_t n = strlen(name);
-
-	if (n <= SHOWN_BYTES)
-		return n;
-	for (n = SHOWN_BYTES; ((unsigned char)name[n] & 0xc0) == 0x80; n--)
-		;
-	return n;
-}
-
 const char *lease_label(const struct rmem_lease *lease, char buf[LEASE_LABEL_BYTES])
 {
 	size_t n;
 
 	(void)pthread_mutex_lock(&names_lock);
 	if (lease->name) {
-		n = shown_bytes(lease->name);
+		n = utf8_cut(lease->name, SHOWN_BYTES);
 		(void)snprintf(buf, LEASE_LABEL_BYTES, "lease %" PRIu64 " (\"%.*s\"%s)",
 			       lease->id, (int)n, lease->name,
 			       lease->name[n] ? "..." : "");

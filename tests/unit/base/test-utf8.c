@@ -190,6 +190,17 @@ START_TEST(next__accepts_the_shortest_form_only)
 }
 END_TEST
 
+START_TEST(cut__ends_between_two_characters)
+{
+	/* of two bytes each, behind a letter */
+	ck_assert_uint_eq(utf8_cut("a\xc3\xa9\xc3\xa9", 5), 5);
+	ck_assert_uint_eq(utf8_cut("a\xc3\xa9\xc3\xa9", 4), 3);
+	ck_assert_uint_eq(utf8_cut("a\xc3\xa9\xc3\xa9", 3), 3);
+	ck_assert_uint_eq(utf8_cut("\xa9\xa9\xa9", 2), 0);
+	ck_assert_uint_eq(utf8_cut("", 0), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("utf8", NULL, NULL);
@@ -198,5 +209,6 @@ int main(void)
 	tcase_add_loop_test(tc, clean__refuses_bytes, 0, LENGTH(refused));
 	tcase_add_test(tc, clean__refuses_nul);
 	tcase_add_test(tc, next__accepts_the_shortest_form_only);
+	tcase_add_test(tc, cut__ends_between_two_characters);
 	return unit_main();
 }
