@@ -480,24 +480,19 @@ int channel_open(struct channel *channel, uint64_t end_ns, bool may_wait)
 	channel->waiter = &waiter;
 	do {
 		err = channel_try(session, channel);
+		err_save(&failed, err);
 		again = err && !channel->extra && session->welcomed;
 		if (!again)
 			break;
-		err_save(&failed, err);
 		(void)pthread_mutex_unlock(&session->lock);
 		again = session_returned(session, channel->resumes, waiter.end_ns);
-		(void)err_restore(&failed);
 		(void)pthread_mutex_lock(&session->lock);
 	} while (again);
 	channel->waiter = NULL;
-	if (err) {
-		err_save(&failed, err);
-		err = channel_put_off(session, channel, err, may_wait)
-			      ? 0
-			      : err_restore(&failed);
-	}
+	if (err && channel_put_off(session, channel, err, may_wait))
+		err = 0;
 	(void)pthread_mutex_unlock(&session->lock);
-	return err;
+	return err ? err_restore(&failed) : 0;
 }
 
 /* ---- ending ---- */

@@ -13,15 +13,6 @@ void inflights_init(struct inflights *inflights)
 	list_init(&inflights->node);
 }
 
-/* Release order: a thread that sees the new pair also sees that the old pair's operations have
- * ended. */
-static void inflight_become(struct inflight *inflight, struct rmem_lease *lease,
-			    struct rmem_buffer *buffer)
-{
-	atomic_store_explicit(&inflight->lease, lease, memory_order_release);
-	atomic_store_explicit(&inflight->buffer, buffer, memory_order_release);
-}
-
 /* A pair may have several entries. */
 struct inflight *inflight_search(struct inflights *inflights, struct rmem_lease *lease,
 				 struct rmem_buffer *buffer)
@@ -45,7 +36,10 @@ struct inflight *inflight_search(struct inflights *inflights, struct rmem_lease 
 	}
 	if (!idle)
 		return NULL;
-	inflight_become(idle, lease, buffer);
+	/* release order: a thread that sees the new pair also sees that the old pair's operations
+	 * have ended */
+	atomic_store_explicit(&idle->lease, lease, memory_order_release);
+	atomic_store_explicit(&idle->buffer, buffer, memory_order_release);
 	inflights->last = idle;
 	return idle;
 }

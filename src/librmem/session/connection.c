@@ -348,21 +348,15 @@ static int reply_process(struct connection *connection, const struct wire_msg *r
 	return call_finish(call, err, err ? NULL : reply);
 }
 
-/* A newer server may send events that this library does not know. */
-static bool event_unknown(const uint8_t *frame)
-{
-	unsigned type = wire_frame_type(frame);
-
-	return type >= WIRE_TYPE_revoked && !wire_type_name(type);
-}
-
 static int frame_process(struct connection *connection, const uint8_t *frame,
 			 size_t bytes)
 {
+	unsigned type = wire_frame_type(frame);
 	struct wire_msg msg;
 	int err;
 
-	if (event_unknown(frame))
+	/* a newer server may send events that this library does not know */
+	if (type >= WIRE_TYPE_revoked && !wire_type_name(type))
 		return 0;
 	err = wire_decode(frame, bytes, &msg);
 	if (err)
