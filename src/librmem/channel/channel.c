@@ -191,32 +191,17 @@ static bool channel_peer_awaited(const struct channel *channel)
 	       channel_peer_open(channel, CHANNEL_CLOSING);
 }
 
-/* The session is lost.  A server that does not answer has fenced it in the end, and applies nothing
- * any more. */
-static void channels_fenced(struct rmem *session, uint64_t now_ns)
-{
-	if (session->state == SESSION_UP || now_ns < session->fenced_ns)
-		return;
-	list_for_each_entry(struct channel, channel, &session->channels->all, node) {
-		if (channel_peer_awaited(channel))
-			channel_peer_end(channel, PEER_END_CLOSED);
-	}
-}
-
-static uint64_t channels_fenced_due(const struct rmem *session)
-{
-	list_for_each_entry(const struct channel, channel, &session->channels->all,
-			    node) {
-		if (channel_peer_awaited(channel))
-			return session->fenced_ns;
-	}
-	return UINT64_MAX;
-}
-
 static void channel_work(struct rmem *session, struct channel *channel, uint64_t now_ns)
 {
 	bool peer_open = channel_peer_open(channel, CHANNEL_WANTED);
 
+	if (session->state != SESSION_UP) {
+		/* a server that does not answer has fenced the session in the end, and applies
+		 * nothing any more */
+		if (now_ns >= session->fenced_ns && channel_peer_awaited(channel))
+			channel_peer_end(channel, PEER_END_CLOSED);
+		return;
+	}
 	if (peer_open && channel->number != 0)
 		channel_close(session, channel);
 	else if (peer_open)
@@ -227,29 +212,32 @@ static void channel_work(struct rmem *session, struct channel *channel, uint64_t
 		channel_request(session, channel);
 }
 
-static void channels_request(struct rmem *session, uint64_t now_ns)
+static void channels_progress(struct rmem *session, uint64_t now_ns)
 {
-	if (session->state != SESSION_UP)
-		return;
 	list_for_each_entry(struct channel, channel, &session->channels->all, node)
 		channel_work(session, channel, now_ns);
 }
 
+/* When channel_work() is next due. */
+static uint64_t channel_due(const struct rmem *session, const struct channel *channel)
+{
+	if (session->state != SESSION_UP)
+		return channel_peer_awaited(channel) ? session->fenced_ns : UINT64_MAX;
+	if (channel_peer_open(channel, CHANNEL_WANTED))
+		return 0;
+	if (channel->stage == CHANNEL_WANTED && recovery_askable(session, channel))
+		return channel->retry_ns;
+	return UINT64_MAX;
+}
+
 static uint64_t channels_due(const struct rmem *session)
 {
-	uint64_t due = recovery_due(session), fenced;
+	uint64_t due = recovery_due(session);
 
-	if (session->state != SESSION_UP) {
-		fenced = channels_fenced_due(session);
-		return fenced < due ? fenced : due;
-	}
 	list_for_each_entry(const struct channel, channel, &session->channels->all,
 			    node) {
-		if (channel_peer_open(channel, CHANNEL_WANTED))
-			due = 0;
-		if (channel->stage == CHANNEL_WANTED && channel->retry_ns < due &&
-		    recovery_askable(session, channel))
-			due = channel->retry_ns;
+		if (channel_due(session, channel) < due)
+			due = channel_due(session, channel);
 	}
 	return due;
 }
@@ -429,7 +417,7 @@ static int channel_try(struct rmem *session, struct channel *channel)
 		if (channel->stage == CHANNEL_WANTED) {
 			if (!recovery_usable(session, channel))
 				return 0;
-			channels_request(session, now);
+			channels_progress(session, now);
 		}
 		if (session->state == SESSION_LOST)
 			return err_set(-ESTALE, "the session is lost");
@@ -641,8 +629,7 @@ static void channels_work(struct rmem *session, uint64_t now_ns)
 	session->alive_due = false;
 	recovery_work(session, now_ns);
 	channels_leave(session);
-	channels_fenced(session, now_ns);
-	channels_request(session, now_ns);
+	channels_progress(session, now_ns);
 }
 
 static void channels_inherited(struct rmem *session)
