@@ -13,8 +13,7 @@
 static struct {
 	pthread_mutex_t lock;
 	struct sockaddr_storage peer;
-	socklen_t peer_bytes; /* 0: no server is known */
-	unsigned n_endpoints;
+	unsigned n_endpoints; /* 0: no server is known */
 	struct wire_endpoint endpoints[WIRE_ENDPOINTS_MAX];
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -23,14 +22,14 @@ void early_hello_reset(void)
 	const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
 
 	known.lock = unlocked;
-	known.peer_bytes = 0;
+	known.n_endpoints = 0;
 }
 
 /* Under known.lock. */
 static bool is_known(const struct rmem *session)
 {
-	return known.peer_bytes != 0 && known.peer_bytes == session->peer_bytes &&
-	       !memcmp(&known.peer, &session->peer, known.peer_bytes);
+	return known.n_endpoints > 0 &&
+	       !memcmp(&known.peer, &session->peer, sizeof(known.peer));
 }
 
 bool early_hello_load(struct rmem *session)
@@ -69,12 +68,11 @@ void early_hello_store(const struct rmem *session, unsigned endpoint)
 	(void)pthread_mutex_lock(&known.lock);
 	if (could) {
 		known.peer = session->peer;
-		known.peer_bytes = session->peer_bytes;
 		known.n_endpoints = session->welcome.n_endpoints;
 		memcpy(known.endpoints, session->welcome.endpoints,
 		       sizeof(known.endpoints));
 	} else if (is_known(session)) {
-		known.peer_bytes = 0;
+		known.n_endpoints = 0;
 	}
 	(void)pthread_mutex_unlock(&known.lock);
 }

@@ -114,8 +114,8 @@ static int call_finish(struct connection_call *call, int err,
 	return result;
 }
 
-/* Remove the calls, or only those that end with their socket, from the list, then end them: a callback
- * may add new calls. */
+/* Remove the calls, `all` or those that end with their socket, from the list, then end them: a
+ * callback may add new calls. */
 static void calls_fail(struct connection *connection, int err, const char *text,
 		       bool all)
 {

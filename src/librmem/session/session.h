@@ -98,9 +98,8 @@ struct rmem {
 	bool inherited; /* opened by the parent process */
 	unsigned timeout_ms;
 	char client[WIRE_LABEL_MAX + 1];
-	char server[96]; /* address:port */
-	struct sockaddr_storage peer;
-	socklen_t peer_bytes;
+	char server[96];                    /* address:port */
+	struct sockaddr_storage peer;       /* zero behind the address */
 	char downgrade[SESSION_TEXT_BYTES]; /* "": none */
 	/* the layers' parts of the session */
 	struct domain_set *domains;
@@ -126,10 +125,9 @@ struct rmem {
 	bool closing;           /* the server ended the session */
 	struct connection *connection;
 	enum session_state state;
-	bool welcomed;     /* the first welcome was received */
-	bool hello_sent;   /* the hello was sent on this connection */
-	bool dropped;      /* opening: a server closed the connection without a reply */
-	uint64_t hello_ns; /* opening: deadline for the welcome */
+	bool welcomed;   /* the first welcome was received */
+	bool hello_sent; /* the hello was sent on this connection */
+	bool dropped;    /* opening: a server closed the connection without a reply */
 	/* the last one; `endpoints` are those of the first, by number, where the server has them
 	 * now or had them last */
 	struct wire_welcome welcome;

@@ -77,9 +77,10 @@ static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
 }
 
 /* Begin to connect; the socket becomes writable when connected. */
-static int reach(struct rmem *session, const struct sockaddr *addr, socklen_t bytes)
+static int reach(struct rmem *session)
 {
-	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const struct sockaddr *peer = (const struct sockaddr *)&session->peer;
+	int fd = socket(peer->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int on = 1, off = 0, err;
 
 	if (fd < 0)
@@ -88,7 +89,7 @@ static int reach(struct rmem *session, const struct sockaddr *addr, socklen_t by
 	 * earlier packets, from the connection's first packets on */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
-	if (connect(fd, addr, bytes) < 0 && errno != EINPROGRESS)
+	if (connect(fd, peer, sizeof(session->peer)) < 0 && errno != EINPROGRESS)
 		err = err_errno(-errno, "connecting");
 	else
 		err = connection_adopt(session->connection, fd);
@@ -317,9 +318,7 @@ static void session_retry(struct rmem *session, uint64_t now_ns)
 {
 	session->state = SESSION_HELLO;
 	session->retry_ns = now_ns + ATTEMPT_MS * NS_PER_MS;
-	if (reach(session, (const struct sockaddr *)&session->peer,
-		  session->peer_bytes) ||
-	    hello_send(session, NULL, welcome_resumed))
+	if (reach(session) || hello_send(session, NULL, welcome_resumed))
 		session_down(session);
 }
 
@@ -391,9 +390,9 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 		uint64_t now = clock_now_ns();
-		unsigned ms = session_left_ms(session->hello_ns);
+		unsigned ms = session_left_ms(session->retry_ns);
 
-		if (now >= session->hello_ns)
+		if (now >= session->retry_ns)
 			return err_set(-ETIMEDOUT, "no answer within %" PRIu64 " ms",
 				       (now - start) / NS_PER_MS);
 		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
@@ -424,8 +423,8 @@ static void peer_store(struct rmem *session, const struct addrinfo *at)
 {
 	char host[INET6_ADDRSTRLEN + 16], port[8];
 
+	session->peer = (struct sockaddr_storage){ .ss_family = 0 };
 	memcpy(&session->peer, at->ai_addr, at->ai_addrlen);
-	session->peer_bytes = at->ai_addrlen;
 	if (getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof(host), port,
 			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		(void)snprintf(session->server, sizeof(session->server), "%.60s:%u",
@@ -448,8 +447,8 @@ int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		peer_store(session, at);
 		session->hello_sent = false;
-		session->hello_ns = address_deadline(at, deadline);
-		err = reach(session, at->ai_addr, at->ai_addrlen);
+		session->retry_ns = address_deadline(at, deadline);
+		err = reach(session);
 		if (!err)
 			err = greet(session);
 		session->dropped |= err == -ECONNRESET || err == -EPIPE;
