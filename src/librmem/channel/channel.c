@@ -60,16 +60,6 @@ static void channel_abandon(struct rmem *session, struct channel *channel)
 	channel_want(channel, false);
 }
 
-static void endpoint_moved(const struct channel *channel,
-			   const struct wire_channel *grant)
-{
-	struct fabric_address address = { .family = grant->family,
-					  .port = grant->port };
-
-	memcpy(address.bytes, grant->address, sizeof(address.bytes));
-	recovery_moved(channel->session, channel->endpoint, &address);
-}
-
 /* The channel cannot be connected now: ask again later, or let the waiting thread decide. */
 static void channel_failed(struct rmem *session, struct channel *channel, int err)
 {
@@ -105,7 +95,7 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 		return 0;
 	}
 	channel->number = reply->channel.channel;
-	endpoint_moved(channel, &reply->channel);
+	recovery_moved(session, channel->endpoint, &reply->channel);
 	/* rkeys are requested only once, and there are none of a device that was removed */
 	if (recovery_askable(session, channel))
 		channel_grant(session, channel, channel->number);

@@ -85,9 +85,9 @@ struct channel_waiter {
 	struct err_saved failed; /* why connecting failed; err 0: no failure */
 };
 
-/* Connect a queue's channel for the first time.  Blocks until end_ns at most, and drives the session meanwhile if no other thread does.  An extra channel that cannot be connected
- * now is connected later; with `may_wait` also a channel whose device is away.  [any], without the
- * lock */
+/* Connect a queue's channel for the first time.  Blocks until end_ns at most, and drives the session
+ * meanwhile if no other thread does.  An extra channel that cannot be connected now is connected
+ * later; with `may_wait` also a channel whose device is away.  [any], without the lock */
 int channel_open(struct channel *channel, uint64_t end_ns, bool may_wait);
 
 extern const struct session_observer channel_observer;

@@ -37,13 +37,17 @@ static bool address_equal(const struct fabric_address *a,
 }
 
 void recovery_moved(struct rmem *session, unsigned endpoint,
-		    const struct fabric_address *address)
+		    const struct wire_channel *grant)
 {
+	struct fabric_address address = { .family = grant->family,
+					  .port = grant->port };
+
+	memcpy(address.bytes, grant->address, sizeof(address.bytes));
 	domains_for_each(domain, session->domains) {
-		if (domain->number != endpoint || address->family == 0 ||
-		    address_equal(&domain->endpoint.address, address))
+		if (domain->number != endpoint || address.family == 0 ||
+		    address_equal(&domain->endpoint.address, &address))
 			continue;
-		domain->endpoint.address = *address;
+		domain->endpoint.address = address;
 		domain_address_scope(&domain->endpoint.address,
 				     (const struct sockaddr *)&session->peer);
 		domain_leave(session, domain);

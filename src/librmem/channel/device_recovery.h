@@ -16,9 +16,10 @@
 #include "fabric/fabric.h"
 #include "librmem/channel/channel.h"
 
-/* The endpoint's present address at the server; a domain that leads to another address is left. */
+/* The grant has the endpoint's present address at the server; a domain that leads to another address
+ * is left. */
 void recovery_moved(struct rmem *session, unsigned endpoint,
-		    const struct fabric_address *address);
+		    const struct wire_channel *grant);
 /* The server's list of endpoints, after a restart: domains follow theirs, or wait for it. */
 void recovery_follow(struct rmem *session);
 /* A channel could not be connected because of `err`; the domain may have lost its route. */

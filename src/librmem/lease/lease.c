@@ -229,13 +229,6 @@ static void rekey_abandon(struct rmem_lease *lease)
 
 /* ---- the atomic device ---- */
 
-static bool is_there(const struct wire_endpoint *endpoint,
-		     const struct wire_atomic_device *atomic_device)
-{
-	return endpoint->fabric == atomic_device->fabric &&
-	       strcmp(endpoint->device, atomic_device->device) == 0;
-}
-
 static void atomic_device_set(struct rmem_lease *lease,
 			      const struct wire_atomic_device *answer)
 {
@@ -243,7 +236,8 @@ static void atomic_device_set(struct rmem_lease *lease,
 	struct atomic_device *atomic_device = &lease->atomic_device;
 
 	for (unsigned i = 0; i < welcome->n_endpoints; i++)
-		if (is_there(&welcome->endpoints[i], answer))
+		if (welcome->endpoints[i].fabric == answer->fabric &&
+		    strcmp(welcome->endpoints[i].device, answer->device) == 0)
 			atomic_device->endpoints |= 1u << i;
 	(void)snprintf(atomic_device->text, sizeof(atomic_device->text),
 		       "the atomic device of the lease is %s%s, and this queue has no "

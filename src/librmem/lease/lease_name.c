@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The name of a lease as far as the session knows it.  Another session may have changed it since the
- * server's last answer. */
+/* The name of a lease as far as the session knows it.  Another session may have changed it since
+ * the server's last answer. */
 #include "librmem/lease/lease.h"
 
 #include <rmem/rmem.h>
