@@ -105,6 +105,7 @@ static struct rmem *session_alloc(void)
 	if (!whole)
 		return NULL;
 	session = &whole->session;
+	session->observers = session_layers;
 	session->domains = &whole->domains;
 	session->channels = &whole->channels;
 	session->leases = &whole->leases;

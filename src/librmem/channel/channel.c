@@ -81,7 +81,7 @@ static void channel_grant(struct rmem *session, struct channel *channel,
 	channel->number = number;
 	channel->ended = false;
 	channel->stage = CHANNEL_REKEY;
-	SESSION_NOTIFY(endpoint_opened, session, channel->endpoint);
+	SESSION_NOTIFY(session, endpoint_opened, session, channel->endpoint);
 }
 
 static int granted(void *ctx, int err, const struct wire_msg *reply)

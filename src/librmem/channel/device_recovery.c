@@ -24,7 +24,7 @@ static void domain_leave(struct rmem *session, struct domain *domain)
 	domain->state = DOMAIN_LEAVING;
 	domain->due_ns = clock_now_ns() + CUT_MS * NS_PER_MS;
 	session->sync_due = true;
-	SESSION_NOTIFY(wake, session);
+	SESSION_NOTIFY(session, wake, session);
 	/* the driver aborts the domain's connections */
 	session_wake(session);
 }
@@ -164,7 +164,8 @@ static void domain_close(struct rmem *session, struct domain *domain)
 {
 	const struct fabric_client_ops *ops = session->domains->ops;
 
-	SESSION_NOTIFY(domain_closing, session, domain_index(session->domains, domain));
+	SESSION_NOTIFY(session, domain_closing, session,
+		       domain_index(session->domains, domain));
 	left_close(ops, domain);
 	domain->left = domain->fabric;
 	domain->fabric = NULL;
@@ -262,7 +263,7 @@ bool recovery_ready(const struct rmem *session)
 /* Register the program's buffers in the domain.  Under the lock. */
 static int buffers_register(struct rmem *session, unsigned number)
 {
-	const struct session_observer *const *at = session_layers;
+	const struct session_observer *const *at = session->observers;
 	int err = 0;
 
 	for (; *at && !err; at++)
@@ -302,7 +303,7 @@ static bool domain_return(struct rmem *session, struct domain *domain)
 	left_close(session->domains->ops, domain);
 	domain->state = DOMAIN_OPEN;
 	session->sync_due = true;
-	SESSION_NOTIFY(wake, session);
+	SESSION_NOTIFY(session, wake, session);
 	return true;
 }
 

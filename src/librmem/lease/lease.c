@@ -77,7 +77,7 @@ void lease_end(struct rmem_lease *lease, enum rmem_reason reason)
 	atomic_store_explicit(&lease->reason, reason, memory_order_relaxed);
 	atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
 	watch_ended(lease);
-	SESSION_NOTIFY(wake, lease->session);
+	SESSION_NOTIFY(lease->session, wake, lease->session);
 }
 
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
@@ -158,7 +158,7 @@ static void rekey_finish(struct rmem_lease *lease)
 				      memory_order_release);
 	leases_want(session);
 	rekeys_send(session);
-	SESSION_NOTIFY(wake, session);
+	SESSION_NOTIFY(session, wake, session);
 }
 
 static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
@@ -257,7 +257,7 @@ static int atomic_device_done(void *ctx, int err, const struct wire_msg *reply)
 	atomic_device->call = NULL;
 	/* before `state` changes: a queue that sees the state must also see `woken`, see
 	 * endpoints_atomic() */
-	SESSION_NOTIFY(wake, lease->session);
+	SESSION_NOTIFY(lease->session, wake, lease->session);
 	if (err) {
 		atomic_device->err = err;
 		(void)snprintf(atomic_device->text, sizeof(atomic_device->text), "%.*s",

@@ -44,7 +44,7 @@ static void session_inherit(struct rmem *session)
 	session->inherited = true;
 	atomic_store(&session->status, -ESTALE);
 	atomic_store(&session->until_ns, 0);
-	SESSION_NOTIFY(inherited, session);
+	SESSION_NOTIFY(session, inherited, session);
 	connection_leave(session->connection);
 	session_fds_close(session);
 }

@@ -59,7 +59,7 @@ void session_wake(struct rmem *session)
 
 static void timer_set(struct rmem *session)
 {
-	const struct session_observer *const *at = session_layers;
+	const struct session_observer *const *at = session->observers;
 	struct itimerspec when = { .it_value = { 0, 0 } };
 	uint64_t due = session_state_due(session);
 
@@ -93,7 +93,7 @@ static bool events_consume(struct rmem *session, int timeout_ms)
 
 static bool layers_ready(struct rmem *session)
 {
-	const struct session_observer *const *at = session_layers;
+	const struct session_observer *const *at = session->observers;
 
 	while (*at && !((*at)->ready && (*at)->ready(session)))
 		at++;
@@ -107,7 +107,7 @@ static bool tend(struct rmem *session, bool alive_due)
 
 	session->alive_due |= alive_due;
 	session_state_work(session, now);
-	SESSION_NOTIFY(work, session, now);
+	SESSION_NOTIFY(session, work, session, now);
 	timer_set(session);
 	return layers_ready(session);
 }
@@ -125,7 +125,7 @@ void session_unlock(struct rmem *session)
 
 void session_run(struct rmem *session)
 {
-	SESSION_NOTIFY(run, session);
+	SESSION_NOTIFY(session, run, session);
 	/* heartbeats come first, then the next part of blocking work */
 	if (layers_ready(session))
 		session_wake(session);
@@ -206,19 +206,6 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 }
 
 /* ---- calls ---- */
-
-unsigned session_left_ms(uint64_t end_ns)
-{
-	uint64_t now = clock_now_ns();
-
-	return now < end_ns ? (unsigned)((end_ns - now + NS_PER_MS - 1) / NS_PER_MS)
-			    : 1;
-}
-
-uint64_t session_end_ns(const struct rmem *session)
-{
-	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
-}
 
 /* A thread that waits for a reply. */
 struct waiter {

@@ -24,6 +24,7 @@
 #include <rmem/rmem.h>
 
 #include "base/backoff.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/rare.h"
 #include "librmem/session/connection.h"
@@ -82,17 +83,19 @@ struct session_observer {
 extern const struct session_observer *const session_layers[];
 
 /* Call a hook of each layer, from the lowest up. */
-#define SESSION_NOTIFY(hook, ...)                                          \
-	do {                                                               \
-		const struct session_observer *const *at = session_layers; \
-                                                                           \
-		for (; *at; at++)                                          \
-			if ((*at)->hook)                                   \
-				(*at)->hook(__VA_ARGS__);                  \
+#define SESSION_NOTIFY(session, hook, ...)                                       \
+	do {                                                                     \
+		const struct session_observer *const *at = (session)->observers; \
+                                                                                 \
+		for (; *at; at++)                                                \
+			if ((*at)->hook)                                         \
+				(*at)->hook(__VA_ARGS__);                        \
 	} while (0)
 
 struct rmem {
 	/* constant once open */
+	/* from the lowest layer up, ended by NULL */
+	const struct session_observer *const *observers;
 	struct uri uri;
 	bool no_thread;
 	bool inherited; /* opened by the parent process */
@@ -234,9 +237,19 @@ static inline void session_nudge(struct rmem *session)
 void session_wake(struct rmem *session);
 
 /* The milliseconds until end_ns, at least 1.  [any] */
-unsigned session_left_ms(uint64_t end_ns);
+static inline unsigned session_left_ms(uint64_t end_ns)
+{
+	uint64_t now = clock_now_ns();
+
+	return now < end_ns ? (unsigned)((end_ns - now + NS_PER_MS - 1) / NS_PER_MS)
+			    : 1;
+}
+
 /* When a call that begins now has used the session's time-out.  [any] */
-uint64_t session_end_ns(const struct rmem *session);
+static inline uint64_t session_end_ns(const struct rmem *session)
+{
+	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
+}
 
 /* ---- session_state.c ---- */
 

@@ -187,7 +187,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
 	connection_ready(session->connection);
-	SESSION_NOTIFY(state, session);
+	SESSION_NOTIFY(session, state, session);
 	return 0;
 }
 
@@ -199,7 +199,7 @@ static void session_up(struct rmem *session)
 	backoff_reset(&session->backoff);
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
-	SESSION_NOTIFY(state, session);
+	SESSION_NOTIFY(session, state, session);
 }
 
 /* ---- events of the server ---- */
@@ -235,7 +235,7 @@ static int event(void *ctx, const struct wire_msg *msg)
 	if (msg->type == WIRE_TYPE_draining)
 		session->draining = true;
 	else
-		SESSION_NOTIFY(event, session, msg);
+		SESSION_NOTIFY(session, event, session, msg);
 	return 0;
 }
 
@@ -252,7 +252,7 @@ static void session_lose(struct rmem *session, const char *why)
 	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
 	connection_end(session->connection, -ESTALE, why);
-	SESSION_NOTIFY(state, session);
+	SESSION_NOTIFY(session, state, session);
 }
 
 static void session_down(struct rmem *session)
@@ -275,7 +275,7 @@ static void session_down(struct rmem *session)
 	session->retry_ns = now + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
 	connection_drop(session->connection);
-	SESSION_NOTIFY(state, session);
+	SESSION_NOTIFY(session, state, session);
 }
 
 /* ---- due work ---- */

@@ -58,6 +58,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->timer_fd = -1;
+	session->observers = session_layers;
 	session->state = SESSION_UP;
 	atomic_store(&session->until_ns, UINT64_MAX);
 	welcome->heartbeat_ms = 500;
