@@ -161,8 +161,7 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 		      uint64_t end_ns)
 {
 	struct domain_set set;
-	int err = domain_set_open(session, ops, session->uri.channels,
-				  session_left_ms(end_ns), &set);
+	int err = domain_set_open(session, ops, end_ns, &set);
 
 	if (err)
 		return err;

@@ -123,13 +123,15 @@ unsigned connect_timeout_ms(const struct rmem *session, uint64_t end_ns)
  * this thread between attempts.  Some attempts time out at once, as when the kernel remembers a
  * neighbour that did not answer. */
 static int domain_open(struct rmem *session, const struct fabric_client_ops *ops,
-		       const struct fabric_client_params *params, struct domain *domain,
-		       uint64_t end)
+		       struct domain *domain, uint64_t end)
 {
+	struct fabric_client_params params = session->uri.devices;
 	unsigned timeout_ms;
 	uint64_t next;
 	int err;
 
+	if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
+		route_source_find(session, &domain->endpoint, &params.route_source);
 	do {
 		next = clock_now_ns() + CONNECT_MIN_MS * NS_PER_MS;
 		(void)pthread_mutex_lock(&session->lock);
@@ -137,7 +139,7 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 			(void)session_tend(session);
 		timeout_ms = connect_timeout_ms(session, end);
 		session_unlock(session);
-		err = ops->domain_open(&domain->endpoint, params, timeout_ms,
+		err = ops->domain_open(&domain->endpoint, &params, timeout_ms,
 				       &domain->fabric);
 		if (err != -ETIMEDOUT || clock_now_ns() >= end ||
 		    service_hand_over(session))
@@ -155,10 +157,9 @@ uint64_t domain_sole_end_ns(uint64_t end_ns)
 }
 
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
-		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set)
+		    uint64_t end_ns, struct domain_set *ret_set)
 {
-	uint64_t end_ns = clock_now_ns() + timeout_ms * NS_PER_MS;
-	struct endpoint_map map;
+	unsigned away;
 	struct wire_welcome welcome;
 	struct domain_set set = { .ops = ops };
 	int err = err_set(-ENODEV, "the server does not serve %s",
@@ -170,15 +171,14 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	/* the thread that drives the session may receive another welcome meanwhile */
 	(void)pthread_mutex_lock(&session->lock);
 	welcome = session->welcome;
-	map = session->endpoint_map;
+	away = session->endpoint_map.away;
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < welcome.n_endpoints; i++) {
 		struct domain *domain = &set.domains[set.n];
-		struct fabric_client_params params = session->uri.devices;
-		bool beyond = set.n >= max;
+		bool beyond = set.n >= session->uri.channels;
 
 		if (welcome.endpoints[i].fabric != (unsigned)ops->kind ||
-		    (map.away & (1u << i)) ||
+		    (away & (1u << i)) ||
 		    (beyond && !(welcome.endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
 			continue;
 		served = true;
@@ -187,10 +187,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 				      &domain->endpoint);
 		domain->number = (uint8_t)i;
 		domain->served = true;
-		if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
-			route_source_find(session, &domain->endpoint,
-					  &params.route_source);
-		err = domain_open(session, ops, &params, domain,
+		err = domain_open(session, ops, domain,
 				  beyond ? domain_sole_end_ns(end_ns) : end_ns);
 		if (!err)
 			set.n++;

@@ -57,12 +57,12 @@ static inline unsigned domain_index(const struct domain_set *set,
 /* Time-out for connecting to an endpoint beyond the number that the URI asks for. */
 #define DOMAIN_SOLE_MS 2000u
 
-/* Open domains on the endpoints of one fabric: the first `max` endpoints and all sole endpoints,
- * together within timeout_ms.  Endpoints that cannot be reached are left out, unless none can.
+/* Open domains on the endpoints of one fabric: as many as the URI asks for, and all sole endpoints,
+ * together until end_ns.  Endpoints that cannot be reached are left out, unless none can.
  *   -ENODEV  the server has no such endpoint, or this host no such device
  *   or the fabric's error for the last endpoint  [any] */
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
-		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set);
+		    uint64_t end_ns, struct domain_set *ret_set);
 /* The endpoint that a welcome from this peer describes. */
 void domain_endpoint_parse(const struct wire_endpoint *wire,
 			   const struct sockaddr *peer,

@@ -70,8 +70,9 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	ck_assert_int_eq(connection_create(session->epfd, &events, session,
 					   &session->connection),
 			 0);
-	ck_assert_int_eq(
-		domain_set_open(session, ops, endpoints, 100, session->domains), 0);
+	ck_assert_int_eq(domain_set_open(session, ops, session_end_ns(session),
+					 session->domains),
+			 0);
 }
 
 void stage_close(void)
