@@ -340,13 +340,18 @@ static int ending_answered(void *ctx, const struct wire_msg *reply)
 	return reference_dropped(ctx, 0);
 }
 
-/* Send the request that ends the lease, in this session or for `all`. */
-static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request,
-			bool all)
+/* End the lease, in this session or for `all`. */
+static int lease_finish(struct rmem_lease *lease, bool all)
 {
 	struct rmem *session = lease->session;
+	struct wire_msg request;
 	int err = session_own(session);
 
+	wire_msg_init(&request, all ? WIRE_TYPE_free : WIRE_TYPE_detach);
+	if (all)
+		request.free.lease = lease->id;
+	else
+		request.detach.lease = lease->id;
 	if (err)
 		return err;
 	err = reference_drop(lease, all);
@@ -354,7 +359,7 @@ static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request
 		return err;
 	err = -ESTALE;
 	if (atomic_load(&lease->status) == 0)
-		err = session_call(session, request, ending_answered, lease);
+		err = session_call(session, &request, ending_answered, lease);
 	/* the answer has dropped the reference */
 	if (!err)
 		return 0;
@@ -366,14 +371,11 @@ static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request
 
 int rmem_detach(rmem_lease *lease)
 {
-	struct wire_msg request;
 	int err;
 
-	wire_msg_init(&request, WIRE_TYPE_detach);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
-	request.detach.lease = lease->id;
-	err = lease_finish(lease, &request, false);
+	err = lease_finish(lease, false);
 	return err_end(err ? lease_error(lease, err, "rmem_detach") : 0);
 }
 
@@ -386,17 +388,14 @@ static int writable_check(const struct rmem_lease *lease)
 
 int rmem_destroy(rmem_lease *lease)
 {
-	struct wire_msg request;
 	int err;
 
-	wire_msg_init(&request, WIRE_TYPE_free);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_destroy: the lease is NULL");
-	request.free.lease = lease->id;
 	/* a lease that has ended needs no protection */
 	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
 	if (!err)
-		err = lease_finish(lease, &request, true);
+		err = lease_finish(lease, true);
 	return err_end(err ? lease_error(lease, err, "rmem_destroy") : 0);
 }
 
