@@ -97,13 +97,15 @@ struct whole {
 	struct sync sync;
 };
 
-static struct rmem *session_alloc(void)
+static int session_new(const struct uri *uri, const struct rmem_options *options,
+		       struct rmem **ret_session)
 {
 	struct whole *whole = calloc(1, sizeof(*whole));
 	struct rmem *session;
+	int err;
 
 	if (!whole)
-		return NULL;
+		return err_set(-ENOMEM, "no memory for a session");
 	session = &whole->session;
 	session->observers = session_layers;
 	session->domains = &whole->domains;
@@ -111,23 +113,12 @@ static struct rmem *session_alloc(void)
 	session->leases = &whole->leases;
 	session->buffers = &whole->buffers;
 	session->sync = &whole->sync;
-	list_init(&whole->channels.all);
-	lease_table_init(&whole->leases);
-	return session;
-}
-
-static int session_new(const struct uri *uri, const struct rmem_options *options,
-		       struct rmem **ret_session)
-{
-	struct rmem *session = session_alloc();
-	int err;
-
-	if (!session)
-		return err_set(-ENOMEM, "no memory for a session");
 	session->uri = *uri;
 	session->epfd = session->timer_fd = session->wake_fd = -1;
 	session->timer_ns = UINT64_MAX;
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
+	list_init(&whole->channels.all);
+	lease_table_init(&whole->leases);
 	list_init(&session->queues);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
@@ -146,7 +137,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	if (err) {
 		connection_free(session->connection);
 		session_fds_close(session);
-		free(session);
+		free(whole);
 		return err;
 	}
 	*ret_session = session;

@@ -165,30 +165,20 @@ int session_refusal(const struct rmem *session)
 	return status ? status : -ECONNRESET;
 }
 
-static int step_ms(uint64_t left_ns)
+/* The longest wait for events. */
+static int step_ms(uint64_t deadline_ns)
 {
+	uint64_t now = clock_now_ns(),
+		 left_ns = now < deadline_ns ? deadline_ns - now : 0;
+
 	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;
-}
-
-/* Wait, without the lock, for work, and do it.  Returns as session_tend(). */
-static bool session_attend(struct rmem *session, uint64_t deadline_ns)
-{
-	uint64_t now = clock_now_ns();
-	bool alive_due, ready;
-
-	(void)pthread_mutex_unlock(&session->lock);
-	alive_due = events_consume(session,
-				   now < deadline_ns ? step_ms(deadline_ns - now) : 0);
-	(void)pthread_mutex_lock(&session->lock);
-	ready = tend(session, alive_due);
-	(void)pthread_cond_broadcast(&session->changed);
-	return ready;
 }
 
 void session_step(struct rmem *session, uint64_t deadline_ns)
 {
 	struct timespec until = clock_monotonic_timespec(deadline_ns);
 	bool nested = session->connecting > 0, driving = session->driving;
+	bool alive_due, ready;
 
 	if (session->served || (driving && !nested)) {
 		(void)pthread_cond_clockwait(&session->changed, &session->lock,
@@ -197,7 +187,12 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 	}
 	session->driving = true;
 	timer_set(session);
-	if (session_attend(session, deadline_ns) && !nested)
+	(void)pthread_mutex_unlock(&session->lock);
+	alive_due = events_consume(session, step_ms(deadline_ns));
+	(void)pthread_mutex_lock(&session->lock);
+	ready = tend(session, alive_due);
+	(void)pthread_cond_broadcast(&session->changed);
+	if (ready && !nested)
 		session_run(session);
 	if (driving)
 		return;
