@@ -440,7 +440,6 @@ int rmem_ping_data(rmem *session, uint64_t *ret_ns)
 	if (!session)
 		return err_set(-EINVAL, "rmem_ping_data: the session is NULL");
 	start_ns = clock_now_ns();
-	session_nudge(session);
 	err = session_run_op(session, &op);
 	if (err)
 		return err_prefix(err, "rmem_ping_data");
