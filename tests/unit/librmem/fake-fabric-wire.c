@@ -70,7 +70,8 @@ void wire_perform(const struct fake_wr *wr)
 		*(uint64_t *)remote = wr->atomic.operand;
 	if (wr->opcode == FABRIC_FETCH_ADD)
 		*(uint64_t *)remote += wr->atomic.operand;
-	if (wr->opcode == FABRIC_WRITE)
+	/* a first write has neither bytes nor addresses */
+	if (wr->opcode == FABRIC_WRITE && wr->bytes > 0)
 		memcpy(remote, wr->addr, wr->bytes);
 }
 
