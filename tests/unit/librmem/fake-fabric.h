@@ -100,15 +100,15 @@ struct fake {
 	_Atomic unsigned disassociations, opens, closes; /* of domains */
 	_Atomic unsigned
 		looks; /* at whether a device was removed: in each turn of the driver */
-	_Atomic unsigned arms;              /* of cqs: in each turn of a wait */
-	bool holds_device;                  /* a left domain still holds its device */
-	struct fabric_endpoint opened;      /* of the domain opened last */
-	unsigned connect_timeout_ms;        /* of the last connect() */
-	unsigned domain_timeout_ms;         /* for the domain opened last */
-	unsigned sge_max;                   /* of every domain */
-	uint32_t inline_max;                /* of every channel; verbs only */
-	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device without atomics */
-	char no_inband[FABRIC_DEVICE_MAX];  /* without in-band requests */
+	_Atomic unsigned arms;               /* of cqs: in each turn of a wait */
+	bool holds_device;                   /* a left domain still holds its device */
+	struct fabric_endpoint opened;       /* of the domain opened last */
+	_Atomic unsigned connect_timeout_ms; /* of the last connect() */
+	_Atomic unsigned domain_timeout_ms;  /* for the domain opened last */
+	unsigned sge_max;                    /* of every domain */
+	uint32_t inline_max;                 /* of every channel; verbs only */
+	char no_atomics[FABRIC_DEVICE_MAX];  /* the server's device without atomics */
+	char no_inband[FABRIC_DEVICE_MAX];   /* without in-band requests */
 	/* called when domain_supports() is asked for atomics; or NULL */
 	void (*at_able)(void);
 	/* called by every connect(), which fails with its error; or NULL */
