@@ -231,7 +231,7 @@ static const struct fake_wr *last_posted(const struct rmem_queue *queue)
 START_TEST(buffer__is_found_if_it_is_not_named)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
-	struct rmem_buffer *buffer = buffer_at(local + 100, 1000);
+	struct rmem_buffer *buffer = case_buffer(local + 100, 1000);
 	enum rmem_opcode opcode = _i ? RMEM_OP_READ : RMEM_OP_WRITE;
 
 	submit(queue, op_of(opcode, 0, local + 100, 1000, 1));

@@ -163,8 +163,6 @@ const struct leases_counters *leases_counters(const struct leases *leases)
 	return leases ? &ones : &none;
 }
 
-static struct turn turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } };
-static struct slices slices;
 static struct event *slices_event;
 
 static void on_slices(evutil_socket_t, short, void *arg)
