@@ -494,10 +494,3 @@ size_t ledger_count(const struct ledger *ledger)
 {
 	return ledger->entries.n_nodes;
 }
-
-uint64_t ledger_file_bytes(const struct ledger *ledger)
-{
-	const struct area *area = ledger_area(ledger);
-
-	return area->offset + area->bytes;
-}

@@ -52,8 +52,7 @@ int ledger_each(const struct ledger *ledger, uint32_t kind,
 			    size_t bytes, void *arg),
 		void *arg);
 
-/* The number of keys with a value, and the size of the file. */
+/* The number of keys with a value. */
 size_t ledger_count(const struct ledger *ledger);
-uint64_t ledger_file_bytes(const struct ledger *ledger);
 
 #endif

@@ -157,11 +157,9 @@ void file_punch(const struct ledger *ledger, uint64_t offset, uint64_t bytes)
 
 void file_trim(const struct ledger *ledger)
 {
-	const struct area *area = ledger_area(ledger);
-
-	if (ftruncate(ledger->fd, (off_t)(area->offset + area->bytes)))
+	if (ftruncate(ledger->fd, (off_t)ledger_file_bytes(ledger)))
 		return;
-	file_punch(ledger, ledger->unit, area->offset - ledger->unit);
+	file_punch(ledger, ledger->unit, ledger_area(ledger)->offset - ledger->unit);
 }
 
 /* ---- areas ---- */
@@ -179,8 +177,7 @@ void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes, uint6
 
 uint64_t area_offset(const struct ledger *ledger, uint64_t bytes)
 {
-	const struct area *area = ledger_area(ledger);
-
-	return area->offset - ledger->unit >= bytes ? ledger->unit
-						    : area->offset + area->bytes;
+	return ledger_area(ledger)->offset - ledger->unit >= bytes
+		       ? ledger->unit
+		       : ledger_file_bytes(ledger);
 }

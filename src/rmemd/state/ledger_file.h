@@ -84,6 +84,12 @@ static inline struct area *ledger_area(const struct ledger *ledger)
 	return &ledger_header(ledger)->areas[ledger_slot(ledger)];
 }
 
+/* The end of the active area; what is behind it may be cut off. */
+static inline uint64_t ledger_file_bytes(const struct ledger *ledger)
+{
+	return ledger_area(ledger)->offset + ledger_area(ledger)->bytes;
+}
+
 /* End of the committed records, from the area's start. */
 static inline uint64_t ledger_committed(const struct ledger *ledger)
 {

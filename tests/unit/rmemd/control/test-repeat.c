@@ -9,6 +9,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_file.h"
 #include "unit/unit.h"
 
 static struct client one, two, other;

@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_file.h"
 #include "unit/unit.h"
 
 #define KEYS 600
