@@ -104,6 +104,8 @@ int fake_poll_cq(struct ibv_cq *public, int n, struct ibv_wc *wcs)
 	struct cq *cq = (struct cq *)public;
 	int i;
 
+	if (fake.poll_cq_us)
+		(void)usleep(fake.poll_cq_us);
 	(void)pthread_mutex_lock(&fake_lock);
 	for (i = 0; i < n && cq->n; i++, cq->n--) {
 		wcs[i] = cq->wcs[cq->first];

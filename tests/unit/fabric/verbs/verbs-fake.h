@@ -47,6 +47,7 @@ struct fake_settings {
 	void (*before_rtr)(void);
 	void (*before_post_recv)(void);
 	void (*before_reg_mr)(void);
+	unsigned poll_cq_us; /* time that ibv_poll_cq() takes */
 	/* its queue pair goes to ERROR when a CQ is armed next, just before it is
 	 * armed */
 	struct rdma_cm_id *break_at_arm;
