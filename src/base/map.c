@@ -20,26 +20,68 @@ void map_destroy(struct map *map)
 	map_init(map);
 }
 
-static int map_resize(struct map *map, size_t n_buckets)
+/* Linear hashing (Litwin 1980): buckets are added one at a time, each with the half of the nodes of
+ * one other, so that no insert takes long, however many nodes there are. */
+
+/* The bucket of the hash among n_slots, a power of two, or among half as many if it is not there
+ * yet. */
+static size_t slot_of(const struct map *map, uint64_t hash)
 {
-	struct map_node **buckets = calloc(n_buckets, sizeof(struct map_node *));
+	size_t slot = hash & (map->n_slots - 1);
+
+	return slot < map->n_buckets ? slot : hash & (map->n_slots / 2 - 1);
+}
+
+static int map_reserve(struct map *map, size_t n_slots)
+{
+	struct map_node **buckets =
+		realloc(map->buckets, n_slots * sizeof(struct map_node *));
 
 	if (!buckets)
 		return -ENOMEM;
-	for (size_t i = 0; i < map->n_buckets; i++) {
-		struct map_node *next;
-
-		for (struct map_node *node = map->buckets[i]; node; node = next) {
-			size_t slot = node->hash & (n_buckets - 1);
-
-			next = node->next;
-			node->next = buckets[slot];
-			buckets[slot] = node;
-		}
-	}
-	free(map->buckets);
 	map->buckets = buckets;
-	map->n_buckets = n_buckets;
+	map->n_slots = n_slots;
+	return 0;
+}
+
+/* Add a bucket, which takes its nodes from the one where they have been so far. */
+static void map_split(struct map *map)
+{
+	size_t to = map->n_buckets, from = to - map->n_slots / 2;
+	struct map_node **link = &map->buckets[from], *node;
+
+	map->buckets[to] = NULL;
+	map->n_buckets++;
+	while ((node = *link)) {
+		if (slot_of(map, node->hash) == from) {
+			link = &node->next;
+			continue;
+		}
+		*link = node->next;
+		node->next = map->buckets[to];
+		map->buckets[to] = node;
+	}
+}
+
+static int map_begin(struct map *map)
+{
+	int err = map_reserve(map, BUCKETS_MIN);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < BUCKETS_MIN; i++)
+		map->buckets[i] = NULL;
+	map->n_buckets = BUCKETS_MIN;
+	return 0;
+}
+
+/* A full map still works, more slowly; one without buckets does not. */
+static int map_grow(struct map *map)
+{
+	if (map->n_buckets == 0)
+		return map_begin(map);
+	if (map->n_buckets < map->n_slots || !map_reserve(map, 2 * map->n_slots))
+		map_split(map);
 	return 0;
 }
 
@@ -47,14 +89,9 @@ int map_insert(struct map *map, struct map_node *node, uint64_t hash)
 {
 	size_t slot;
 
-	if (map->n_nodes >= map->n_buckets) {
-		size_t wanted = map->n_buckets ? map->n_buckets * 2 : BUCKETS_MIN;
-
-		/* a full map still works, more slowly; one without buckets does not */
-		if (map_resize(map, wanted) && map->n_buckets == 0)
-			return -ENOMEM;
-	}
-	slot = hash & (map->n_buckets - 1);
+	if (map->n_nodes >= map->n_buckets && map_grow(map))
+		return -ENOMEM;
+	slot = slot_of(map, hash);
 	node->hash = hash;
 	node->next = map->buckets[slot];
 	map->buckets[slot] = node;
@@ -64,7 +101,7 @@ int map_insert(struct map *map, struct map_node *node, uint64_t hash)
 
 void map_remove(struct map *map, struct map_node *node)
 {
-	struct map_node **link = &map->buckets[node->hash & (map->n_buckets - 1)];
+	struct map_node **link = &map->buckets[slot_of(map, node->hash)];
 
 	while (*link != node)
 		link = &(*link)->next;
@@ -85,7 +122,7 @@ struct map_node *map_find(const struct map *map, uint64_t hash)
 {
 	if (map->n_buckets == 0)
 		return NULL;
-	return node_find(map->buckets[hash & (map->n_buckets - 1)], hash);
+	return node_find(map->buckets[slot_of(map, hash)], hash);
 }
 
 struct map_node *map_find_next(const struct map_node *node)
@@ -100,7 +137,7 @@ struct map_node *map_next(const struct map *map, const struct map_node *node)
 	if (node) {
 		if (node->next)
 			return node->next;
-		slot = (node->hash & (map->n_buckets - 1)) + 1;
+		slot = slot_of(map, node->hash) + 1;
 	}
 	for (; slot < map->n_buckets; slot++)
 		if (map->buckets[slot])

@@ -14,7 +14,8 @@ struct map_node {
 
 struct map {
 	struct map_node **buckets;
-	size_t n_buckets; /* power of two, or 0 before the first insert */
+	size_t n_buckets; /* 0 before the first insert */
+	size_t n_slots;   /* for buckets: a power of two, 0 before the first insert */
 	size_t n_nodes;
 };
 

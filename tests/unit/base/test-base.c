@@ -106,6 +106,29 @@ START_TEST(map__has_the_nodes_that_were_not_removed)
 }
 END_TEST
 
+/* An insert moves the nodes of one bucket at most: it takes the same time in a large map. */
+START_TEST(map__grows_by_one_bucket)
+{
+	static struct item items[5000];
+	struct map map;
+
+	map_init(&map);
+	for (unsigned i = 0; i < 5000; i++) {
+		size_t before = map.n_buckets;
+
+		items[i].key = i;
+		ck_assert_int_eq(
+			map_insert(&map, &items[i].node, map_hash_u64(items[i].key)),
+			0);
+		ck_assert(i == 0 || map.n_buckets <= before + 1);
+		ck_assert_uint_ge(map.n_buckets, map.n_nodes);
+	}
+	for (unsigned i = 0; i < 5000; i++)
+		ck_assert_ptr_eq(item_find(&map, i), &items[i]);
+	map_destroy(&map);
+}
+END_TEST
+
 START_TEST(map__finds_all_nodes_of_one_hash)
 {
 	struct item items[3] = { { .key = 1 }, { .key = 2 }, { .key = 3 } };
@@ -436,6 +459,7 @@ int main(void)
 	tcase_add_test(tc, err_prefix__is_put_before_the_text);
 	tcase_add_test(tc, err_set__accepts_its_own_text_and_cuts_long_text);
 	tcase_add_test(tc, map__has_the_nodes_that_were_not_removed);
+	tcase_add_test(tc, map__grows_by_one_bucket);
 	tcase_add_test(tc, map__finds_all_nodes_of_one_hash);
 	tcase_add_test(tc, list__splices_in_order);
 	tcase_add_loop_test(tc, units__parse_bytes, 0,
