@@ -60,6 +60,9 @@ static void *worker_run(void *arg)
 		job->run(job);
 		(void)pthread_mutex_lock(&worker->lock);
 		job->queue->used_ns += clock_now_ns() - begin_ns + JOB_NS;
+		/* nobody waited for this job: it takes no turn from the queue */
+		if (list_empty(&worker->queues))
+			worker->used_ns = job->queue->used_ns;
 		(void)pthread_mutex_unlock(&worker->lock);
 		mailbox_post(worker->mailbox, &job->done.link);
 	}

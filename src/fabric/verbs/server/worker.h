@@ -32,7 +32,8 @@ struct verbs_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct list queues;
-	/* of the queue served last: a queue that had no jobs saves up no time */
+	/* of the queue served last, with its job if no other waited: a queue that had no jobs saves
+	 * up no time */
 	uint64_t used_ns;
 	bool stop;
 	struct mailbox *mailbox;
