@@ -33,118 +33,118 @@
 /* clang-format off */
 /* The options of [rdma], each of which a [device NAME] may have of its own. */
 #define RDMA_OPTIONS(ROW) \
-	ROW(mtu, "auto", "MTU of a channel at most, in bytes") \
-	ROW(traffic_class, "auto", "traffic class of packets, DSCP times 4") \
-	ROW(service_level, "auto", "service level of packets") \
-	ROW(ack_timeout, "auto", "local ACK timeout: 4.096us times two to the power of it") \
-	ROW(retry_count, "6", "how often a request without an answer is sent again") \
-	ROW(rnr_retry_count, "6", "how often a send is repeated that the peer is not ready for") \
-	ROW(rd_atomic, "auto", "reads and atomics of a channel under way at most") \
-	ROW(relaxed_ordering, "no", "whether the device may reorder its writes to memory") \
-	ROW(connect, "auto", "how channels are set up: cm (auto), or direct") \
-	ROW(gid_index, "auto", "GID to use of the port's table; connect = direct") \
-	ROW(pkey, "auto", "P_Key to use of the port's table; connect = direct")
-#define RDMA_ROW(name, standard, text) \
+	ROW(mtu, "auto") \
+	ROW(traffic_class, "auto") \
+	ROW(service_level, "auto") \
+	ROW(ack_timeout, "auto") \
+	ROW(retry_count, "6") \
+	ROW(rnr_retry_count, "6") \
+	ROW(rd_atomic, "auto") \
+	ROW(relaxed_ordering, "no") \
+	ROW(connect, "auto") \
+	ROW(gid_index, "auto") \
+	ROW(pkey, "auto")
+#define RDMA_ROW(name, standard) \
 	{ "rdma", #name, CONFIG_TYPE_RDMA_OPTION, 0, 0, standard, \
-	  FIELD(rdma_options.name), RESTART, text },
-#define DEVICE_ROW(name, standard, text) \
+	  FIELD(rdma_options.name), RESTART },
+#define DEVICE_ROW(name, standard) \
 	{ CONFIG_SECTION_DEVICE, #name, CONFIG_TYPE_RDMA_OPTION, 0, 0, CONFIG_INHERIT_WORD, \
-	  DEVICE(rdma_options.name), RESTART, "as in [rdma]" },
+	  DEVICE(rdma_options.name), RESTART },
 
 /* One row per key; the order is that of the example file and the man page. */
 const struct config_key config_keys[] = {
 	{ "server", "listen", CONFIG_TYPE_ADDRESSES, 1, CONFIG_LIST_MAX, "127.0.0.1, ::1",
-	  LIST(listen), RESTART, "addresses to serve on" },
+	  LIST(listen), RESTART },
 	{ "server", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7460",
-	  FIELD(port), RESTART, "TCP port of the control connections" },
+	  FIELD(port), RESTART },
 	{ "server", "auth", CONFIG_TYPE_CHOICE, 0, 0, "none",
-	  CHOICE(auth, { "none", CONFIG_AUTH_NONE }), RESTART, "how clients are authenticated" },
+	  CHOICE(auth, { "none", CONFIG_AUTH_NONE }), RESTART },
 	{ "server", "insecure", CONFIG_TYPE_BOOL, 0, 0, "no",
-	  FIELD(insecure), RESTART, "allow auth = none on other addresses than loopback" },
+	  FIELD(insecure), RESTART },
 	{ "server", "state", CONFIG_TYPE_PATH, 0, 0, "auto",
-	  FIELD(state), RESTART, "directory that keeps the memory; auto: the service manager does" },
+	  FIELD(state), RESTART },
 	{ "session", "heartbeat", CONFIG_TYPE_MS, 10, 60000, "500ms",
-	  FIELD(heartbeat_ms), RESTART, "how often a client gives a sign of life" },
+	  FIELD(heartbeat_ms), RESTART },
 	{ "session", "fence", CONFIG_TYPE_MS, 20, 10 * 60000, "2s",
-	  FIELD(fence_ms), RESTART, "keys have stopped working after this long without one" },
+	  FIELD(fence_ms), RESTART },
 	{ "session", "grace", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
-	  FIELD(grace_ms), RESTART, "ephemeral leases outlast their fenced session for this long" },
+	  FIELD(grace_ms), RESTART },
 	{ "limits", "sessions", CONFIG_TYPE_COUNT, 1, 1000000, "1024",
-	  FIELD(sessions_max), RELOAD, "sessions at a time" },
+	  FIELD(sessions_max), RELOAD },
 	{ "limits", "connections", CONFIG_TYPE_COUNT, 1, 65536, "64",
-	  FIELD(connections_max), RELOAD, "connections not yet authenticated" },
+	  FIELD(connections_max), RELOAD },
 	{ "limits", "channels", CONFIG_TYPE_COUNT, 1, 4096, "128",
-	  FIELD(channels_max), RELOAD, "data channels per session" },
+	  FIELD(channels_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "bytes", CONFIG_TYPE_BYTES, 0, PIB, "0",
-	  TENANT(bytes_max), RELOAD, "memory of the pools that it has at a time; 0: no limit" },
+	  TENANT(bytes_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "leases", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
-	  TENANT(leases_max), RELOAD, "leases at a time" },
+	  TENANT(leases_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "sessions", CONFIG_TYPE_COUNT, 0, 1000000, "0",
-	  TENANT(sessions_max), RELOAD, "sessions at a time; 0: no limit" },
+	  TENANT(sessions_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "channels", CONFIG_TYPE_COUNT, 0, 16777216, "0",
-	  TENANT(channels_max), RELOAD, "data channels of all its sessions; 0: no limit" },
+	  TENANT(channels_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "keys", CONFIG_TYPE_COUNT, 1, 16777216, "262144",
-	  TENANT(keys_max), RELOAD, "keys of all its sessions" },
+	  TENANT(keys_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "session_keys", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
-	  TENANT(session_keys_max), RELOAD, "keys of one session" },
+	  TENANT(session_keys_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "lease_min", CONFIG_TYPE_BYTES, 0, PIB, "0",
-	  TENANT(lease_min), RELOAD, "length of one lease that has memory at least" },
+	  TENANT(lease_min), RELOAD },
 	{ CONFIG_SECTION_TENANT, "lease_max", CONFIG_TYPE_BYTES, 0, PIB, "0",
-	  TENANT(lease_max), RELOAD, "length of one lease at most; 0: no limit" },
+	  TENANT(lease_max), RELOAD },
 	{ CONFIG_SECTION_TENANT, "ttl_max", CONFIG_TYPE_MS, 0, 36500 * DAY_MS, "0",
-	  TENANT(ttl_max_ms), RELOAD, "time to live of a named lease at most; 0: no limit" },
+	  TENANT(ttl_max_ms), RELOAD },
 	{ CONFIG_SECTION_TENANT, "reserve", CONFIG_TYPE_PERCENT, 1, 100, "auto",
-	  TENANT(reserve), RELOAD, "part of sessions and channels that is kept for it" },
+	  TENANT(reserve), RELOAD },
 	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
-	  FIELD(scrub_rate), RELOAD, "bytes zeroed a second on a node at most; 0: no limit" },
+	  FIELD(scrub_rate), RELOAD },
 	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  CHOICE(verbs, { "auto", CONFIG_AUTO }, { "yes", CONFIG_YES }, { "no", CONFIG_NO }),
-	  RESTART, "serve RDMA; auto: where there is a device" },
+	  RESTART },
 	{ "rdma", "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
-	  LIST(devices), RESTART, "RDMA devices to use; none named: all that are active" },
+	  LIST(devices), RESTART },
 	{ "rdma", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7461",
-	  FIELD(verbs_port), RESTART, "rdma_cm port of the data channels" },
+	  FIELD(verbs_port), RESTART },
 	RDMA_OPTIONS(RDMA_ROW)
 	{ CONFIG_SECTION_DEVICE, "device_port", CONFIG_TYPE_AUTO, 1, UINT8_MAX, "auto",
-	  DEVICE(port), RESTART, "its port to serve on" },
+	  DEVICE(port), RESTART },
 	{ CONFIG_SECTION_DEVICE, "address", CONFIG_TYPE_ADDRESS, 0, 0, "auto",
-	  DEVICE(address), RESTART, "the one of its addresses to serve at" },
+	  DEVICE(address), RESTART },
 	RDMA_OPTIONS(DEVICE_ROW)
 	{ "tcp", "enabled", CONFIG_TYPE_BOOL, 0, 0, "yes",
-	  FIELD(tcp), RESTART, "serve data over TCP" },
+	  FIELD(tcp), RESTART },
 	{ "tcp", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7462",
-	  FIELD(tcp_port), RESTART, "TCP port of the data channels" },
+	  FIELD(tcp_port), RESTART },
 	{ "tcp", "threads", CONFIG_TYPE_COUNT, 1, 64, "2",
-	  FIELD(tcp_threads), RESTART, "threads that move data" },
+	  FIELD(tcp_threads), RESTART },
 	{ "admin", "socket", CONFIG_TYPE_PATH, 0, 0,
 	  RUNSTATEDIR "/rmemd/admin.sock",
-	  FIELD(admin_socket), RESTART, "UNIX socket that rmemctl talks to" },
+	  FIELD(admin_socket), RESTART },
 	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  CHOICE(log_target, { "auto", CONFIG_LOG_AUTO }, { "stderr", CONFIG_LOG_STDERR },
 		 { "journal", CONFIG_LOG_JOURNAL }),
-	  RESTART, "auto: the journal under systemd, else stderr" },
+	  RESTART },
 	{ "log", "level", CONFIG_TYPE_CHOICE, 0, 0, "info",
 	  CHOICE(log_level, { "error", LOG_ERR }, { "warning", LOG_WARNING },
 		 { "notice", LOG_NOTICE }, { "info", LOG_INFO }, { "debug", LOG_DEBUG }),
-	  RELOAD, "the least important lines to write" },
+	  RELOAD },
 	{ CONFIG_SECTION_POOL, "size", CONFIG_TYPE_SIZE, MIB, PIB, "1G",
-	  POOL(bytes), RELOAD, "memory to lend, rounded up to whole pages, or auto" },
+	  POOL(bytes), RELOAD },
 	{ CONFIG_SECTION_POOL, "share", CONFIG_TYPE_PERCENT, 1, 100, "auto",
-	  POOL(share), RESTART, "of size = auto: how much of what is free, in per cent" },
+	  POOL(share), RESTART },
 	{ CONFIG_SECTION_POOL, "node", CONFIG_TYPE_NODE, 0, 1023, "any",
-	  POOL(node), RESTART, "NUMA node to take it from" },
+	  POOL(node), RESTART },
 	{ CONFIG_SECTION_POOL, "page_size", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  POOL_CHOICE(pages, { "auto", POOL_PAGES_AUTO }, { "1G", POOL_PAGES_1G },
 		      { "2M", POOL_PAGES_2M }, { "thp", POOL_PAGES_THP },
 		      { "base", POOL_PAGES_BASE }),
-	  RESTART, "auto: the largest pages that are available" },
+	  RESTART },
 	{ CONFIG_SECTION_POOL, "shrink", CONFIG_TYPE_CHOICE, 0, 0, "refuse",
 	  POOL_CHOICE(shrink, { "refuse", POOL_SHRINK_REFUSE }, { "revoke", POOL_SHRINK_REVOKE }),
-	  RELOAD, "what a reload with a lower size does to leases in the way" },
+	  RELOAD },
 	{ CONFIG_SECTION_POOL, "shrink_wait", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
-	  POOL(shrink_wait_ms), RELOAD, "how long clients have to give memory back before that" },
+	  POOL(shrink_wait_ms), RELOAD },
 	{ CONFIG_SECTION_POOL, "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
-	  POOL_LIST(devices), RESTART, "RDMA devices it is lent through; none named: all" },
+	  POOL_LIST(devices), RESTART },
 };
 /* clang-format on */
 

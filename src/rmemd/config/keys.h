@@ -62,8 +62,7 @@ struct config_key {
 	size_t bytes;        /* of the field */
 	size_t count_offset; /* of a list's length */
 	const struct config_choice *choices;
-	bool reload;      /* a change takes effect on SIGHUP */
-	const char *text; /* one line for people */
+	bool reload; /* a change takes effect on SIGHUP */
 };
 
 #define CONFIG_KEYS_MAX 72
