@@ -36,9 +36,7 @@ static void log_session(int level, const char *event, const struct session *sess
 		  "%s: %s", session->client, text);
 }
 
-/* How long a client may be silent.  Its rkeys are dead fence_ms after its last sign of life, although
- * the loop may read that late, and is late again when it fences: that is the difference. */
-static uint64_t silence_max_ms(const struct config *config)
+uint64_t session_silence_max_ms(const struct config *config)
 {
 	uint64_t reserve_ms = config->fence_ms / FENCE_RESERVE;
 
@@ -52,7 +50,7 @@ static uint64_t session_due_ms(const struct session *session)
 	const struct config *config = session->sessions->control->config;
 
 	if (session->state == SESSION_ACTIVE)
-		return session->heard_ms + silence_max_ms(config);
+		return session->heard_ms + session_silence_max_ms(config);
 	/* the client has resumed in time, and waits for the old keys to be dead */
 	if (session->waiting_connection)
 		return UINT64_MAX;
@@ -111,7 +109,7 @@ static void session_welcome(const struct session *session, uint64_t hello_id,
 	out->welcome.resumed = resumed;
 	out->welcome.heartbeat_ms = (uint32_t)config->heartbeat_ms;
 	/* the client counts from the sending of its heartbeats, so it always stops first */
-	out->welcome.fence_ms = (uint32_t)silence_max_ms(config);
+	out->welcome.fence_ms = (uint32_t)session_silence_max_ms(config);
 	out->welcome.grace_ms = (uint32_t)config->grace_ms;
 	out->welcome.channels_max = config->channels_max;
 	if (limits->channels_max && limits->channels_max < config->channels_max)

@@ -130,17 +130,18 @@ static void session_close_port(struct session *session, unsigned endpoint,
 	at->ops->session_close(at->session);
 }
 
-/* What comes through the port is applied for fence_ms after the client was heard, also if this
- * process is stopped before it can fence the session. */
+/* What comes through the port is applied as long as the client may be silent, also if this process is
+ * stopped before it can fence the session: after that time the client reports its writes as ended. */
 static void session_extend_port(const struct session *session,
 				const struct lease_client_port *port)
 {
 	const struct config *config = session->sessions->control->config;
 
 	if (port->session && port->ops->session_extend)
-		port->ops->session_extend(port->session,
-					  (session->heard_ms + config->fence_ms) *
-						  NS_PER_MS);
+		port->ops->session_extend(
+			port->session,
+			(session->heard_ms + session_silence_max_ms(config)) *
+				NS_PER_MS);
 }
 
 void session_heard(struct session *session)

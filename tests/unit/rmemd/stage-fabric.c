@@ -13,6 +13,7 @@ struct fabric_session {
 	struct list link;
 	void *cookie;
 	bool closing;
+	uint64_t until_ns; /* of session_extend() */
 };
 
 /* The next `after` calls succeed, then one fails. */
@@ -109,6 +110,12 @@ static void close_session(struct fabric_session *session)
 {
 	ck_assert(!session->closing);
 	session->closing = true;
+}
+
+static void extend_session(struct fabric_session *session, uint64_t until_ns)
+{
+	ck_assert(!session->closing);
+	session->until_ns = until_ns;
 }
 
 static int close_channel(struct fabric_session *session, uint32_t channel)
@@ -214,6 +221,7 @@ const struct fabric_server_ops fake_fabric = {
 	.kind = FABRIC_TCP,
 	.session_open = open_session,
 	.session_close = close_session,
+	.session_extend = extend_session,
 	.channel_close = close_channel,
 	.channel_connect = connect_channel,
 	.reg_mr = reg_mr,
@@ -225,6 +233,7 @@ const struct fabric_server_ops fake_fabric_now = {
 	.kind = FABRIC_TCP,
 	.session_open = open_session,
 	.session_close = close_session,
+	.session_extend = extend_session,
 	.channel_close = close_channel,
 	.channel_connect = connect_channel,
 	.reg_mr = reg_mr,
@@ -342,6 +351,12 @@ unsigned fake_fabric_alive(void)
 unsigned fake_fabric_sessions(void)
 {
 	return count(&sessions);
+}
+
+uint64_t fake_fabric_until_ns(void)
+{
+	ck_assert(!list_empty(&sessions));
+	return container_of(sessions.prev, struct fabric_session, link)->until_ns;
 }
 
 bool fake_fabric_reaches(const void *addr, size_t bytes)

@@ -70,6 +70,8 @@ void fake_fabric_settle(void);
 /* The number of mrs, whether pending, live or dying; and of sessions. */
 unsigned fake_fabric_alive(void);
 unsigned fake_fabric_sessions(void);
+/* Until when the fabric applies what the session opened last sends; 0: not limited yet. */
+uint64_t fake_fabric_until_ns(void);
 /* Whether an mr overlaps [addr, addr + bytes). */
 bool fake_fabric_reaches(const void *addr, size_t bytes);
 /* NULL: no mr has this key. */

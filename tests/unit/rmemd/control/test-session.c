@@ -431,6 +431,22 @@ START_TEST(stop__is_announced)
 }
 END_TEST
 
+/* A client reports its writes as ended when it has been silent for the time of its welcome. */
+START_TEST(silence__ends_the_data_path_as_the_welcome_says)
+{
+	uint64_t told_ms;
+
+	stage_config.fence_ms = fences[_i].fence_ms;
+	client_open(&one);
+	told_ms = one.answer.welcome.fence_ms;
+	(void)client_channel(&one, 0);
+	stage_now_ms++;
+	client_ok(&one, message(WIRE_TYPE_ping));
+	ck_assert_uint_eq(fake_fabric_until_ns(), (stage_now_ms + told_ms) * NS_PER_MS);
+	client_lose(&one);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("session", control_setup, control_teardown);
@@ -445,6 +461,8 @@ int main(void)
 	tcase_add_test(tc, resume__of_a_session_without_leases_repeats_requests);
 	tcase_add_test(tc, silence__fences);
 	tcase_add_loop_test(tc, silence__fences_before_the_published_time, 0,
+			    sizeof(fences) / sizeof(fences[0]));
+	tcase_add_loop_test(tc, silence__ends_the_data_path_as_the_welcome_says, 0,
 			    sizeof(fences) / sizeof(fences[0]));
 	tcase_add_loop_test(tc, silence__is_not_input_that_waits, 0, 2);
 	tcase_add_test(tc, loss__fences_at_once);
