@@ -56,8 +56,10 @@ static int check_protocol(const struct connection *connection,
 static int start_request(struct session *session, const struct wire_msg *msg)
 {
 	struct request *request;
-	int err = request_create(session, msg, &request);
+	int err = check_started(msg);
 
+	if (!err)
+		err = request_create(session, msg, &request);
 	if (err)
 		return err;
 	err = types[msg->type].start(session, msg, &request->waiter);

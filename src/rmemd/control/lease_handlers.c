@@ -35,10 +35,21 @@ static void set_reach(struct session *session, unsigned reach)
 	}
 }
 
-/* The node that the request names, or that of the device that it names. */
-static int node_asked(const struct endpoints *endpoints,
-		      const struct wire_allocate *allocate, int *ret_node)
+static struct lease_params params_of(const struct wire_allocate *allocate)
 {
+	return (struct lease_params){
+		.bytes = allocate->bytes,
+		.align = allocate->align,
+		.placement = (enum wire_placement)allocate->placement,
+		.node = allocate->node,
+		.ttl_ms = allocate->ttl_ms,
+		.name = allocate->name,
+	};
+}
+
+static int check_allocate(const struct wire_allocate *allocate)
+{
+	const struct lease_params params = params_of(allocate);
 	bool by_device = allocate->placement == WIRE_PLACE_DEVICE;
 
 	if (by_device == !*allocate->device)
@@ -48,27 +59,47 @@ static int node_asked(const struct endpoints *endpoints,
 	if (allocate->placement != WIRE_PLACE_NODE && allocate->node != POOL_NODE_ANY)
 		return err_set(-EINVAL, "a node goes with placement %d alone",
 			       WIRE_PLACE_NODE);
-	if (by_device)
-		return endpoints_node(endpoints, allocate->device, ret_node);
-	*ret_node = allocate->node;
-	return 0;
+	return lease_check_params(&params);
+}
+
+static int check_attach(const struct wire_attach *attach)
+{
+	if (!attach->lease == !*attach->name)
+		return err_set(-EINVAL, "attach needs either a name or a lease's id");
+	return attach->lease ? 0 : lease_check_rights(attach->rights);
+}
+
+static int check_rename(const struct wire_rename *rename)
+{
+	if (rename->flags & ~WIRE_RENAME_REPLACE)
+		return err_set(-EINVAL, "rename: unknown flags %#x", rename->flags);
+	return *rename->name ? 0 : err_set(-EINVAL, "an empty name");
+}
+
+int check_started(const struct wire_msg *msg)
+{
+	switch (msg->type) {
+	case WIRE_TYPE_allocate:
+		return check_allocate(&msg->allocate);
+	case WIRE_TYPE_attach:
+		return check_attach(&msg->attach);
+	case WIRE_TYPE_rename:
+		return check_rename(&msg->rename);
+	default:
+		return 0;
+	}
 }
 
 int start_allocate(struct session *session, const struct wire_msg *msg,
 		   struct lease_waiter *waiter)
 {
-	struct lease_params params = {
-		.bytes = msg->allocate.bytes,
-		.align = msg->allocate.align,
-		.placement = (enum wire_placement)msg->allocate.placement,
-		.ttl_ms = msg->allocate.ttl_ms,
-		.name = msg->allocate.name,
-	};
-	int err;
+	const struct endpoints *endpoints = &session->sessions->control->endpoints;
+	struct lease_params params = params_of(&msg->allocate);
+	int err = 0;
 
 	set_reach(session, msg->allocate.reach);
-	err = node_asked(&session->sessions->control->endpoints, &msg->allocate,
-			 &params.node);
+	if (params.placement == WIRE_PLACE_DEVICE)
+		err = endpoints_node(endpoints, msg->allocate.device, &params.node);
 	if (err)
 		return err;
 	return lease_allocate(leases_of(session), &session->lease_client, &params,
@@ -87,8 +118,6 @@ int start_attach(struct session *session, const struct wire_msg *msg,
 {
 	const struct wire_attach *attach = &msg->attach;
 
-	if (!attach->lease == !*attach->name)
-		return err_set(-EINVAL, "attach needs either a name or a lease's id");
 	set_reach(session, attach->reach);
 	if (attach->lease)
 		return lease_reattach(leases_of(session), &session->lease_client,
@@ -109,8 +138,6 @@ int start_rename(struct session *session, const struct wire_msg *msg,
 {
 	const struct wire_rename *rename = &msg->rename;
 
-	if (rename->flags & ~WIRE_RENAME_REPLACE)
-		return err_set(-EINVAL, "rename: unknown flags %#x", rename->flags);
 	return lease_rename(leases_of(session), &session->lease_client, rename->lease,
 			    rename->name, rename->flags & WIRE_RENAME_REPLACE, waiter);
 }

@@ -65,6 +65,10 @@ typedef int request_handler(struct session *session, const struct wire_msg *msg,
 typedef int request_starter(struct session *session, const struct wire_msg *msg,
 			    struct lease_waiter *waiter);
 
+/* -EINVAL: a request that would be started is malformed.  Checked before the limits, so that the
+ * reply does not depend on how busy the session is. */
+int check_started(const struct wire_msg *msg);
+
 #define DECLARE_HANDLER(name, flags) request_handler handle_##name;
 #define DECLARE_STARTER(name, flags) request_starter start_##name;
 REQUEST_TYPES(DECLARE_HANDLER, DECLARE_STARTER)

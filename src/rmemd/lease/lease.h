@@ -202,15 +202,19 @@ struct lease_params {
 	const char *name; /* "": ephemeral */
 };
 
+/* -EINVAL: these are valid for no lease, whatever the limits. */
+int lease_check_params(const struct lease_params *params);
+int lease_check_rights(unsigned rights);
+
 /* Each returns 0 if done() was or will be called; after an error done() is not called. */
 
-/* -EINVAL, -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving).  While
- * the bytes it needs are being scrubbed the request waits. */
+/* After lease_check_params().  -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving).
+ * While the bytes it needs are being scrubbed the request waits. */
 int lease_allocate(struct leases *leases, struct lease_client *client,
 		   const struct lease_params *params, struct lease_waiter *waiter);
-/* A client that was fenced, and has the lease attached, may attach it again, as the reply may have
+/* After lease_check_rights().  A client that was fenced, and has the lease attached, may attach it again, as the reply may have
  * been lost with its connection: the lease gets new keys.
- * -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving),
+ * -ENOENT, -EBUSY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving),
  * -ENOTSUP (the client cannot reach some segment) */
 int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
 		 unsigned rights, struct lease_waiter *waiter);
@@ -226,8 +230,8 @@ int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 /* -ENOENT */
 int lease_remove(const struct tenant *tenant, const char *name,
 		 struct lease_waiter *waiter);
-/* replace: the lease that has the name ends.  -ESTALE, -EACCES, -EEXIST, -EINVAL,
- * -ENOMEM */
+/* The name is not empty.  replace: the lease that has the name ends.
+ * -ESTALE, -EACCES, -EEXIST, -ENOMEM */
 int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id,
 		 const char *name, bool replace, struct lease_waiter *waiter);
 /* -ESTALE, -EACCES, -ENOSPC, -EDQUOT, -EBUSY (another resize is under way), -ENOMEM */

@@ -70,7 +70,7 @@ static int find_attached(const struct leases *leases, const struct lease_client 
 
 /* ---- allocating ---- */
 
-static int check_params(const struct lease_params *params)
+int lease_check_params(const struct lease_params *params)
 {
 	if (params->align > ALIGN_MAX || (params->align & (params->align - 1)))
 		return err_set(-EINVAL,
@@ -93,8 +93,6 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 	struct lease *lease = NULL;
 	int err = tenant_check_open(tenant);
 
-	if (!err)
-		err = check_params(params);
 	if (!err)
 		err = tenant_check_length(tenant, 0, params->bytes);
 	/* the time of a lease without a name begins when it gets one, but is checked now */
@@ -136,17 +134,20 @@ static int check_reach(const struct lease *lease, const struct lease_client *cli
 	return 0;
 }
 
+int lease_check_rights(unsigned rights)
+{
+	if (rights == WIRE_RIGHT_READ || rights == (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE))
+		return 0;
+	return err_set(-EINVAL, "rights %#x: reading, or reading and writing", rights);
+}
+
 int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
 		 unsigned rights, struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
-	int err;
+	int err = find_granted(client->tenant, name, &lease);
 
-	if (rights != WIRE_RIGHT_READ && rights != (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE))
-		return err_set(-EINVAL, "rights %#x: reading, or reading and writing",
-			       rights);
-	err = find_granted(client->tenant, name, &lease);
 	if (err)
 		return err;
 	attachment = find_attachment(leases, client, lease->id);
@@ -263,11 +264,8 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease, *victim;
-	int err;
+	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 
-	if (!*name)
-		return err_set(-EINVAL, "an empty name");
-	err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;

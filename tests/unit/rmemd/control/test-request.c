@@ -505,6 +505,16 @@ START_TEST(list__is_sent_in_pages)
 }
 END_TEST
 
+static const struct wire_msg malformed[] = {
+	{ .type = WIRE_TYPE_allocate, .allocate = { .bytes = 1, .align = 3 } },
+	{ .type = WIRE_TYPE_allocate, .allocate = { .bytes = 1, .node = -2 } },
+	{ .type = WIRE_TYPE_allocate, .allocate = { .bytes = 1, .device = "none0" } },
+	{ .type = WIRE_TYPE_attach },
+	{ .type = WIRE_TYPE_attach, .attach = { .rights = 7, .name = "n" } },
+	{ .type = WIRE_TYPE_rename, .rename = { .flags = 2, .name = "n" } },
+	{ .type = WIRE_TYPE_rename },
+};
+
 START_TEST(waiting_requests__have_a_limit)
 {
 	client_open_connected(&one);
@@ -514,8 +524,14 @@ START_TEST(waiting_requests__have_a_limit)
 			    i < 100 ? to_allocate(1, "") : message(WIRE_TYPE_ping));
 	ck_assert_uint_eq(one.connection.session->n_requests, 100);
 	one.connection.session->n_requests = REQUESTS_MAX;
-	client_send(&one, message(WIRE_TYPE_allocate));
+	client_send(&one, to_allocate(1, ""));
 	ck_assert_int_eq(-(int)one.answer.error.code, -EDQUOT);
+	for (unsigned i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+		struct wire_msg msg = malformed[i];
+
+		client_send(&one, &msg);
+		ck_assert_int_eq(-(int)one.answer.error.code, -EINVAL);
+	}
 	client_send(&one, message(WIRE_TYPE_ping));
 	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_ok);
 	one.connection.session->n_requests = 100;

@@ -351,8 +351,8 @@ static void random_request(struct call *at)
 		err = lease_free(stage_leases, client, random_id(), waiter);
 		break;
 	case 6:
-		err = lease_rename(stage_leases, client, random_id(), name, rand() % 2,
-				   waiter);
+		err = lease_rename(stage_leases, client, random_id(),
+				   names[1 + rand() % 3], rand() % 2, waiter);
 		break;
 	default:
 		err = lease_resize(stage_leases, client, random_id(), params.bytes,
