@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger.h"
@@ -45,17 +46,10 @@ struct lease *leases_find_name(const struct tenant *tenant, const char *name)
 
 const char *quote_name(const char *name, char buf[QUOTE_BYTES])
 {
-	size_t bytes = strlen(name), kept = bytes;
+	size_t kept = utf8_cut(name, KEPT_BYTES);
 
-	if (bytes > KEPT_BYTES) {
-		kept = KEPT_BYTES;
-		/* not in the middle of a character of UTF-8 */
-		while (kept > KEPT_BYTES - 4 &&
-		       ((unsigned char)name[kept] & 0xc0) == 0x80)
-			kept--;
-	}
 	(void)snprintf(buf, QUOTE_BYTES, "\"%.*s\"%s", (int)kept, name,
-		       kept < bytes ? "..." : "");
+		       name[kept] ? "..." : "");
 	return buf;
 }
 
