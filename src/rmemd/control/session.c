@@ -17,7 +17,7 @@
 #include "rmemd/state/ledger.h"
 
 /* Messages sent to one session before others get their turn. */
-#define SENDS_PER_TURN 256
+#define SENDS_PER_TURN 64
 /* The part of the fence time that is kept for the delays of the loop, and its limit. */
 #define FENCE_RESERVE 16
 #define FENCE_RESERVE_MS_MAX 250
@@ -163,21 +163,28 @@ static bool session_next_event(struct lease_client *lease_client, struct wire_ms
 	return true;
 }
 
+/* Send waiting events at sessions_tick(). */
+static void session_deliver_later(struct session *session)
+{
+	struct sessions *sessions = session->sessions;
+
+	if (list_empty(&session->unsent))
+		list_append(&sessions->unsent, &session->unsent);
+	sessions->due(sessions->control, clock_now_ms());
+}
+
 /* Send waiting events.  If the connection is busy, they are sent when it is idle; events beyond the
  * limit of a turn are sent at sessions_tick(), so that other sessions are served. */
 static void session_deliver(struct session *session)
 {
-	struct sessions *sessions = session->sessions;
-	struct wire_msg *out = &sessions->control->out;
+	struct wire_msg *out = &session->sessions->control->out;
 	struct connection *connection = session->connection;
 
 	for (unsigned n = 0;
 	     connection && !connection->closed && !connection->ops->busy(connection);
 	     n++) {
 		if (n == SENDS_PER_TURN) {
-			if (list_empty(&session->unsent))
-				list_append(&sessions->unsent, &session->unsent);
-			sessions->due(sessions->control, clock_now_ms());
+			session_deliver_later(session);
 			return;
 		}
 		if (!session_next_event(&session->lease_client, out))
@@ -399,7 +406,8 @@ static bool session_work(struct slice_work *work)
 	struct session *session = container_of(work, struct session, work);
 	struct lease_client *client = &session->lease_client;
 
-	if (lease_client_fence(client, KEYS_PER_SLICE))
+	if (lease_client_leave(client, KEYS_PER_SLICE) ||
+	    lease_client_fence(client, KEYS_PER_SLICE))
 		return true;
 	if (session->state == SESSION_ENDED &&
 	    lease_client_release(client, LEASES_PER_SLICE))
@@ -517,6 +525,9 @@ void session_client_event(void *, struct lease_client *lease_client)
 	/* a client that resumes attaches each lease again, and learns its state then */
 	if (!session->connection)
 		lease_client_drop_events(lease_client);
+	/* many sessions may have a lease attached that ends */
+	else if (turn_over(&session->sessions->control->turn))
+		session_deliver_later(session);
 	else if (list_empty(&session->unsent))
 		session_deliver(session);
 }

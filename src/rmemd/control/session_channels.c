@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,9 @@ int session_open_port(struct session *session, unsigned endpoint)
 
 	if (port->session)
 		return 0;
+	/* keys of the fabric_session before must not count as keys of this one */
+	if (session->lease_client.leaving & (1u << endpoint))
+		(void)lease_client_leave(&session->lease_client, UINT_MAX);
 	err = at->ops->session_open(at->server, at->local, &session->ports[endpoint],
 				    &fabric);
 	if (err)
@@ -201,8 +205,10 @@ static void session_leave_port(struct session *session, unsigned endpoint)
 			channel_forget_dying(session, channel);
 	}
 	*at = (struct lease_client_port){ .ops = NULL };
-	lease_client_leave_port(&session->lease_client, endpoint);
+	lease_client_begin_leave(&session->lease_client, endpoint);
 	session_close_port(session, endpoint, &port);
+	slices_start(&session->sessions->control->slices,
+		     &session->lease_client.tenant->slices, &session->work);
 }
 
 void sessions_leave_endpoint(struct sessions *sessions, unsigned endpoint)

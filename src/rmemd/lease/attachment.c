@@ -22,6 +22,7 @@ int attachment_add(struct lease *lease, struct lease_client *client, unsigned ri
 		.lease = lease,
 		.client = client,
 		.rights = rights,
+		.n_leaves = client->n_leaves,
 	};
 	list_init(&attachment->mrs);
 	list_init(&attachment->watching);
@@ -154,17 +155,17 @@ void attachment_retire(struct attachment *attachment)
 	}
 }
 
-bool attachment_leave_port(struct attachment *attachment, unsigned port)
+unsigned attachment_leave_ports(struct attachment *attachment, unsigned ports)
 {
-	bool any = false;
+	unsigned n = 0;
 
 	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link) {
-		if (mr->port != port)
+		if (!(ports & (1u << mr->port)))
 			continue;
-		any = true;
 		mr_deregister(mr);
+		n++;
 	}
-	return any;
+	return n;
 }
 
 unsigned attachment_fence(struct attachment *attachment)

@@ -22,9 +22,10 @@ struct attachment {
 	unsigned rights;  /* WIRE_RIGHT_* */
 	unsigned pending; /* MRs without a key yet */
 	bool fenced;      /* the keys died, and the client has not asked for new keys */
-	uint64_t wanted;  /* bytes wanted back, as last told to the client */
-	unsigned events;  /* EVENT_*, not read yet */
-	unsigned reason;  /* of CHANGED and ENDED, enum wire_reason; 0: longer */
+	unsigned n_leaves;     /* client->n_leaves when its keys were ended last */
+	uint64_t wanted;       /* bytes wanted back, as last told to the client */
+	unsigned events;       /* EVENT_*, not read yet */
+	unsigned reason;       /* of CHANGED and ENDED, enum wire_reason; 0: longer */
 	uint64_t ended_id;     /* not 0: id of the ended lease; EVENT_ENDED is unread */
 	struct list in_events; /* in client->with_events, while there are events */
 	struct list mrs;       /* pending and live, the oldest first */
@@ -53,8 +54,9 @@ void attachment_cut(struct attachment *attachment, const struct segment *segment
 void attachment_retire(struct attachment *attachment);
 /* Deregister all keys, as the client's fabric_sessions are closed; returns their number. */
 unsigned attachment_fence(struct attachment *attachment);
-/* Deregister the keys at one port, whose fabric_session is closed.  True: there were keys. */
-bool attachment_leave_port(struct attachment *attachment, unsigned port);
+/* Deregister the keys at these ports, a bit each, whose fabric_sessions are closed; returns their
+ * number. */
+unsigned attachment_leave_ports(struct attachment *attachment, unsigned ports);
 
 /* Add an event for the client.  It may read the event at once, and EVENT_ENDED then frees the
  * attachment. */

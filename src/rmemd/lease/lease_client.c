@@ -29,6 +29,7 @@ void lease_client_destroy(struct lease_client *client)
 void lease_client_begin_fence(struct lease_client *client)
 {
 	lease_client_drop_events(client);
+	client->leaving = 0;
 	list_splice(&client->unfenced, &client->attachments);
 }
 
@@ -55,21 +56,46 @@ bool lease_client_fence(struct lease_client *client, unsigned max)
 	return !list_empty(&client->unfenced);
 }
 
-void lease_client_leave_port(struct lease_client *client, unsigned port)
+void lease_client_begin_leave(struct lease_client *client, unsigned port)
+{
+	client->leaving |= 1u << port;
+	client->n_leaves++;
+}
+
+/* The next attachment whose keys at the ports are not ended yet, or NULL.  Those that are done, and
+ * new ones, are behind the others. */
+static struct attachment *leave_next(const struct lease_client *client)
+{
+	struct attachment *next =
+		list_first(&client->attachments, struct attachment, in_client);
+
+	return next && next->n_leaves != client->n_leaves ? next : NULL;
+}
+
+bool lease_client_leave(struct lease_client *client, unsigned max)
 {
 	struct leases *leases = NULL;
+	struct attachment *attachment;
+	unsigned n = 0, keys;
 
-	list_for_each_entry_safe(struct attachment, attachment, &client->attachments,
-				 in_client) {
+	while (client->leaving && n < max && (attachment = leave_next(client))) {
 		leases = attachment->lease->leases;
-		if (!attachment_leave_port(attachment, port))
+		attachment->n_leaves = client->n_leaves;
+		list_remove(&attachment->in_client);
+		list_append(&client->attachments, &attachment->in_client);
+		keys = attachment_leave_ports(attachment, client->leaving);
+		n += 1 + keys;
+		if (!keys)
 			continue;
 		if (attachment->lease->state == LEASE_READY)
 			attachment_add_changed(attachment, 0);
 		lease_changed(attachment->lease);
 	}
+	if (!leave_next(client))
+		client->leaving = 0;
 	if (leases)
 		leases_run(leases);
+	return client->leaving != 0;
 }
 
 /* Remove about `max` owned leases from the ledger, which one commit in lease_terminate() ends

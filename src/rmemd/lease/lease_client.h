@@ -35,8 +35,11 @@ struct lease_client {
 	unsigned n_nodes;
 	struct list attachments;
 	struct list
-		unfenced;  /* attachments whose keys lease_client_fence() is to end */
-	struct list owned; /* ephemeral leases */
+		unfenced; /* attachments whose keys lease_client_fence() is to end */
+	unsigned
+		leaving; /* ports whose keys lease_client_leave() is to end, a bit each */
+	unsigned n_leaves;       /* how often ports were added to them */
+	struct list owned;       /* ephemeral leases */
 	struct list with_events; /* attachments with events */
 	unsigned n_attachments;
 	uint64_t lent_bytes;    /* sum of the lengths of attached leases */
@@ -56,9 +59,12 @@ void lease_client_destroy(struct lease_client *client);
 void lease_client_begin_fence(struct lease_client *client);
 /* End about `max` keys.  False: all have ended. */
 bool lease_client_fence(struct lease_client *client, unsigned max);
-/* The fabric_session of one port, already removed from it, is about to be closed: its keys die,
- * and the client is told that its leases changed. */
-void lease_client_leave_port(struct lease_client *client, unsigned port);
+/* The fabric_session of one port is removed from it, and about to be closed: its keys reach nothing
+ * from then on.  lease_client_leave() ends them, before the port is used again, and tells the client
+ * that its leases changed. */
+void lease_client_begin_leave(struct lease_client *client, unsigned port);
+/* End about `max` keys.  False: all have ended. */
+bool lease_client_leave(struct lease_client *client, unsigned max);
 /* Drop unread events. */
 void lease_client_drop_events(struct lease_client *client);
 /* End about `max` of the client's attachments and ephemeral leases, once it is fenced.  False: all

@@ -10,6 +10,8 @@
 
 /* The number of waiters that are tried before others get their turn. */
 #define WAITERS_PER_SLICE 32
+/* The number of segments with dying keys that one request looks at. */
+#define RELEASING_MAX 256
 
 /* Append extents as segments of `bytes` together.  On failure the lease has none of them, and
  * they are free again. */
@@ -50,13 +52,17 @@ static int append_extents(struct lease *lease, const struct extent *extents, uns
 }
 
 /* The bytes under dying keys that their pool wants back to shrink, so that they are not lent again;
- * of pools that are lent through one of the endpoints. */
+ * of pools that are lent through one of the endpoints.  Of many segments only some count: then a
+ * request waits that could have failed at once. */
 static uint64_t releasing_reclaimed(const struct leases *leases, unsigned endpoints)
 {
 	uint64_t bytes = 0;
+	unsigned n = 0;
 
 	list_for_each_entry(const struct segment, segment, &leases->releasing,
 			    releasing) {
+		if (n++ == RELEASING_MAX)
+			break;
 		if (!(extent_pool(&segment->extent).endpoints & endpoints))
 			continue;
 		bytes += extent_reclaim(&segment->extent).bytes;
@@ -216,6 +222,9 @@ static bool tenant_serve(struct slice_work *work)
 	     n < WAITERS_PER_SLICE && (waiter = tenant_next_waiter(tenant)); n++) {
 		leases = waiter->lease->leases;
 		served |= !waiter_serve(waiter);
+		/* a request for aligned memory may look at many pieces that are free */
+		if (turn_over(leases->slices->turn))
+			break;
 	}
 	/* serving one may make others impossible */
 	if (served)

@@ -248,8 +248,11 @@ static int alloc_any(struct request *request, const struct pool_request *wish)
 
 /* ---- is it possible once all is clean? ---- */
 
+/* The number of blocks that one request looks at, so that it does not delay all others. */
+#define BLOCKS_MAX 4096
+
 struct runs {
-	uint64_t align, most;
+	uint64_t align, most, wanted;
 	unsigned max, n;
 	uint64_t *bytes; /* of the longest pieces, the longest first */
 	uint64_t sum;
@@ -271,7 +274,7 @@ static void runs_add_part(struct runs *runs, uint64_t bytes)
 	runs->sum += bytes;
 }
 
-static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
+static bool runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 {
 	struct runs *runs = ctx;
 	uint64_t skip = -offset & (runs->align - 1), piece;
@@ -281,16 +284,21 @@ static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 		runs_add_part(runs, piece);
 		skip += piece;
 	}
+	return runs->sum < runs->wanted;
 }
 
-/* Slow, and called only when a request cannot be served. */
+/* Called only when a request cannot be served.  Of more than BLOCKS_MAX blocks it supposes that they
+ * have enough: then the request waits, and fails when all memory is clean, or after its time. */
 static bool fits_when_clean(const struct request *request)
 {
 	struct runs runs = { .align = request->align,
 			     .most = request->most,
+			     .wanted = request->wanted,
 			     .max = request->max };
 	const struct pools *pools = request->pools;
 	uint64_t dirty = 0, clean = 0;
+	unsigned left = BLOCKS_MAX;
+	bool all = true;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		if (!(pools->pool[i].endpoints & request->endpoints))
@@ -303,11 +311,12 @@ static bool fits_when_clean(const struct request *request)
 	runs.bytes = calloc(request->max, sizeof(*runs.bytes));
 	if (!runs.bytes)
 		return false;
-	for (unsigned i = 0; i < pools->n_pools; i++)
+	for (unsigned i = 0; i < pools->n_pools && all; i++)
 		if (pools->pool[i].endpoints & request->endpoints)
-			extents_each_run(&pools->pool[i].extents, runs_add, &runs);
+			all = extents_each_run(&pools->pool[i].extents, &left, runs_add,
+					       &runs);
 	free(runs.bytes);
-	return runs.sum >= request->wanted;
+	return !all;
 }
 
 static int set_full_error(const struct pools *pools, const struct pool_request *wish,

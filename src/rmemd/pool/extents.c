@@ -411,27 +411,30 @@ uint64_t extents_largest(const struct extents *extents, uint64_t align)
 	return usable;
 }
 
-void extents_each_run(const struct extents *extents,
-		      void (*run)(void *ctx, uint64_t offset, uint64_t bytes),
+bool extents_each_run(const struct extents *extents, unsigned *left,
+		      bool (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx)
 {
 	uint64_t offset = 0, bytes = 0;
 
 	list_for_each_entry(const struct block, block, &extents->order, order) {
-		uint64_t left;
+		uint64_t open;
 
 		if (block->offset >= extents->end)
 			break;
-		left = extents->end - block->offset;
+		if (*left == 0)
+			return false;
+		--*left;
+		open = extents->end - block->offset;
 		if (block->state != BLOCK_LENT) {
 			if (bytes == 0)
 				offset = block->offset;
-			bytes += block->bytes < left ? block->bytes : left;
+			bytes += block->bytes < open ? block->bytes : open;
 		} else if (bytes) {
-			run(ctx, offset, bytes);
+			if (!run(ctx, offset, bytes))
+				return false;
 			bytes = 0;
 		}
 	}
-	if (bytes)
-		run(ctx, offset, bytes);
+	return !bytes || run(ctx, offset, bytes);
 }

@@ -81,9 +81,10 @@ void extents_free(struct extents *extents, struct block *block);
 uint64_t extents_largest(const struct extents *extents, uint64_t align);
 
 /* Call run() for every run of neighbouring blocks that are free or dirty, up to the closed end, in
- * order.  O(n). */
-void extents_each_run(const struct extents *extents,
-		      void (*run)(void *ctx, uint64_t offset, uint64_t bytes),
+ * order, until it returns false or *left blocks were looked at, whose number *left loses.  True: all
+ * were. */
+bool extents_each_run(const struct extents *extents, unsigned *left,
+		      bool (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx);
 
 /* Close the end from `end` on (a multiple of the grain, > 0, less than bytes): free blocks there

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -107,11 +108,27 @@ void entries_destroy(struct ledger *ledger)
 
 /* ---- the file ---- */
 
+/* Make the mapping longer.  Its pages stay mapped: to map them again takes long. */
+static bool map_extend(struct ledger *ledger, uint64_t bytes)
+{
+	char *map;
+
+	if (!ledger->map)
+		return false;
+	map = mremap(ledger->map, ledger->map_bytes, bytes, MREMAP_MAYMOVE);
+	if (map == MAP_FAILED)
+		return false;
+	ledger->map = map;
+	ledger->map_bytes = bytes;
+	return true;
+}
+
 int file_map(struct ledger *ledger, uint64_t bytes)
 {
 	char *map;
 
-	if (bytes <= ledger->map_bytes)
+	/* without the right to lock more memory a mapping is made that is not locked */
+	if (bytes <= ledger->map_bytes || map_extend(ledger, bytes))
 		return 0;
 	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ledger->fd, 0);
 	if (map == MAP_FAILED)

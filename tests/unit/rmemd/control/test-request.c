@@ -459,10 +459,10 @@ START_TEST(events__are_sent_in_turns)
 		ck_assert_uint_eq(one.events, before);
 		sessions_tick(stage_control.sessions);
 		ck_assert_uint_gt(one.events, before);
-		ck_assert_uint_le(one.events - before, 256);
+		ck_assert_uint_le(one.events - before, 64);
 		turns++;
 	}
-	ck_assert_uint_eq(turns, 2);
+	ck_assert_uint_eq(turns, 9);
 	ck_assert_uint_gt(sessions_next_ms(stage_control.sessions), stage_now_ms);
 }
 END_TEST

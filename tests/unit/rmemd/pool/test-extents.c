@@ -2,6 +2,7 @@
 /* Allocation, claiming, closing and random operations on a range of bytes. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +214,42 @@ static unsigned model_best_fit(unsigned n, unsigned align)
 	return best;
 }
 
-static void check_runs(void *ctx, uint64_t offset, uint64_t bytes)
+static bool count_run(void *ctx, uint64_t offset, uint64_t bytes)
+{
+	unsigned *n = ctx;
+
+	(void)offset;
+	(void)bytes;
+	return ++*n < 2;
+}
+
+/* Ten lent grains, of which every second one is freed, and the rest. */
+START_TEST(each_run__looks_at_few_blocks)
+{
+	struct block *blocks[10];
+	unsigned left = 5, runs = 0;
+
+	init(20);
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_eq(extents_alloc(&extents, GRAIN, GRAIN, &blocks[i]), 0);
+	ck_assert(!extents_each_run(&extents, &left, count_run, &runs));
+	ck_assert_uint_eq(left, 0);
+	ck_assert_uint_eq(runs, 0);
+	left = 100;
+	ck_assert(extents_each_run(&extents, &left, count_run, &runs));
+	ck_assert_uint_eq(left, 100 - 11);
+	ck_assert_uint_eq(runs, 1);
+	/* until the function has seen enough */
+	for (unsigned i = 0; i < 10; i += 2)
+		extents_free(&extents, blocks[i]);
+	runs = 0;
+	left = 100;
+	ck_assert(!extents_each_run(&extents, &left, count_run, &runs));
+	ck_assert_uint_eq(runs, 2);
+}
+END_TEST
+
+static bool check_runs(void *ctx, uint64_t offset, uint64_t bytes)
 {
 	unsigned *grains = ctx, start = (unsigned)(offset / GRAIN);
 	unsigned after = start + (unsigned)(bytes / GRAIN);
@@ -225,6 +261,7 @@ static void check_runs(void *ctx, uint64_t offset, uint64_t bytes)
 	REQUIRE(start == 0 || model[start - 1] == 'l');
 	REQUIRE(after == end || model[after] == 'l');
 	*grains += after - start;
+	return true;
 }
 
 /* Blocks tile the range and agree with the model; free blocks do not touch. */
@@ -235,7 +272,7 @@ static void check_all(void)
 				       [BLOCK_DIRTY] = 'd',
 				       [BLOCK_CLOSED] = 'c' };
 	uint64_t at = 0, bytes[4] = { 0 };
-	unsigned grains = 0, n_not_lent = 0;
+	unsigned grains = 0, n_not_lent = 0, left = UINT_MAX;
 	bool free_before = false;
 
 	list_for_each_entry(const struct block, block, &extents.order, order) {
@@ -256,7 +293,7 @@ static void check_all(void)
 	REQUIRE(bytes[BLOCK_CLOSED] == extents.sum[BLOCK_CLOSED]);
 	REQUIRE(extents_end_is_free(&extents) ==
 		(bytes[BLOCK_CLOSED] == (size - end) * GRAIN));
-	extents_each_run(&extents, check_runs, &grains);
+	REQUIRE(extents_each_run(&extents, &left, check_runs, &grains));
 	for (unsigned i = 0; i < end; i++)
 		n_not_lent += model[i] != 'l';
 	REQUIRE(grains == n_not_lent);
@@ -523,6 +560,7 @@ int main(void)
 	TCase *tc = unit_case("extents", NULL, teardown);
 
 	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, each_run__looks_at_few_blocks);
 	tcase_add_test(tc, alloc__prefers_the_smallest_block_that_fits);
 	tcase_add_test(tc, alloc__aligns_and_keeps_the_rest_free);
 	tcase_add_test(tc, alloc__finds_the_only_block_that_is_aligned);
