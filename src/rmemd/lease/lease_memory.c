@@ -221,16 +221,18 @@ static bool tenant_serve(struct slice_work *work)
 	for (unsigned n = 0;
 	     n < WAITERS_PER_SLICE && (waiter = tenant_next_waiter(tenant)); n++) {
 		leases = waiter->lease->leases;
-		served |= !waiter_serve(waiter);
-		/* a request for aligned memory may look at many pieces that are free */
+		if (!waiter_serve(waiter)) {
+			served = true;
+			leases_run(leases);
+		}
+		/* a request for aligned memory may look at many pieces that are free, and one that
+		 * is served is recorded and answered */
 		if (turn_over(leases->slices->turn))
 			break;
 	}
 	/* serving one may make others impossible */
 	if (served)
 		leases_serve_waiting(leases);
-	if (leases)
-		leases_run(leases);
 	more = tenant_has_untried(tenant);
 	tenant_unref(tenant);
 	return more;
