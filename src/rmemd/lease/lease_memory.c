@@ -76,7 +76,7 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 		     bool scrubbing)
 {
 	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
-	uint64_t room = 0, releasing = 0, coming = 0;
+	uint64_t room = 0, coming = 0;
 	bool reclaims = false;
 
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
@@ -85,7 +85,6 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 		if (!(status.endpoints & endpoints))
 			continue;
 		room += status.free + status.scrubbing + status.releasing;
-		releasing += status.releasing;
 		coming += status.releasing + (scrubbing ? status.scrubbing : 0);
 		reclaims |= status.resizing == POOL_RECLAIMS;
 	}
