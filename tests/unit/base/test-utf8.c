@@ -36,8 +36,8 @@ static const char *const refused[] = {
 	"\x1f",
 	"\x7f",
 	"\xc2\x80",
-	"\xc2\x9b"
-	"31m",
+	("\xc2\x9b"
+	 "31m"),
 	"\xc2\x9f",
 	/* not the start of a character; cut off; not continued */
 	"\x80",
