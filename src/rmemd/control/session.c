@@ -18,9 +18,6 @@
 
 /* Messages sent to one session before others get their turn. */
 #define SENDS_PER_TURN 64
-/* The part of the fence time that is kept for the delays of the loop, and its limit. */
-#define FENCE_RESERVE 16
-#define FENCE_RESERVE_MS_MAX 250
 
 /* Keys and leases that are ended before others get their turn. */
 #define KEYS_PER_SLICE 128
@@ -34,15 +31,6 @@ static void log_session(int level, const char *event, const struct session *sess
 				     .peer = session->address,
 				     .tenant = session->lease_client.tenant->name },
 		  "%s: %s", session->client, text);
-}
-
-uint64_t session_silence_max_ms(const struct config *config)
-{
-	uint64_t reserve_ms = config->fence_ms / FENCE_RESERVE;
-
-	if (reserve_ms > FENCE_RESERVE_MS_MAX)
-		reserve_ms = FENCE_RESERVE_MS_MAX;
-	return config->fence_ms - reserve_ms;
 }
 
 static uint64_t session_due_ms(const struct session *session)

@@ -17,6 +17,9 @@
 
 /* A granted channel that is not connected in this time is dropped when a limit is reached. */
 #define GRANT_UNUSED_MS 30000
+/* The part of the fence time that is kept for the delays of the loop, and its limit. */
+#define FENCE_RESERVE 16
+#define FENCE_RESERVE_MS_MAX 250
 
 enum channel_state { CHANNEL_GRANTED, CHANNEL_ADMITTED, CHANNEL_UP };
 
@@ -129,6 +132,15 @@ static void session_close_port(struct session *session, unsigned endpoint,
 	session->n_closing++;
 	session->ports[endpoint].n_closing++;
 	at->ops->session_close(at->session);
+}
+
+uint64_t session_silence_max_ms(const struct config *config)
+{
+	uint64_t reserve_ms = config->fence_ms / FENCE_RESERVE;
+
+	if (reserve_ms > FENCE_RESERVE_MS_MAX)
+		reserve_ms = FENCE_RESERVE_MS_MAX;
+	return config->fence_ms - reserve_ms;
 }
 
 /* What comes through the port is applied as long as the client may be silent, also if this process is
