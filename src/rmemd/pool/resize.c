@@ -19,6 +19,7 @@ struct resize {
 	uint64_t target; /* the pool's own size: nothing to do */
 	uint64_t
 		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or passed */
+	bool refused;     /* POOL_RECLAIMS is to be cancelled */
 	uint64_t ignored; /* size configured for another node or pages; 0: none */
 	/* The size to which the pool grew when the last process ended; 0: it did not grow. */
 	uint64_t crashed_target;
@@ -199,8 +200,10 @@ static void reclaim_deadline(struct resizes *resizes, unsigned i)
 		       "in the way are still %s; have them freed and reload, or say "
 		       "shrink = revoke",
 		       holders);
-	reclaim_cancel(resizes, i);
 	resize_give_up(resizes, i, "pool-not-shrunk", why);
+	/* With many leases this takes as long as to find the holders: in the next turn. */
+	resizes->by_pool[i].refused = true;
+	resizes->by_pool[i].until_ms = 0;
 }
 
 static void reclaim_check(struct resizes *resizes, unsigned i)
@@ -249,10 +252,11 @@ static void resize_step(struct resizes *resizes, unsigned i)
 	case POOL_SHRINKS:
 		return;
 	case POOL_RECLAIMS:
-		if (resize->target == status.bytes_to) {
+		if (resize->target == status.bytes_to && !resize->refused) {
 			reclaim_check(resizes, i);
 			return;
 		}
+		resize->refused = false;
 		reclaim_cancel(resizes, i);
 		break;
 	case POOL_RESTS:
