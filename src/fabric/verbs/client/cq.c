@@ -173,17 +173,22 @@ int verbs_cq_arm(struct fabric_cq *cq)
 
 /* The status of the requests before the entry's own.  An error other than a flush occurs when the
  * device executes the request, so those before it succeeded; but writes that wait for a
- * confirming read are in doubt, or fail with it. */
+ * confirming read are in doubt, or fail with it.  A fault of the read's own byte says nothing of
+ * them. */
 static enum ibv_wc_status status_before(const struct fabric_channel *channel,
 					const struct ibv_wc *wc)
 {
+	bool own_fault =
+		wc->status == IBV_WC_LOC_PROT_ERR || wc->status == IBV_WC_LOC_LEN_ERR;
+
 	if (wc->status == IBV_WC_SUCCESS)
 		return IBV_WC_SUCCESS;
 	if (!channel->confirm)
 		return wc->status == IBV_WC_WR_FLUSH_ERR ? IBV_WC_WR_FLUSH_ERR
 							 : IBV_WC_SUCCESS;
-	return verbs_sq_wr(wc)->kind == VERBS_WR_CONFIRM ? wc->status
-							 : IBV_WC_WR_FLUSH_ERR;
+	return verbs_sq_wr(wc)->kind == VERBS_WR_CONFIRM && !own_fault
+		       ? wc->status
+		       : IBV_WC_WR_FLUSH_ERR;
 }
 
 /* The device has put the queue pair into ERROR. */

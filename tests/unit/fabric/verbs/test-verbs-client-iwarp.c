@@ -101,6 +101,91 @@ START_TEST(iwarp__refused_writes_never_succeed)
 }
 END_TEST
 
+/* Errors of the confirming read alone, and the status of the writes that it does not confirm: the
+ * device has sent them, and whether the peer has placed them is unknown. */
+static const struct {
+	enum ibv_wc_status status;
+	int err;
+} confirm_failures[] = {
+	{ IBV_WC_WR_FLUSH_ERR, -ECONNRESET },
+	{ IBV_WC_LOC_QP_OP_ERR, -ECONNRESET },
+	{ IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT },
+	{ IBV_WC_REM_ACCESS_ERR, -EACCES },
+	{ IBV_WC_REM_INV_REQ_ERR, -EACCES },
+	{ IBV_WC_GENERAL_ERR, -EIO },
+	/* of the byte that the read fills, which is not the program's memory */
+	{ IBV_WC_LOC_PROT_ERR, -ECONNRESET },
+	{ IBV_WC_LOC_LEN_ERR, -ECONNRESET },
+};
+
+static int post_vectored_write(void)
+{
+	const struct fabric_sge sges[] = {
+		{ .addr = memory, .bytes = 50, .region = region },
+		{ .addr = memory + 100, .bytes = 50, .region = region },
+	};
+	const struct fabric_key key = { .addr = 0x1000, .rkey = 9 };
+	const struct fabric_batch batch = fabric_batch_of(FABRIC_WRITE, NULL, &key);
+	const struct fabric_op op = { .bytes = 100 };
+
+	ck_assert_int_eq(CLIENT->prepare_sges(channel, &batch, &op, sges, 2), 1);
+	return CLIENT->post(channel);
+}
+
+/* The write completes at once, also when its channel is not polled in batches. */
+START_TEST(iwarp__write_fails_with_its_confirming_read)
+{
+	struct wc wc;
+
+	setup_iwarp();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), 1);
+	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
+	fake_complete(1);
+	expect_nothing();
+	fake_fail(confirm_failures[_i].status);
+	ck_assert(readable(CLIENT->cq_fd(cq), WAIT_MS));
+	expect_only(0, 1, confirm_failures[_i].err);
+	/* the channel is dead */
+	ck_assert_int_eq(wr_poll(CLIENT, cq, &wc, 1), 0);
+	ck_assert_int_eq(post(FABRIC_WRITE, 1, 1), -ECONNRESET);
+}
+END_TEST
+
+/* An earlier batch is confirmed, a later one is flushed. */
+START_TEST(iwarp__only_unconfirmed_writes_fail)
+{
+	setup_iwarp();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 2), 2);
+	ck_assert_int_eq(post(FABRIC_READ, 2, 1), 1);
+	ck_assert_int_eq(post(FABRIC_WRITE, 3, 2), 2);
+	ck_assert_int_eq(post(FABRIC_WRITE, 5, 1), 1);
+	fake_complete(3);
+	expect_only(0, 2, 0);
+	fake_complete(1);
+	expect_only(2, 1, 0);
+	fake_complete(2);
+	expect_nothing();
+	fake_fail(confirm_failures[_i].status);
+	expect(3, 2, confirm_failures[_i].err);
+	expect_only(5, 1, -ECONNRESET);
+}
+END_TEST
+
+START_TEST(iwarp__vectored_write_fails_with_its_confirming_read)
+{
+	struct fabric_wc wc;
+
+	setup_iwarp();
+	ck_assert_int_eq(post_vectored_write(), 1);
+	fake_complete(1);
+	ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 0);
+	fake_fail(confirm_failures[_i].status);
+	ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 1);
+	ck_assert_uint_eq(wc.n, 1);
+	ck_assert_int_eq(wc.status, confirm_failures[_i].err);
+}
+END_TEST
+
 /* siw answers a read of up to 32 bytes that crosses a page with bytes of the first page
  * only. */
 START_TEST(iwarp__short_reads_stay_within_a_page)
@@ -296,6 +381,12 @@ static TCase *case_make(const char *name, SFun setup_case)
 	tcase_add_test(tcase, iwarp__single_posts_reach_the_full_depth);
 	tcase_add_loop_test(tcase, iwarp__refused_writes_never_succeed, 0,
 			    COUNT(refusals));
+	tcase_add_loop_test(tcase, iwarp__write_fails_with_its_confirming_read, 0,
+			    COUNT(confirm_failures));
+	tcase_add_loop_test(tcase, iwarp__only_unconfirmed_writes_fail, 0,
+			    COUNT(confirm_failures));
+	tcase_add_loop_test(tcase, iwarp__vectored_write_fails_with_its_confirming_read,
+			    0, COUNT(confirm_failures));
 	tcase_add_test(tcase, iwarp__short_reads_stay_within_a_page);
 	tcase_add_test(tcase, iwarp__dropped_operations_complete);
 	tcase_add_test(tcase, iwarp__wakes_the_server_of_a_new_connection);
