@@ -190,7 +190,9 @@ RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
 
 /* End the session: its ephemeral leases are freed at once, named ones are detached.  The
  * handles of its leases, queues and buffers are freed and must not be used any more, not
- * even to free them.  NULL: nothing.  [any, but no other call may use the session] */
+ * even to free them.  The call takes about 1 s at most: a server that does not answer in this time
+ * ends the session by its clock.  NULL: nothing.
+ * [any, but no other call may use the session] */
 RMEM_API void rmem_close(rmem *session);
 
 /* Properties of a session.  Strings live as long as the session.  Start from

@@ -15,6 +15,7 @@
 #ifndef FABRIC_FABRIC_H
 #define FABRIC_FABRIC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -440,6 +441,8 @@ struct fabric_channel_params {
 	struct fabric_hello hello;
 	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
+	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never */
+	const atomic_bool *cancelled;
 	void *owner; /* returned in its completions */
 	/* FABRIC_ENDPOINT_DIRECT: send this queue pair's attributes to the server and receive
 	 * the server's; blocks at most timeout_ms. */
@@ -455,6 +458,8 @@ struct fabric_client_params {
 	/* local address from which IP reaches the server; family 0: unknown */
 	struct fabric_address route_source;
 	struct fabric_rdma_options rdma_options;
+	/* domain_open() fails soon, with -ECANCELED, when another thread sets it; NULL: never */
+	const atomic_bool *cancelled;
 };
 #define FABRIC_CLIENT_PARAMS_INIT                        \
 	{                                                \

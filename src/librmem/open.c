@@ -25,7 +25,8 @@
 #include "wire/codec.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
-#define BYE_MS 1000u
+/* Limit of the time that closing a session takes. */
+#define CLOSE_MS 1000u
 /* Limit of bytes of the program's name in a session's own. */
 #define PROGRAM_MAX 40u
 /* The longest wait between two tries to open a session. */
@@ -234,35 +235,25 @@ static void devices_list(struct rmem *session)
 	}
 }
 
-static void bye(struct rmem *session)
-{
-	struct wire_msg request;
-
-	wire_msg_init(&request, WIRE_TYPE_bye);
-	if (atomic_load(&session->status) != 0)
-		return;
-	if (session->timeout_ms > BYE_MS)
-		session->timeout_ms = BYE_MS;
-	/* without the bye, the server ends the session by its clock */
-	(void)session_call(session, &request, NULL, NULL);
-}
-
 static void session_close(struct rmem *session)
 {
+	unsigned ms = session->timeout_ms < CLOSE_MS ? session->timeout_ms : CLOSE_MS;
+	uint64_t end_ns = clock_now_ns() + ms * NS_PER_MS;
 	struct rmem_queue *queue;
 
+	session_cancel(session);
 	process_remove(session);
 	if (session->served) {
 		service_remove(session);
 		session->served = false;
 	}
-	/* a domain may still be closed during bye(), and must not find the queue */
+	/* a domain may still be closed during the bye, and must not find the queue */
 	session->sync->queue = NULL;
 	/* queue_drop() removes the queue from the list */
 	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
 		queue_drop(queue);
 	if (session->welcomed)
-		bye(session);
+		session_call_bye(session, end_ns);
 	leases_destroy(session);
 	buffers_destroy(session);
 	domain_set_close(session->domains);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd_wait.h"
 #include "fabric/address.h"
 #include "fabric/tcp/channel.h"
 #include "fabric/tcp/socket.h"
@@ -133,27 +134,8 @@ static int cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 
 /* ---- opening and closing a stream ---- */
 
-/* Wait for events until the deadline. */
-static int socket_wait(int fd, short events, uint64_t deadline_ms)
-{
-	struct pollfd pfd = { .fd = fd, .events = events };
-
-	for (;;) {
-		uint64_t now = clock_now_ms();
-		uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
-		int n = poll(&pfd, 1, left < INT_MAX ? (int)left : INT_MAX);
-
-		if (n > 0)
-			return 0;
-		if (n == 0 && left < INT_MAX)
-			return -ETIMEDOUT;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-	}
-}
-
 static int socket_connect(int fd, const struct fabric_address *address,
-			  uint64_t deadline_ms)
+			  uint64_t deadline_ms, const atomic_bool *cancelled)
 {
 	struct sockaddr_storage addr;
 	socklen_t len = fabric_address_to_sockaddr(address, &addr);
@@ -164,7 +146,7 @@ static int socket_connect(int fd, const struct fabric_address *address,
 		return 0;
 	if (errno != EINPROGRESS && errno != EINTR)
 		return -errno;
-	err = socket_wait(fd, POLLOUT, deadline_ms);
+	err = fd_wait(fd, POLLOUT, deadline_ms, cancelled);
 	if (err)
 		return err;
 	len = sizeof(err);
@@ -186,13 +168,13 @@ static int socket_hello(int fd, const struct fabric_hello *hello)
 	return n == sizeof(buf) ? 0 : -EPIPE;
 }
 
-static int socket_status(int fd, uint64_t deadline_ms)
+static int socket_status(int fd, uint64_t deadline_ms, const atomic_bool *cancelled)
 {
 	struct stream_status status;
 	size_t have = 0;
 
 	while (have < sizeof(status)) {
-		int err = socket_wait(fd, POLLIN, deadline_ms);
+		int err = fd_wait(fd, POLLIN, deadline_ms, cancelled);
 		ssize_t n;
 
 		if (err)
@@ -220,9 +202,9 @@ static int socket_status(int fd, uint64_t deadline_ms)
 /* Returns a tuned non-blocking socket that was admitted, or -errno with text that names the
  * address. */
 static int stream_open(const struct fabric_address *address,
-		       const struct fabric_hello *hello, unsigned timeout_ms)
+		       const struct fabric_channel_params *params)
 {
-	uint64_t deadline_ms = clock_now_ms() + timeout_ms;
+	uint64_t deadline_ms = clock_now_ms() + params->timeout_ms;
 	char text[FABRIC_ADDRESS_TEXT];
 	const char *step;
 	int fd, err;
@@ -237,14 +219,14 @@ static int stream_open(const struct fabric_address *address,
 		return err;
 	}
 	step = "connecting a data stream to";
-	err = socket_connect(fd, address, deadline_ms);
+	err = socket_connect(fd, address, deadline_ms, params->cancelled);
 	if (!err) {
 		step = "presenting a data stream to";
-		err = socket_hello(fd, hello);
+		err = socket_hello(fd, &params->hello);
 	}
 	if (!err) {
 		step = "waiting for the admission of a data stream by";
-		err = socket_status(fd, deadline_ms);
+		err = socket_status(fd, deadline_ms, params->cancelled);
 	}
 	if (err) {
 		(void)close(fd);
@@ -279,7 +261,7 @@ static int channel_connect(struct fabric_cq *cq,
 	ch->flush_status = -ECONNRESET;
 	ch->flush_text = "flushed: the stream was ended";
 	list_init(&ch->ready);
-	err = stream_open(&cq->domain->address, &params->hello, params->timeout_ms);
+	err = stream_open(&cq->domain->address, params);
 	if (err < 0)
 		goto err_free;
 	ch->fd = err;

@@ -332,6 +332,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 		.depth = channel->depth,
 		.timeout_ms = waiter ? connect_timeout_ms(session, waiter->end_ns)
 				     : connect_patience_ms(session),
+		.cancelled = &session->cancelled,
 		.exchange = session->welcomed ? qp_exchange : early_hello_exchange,
 		.exchange_ctx = channel,
 		.owner = channel->owner,

@@ -277,14 +277,16 @@ static bool domain_return(struct rmem *session, struct domain *domain)
 {
 	unsigned number = domain_index(session->domains, domain);
 	unsigned timeout_ms = connect_patience_ms(session);
+	struct fabric_client_params params = session->uri.devices;
 	struct fabric_endpoint endpoint = domain->endpoint;
 	struct fabric_domain *fabric = NULL;
 	int err;
 
+	params.cancelled = &session->cancelled;
 	domain->state = DOMAIN_OPENING;
 	(void)pthread_mutex_unlock(&session->lock);
-	err = session->domains->ops->domain_open(&endpoint, &session->uri.devices,
-						 timeout_ms, &fabric);
+	err = session->domains->ops->domain_open(&endpoint, &params, timeout_ms,
+						 &fabric);
 	(void)pthread_mutex_lock(&session->lock);
 	domain->state = DOMAIN_AWAY;
 	domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;

@@ -214,7 +214,8 @@ void service_remove(struct rmem *session)
 	(void)pthread_mutex_lock(&service.lock);
 	service.leaving = session;
 	list_remove(&session->connect_node);
-	/* rmem-connect may wait for an answer, which rmem-service receives */
+	/* rmem-connect gives up soon, see session_cancel(), but may wait for an answer, which
+	 * rmem-service receives */
 	while (service.connecting == session)
 		(void)pthread_cond_wait(&service.idle, &service.lock);
 	service.leaving = NULL;

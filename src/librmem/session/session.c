@@ -229,7 +229,8 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 	return answered && err == -EPROTO ? err : 0;
 }
 
-/* Wait for the reply until end_ns, and with `while_up` only while the session is not lost. */
+/* Wait for the reply until end_ns, and with `while_up` only while the session is not lost or being
+ * closed. */
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
 		     bool while_up)
 {
@@ -239,7 +240,8 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 	while (!waiter->done && !lost && clock_now_ns() < end_ns) {
 		session_step(session, end_ns);
 		lost = while_up &&
-		       (session->state != SESSION_UP || session->resumes != resumes);
+		       (session->state != SESSION_UP || session->resumes != resumes ||
+			atomic_load(&session->cancelled));
 	}
 	if (waiter->done)
 		return waiter->failed.err ? err_restore(&waiter->failed) : 0;
@@ -290,6 +292,25 @@ int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 	struct waiter waiter = { .take = take, .ctx = ctx };
 
 	return call(session, &waiter, request, end_ns, true);
+}
+
+void session_cancel(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&session->lock);
+	atomic_store(&session->cancelled, true);
+	session_unlock(session);
+}
+
+void session_call_bye(struct rmem *session, uint64_t end_ns)
+{
+	struct waiter waiter = { .done = false };
+	struct wire_msg request;
+
+	if (atomic_load(&session->status) != 0)
+		return;
+	wire_msg_init(&request, WIRE_TYPE_bye);
+	/* without the bye, the server ends the session by its clock */
+	(void)call(session, &waiter, &request, end_ns, false);
 }
 
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)

@@ -119,6 +119,10 @@ struct rmem {
 	_Atomic int status;
 	_Atomic uint64_t until_ns; /* nothing is posted from this time on */
 
+	/* rmem_close() was called: a thread that connects a channel gives up; set under the
+	 * lock */
+	atomic_bool cancelled;
+
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* signals an answer or a new state */
 	bool served;            /* the service thread drives the session */
@@ -181,10 +185,15 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 int session_call_undo(struct rmem *session, const struct wire_msg *request,
 		      session_take *take, connection_done *undo, void *ctx);
 
-/* As session_call(), until end_ns, and only while the session is not lost.
- *   -ECONNRESET  the session is lost */
+/* As session_call(), until end_ns, and only while the session is not lost or being closed.
+ *   -ECONNRESET  the session is lost, or is being closed */
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  session_take *take, void *ctx, uint64_t end_ns);
+
+/* Before the session is closed: threads that connect its channels give up within 100 ms. */
+void session_cancel(struct rmem *session);
+/* Tell the server that the session ends; wait for the reply, at most until end_ns. */
+void session_call_bye(struct rmem *session, uint64_t end_ns);
 
 /* Wait until something has changed, at most until deadline_ns.  Meanwhile the service thread drives
  * the session, or, if the session is not served, one of the waiting threads.  Under the lock, which

@@ -9,7 +9,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/fd_wait.h"
 #include "unit/librmem/fake-fabric-wire.h"
 
 struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -62,18 +64,26 @@ unsigned fake_opened_port(void)
 	return port;
 }
 
+/* Sleep, unless `cancelled` becomes true. */
+static int network_sleep(unsigned ms, const atomic_bool *cancelled)
+{
+	if (fd_wait(-1, 0, clock_now_ms() + ms, cancelled) == -ECANCELED)
+		return err_set(-ECANCELED, "the fake network was cancelled");
+	return 0;
+}
+
 /* Wait as long as the slow network takes. */
-static int network_delay(unsigned timeout_ms)
+static int network_delay(unsigned timeout_ms, const atomic_bool *cancelled)
 {
 	unsigned ms = fake.slow_ms;
+	int err;
 
-	if (ms > timeout_ms) {
-		(void)poll(NULL, 0, (int)timeout_ms);
-		return err_set(-ETIMEDOUT, "the fake network is slow");
-	}
-	if (ms > 0)
-		(void)poll(NULL, 0, (int)ms);
-	return 0;
+	if (ms == 0)
+		return 0;
+	err = network_sleep(ms < timeout_ms ? ms : timeout_ms, cancelled);
+	if (!err && ms > timeout_ms)
+		err = err_set(-ETIMEDOUT, "the fake network is slow");
+	return err;
 }
 
 static bool fake_device_present(void)
@@ -131,7 +141,7 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 			    unsigned timeout_ms, struct fabric_domain **ret_domain)
 {
 	struct fabric_domain *domain;
-	int err = network_delay(timeout_ms);
+	int err = network_delay(timeout_ms, params->cancelled);
 
 	fake.opens++;
 	fake.params = *params;
@@ -273,7 +283,7 @@ static int fake_connect(struct fabric_cq *cq,
 
 	fake.tried[params->hello.session % FAKE_SESSIONS]++;
 	fake.connect_timeout_ms = params->timeout_ms;
-	err = network_delay(params->timeout_ms);
+	err = network_delay(params->timeout_ms, params->cancelled);
 	if (err)
 		return err;
 	if (fake.connect_err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A session whose devices are removed and return, and whose endpoints change their address. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,35 @@ START_TEST(device__removed_while_the_session_closes)
 }
 END_TEST
 
+static bool domain_opens(void)
+{
+	bool opens;
+
+	pthread_mutex_lock(&client->lock);
+	opens = client->domains->domains[0].state == DOMAIN_OPENING;
+	pthread_mutex_unlock(&client->lock);
+	return opens;
+}
+
+/* Opening it may take 4 s. */
+START_TEST(device__that_does_not_return_delays_no_close)
+{
+	uint64_t begin_ms;
+
+	open_rdma(0, "&channels=1");
+	device_remove("fake0");
+	AWAIT(fake.closes == 1);
+	fake.slow_ms = UINT_MAX;
+	pthread_mutex_lock(&client->lock);
+	client->domains->domains[0].failures = 3;
+	pthread_mutex_unlock(&client->lock);
+	AWAIT(domain_opens());
+	begin_ms = clock_now_ms();
+	client_close();
+	ck_assert_uint_lt(clock_now_ms() - begin_ms, 2000);
+}
+END_TEST
+
 START_TEST(idle_queue__delays_no_removal)
 {
 	open_rdma_queue();
@@ -385,6 +415,7 @@ int main(void)
 	tcase_add_test(tc, removed_device__that_waits_for_a_connect_costs_no_turns);
 	tcase_add_loop_test(tc, only_device__is_waited_for, 0, 2);
 	tcase_add_test(tc, device__removed_while_the_session_closes);
+	tcase_add_test(tc, device__that_does_not_return_delays_no_close);
 	tcase_add_test(tc, idle_queue__delays_no_removal);
 	tcase_add_test(tc, idle_queue__delays_no_removal_after_a_new_address);
 	tcase_add_test(tc, queue__created_while_a_device_is_away);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "librmem/channel/domain.h"
+#include "librmem/session/session.h"
 #include "unit/librmem/core-case.h"
 
 #define SESSIONS 12u
@@ -109,6 +111,48 @@ START_TEST(slow_server__is_reached_by_a_later_attempt)
 	ck_assert_uint_eq(attempts(1), 5);
 	check_heartbeats();
 	close_all();
+}
+END_TEST
+
+/* ---- closing ---- */
+
+/* The limit of rmem_close(), with room for a busy machine: connecting has twice this time. */
+#define CLOSE_MAX_MS 2000u
+
+/* The next attempt to connect has the time that it has after several failures, 4 s. */
+static void patience_raise(void)
+{
+	pthread_mutex_lock(&client->lock);
+	client->domains->domains[0].failures = 3;
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* rmem-connect waits for a silent host, or for the server's queue pair. */
+START_TEST(close__ends_a_connect_that_waits)
+{
+	uint64_t begin_ms;
+	unsigned tried, joins;
+
+	if (_i) {
+		serve_devices(1);
+		fake_endpoints[1].flags |= FABRIC_ENDPOINT_DIRECT;
+	}
+	open_with(0);
+	queue_open(1);
+	tried = fake.tried[info().session_id % FAKE_SESSIONS];
+	joins = proxy.seen[WIRE_TYPE_join_channel];
+	patience_raise();
+	if (_i)
+		proxy.hold = WIRE_TYPE_join_channel;
+	else
+		fake.slow_ms = UINT_MAX;
+	fake_peer_gone(fake_latest());
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
+	      fake.tried[info().session_id % FAKE_SESSIONS] > tried &&
+	      (!_i || proxy.seen[WIRE_TYPE_join_channel] > joins));
+	begin_ms = clock_now_ms();
+	client_close();
+	ck_assert_uint_lt(clock_now_ms() - begin_ms, CLOSE_MAX_MS);
 }
 END_TEST
 
@@ -228,6 +272,7 @@ int main(void)
 
 	tcase_add_test(tc, unreachable_server__ends_no_session);
 	tcase_add_test(tc, slow_server__is_reached_by_a_later_attempt);
+	tcase_add_loop_test(tc, close__ends_a_connect_that_waits, 0, 2);
 	tcase_add_loop_test(tc, signal_handler__that_sleeps_loses_no_session, 0, 3);
 	tcase_add_loop_test(tc, cancelled_thread__ends_after_its_call, 0, 4);
 	return unit_main();

@@ -190,7 +190,8 @@ static void qp_destroy(struct fabric_channel *channel)
 }
 
 /* The route to the server: the first channel uses the domain's cm_id. */
-static int cm_id_open(struct fabric_channel *channel, unsigned timeout_ms)
+static int cm_id_open(struct fabric_channel *channel, unsigned timeout_ms,
+		      const atomic_bool *cancelled)
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	struct fabric_address source;
@@ -200,13 +201,15 @@ static int cm_id_open(struct fabric_channel *channel, unsigned timeout_ms)
 	if (channel->cm_id_borrowed) {
 		channel->cm_id = domain->cm_id;
 		channel->cm_id.deadline_ms = clock_now_ms() + timeout_ms;
+		channel->cm_id.cancelled = cancelled;
 		atomic_store(&domain->cm_id_lent, true);
 		return 0;
 	}
 	/* the domain's own address, or the route could lead through another device */
 	source = verbs_cm_id_source(&domain->cm_id);
 	err = verbs_cm_id_resolve(&channel->cm_id, &domain->peer.address, &source,
-				  domain->rdma_options.traffic_class, timeout_ms);
+				  domain->rdma_options.traffic_class, timeout_ms,
+				  cancelled);
 	if (err || channel->cm_id.id->verbs == domain->cm_id.id->verbs)
 		return err;
 	err = err_set(-EHOSTUNREACH, "RDMA device %s leads to %s no more",
@@ -284,7 +287,7 @@ static int connect_try(struct fabric_channel *channel,
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	uint8_t depth = depth_of(domain);
-	int err = cm_id_open(channel, timeout_ms);
+	int err = cm_id_open(channel, timeout_ms, params->cancelled);
 
 	if (err)
 		return err;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd_wait.h"
 #include "fabric/address.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/qp.h"
@@ -84,13 +85,13 @@ static int cm_id_error(const struct verbs_cm_id *cm_id,
 static int cm_id_wait(struct verbs_cm_id *cm_id, enum rdma_cm_event_type wanted,
 		      struct verbs_cm_event *ret_event)
 {
-	struct pollfd fd = { .fd = cm_id->events->fd, .events = POLLIN };
-	int err, ms;
+	int err;
 
 	do {
-		ms = remaining_ms(cm_id);
-		if (poll(&fd, 1, ms) < 0 && errno != EINTR)
-			return err_errno(-errno, "poll");
+		err = fd_wait(cm_id->events->fd, POLLIN, cm_id->deadline_ms,
+			      cm_id->cancelled);
+		if (err && err != -ETIMEDOUT)
+			return err_errno(err, "waiting for %s (RDMA)", cm_id->peer);
 		err = verbs_cm_get_event(cm_id->events, ret_event);
 		if (!err)
 			return ret_event->type == wanted
@@ -98,7 +99,7 @@ static int cm_id_wait(struct verbs_cm_id *cm_id, enum rdma_cm_event_type wanted,
 				       : cm_id_error(cm_id, ret_event);
 		if (err != -EAGAIN)
 			return err;
-	} while (ms > 0);
+	} while (remaining_ms(cm_id) > 0);
 	return time_over(cm_id);
 }
 
@@ -126,11 +127,12 @@ static int cm_id_route(struct verbs_cm_id *cm_id, struct sockaddr *source,
 
 int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *address,
 			const struct fabric_address *source, int traffic_class,
-			unsigned timeout_ms)
+			unsigned timeout_ms, const atomic_bool *cancelled)
 {
 	struct sockaddr_storage destination, from;
 	struct fabric_address host = *source;
-	struct verbs_cm_id made = { .deadline_ms = clock_now_ms() + timeout_ms };
+	struct verbs_cm_id made = { .deadline_ms = clock_now_ms() + timeout_ms,
+				    .cancelled = cancelled };
 	int err;
 
 	host.port = 0;

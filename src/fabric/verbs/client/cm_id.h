@@ -4,6 +4,7 @@
 #ifndef FABRIC_VERBS_CLIENT_CM_ID_H
 #define FABRIC_VERBS_CLIENT_CM_ID_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,16 +15,18 @@ struct verbs_cm_id {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 	uint64_t deadline_ms;
+	const atomic_bool *cancelled; /* ends waits before the deadline; NULL: never */
 	char peer[64];
 };
 
 /* Create an id and resolve the route to the address, from `source` (family 0: any address of this
  * host; its port is ignored), with packets of this traffic class.
  *   -ENODEV        no RDMA device leads there
+ *   -ECANCELED     `cancelled` became true; the cm_id keeps the pointer
  *   -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT ... */
 int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *address,
 			const struct fabric_address *source, int traffic_class,
-			unsigned timeout_ms);
+			unsigned timeout_ms, const atomic_bool *cancelled);
 
 /* The local address of a resolved cm_id, without port; family 0: it is link-local, and would need
  * a scope. */
@@ -32,7 +35,7 @@ struct fabric_address verbs_cm_id_source(const struct verbs_cm_id *cm_id);
 /* Connect the id's queue pair with these rdma_options, which the kernel ignores over iWARP.
  *   -EACCES        the server refused the channel
  *   -ECONNREFUSED  no server listens there
- *   -ETIMEDOUT ... */
+ *   -ETIMEDOUT, -ECANCELED ... */
 int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *hello,
 			const struct fabric_rdma_options *rdma_options,
 			uint8_t initiator_depth, bool iwarp);

@@ -79,9 +79,10 @@ static int device_find(struct fabric_domain *domain,
 		err = verbs_route_find(&domain->peer.address, &params->source,
 				       &params->route_source, &domain->route);
 	else
-		err = verbs_cm_id_resolve(
-			&domain->cm_id, &domain->peer.address, &params->source,
-			domain->rdma_options.traffic_class, timeout_ms);
+		err = verbs_cm_id_resolve(&domain->cm_id, &domain->peer.address,
+					  &params->source,
+					  domain->rdma_options.traffic_class,
+					  timeout_ms, params->cancelled);
 	if (!err)
 		domain->verbs =
 			domain->direct ? domain->route.verbs : domain->cm_id.id->verbs;

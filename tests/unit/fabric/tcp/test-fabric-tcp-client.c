@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,16 @@ static void *peer_accept(void *arg)
 			 ends.status_bytes);
 	if (ends.status || ends.status_bytes == 1)
 		(void)shutdown(ends.peer, SHUT_RDWR);
+	return NULL;
+}
+
+static atomic_bool cancelled;
+
+static void *run_cancel(void *arg)
+{
+	(void)arg;
+	(void)poll(NULL, 0, 20);
+	cancelled = true;
 	return NULL;
 }
 
@@ -152,6 +163,25 @@ START_TEST(connect__times_out)
 	ck_assert_ptr_null(ends.channel);
 	ck_assert_uint_ge(clock_now_ms() - start, 290);
 	ck_assert_uint_lt(clock_now_ms() - start, 5000);
+}
+END_TEST
+
+/* Another thread cancels the wait for the status, or the connect is cancelled already. */
+START_TEST(connect__is_cancelled)
+{
+	struct fabric_channel_params params = { .hello = hello,
+						.depth = DEPTH,
+						.timeout_ms = WAIT_MS,
+						.cancelled = &cancelled };
+	uint64_t start = clock_now_ms();
+	pthread_t thread;
+
+	cancelled = _i;
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_cancel, NULL), 0);
+	ck_assert_int_eq(wr_connect(ops, ends.cq, &params, &ends.channel), -ECANCELED);
+	ck_assert_ptr_null(ends.channel);
+	ck_assert_uint_lt(clock_now_ms() - start, WAIT_MS / 2);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
 
@@ -667,6 +697,7 @@ int main(void)
 
 	tcase_add_loop_test(tcase, connect__reports_the_status, 0, COUNT(statuses));
 	tcase_add_test(tcase, connect__times_out);
+	tcase_add_loop_test(tcase, connect__is_cancelled, 0, 2);
 	tcase_add_test(tcase, connect__refused_names_the_address);
 	tcase_add_test(tcase, domain_open__needs_an_address);
 	tcase_add_test(tcase, atomics__need_support_of_the_server);

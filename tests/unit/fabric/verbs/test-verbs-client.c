@@ -2,9 +2,13 @@
 /* The verbs client: its devices, domains and connections, and how they end. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/common/cm.h"
 #include "fabric/verbs/common/iwarp.h"
@@ -186,6 +190,44 @@ START_TEST(connect__times_out)
 }
 END_TEST
 
+static atomic_bool cancelled;
+
+static void *run_cancel(void *arg)
+{
+	(void)arg;
+	(void)poll(NULL, 0, 20);
+	cancelled = true;
+	return NULL;
+}
+
+/* Another thread cancels the wait, which has WAIT_MS. */
+START_TEST(connect__is_cancelled)
+{
+	const struct fabric_channel_params patient = { .depth = 1,
+						       .timeout_ms = WAIT_MS,
+						       .cancelled = &cancelled };
+	uint64_t begin_ms;
+	pthread_t thread;
+
+	setup_cq();
+	fake.no_answer = true;
+	begin_ms = clock_now_ms();
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_cancel, NULL), 0);
+	ck_assert_int_eq(wr_connect(CLIENT, cq, &patient, &channel), -ECANCELED);
+	ck_assert_uint_lt(clock_now_ms() - begin_ms, WAIT_MS / 2);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+START_TEST(domain_open__is_cancelled)
+{
+	cancelled = true;
+	params.cancelled = &cancelled;
+	ck_assert_int_eq(open_domain(), -ECANCELED);
+	params.cancelled = NULL;
+}
+END_TEST
+
 START_TEST(connect__keeps_to_the_depth_of_the_cq)
 {
 	struct fabric_channel *second = NULL, *third = NULL;
@@ -315,6 +357,8 @@ int main(void)
 			    COUNT(answers));
 	tcase_add_test(tcase, connect__tries_other_ports_when_one_is_in_use);
 	tcase_add_test(tcase, connect__times_out);
+	tcase_add_test(tcase, connect__is_cancelled);
+	tcase_add_test(tcase, domain_open__is_cancelled);
 	tcase_add_loop_test(tcase, connect__keeps_to_the_depth_of_the_cq, 0, 2);
 	tcase_add_loop_test(tcase, channel_free__drops_only_its_own_completions, 0, 2);
 	tcase_add_loop_test(tcase, alive__flushes_when_the_peer_ends, 0, 3);
