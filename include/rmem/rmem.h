@@ -40,7 +40,7 @@
  * Server calls.  A call that is marked so sends a request to the server and waits for the reply.
  * Besides the errors listed with each call it fails with
  *   - ENOMEM and EPROTO,
- *   - ETIMEDOUT: no reply within the session's timeout_ms,
+ *   - ETIMEDOUT: no reply within the session's timeout_ms, or rmem_thread_timeout(),
  *   - ESTALE: the session is lost for good, or the lease has ended,
  *   - ENOSPC: the server's file system has no room to record the change.
  *
@@ -194,6 +194,13 @@ RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
  * ends the session by its clock.  NULL: nothing.
  * [any, but no other call may use the session] */
 RMEM_API void rmem_close(rmem *session);
+
+/* Give the calling thread a time-out of its own, instead of the timeout_ms of the sessions: for the
+ * server calls and synchronous operations that the thread makes from now on, in all sessions, and
+ * for rmem_queue_create().  It does not count for rmem_open(), rmem_close() and the operations of
+ * queues.  Returns the thread's time-out before; 0: it had none.
+ *   timeout_ms  0: that of the session again  [any] */
+RMEM_API unsigned rmem_thread_timeout(unsigned timeout_ms);
 
 /* Properties of a session.  Strings live as long as the session.  Start from
  * rmem_info_init(). */
@@ -924,7 +931,7 @@ static inline struct rmem_queue_params rmem_queue_params_init(void)
 
 /* Make a queue with its own channels to the server.  The caller owns *ret_queue and ends it
  * with rmem_queue_free().  If the server is lost during the call, the call waits for the
- * server, at most the session's timeout_ms.
+ * server, at most the session's timeout_ms, or rmem_thread_timeout().
  *   params  NULL: the defaults; not kept
  *   EINVAL  a member of *params is out of its range
  *   EDQUOT  the session or tenant may not have so many channels; then no queue is made

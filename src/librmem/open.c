@@ -392,12 +392,16 @@ static int session_open(const char *text, const struct rmem_options *options,
 
 int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_session)
 {
+	unsigned timeout_ms;
 	int err, before;
 
 	if (!ret_session)
 		return err_set(-EINVAL, "rmem_open: ret_session is NULL");
 	before = cancel_disable();
+	/* the time-out of the options counts */
+	timeout_ms = rmem_thread_timeout(0);
 	err = session_open(uri, options, ret_session);
+	(void)rmem_thread_timeout(timeout_ms);
 	cancel_restore(before);
 	return err_end(err ? err_prefix(err, "rmem_open") : 0);
 }

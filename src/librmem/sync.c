@@ -264,7 +264,7 @@ static RARE int sync_wait(struct rmem *session)
 		return err_set(-ETIMEDOUT,
 			       "synchronous calls of other threads took its %u ms: a "
 			       "session runs one after the other, each queue its own",
-			       session->timeout_ms);
+			       session_timeout_ms(session));
 	session->sync->until_ns = until_ns;
 	return 0;
 }
@@ -304,6 +304,7 @@ static int session_run_op(struct rmem *session, struct rmem_op *op)
 
 	if (err)
 		return err;
+	op->timeout_ms = session_thread_timeout_ms;
 	before = cancel_disable();
 	err = op_run_in_turn(session, op);
 	cancel_restore(before);

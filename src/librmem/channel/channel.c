@@ -414,7 +414,7 @@ static int channel_try(struct rmem *session, struct channel *channel)
 			return err_set(-ESTALE, "the session is lost");
 		if (now >= waiter->end_ns)
 			return err_set(-ETIMEDOUT, "no answer within %u ms",
-				       session->timeout_ms);
+				       session_timeout_ms(session));
 		if (channel_is_ready(session, channel))
 			channel_connect_first(session, channel);
 		else

@@ -173,7 +173,7 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 /* Takes the reply of a call, under the lock.  -EPROTO: the reply breaks the protocol. */
 typedef int session_take(void *ctx, const struct wire_msg *reply);
 
-/* Make a request and wait for its answer, at most the session's time-out; `take` (may be NULL) gets
+/* Make a request and wait for its answer, at most session_timeout_ms(); `take` (may be NULL) gets
  * the reply, and its result is returned.  [any], without the lock.
  *   -ETIMEDOUT (the request may take effect), -ESTALE, -ENOMEM, or the server's error; bye
  *   alone: -ECONNRESET */
@@ -254,10 +254,23 @@ static inline unsigned session_left_ms(uint64_t end_ns)
 			    : 1;
 }
 
-/* When a call that begins now has used the session's time-out.  [any] */
+/* The calling thread's own time-out; 0: the session's.  This model of thread-local storage costs one
+ * load, and takes a few bytes of those that the C library reserves for libraries that are loaded
+ * late. */
+extern _Thread_local unsigned session_thread_timeout_ms
+	__attribute__((tls_model("initial-exec")));
+
+/* The time-out of calls of this thread.  [any] */
+static inline unsigned session_timeout_ms(const struct rmem *session)
+{
+	return session_thread_timeout_ms ? session_thread_timeout_ms
+					 : session->timeout_ms;
+}
+
+/* When a call that begins now times out.  [any] */
 static inline uint64_t session_end_ns(const struct rmem *session)
 {
-	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	return clock_now_ns() + session_timeout_ms(session) * NS_PER_MS;
 }
 
 /* ---- session_state.c ---- */
