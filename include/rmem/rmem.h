@@ -382,6 +382,17 @@ RMEM_API int rmem_shrink(rmem_lease *lease, uint64_t bytes);
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
 
+/* Server call: as rmem_renew(), and from then on the session renews the lease by itself, each third
+ * of ttl_ms and soon after it has resumed.  That lasts until rmem_renew() succeeds, until the last
+ * rmem_detach() of the handle, until the lease ends, or until the session is closed or lost for
+ * good.  With RMEM_NO_THREAD rmem_process() and calls that wait do it.  A renewal that fails is
+ * repeated after another third.  A lease is renewed every 100 ms at most: it may end if ttl_ms is
+ * less than 300.
+ *   ttl_ms  milliseconds
+ *   EINVAL  ttl_ms is 0 or RMEM_TTL_SAME, or the lease has no name
+ *   EDQUOT, EACCES  as for rmem_renew()  [any] */
+RMEM_API int rmem_keep(rmem_lease *lease, uint64_t ttl_ms);
+
 /* Server call: end a named lease of the tenant as rmem_destroy() does, without attaching it.
  *   name    up to RMEM_NAME_MAX bytes
  *   EINVAL  name is too long, has control characters or is not UTF-8

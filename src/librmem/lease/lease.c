@@ -17,7 +17,8 @@
 
 void lease_table_init(struct lease_table *table)
 {
-	*table = (struct lease_table){ .notice_fd = -1 };
+	*table = (struct lease_table){ .notice_fd = -1, .keep_due_ns = UINT64_MAX };
+	list_init(&table->kept);
 	list_init(&table->all);
 	list_init(&table->rekeys_outstanding);
 	list_init(&table->inflights);
@@ -76,6 +77,7 @@ void lease_end(struct rmem_lease *lease, enum rmem_reason reason)
 		return;
 	atomic_store_explicit(&lease->reason, reason, memory_order_relaxed);
 	atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
+	(void)keep_stop(lease);
 	watch_ended(lease);
 	SESSION_NOTIFY(lease->session, wake, lease->session);
 }
@@ -296,7 +298,7 @@ static void atomic_device_work(struct rmem_lease *lease)
 
 static void leases_work(struct rmem *session, uint64_t now_ns)
 {
-	(void)now_ns;
+	keeps_work(session, now_ns);
 	/* cleared first: later requests are found below, or set `due` again */
 	if (!atomic_exchange_explicit(&session->leases->due, false,
 				      memory_order_acq_rel))
@@ -332,6 +334,7 @@ void lease_drop(struct rmem_lease *lease)
 	rekey_abandon(lease);
 	if (lease->atomic_device.call)
 		connection_abandon(lease->atomic_device.call, NULL, NULL);
+	keep_abandon(lease);
 	watch_cancel(lease);
 	map_remove(&lease->session->leases->by_id, &lease->by_id);
 	list_remove(&lease->node);
@@ -373,6 +376,8 @@ static void leases_state(struct rmem *session)
 	/* channels have ended with the server's side of the session */
 	if (session->state != SESSION_REKEY && session->state != SESSION_UP)
 		session->leases->opened = 0;
+	if (session->state == SESSION_UP)
+		keeps_resumed(session);
 	if (session->state != SESSION_REKEY)
 		return;
 	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node)
@@ -460,6 +465,7 @@ const struct session_observer lease_observer = {
 	.state = leases_state,
 	.event = leases_event,
 	.work = leases_work,
+	.due = keeps_due,
 	.endpoint_opened = leases_endpoint_opened,
 };
 

@@ -44,7 +44,11 @@ struct lease_table {
 	struct notices notices; /* opened with the first watch or shrinking event */
 	/* readable while there are notices; -1: not asked for */
 	int notice_fd;
-	atomic_bool due; /* leases_work() has to look at the leases; [any] */
+	/* leases that the session renews by itself; rmem_lease.keep.node */
+	struct list kept;
+	uint64_t keep_due_ns; /* no lease is due before; UINT64_MAX: none is */
+	unsigned keeps_sent;  /* number of renewals under way */
+	atomic_bool due;      /* leases_work() has to look at the leases; [any] */
 };
 
 /* The one device that executes the atomics of a lease, for all sessions.  The server decides when
@@ -60,6 +64,14 @@ struct atomic_device {
 	char text[ATOMIC_DEVICE_TEXT_BYTES];
 	/* under the session's lock */
 	struct connection_call *call; /* the request under way; NULL: none */
+};
+
+/* The renewals that the session makes by itself; under its lock. */
+struct keep {
+	struct list node; /* in session->leases->kept; empty: the lease is not kept */
+	uint64_t ttl_ms;
+	uint64_t due_ns;              /* the next renewal */
+	struct connection_call *call; /* the renewal under way; NULL: none */
 };
 
 struct rmem_lease {
@@ -98,6 +110,7 @@ struct rmem_lease {
 	struct connection_call *rekey; /* the attach request under way; NULL: none */
 	/* attach again after the request under way, which may be too early */
 	bool rekey_again;
+	struct keep keep;
 	bool watched;                 /* the program gets its notifications */
 	struct notice_source notices; /* in session->leases->notices */
 	/* `asked` when the attach request under way was sent */
@@ -155,6 +168,22 @@ void watch_resumed(struct rmem_lease *lease);
 void watch_ended(struct rmem_lease *lease);
 /* Drop the lease's notices; the lease is not watched any more. */
 void watch_cancel(struct rmem_lease *lease);
+
+/* ---- keep.c, under the lock ---- */
+
+/* Renew the lease by itself from now on; a renewal with this time to live was sent at sent_ns. */
+void keep_start(struct rmem_lease *lease, uint64_t ttl_ms, uint64_t sent_ns);
+/* End that.  False: the lease was not kept. */
+bool keep_stop(struct rmem_lease *lease);
+/* After keep_stop(): go on, with a renewal at once; the caller wakes the driver. */
+void keep_resume(struct rmem_lease *lease);
+/* Before the handle is freed. */
+void keep_abandon(struct rmem_lease *lease);
+/* Send the renewals that are due; when the next ones are due. */
+void keeps_work(struct rmem *session, uint64_t now_ns);
+uint64_t keeps_due(const struct rmem *session);
+/* The session has resumed: all renewals are due soon. */
+void keeps_resumed(struct rmem *session);
 
 /* ---- lease.c ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls on leases: allocate, attach, detach, destroy, rename, grow, shrink, renew; and on the
- * tenant's named leases: list, stat, remove. */
+/* The calls on leases: allocate, attach, detach, destroy, rename, grow, shrink, renew, keep; and on
+ * the tenant's named leases: list, stat, remove. */
 #include <rmem/rmem.h>
 
 #include <errno.h>
@@ -70,6 +70,7 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	lease->references = 1;
 	list_init(&lease->node);
 	list_init(&lease->rekey_node);
+	list_init(&lease->keep.node);
 	notice_source_init(&lease->notices);
 	err = session_call_undo(session, request, lease_granted,
 				request->type == WIRE_TYPE_allocate ? allocate_undo
@@ -503,18 +504,69 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 
 _Static_assert(RMEM_TTL_SAME == WIRE_TTL_SAME, "renewals of the API and of the wire");
 
-int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
+static int renew(struct rmem_lease *lease, uint64_t ttl_ms, session_take *take,
+		 void *ctx)
 {
+	struct rmem *session = lease->session;
 	struct wire_msg request;
+	bool kept;
 	int err;
 
 	wire_msg_init(&request, WIRE_TYPE_renew);
-	if (!lease)
-		return err_set(-EINVAL, "rmem_renew: the lease is NULL");
 	request.renew.lease = lease->id;
 	request.renew.ttl_ms = ttl_ms;
-	err = lease_change(lease, &request, NULL, NULL);
+	/* the session must not renew the lease after this request */
+	(void)pthread_mutex_lock(&session->lock);
+	kept = keep_stop(lease);
+	(void)pthread_mutex_unlock(&session->lock);
+	err = lease_change(lease, &request, take, ctx);
+	if (!err || !kept)
+		return err;
+	/* it goes on, behind the request, which may take effect after a time-out */
+	(void)pthread_mutex_lock(&session->lock);
+	keep_resume(lease);
+	(void)pthread_mutex_unlock(&session->lock);
+	session_wake(session);
+	return err;
+}
+
+int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_renew: the lease is NULL");
+	err = renew(lease, ttl_ms, NULL, NULL);
 	return err_end(err ? lease_error(lease, err, "rmem_renew") : 0);
+}
+
+struct keeping {
+	struct rmem_lease *lease;
+	uint64_t ttl_ms;
+	uint64_t begin_ns; /* before the request was sent */
+};
+
+static int kept(void *ctx, const struct wire_msg *reply)
+{
+	const struct keeping *keeping = ctx;
+
+	(void)reply;
+	keep_start(keeping->lease, keeping->ttl_ms, keeping->begin_ns);
+	return 0;
+}
+
+int rmem_keep(rmem_lease *lease, uint64_t ttl_ms)
+{
+	struct keeping keeping = { lease, ttl_ms, clock_now_ns() };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_keep: the lease is NULL");
+	if (ttl_ms == 0 || ttl_ms == RMEM_TTL_SAME)
+		err = err_set(-EINVAL, "ttl_ms is %s", ttl_ms ? "RMEM_TTL_SAME" : "0");
+	else
+		err = renew(lease, ttl_ms, kept, &keeping);
+	return err_end(err ? lease_error(lease, err, "rmem_keep") : 0);
 }
 
 /* ---- by name ---- */

@@ -134,6 +134,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	lease->id = id;
 	lease->rights = rights;
 	list_init(&lease->rekey_node);
+	list_init(&lease->keep.node);
 	notice_source_init(&lease->notices);
 	atomic_store(&lease->attachment, attachment_new(n, segments, bytes, keys));
 	atomic_store(&lease->bytes, atomic_load(&lease->attachment)->bytes);
