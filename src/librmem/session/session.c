@@ -50,18 +50,6 @@ int session_fds_open(struct rmem *session)
 	return 0;
 }
 
-/* ---- time-outs ---- */
-
-_Thread_local unsigned session_thread_timeout_ms;
-
-unsigned rmem_thread_timeout(unsigned timeout_ms)
-{
-	unsigned before = session_thread_timeout_ms;
-
-	session_thread_timeout_ms = timeout_ms;
-	return before;
-}
-
 /* ---- driving ---- */
 
 void session_wake(struct rmem *session)
