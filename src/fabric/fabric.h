@@ -510,10 +510,17 @@ struct fabric_client_ops {
 	unsigned (*sge_max)(const struct fabric_domain *domain,
 			    enum fabric_opcode opcode);
 
-	/* Register [addr, addr + bytes) for local access.  -ENOMEM, -EFAULT.  Both NULL if
-	 * !needs_local_mr.  [any] */
+	/* Register [addr, addr + bytes) for local access.  -ENOMEM, -EFAULT.  The three are NULL
+	 * if !needs_local_mr.  [any] */
 	int (*reg_mr)(struct fabric_domain *domain, void *addr, size_t bytes,
 		      struct fabric_local_mr **ret_region);
+	/* Register `bytes` of a dma-buf from `offset` on, which operations name by the addresses
+	 * from `addr` on.  Only the device accesses them; prepare() and prepare_sges() take the
+	 * region, the other functions do not.
+	 *   -ENOTSUP  the device, which the text names, cannot  [any] */
+	int (*reg_dmabuf_mr)(struct fabric_domain *domain, int fd, uint64_t offset,
+			     void *addr, size_t bytes,
+			     struct fabric_local_mr **ret_region);
 	void (*dereg_mr)(struct fabric_local_mr *region);
 
 	/* `depth`: sum of the depths of all its channels. */

@@ -460,6 +460,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.inline_max = verbs_connection_inline_max,
 	.sge_max = verbs_domain_sge_max,
 	.reg_mr = verbs_local_mr_reg,
+	.reg_dmabuf_mr = verbs_local_mr_reg_dmabuf,
 	.dereg_mr = verbs_local_mr_dereg,
 	.cq_create = verbs_cq_create,
 	.cq_free = verbs_cq_free,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/units.h"
 #include "fabric/verbs/client/cq.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
@@ -237,20 +238,28 @@ unsigned verbs_domain_sge_max(const struct fabric_domain *domain,
 	return max > 0 ? max : 1;
 }
 
-int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
-		       struct fabric_local_mr **ret_region)
+/* Access flags of local memory. */
+static unsigned local_access(const struct fabric_domain *domain)
 {
-	struct fabric_local_mr *region = calloc(1, sizeof(*region));
 	unsigned access = IBV_ACCESS_LOCAL_WRITE;
-	int err;
 
-	if (!region)
-		return err_errno(-ENOMEM, "a region");
 	/* over iWARP, the peer's messages write the data of a read */
 	if (domain->attr.iwarp)
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	if (domain->rdma_options.relaxed_ordering)
 		access |= IBV_ACCESS_RELAXED_ORDERING;
+	return access;
+}
+
+int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
+		       struct fabric_local_mr **ret_region)
+{
+	struct fabric_local_mr *region = calloc(1, sizeof(*region));
+	unsigned access = local_access(domain);
+	int err;
+
+	if (!region)
+		return err_errno(-ENOMEM, "a region");
 	region->mr = ibv_reg_mr(domain->pd, addr, bytes, access);
 	/* memory mapped for reading only can still be the source of writes */
 	if (!region->mr && (errno == EFAULT || errno == EACCES))
@@ -261,6 +270,42 @@ int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
 		free(region);
 		return err;
 	}
+	*ret_region = region;
+	return 0;
+}
+
+/* The error of an ibv_reg_dmabuf_mr(). */
+static int dmabuf_error(const struct fabric_domain *domain, size_t bytes, int err)
+{
+	char size[32];
+
+	if (err == -EOPNOTSUPP)
+		return err_set(-ENOTSUP,
+			       "RDMA device %s cannot register dma-bufs, its driver "
+			       "lacks that: use a buffer in the memory of the host",
+			       domain->attr.name);
+	(void)units_format_bytes(bytes, size, sizeof(size));
+	return err_errno(err, "RDMA device %s: ibv_reg_dmabuf_mr of %s",
+			 domain->attr.name, size);
+}
+
+int verbs_local_mr_reg_dmabuf(struct fabric_domain *domain, int fd, uint64_t offset,
+			      void *addr, size_t bytes,
+			      struct fabric_local_mr **ret_region)
+{
+	struct fabric_local_mr *region = calloc(1, sizeof(*region));
+	int err;
+
+	if (!region)
+		return err_errno(-ENOMEM, "a region");
+	region->mr = ibv_reg_dmabuf_mr(domain->pd, offset, bytes, (uintptr_t)addr, fd,
+				       (int)local_access(domain));
+	if (!region->mr) {
+		err = dmabuf_error(domain, bytes, verbs_errno());
+		free(region);
+		return err;
+	}
+	region->device_only = true;
 	*ret_region = region;
 	return 0;
 }

@@ -41,6 +41,7 @@ struct fabric_domain {
 
 struct fabric_local_mr {
 	struct ibv_mr *mr;
+	bool device_only; /* a dma-buf: the CPU does not access it */
 };
 
 /* fabric_client_ops.domain_open ... dereg_mr. */
@@ -58,6 +59,9 @@ unsigned verbs_domain_sge_max(const struct fabric_domain *domain,
 			      enum fabric_opcode opcode);
 int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
 		       struct fabric_local_mr **ret_region);
+int verbs_local_mr_reg_dmabuf(struct fabric_domain *domain, int fd, uint64_t offset,
+			      void *addr, size_t bytes,
+			      struct fabric_local_mr **ret_region);
 void verbs_local_mr_dereg(struct fabric_local_mr *region);
 
 #endif

@@ -63,13 +63,15 @@ static struct wr_template wr_template_of(const struct verbs_sq *sq,
 					 const struct fabric_batch *batch)
 {
 	bool write = batch->opcode == FABRIC_WRITE;
+	/* the CPU reads inline data */
+	bool device_only = batch->region && batch->region->device_only;
 
 	return (struct wr_template){
 		.opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
 		.lkey = verbs_sq_lkey(batch->region),
 		.rkey = (uint32_t)batch->rkey,
 		.remote_addr = batch->remote_addr,
-		.inline_bytes = write ? sq->inline_bytes : 0,
+		.inline_bytes = write && !device_only ? sq->inline_bytes : 0,
 	};
 }
 

@@ -53,6 +53,31 @@ START_TEST(post__sends_small_writes_inline)
 }
 END_TEST
 
+/* The CPU reads inline data. */
+START_TEST(post__sends_nothing_of_a_dmabuf_inline)
+{
+	struct fake_send sends[FAKE_SENDS];
+	struct fabric_local_mr *dmabuf;
+	struct wr wrs[2];
+
+	fake.max_inline = 64;
+	setup();
+	ck_assert_int_eq(
+		CLIENT->reg_dmabuf_mr(domain, 77, 0, memory, sizeof(memory), &dmabuf),
+		0);
+	wrs[0] = wr_make(FABRIC_WRITE, 0, 8);
+	wrs[0].region = dmabuf;
+	wrs[1] = wr_make(FABRIC_WRITE, 1, 8);
+	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, 2), 2);
+	ck_assert_uint_eq(fake_sends(sends), 2);
+	ck_assert_uint_eq(sends[0].flags & IBV_SEND_INLINE, 0);
+	ck_assert_uint_ne(sends[1].flags & IBV_SEND_INLINE, 0);
+	fake_complete(2);
+	expect_only(0, 2, 0);
+	CLIENT->dereg_mr(dmabuf);
+}
+END_TEST
+
 /* Single posts between batches, at each place of the send queue. */
 START_TEST(post_one__mixes_with_batches)
 {
@@ -382,6 +407,7 @@ int main(void)
 
 	tcase_add_test(tcase, post__is_one_doorbell_and_few_completions);
 	tcase_add_loop_test(tcase, post__sends_small_writes_inline, 0, 2);
+	tcase_add_test(tcase, post__sends_nothing_of_a_dmabuf_inline);
 	tcase_add_test(tcase, post_one__mixes_with_batches);
 	tcase_add_loop_test(tcase, post_one__uses_a_credit, 0, 2);
 	tcase_add_loop_test(tcase, post_one__refused_kills_the_channel, 0, 2);

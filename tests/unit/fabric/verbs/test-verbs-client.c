@@ -76,6 +76,45 @@ START_TEST(reg_mr__allows_remote_writes_on_iwarp)
 }
 END_TEST
 
+/* The fake does not look at the descriptor. */
+static int dmabuf_reg(void)
+{
+	return CLIENT->reg_dmabuf_mr(domain, 77, 8192, memory, sizeof(memory), &region);
+}
+
+START_TEST(reg_dmabuf_mr__passes_offset_and_addresses)
+{
+	struct fake_dmabuf dmabuf;
+
+	fake.iwarp = _i;
+	ck_assert_int_eq(open_domain(), 0);
+	ck_assert_int_eq(dmabuf_reg(), 0);
+	dmabuf = fake_dmabuf();
+	ck_assert_int_eq(dmabuf.fd, 77);
+	ck_assert_uint_eq(dmabuf.offset, 8192);
+	ck_assert_uint_eq(dmabuf.iova, (uintptr_t)memory);
+	ck_assert_uint_eq(dmabuf.bytes, sizeof(memory));
+	ck_assert_uint_eq(fake_access(),
+			  IBV_ACCESS_LOCAL_WRITE |
+				  (_i ? (unsigned)IBV_ACCESS_REMOTE_WRITE : 0));
+}
+END_TEST
+
+START_TEST(reg_dmabuf_mr__that_fails_names_the_device)
+{
+	ck_assert_int_eq(open_domain(), 0);
+	fake.dmabuf_error = EOPNOTSUPP;
+	ck_assert_int_eq(dmabuf_reg(), -ENOTSUP);
+	ck_assert_ptr_nonnull(
+		strstr(err_text(), "RDMA device fake0 cannot register dma-bufs"));
+	fake.dmabuf_error = ENOMEM;
+	ck_assert_int_eq(dmabuf_reg(), -ENOMEM);
+	ck_assert_ptr_nonnull(
+		strstr(err_text(), "RDMA device fake0: ibv_reg_dmabuf_mr of 4 KiB"));
+	ck_assert_ptr_null(region);
+}
+END_TEST
+
 START_TEST(siw__offset_is_covered_once)
 {
 	fake.iwarp = true;
@@ -350,6 +389,8 @@ int main(void)
 	tcase_add_test(tcase, domain_open__finds_the_device_or_says_why);
 	tcase_add_test(tcase, reg_mr__of_read_only_memory_succeeds);
 	tcase_add_loop_test(tcase, reg_mr__allows_remote_writes_on_iwarp, 0, 2);
+	tcase_add_loop_test(tcase, reg_dmabuf_mr__passes_offset_and_addresses, 0, 2);
+	tcase_add_test(tcase, reg_dmabuf_mr__that_fails_names_the_device);
 	tcase_add_test(tcase, siw__offset_is_covered_once);
 	tcase_add_test(tcase, cq_create__keeps_to_the_limits_of_the_device);
 	tcase_add_test(tcase, connect__sends_the_hello_and_limits_retries);

@@ -9,6 +9,7 @@
 /* Access flags of the last registration, and its thread. */
 static unsigned last_access;
 static pthread_t last_thread;
+static struct fake_dmabuf last_dmabuf;
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -33,12 +34,25 @@ int ibv_dealloc_pd(struct ibv_pd *public)
 	return fake.dealloc_error;
 }
 
+static struct ibv_mr *mr_new(struct ibv_pd *pd, void *addr, size_t bytes,
+			     unsigned access)
+{
+	static uint32_t keys = 100;
+	struct ibv_mr *mr = calloc(1, sizeof(*mr));
+
+	ck_assert_ptr_nonnull(mr);
+	mr->pd = pd;
+	mr->addr = addr;
+	mr->length = bytes;
+	LOCKED(mr->rkey = mr->lkey = keys++; last_access = access;
+	       last_thread = pthread_self(); fake_state.live++; fake_state.mrs++;
+	       ((struct pd *)pd)->children++);
+	return mr;
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 				uint64_t iova, unsigned int access)
 {
-	static uint32_t keys = 100;
-	struct ibv_mr *mr;
-
 	(void)iova;
 	if (fake.before_reg_mr)
 		fake.before_reg_mr();
@@ -48,15 +62,28 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 		errno = fake.reg_error;
 		return NULL;
 	}
-	mr = calloc(1, sizeof(*mr));
-	ck_assert_ptr_nonnull(mr);
-	mr->pd = pd;
-	mr->addr = addr;
-	mr->length = bytes;
-	LOCKED(mr->rkey = mr->lkey = keys++; last_access = access;
-	       last_thread = pthread_self(); fake_state.live++; fake_state.mrs++;
-	       ((struct pd *)pd)->children++);
-	return mr;
+	return mr_new(pd, addr, bytes, access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+				 uint64_t iova, int fd, int access)
+{
+	if (fake_fails("ibv_reg_dmabuf_mr"))
+		return NULL;
+	if (fake.dmabuf_error) {
+		errno = fake.dmabuf_error;
+		return NULL;
+	}
+	LOCKED(last_dmabuf = ((struct fake_dmabuf){ fd, offset, iova, bytes }));
+	return mr_new(pd, (void *)(uintptr_t)iova, bytes, (unsigned)access);
+}
+
+struct fake_dmabuf fake_dmabuf(void)
+{
+	struct fake_dmabuf dmabuf;
+
+	LOCKED(dmabuf = last_dmabuf);
+	return dmabuf;
 }
 
 #undef ibv_reg_mr

@@ -56,6 +56,7 @@ struct fake_settings {
 	 * live */
 	int dereg_error;      /* ibv_dereg_mr */
 	int reg_error;        /* ibv_reg_mr with any access flag */
+	int dmabuf_error;     /* ibv_reg_dmabuf_mr */
 	int modify_error;     /* ibv_modify_qp to ERROR */
 	int rtr_error;        /* ibv_modify_qp to RTR */
 	int qp_error;         /* rdma_create_qp */
@@ -121,6 +122,13 @@ void fake_break(struct rdma_cm_id *id);
 unsigned fake_access(void);
 /* Whether this thread made it. */
 bool fake_registered_here(void);
+/* Arguments of the last ibv_reg_dmabuf_mr. */
+struct fake_dmabuf {
+	int fd;
+	uint64_t offset, iova;
+	size_t bytes;
+};
+struct fake_dmabuf fake_dmabuf(void);
 /* The id last connected or accepted. */
 struct rdma_cm_id *fake_last_id(void);
 /* Number of calls of rdma_disconnect. */
