@@ -585,8 +585,8 @@ struct rmem_buffer_params {
 	size_t size;            /* sizeof(struct rmem_buffer_params) */
 	void *addr;             /* NULL: allocate, page aligned and zeroed */
 	uint64_t bytes;         /* > 0 */
-	int dmabuf_fd;          /* a dma-buf to register instead of addr; -1: none */
-	uint64_t dmabuf_offset; /* bytes */
+	int dmabuf_fd;          /* a dma-buf to register; addr is NULL.  -1: none */
+	uint64_t dmabuf_offset; /* into it, bytes; a multiple of the page size */
 };
 static inline struct rmem_buffer_params rmem_buffer_params_init(void)
 {
@@ -599,18 +599,34 @@ static inline struct rmem_buffer_params rmem_buffer_params_init(void)
 }
 
 /* Register memory of this process with the devices, so that operations move bytes without a
- * copy; those of more than 256 bytes find a buffer that they do not name.  The caller owns *ret_buffer and ends it with rmem_buffer_free(), and must keep
- * `addr` mapped until then.
- *   EINVAL   bytes is 0 or too large, or params->size is not set
+ * copy; those of more than 256 bytes find a buffer that they do not name.  The caller owns
+ * *ret_buffer and ends it with rmem_buffer_free(), and must keep `addr` mapped until then.
+ *
+ * A dma-buf is mapped for reading and writing if its exporter permits that.  The caller may close
+ * dmabuf_fd after the call.  What else the program has to do depends on the fabric:
+ *   RDMA  The devices of the session access the memory, the library does not, and it need not be
+ *         mapped: memory of a GPU works if the RDMA device's driver can reach it.  Reads, writes
+ *         and their vectored forms take such a buffer; atomics and checksums, whose results the
+ *         library puts into memory, do not.  Pieces of a vectored operation name the buffer.
+ *   TCP   The dma-buf must be mappable, as the library copies to and from the mapping.  If the
+ *         exporter needs DMA_BUF_IOCTL_SYNC around accesses by the CPU, the program issues it
+ *         before an operation is submitted and after its completion.
+ *   EINVAL   bytes is 0 or too large, or params->size is not set, or dmabuf_fd is not a dma-buf of
+ *            which these bytes are a part, or dmabuf_offset is not a multiple of the page size
+ *   EBADF    dmabuf_fd is not open
+ *   EMFILE   dmabuf_fd: the process has too many descriptors
  *   ENOMEM   no memory, or RLIMIT_MEMLOCK is too low; the text says which
  *   EFAULT   addr is not mapped.  Read-only memory can be the source of writes
- *   ENOTSUP  dmabuf_fd is not -1: no fabric registers dma-bufs yet  [any] */
+ *   ENOTSUP  dmabuf_fd: an RDMA device of the session, which the text names, cannot register
+ *            dma-bufs; or over TCP the dma-buf cannot be mapped  [any] */
 RMEM_API int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 				rmem_buffer **ret_buffer);
-/* End the registration, and free memory that the library allocated.  NULL: 0.
+/* End the registration, and free memory that the library allocated, or its mapping of a dma-buf.
+ * NULL: 0.
  *   EBUSY  operations on the buffer are outstanding  [any] */
 RMEM_API int rmem_buffer_free(rmem_buffer *buffer);
-/* The buffer's first byte.  [any] */
+/* The buffer's first byte.  Of a dma-buf that could not be mapped (RDMA) it is an address that names
+ * the first byte in operations, and at which the program must not access memory.  [any] */
 RMEM_API void *rmem_buffer_addr(const rmem_buffer *buffer);
 /* The buffer's length in bytes.  [any] */
 RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);

@@ -230,7 +230,7 @@ static void copy_begin(struct rmem *session, struct rmem_op *op, void **ret_copi
 /* Find a registered buffer for a read or write; *ret_copied stays NULL if it has its memory. */
 static void local_begin(struct rmem *session, struct rmem_op *op, void **ret_copied)
 {
-	if (op->bytes > BUFFER_COPY_BYTES)
+	if (buffer_worth_search(session->buffers, op->bytes))
 		op->buffer = buffer_find(session->buffers, op->addr, op->bytes);
 	if (!op->buffer && op->bytes <= COPY_MAX)
 		copy_begin(session, op, ret_copied);

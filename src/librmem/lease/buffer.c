@@ -12,6 +12,7 @@
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
+#include "librmem/lease/dmabuf.h"
 #include "librmem/lease/inflight.h"
 
 #define PAGES_AT_ONCE 4096
@@ -45,6 +46,21 @@ struct rmem_buffer *buffer_search(struct buffer_table *table, const void *addr,
 		if (buffer_holds(table->all[i], addr, bytes))
 			return table->last = table->all[i];
 	return NULL;
+}
+
+bool buffer_is_device_only(struct buffer_table *table, const void *addr, uint64_t bytes)
+{
+	struct rmem_buffer *found;
+	bool device_only;
+
+	if (atomic_load_explicit(&table->n_device_only, memory_order_relaxed) == 0)
+		return false;
+	found = buffer_find(table, addr, bytes);
+	if (!found)
+		return false;
+	device_only = found->device_only;
+	buffer_unuse(found);
+	return device_only;
 }
 
 /* Compute `reach` of the buffers from index i on. */
@@ -83,6 +99,7 @@ static int table_insert(struct buffer_table *table, struct rmem_buffer *buffer)
 		memmove(&table->all[i + 1], &table->all[i],
 			(table->n++ - i) * sizeof(table->all[0]));
 		table->all[i] = buffer;
+		table->n_device_only += buffer->device_only;
 		table_reach(table, i);
 	}
 	quick_lock_release(&table->lock);
@@ -100,6 +117,7 @@ static void table_remove(struct buffer_table *table, const struct rmem_buffer *b
 		(--table->n - i) * sizeof(table->all[0]));
 	table_reach(table, i);
 	table->last = NULL;
+	table->n_device_only -= buffer->device_only;
 	quick_lock_release(&table->lock);
 }
 
@@ -117,11 +135,16 @@ static void region_free(struct rmem_buffer *buffer, unsigned domain)
 static int region_create(struct rmem_buffer *buffer, unsigned domain)
 {
 	const struct domain_set *set = buffer->session->domains;
+	struct fabric_domain *fabric = set->domains[domain].fabric;
 
-	if (!set->ops->needs_local_mr || !set->domains[domain].fabric)
+	if (!set->ops->needs_local_mr || !fabric)
 		return 0;
-	return set->ops->reg_mr(set->domains[domain].fabric, buffer->addr,
-				(size_t)buffer->bytes, &buffer->mrs[domain]);
+	if (buffer->device_only)
+		return set->ops->reg_dmabuf_mr(
+			fabric, buffer->dmabuf_fd, buffer->dmabuf_offset, buffer->addr,
+			(size_t)buffer->bytes, &buffer->mrs[domain]);
+	return set->ops->reg_mr(fabric, buffer->addr, (size_t)buffer->bytes,
+				&buffer->mrs[domain]);
 }
 
 static int regions_create(struct rmem_buffer *buffer)
@@ -154,11 +177,39 @@ static int range_check(const unsigned char *addr, uint64_t bytes)
 	return 0;
 }
 
+/* The memory of a dma-buf.  On a fabric that registers memory only devices access it: the CPU would
+ * have to tell the exporter about each access, and may not reach the memory at all. */
+static int dmabuf_acquire(struct rmem_buffer *buffer,
+			  const struct rmem_buffer_params *params)
+{
+	const struct fabric_client_ops *ops = buffer->session->domains->ops;
+	void *addr;
+	int refused, err = dmabuf_map(params, &addr, &refused);
+
+	if (err)
+		return err;
+	buffer->addr = addr;
+	buffer->owned = true;
+	if (!ops->needs_local_mr && refused)
+		return err_set(-ENOTSUP,
+			       "the dma-buf cannot be mapped (%s), and over %s the CPU "
+			       "moves the bytes",
+			       strerror(-refused), ops->name);
+	if (!ops->needs_local_mr)
+		return 0;
+	buffer->device_only = true;
+	buffer->run_bytes = 0;
+	buffer->dmabuf_offset = params->dmabuf_offset;
+	return dmabuf_fd_copy(params->dmabuf_fd, &buffer->dmabuf_fd);
+}
+
 static int memory_acquire(struct rmem_buffer *buffer,
 			  const struct rmem_buffer_params *params)
 {
 	void *addr;
 
+	if (params->dmabuf_fd != -1)
+		return dmabuf_acquire(buffer, params);
 	if (params->addr) {
 		buffer->addr = params->addr;
 		return buffer->session->domains->ops->needs_local_mr
@@ -181,18 +232,19 @@ static void buffer_drop(struct rmem_buffer *buffer)
 		region_free(buffer, i);
 	if (buffer->owned)
 		(void)munmap(buffer->addr, (size_t)buffer->bytes);
+	if (buffer->dmabuf_fd >= 0)
+		(void)close(buffer->dmabuf_fd);
 	free(buffer);
 }
 
-static int params_check(struct rmem *session, const struct rmem_buffer_params *params)
+static int params_check(const struct rmem_buffer_params *params)
 {
-	if (params->dmabuf_fd != -1)
-		return err_set(-ENOTSUP, "%s cannot register a dma-buf",
-			       session->domains->ops->name);
 	if (params->bytes == 0 || params->bytes > SIZE_MAX / 2)
 		return err_set(-EINVAL, "bytes is %" PRIu64, params->bytes);
 	if (params->addr && params->bytes > UINTPTR_MAX - (uintptr_t)params->addr)
 		return err_set(-EINVAL, "addr and bytes go beyond the address space");
+	if (params->addr && params->dmabuf_fd != -1)
+		return err_set(-EINVAL, "both addr and dmabuf_fd are set");
 	return 0;
 }
 
@@ -200,7 +252,7 @@ static int buffer_make(struct rmem *session, const struct rmem_buffer_params *pa
 		       struct rmem_buffer **ret_buffer)
 {
 	struct rmem_buffer *buffer;
-	int err = params_check(session, params);
+	int err = params_check(params);
 
 	if (err)
 		return err;
@@ -208,13 +260,17 @@ static int buffer_make(struct rmem *session, const struct rmem_buffer_params *pa
 	if (!buffer)
 		return err_set(-ENOMEM, "no memory for a buffer's handle");
 	buffer->session = session;
-	buffer->bytes = params->bytes;
+	buffer->bytes = buffer->run_bytes = params->bytes;
+	buffer->dmabuf_fd = -1;
 	err = memory_acquire(buffer, params);
 	if (!err)
 		err = regions_create(buffer);
 	if (!err) {
 		(void)pthread_mutex_lock(&session->lock);
 		err = table_insert(session->buffers, buffer);
+		/* queues then send no inline data of memory without a named buffer */
+		if (!err && buffer->device_only)
+			SESSION_NOTIFY(session, wake, session);
 		(void)pthread_mutex_unlock(&session->lock);
 	}
 	if (err) {
@@ -252,7 +308,16 @@ static void buffers_deregister(struct rmem *session, unsigned domain)
 		region_free(session->buffers->all[i], domain);
 }
 
+/* In the child of a fork(). */
+static void descriptors_close(struct rmem *session)
+{
+	for (unsigned i = 0; i < session->buffers->n; i++)
+		if (session->buffers->all[i]->dmabuf_fd >= 0)
+			(void)close(session->buffers->all[i]->dmabuf_fd);
+}
+
 const struct session_observer buffer_observer = {
+	.inherited = descriptors_close,
 	.domain_opened = buffers_register,
 	.domain_closing = buffers_deregister,
 };

@@ -19,7 +19,13 @@ struct rmem_buffer {
 	struct rmem *session;
 	unsigned char *addr;
 	uint64_t bytes;
-	bool owned; /* addr was mapped by the library */
+	uint64_t run_bytes; /* for struct run: `bytes`; 0 if device_only */
+	bool owned;         /* addr was mapped by the library */
+	/* a dma-buf that devices access by its addresses, and the library's CPU code never does;
+	 * memory may or may not be mapped there */
+	bool device_only;
+	int dmabuf_fd; /* device_only: the dma-buf; else -1 */
+	uint64_t dmabuf_offset;
 	struct fabric_local_mr
 		*mrs[WIRE_ENDPOINTS_MAX]; /* by domain; NULL: not needed */
 
@@ -37,6 +43,7 @@ struct buffer_table {
 	/* the last buffer found, NULL: none; buffer_find() reads and writes it under the table's
 	 * lock */
 	struct rmem_buffer *last;
+	_Atomic unsigned n_device_only; /* number of buffers that are device_only */
 };
 
 /* Begin or end a use that no queue counts.  [any] */
@@ -52,6 +59,14 @@ static inline void buffer_unuse(struct rmem_buffer *buffer)
 
 /* Memory of up to this size is copied: that costs less than the search for its buffer. */
 #define BUFFER_COPY_BYTES 256u
+
+/* Whether to search the buffer of memory that needs one.  Memory in a device_only buffer cannot be
+ * copied.  [any] */
+static inline bool buffer_worth_search(const struct buffer_table *table, uint64_t bytes)
+{
+	return bytes > BUFFER_COPY_BYTES ||
+	       atomic_load_explicit(&table->n_device_only, memory_order_relaxed) > 0;
+}
 
 /* Whether [addr, addr + bytes) lies in the buffer.  [any] */
 static inline bool buffer_holds(const struct rmem_buffer *buffer, const void *addr,
@@ -80,6 +95,9 @@ static inline struct rmem_buffer *buffer_find(struct buffer_table *table,
 	quick_lock_release(&table->lock);
 	return found;
 }
+/* Whether the range lies in a device_only buffer.  [any] */
+bool buffer_is_device_only(struct buffer_table *table, const void *addr,
+			   uint64_t bytes);
 /* Free all buffers, also those in use, and the table.  Without the lock. */
 void buffers_destroy(struct rmem *session);
 

@@ -162,6 +162,13 @@ void channel_set_connected(struct channel_set *set, struct send_side *side,
 	side->proven = false;
 }
 
+void channel_set_inline_never(struct channel_set *set)
+{
+	set->direct_max[FABRIC_WRITE] = 0;
+	/* later connections leave it so */
+	set->connected = true;
+}
+
 void channel_set_disconnected(struct channel_set *set, struct send_side *side)
 {
 	side->fabric = NULL;

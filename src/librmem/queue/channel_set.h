@@ -54,7 +54,7 @@ struct channel_set {
 	struct send_side *sides; /* one for each channel of `all` */
 	struct send_side *next;  /* to be tried next */
 	/* limit of unregistered bytes sent without a copy, by opcode: the least inline limit of all
-	 * connections so far */
+	 * connections so far; see also channel_set_inline_never() */
 	uint64_t direct_max[FABRIC_FETCH_ADD + 1];
 	bool connected; /* some channel was connected */
 };
@@ -162,6 +162,8 @@ static inline struct fragment *channel_set_pop_last(const struct channel_set *se
 /* Use the connection from now on. */
 void channel_set_connected(struct channel_set *set, struct send_side *side,
 			   struct fabric_channel *fabric);
+/* Send no more inline data of memory without a region, which may lie in a device_only buffer. */
+void channel_set_inline_never(struct channel_set *set);
 /* The connection was freed. */
 void channel_set_disconnected(struct channel_set *set, struct send_side *side);
 /* Abort the connection: its fragments complete in error, or never if the device was removed; they

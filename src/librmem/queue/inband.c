@@ -8,6 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/err.h"
+#include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/endpoints.h"
 #include "librmem/session/session.h"
@@ -162,6 +163,13 @@ int inband_check(const struct op *op, const char **ret_why)
 		return copy_check(op, ret_why);
 	if (op->todo.opcode == RMEM_OP_CRC && !op->todo.addr) {
 		*ret_why = "there is no place for its result";
+		return -EINVAL;
+	}
+	if (op->todo.opcode == RMEM_OP_CRC &&
+	    buffer_is_device_only(op->todo.lease->session->buffers, op->todo.addr,
+				  sizeof(uint32_t))) {
+		*ret_why = "its result is for a dma-buf, which takes only reads and "
+			   "writes";
 		return -EINVAL;
 	}
 	if (op->todo.opcode == RMEM_OP_WRITE_NOTIFY && att->bytes == 0) {

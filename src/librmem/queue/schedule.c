@@ -26,11 +26,12 @@
 /* Count the operation's uses, also of a registered buffer that has its memory and was not named. */
 static void uses_begin(struct rmem_queue *queue, struct op *op)
 {
+	struct buffer_table *buffers = queue->session->buffers;
 	struct rmem_op *todo = &op->todo;
 	struct rmem_buffer *found = NULL;
 
-	if (queue_bounces(queue, op) && todo->bytes > BUFFER_COPY_BYTES)
-		found = buffer_find(queue->session->buffers, todo->addr, todo->bytes);
+	if (queue_bounces(queue, op) && buffer_worth_search(buffers, todo->bytes))
+		found = buffer_find(buffers, todo->addr, todo->bytes);
 	if (found)
 		todo->buffer = found;
 	op->inflight = inflight_begin(&queue->inflights, todo->lease, todo->buffer, 1);
@@ -642,6 +643,8 @@ void schedule_events(struct rmem_queue *queue)
 	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
 	for (unsigned i = 0; i < queue->channels.n; i++)
 		channel_check(queue, &queue->channels.sides[i]);
+	if (queue->session->buffers->n_device_only > 0)
+		channel_set_inline_never(&queue->channels);
 	(void)pthread_mutex_unlock(&queue->session->lock);
 	queue_domains_follow(queue);
 	complete_retry(queue);

@@ -82,6 +82,12 @@ int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
 static int atomic_check(const struct rmem_op *todo, const struct attachment *att,
 			const char **ret_why)
 {
+	/* the CPU puts a number in the place of the answer and looks for it */
+	if (todo->buffer && todo->buffer->device_only) {
+		*ret_why = "its result is for a dma-buf, which takes only reads and "
+			   "writes";
+		return -EINVAL;
+	}
 	if (todo->bytes != FABRIC_ATOMIC_BYTES) {
 		*ret_why = "an atomic is of 8 bytes";
 		return -EINVAL;

@@ -22,10 +22,12 @@ struct run {
 	struct inflight *inflight;
 	const struct attachment *att;
 	uint64_t lease_bytes;
+	/* 0 for a device_only buffer: the run takes no operation, as its short way sends small
+	 * writes inline, which reads them by the CPU */
+	uint64_t local_bytes;
 	/* limit of one operation; not more than lease or buffer have */
 	uint64_t max_bytes;
 	uintptr_t local_base;
-	uint64_t local_bytes;
 };
 
 /* The operation may be in a run: a read or write without a fence, of this session. */
@@ -58,8 +60,8 @@ static inline void run_begin(struct run *run, struct rmem_queue *queue,
 	run->max_bytes = lesser(queue->share_max, run->lease_bytes);
 	if (buffer) {
 		run->local_base = (uintptr_t)buffer->addr;
-		run->local_bytes = buffer->bytes;
-		run->max_bytes = lesser(run->max_bytes, buffer->bytes);
+		run->local_bytes = buffer->run_bytes;
+		run->max_bytes = lesser(run->max_bytes, buffer->run_bytes);
 	} else {
 		/* any address but NULL */
 		run->local_base = 1;

@@ -68,6 +68,13 @@ int vec_check(const struct op *op, const char **ret_why)
 				   "buffer";
 			return -EINVAL;
 		}
+		if (at->bytes > 0 && !entry_buffer(op, at) &&
+		    buffer_is_device_only(op->todo.lease->session->buffers, at->addr,
+					  at->bytes)) {
+			*ret_why = "a piece of its local memory is in a dma-buf, and "
+				   "does not name the buffer";
+			return -EINVAL;
+		}
 	}
 	return 0;
 }

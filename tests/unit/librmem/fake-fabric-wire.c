@@ -18,17 +18,25 @@ void fake_unlock(void)
 	(void)pthread_mutex_unlock(&fake.lock);
 }
 
+/* Where the fake device has local memory. */
+static void *local_at(const struct fabric_local_mr *mr, void *addr)
+{
+	return mr && mr->at_device ? mr->at_device + ((unsigned char *)addr - mr->addr)
+				   : addr;
+}
+
 static void perform_sges(const struct fake_wr *wr)
 {
 	unsigned char *remote = (unsigned char *)(uintptr_t)wr->remote_addr;
 
 	for (unsigned i = 0; i < wr->n_sges; i++) {
 		const struct fabric_sge *sge = &wr->sges[i];
+		void *local = local_at(sge->region, sge->addr);
 
 		if (wr->opcode == FABRIC_READ)
-			memcpy(sge->addr, remote, sge->bytes);
+			memcpy(local, remote, sge->bytes);
 		else
-			memcpy(remote, sge->addr, sge->bytes);
+			memcpy(remote, local, sge->bytes);
 		remote += sge->bytes;
 	}
 }
@@ -65,14 +73,14 @@ void wire_perform(const struct fake_wr *wr)
 	}
 	if (wr->opcode != FABRIC_WRITE &&
 	    !(fake.lose_answers && wr->opcode != FABRIC_READ))
-		memcpy(wr->addr, remote, wr->bytes);
+		memcpy(local_at(wr->mr, wr->addr), remote, wr->bytes);
 	if (wr->opcode == FABRIC_CAS && *(uint64_t *)remote == wr->atomic.compare)
 		*(uint64_t *)remote = wr->atomic.operand;
 	if (wr->opcode == FABRIC_FETCH_ADD)
 		*(uint64_t *)remote += wr->atomic.operand;
 	/* a first write has neither bytes nor addresses */
 	if (wr->opcode == FABRIC_WRITE && wr->bytes > 0)
-		memcpy(remote, wr->addr, wr->bytes);
+		memcpy(remote, local_at(wr->mr, wr->addr), wr->bytes);
 }
 
 /* A flushed write whose packet may still arrive. */
@@ -92,7 +100,7 @@ static void late_add(const struct fabric_channel *channel, const struct fake_wr 
 	late->owner = channel->owner;
 	late->remote = (unsigned char *)(uintptr_t)wr->remote_addr;
 	late->bytes = wr->bytes;
-	memcpy(late->data, wr->addr, wr->bytes);
+	memcpy(late->data, local_at(wr->mr, wr->addr), wr->bytes);
 	fake.late = late;
 }
 

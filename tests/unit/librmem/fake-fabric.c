@@ -3,10 +3,13 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -31,7 +34,8 @@ void fake_reset(void)
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.mr_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
 	fake.refused_rkey = 0;
-	fake.inband_err = 0;
+	fake.inband_err = fake.dmabuf_err = 0;
+	fake.dmabufs = 0;
 	fake.at_able = NULL;
 	fake.at_connect = NULL;
 	fake.sge_max = 1;
@@ -211,8 +215,40 @@ static int fake_reg_mr(struct fabric_domain *domain, void *addr, size_t bytes,
 	return 0;
 }
 
+/* The fake device reaches also what the process may not map. */
+static int fake_reg_dmabuf_mr(struct fabric_domain *domain, int fd, uint64_t offset,
+			      void *addr, size_t bytes, struct fabric_local_mr **ret_mr)
+{
+	char path[32];
+	void *at_device;
+	int err, again;
+
+	if (fake.dmabuf_err)
+		return err_set(fake.dmabuf_err, "fake device %s has no dma-bufs",
+			       domain->endpoint.device);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	at_device = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, again,
+			 (off_t)offset);
+	if (again < 0 || at_device == MAP_FAILED)
+		abort();
+	(void)close(again);
+	err = fake_reg_mr(domain, addr, bytes, ret_mr);
+	if (err) {
+		(void)munmap(at_device, bytes);
+		return err;
+	}
+	(*ret_mr)->at_device = at_device;
+	fake.dmabufs++;
+	fake.dmabuf_fd = fd;
+	fake.dmabuf_offset = offset;
+	return 0;
+}
+
 static void fake_dereg_mr(struct fabric_local_mr *mr)
 {
+	if (mr->at_device)
+		(void)munmap(mr->at_device, mr->bytes);
 	mr->domain->objects--;
 	object_free(mr);
 }
@@ -488,8 +524,8 @@ static int fake_post_one(struct fabric_channel *channel, enum fabric_opcode opco
 {
 	const struct fabric_batch batch = fabric_batch_of(opcode, mr, key);
 
-	/* the caller must post prepared operations first */
-	if (channel->n_put > 0)
+	/* the caller must post prepared operations first, and a dma-buf is not for this call */
+	if (channel->n_put > 0 || (mr && mr->at_device))
 		abort();
 	(void)fake_prepare(channel, &batch, part, 0, 1);
 	return fake_post(channel);
@@ -576,7 +612,8 @@ static int always_available(void)
 	.max_bytes = FAKE_MAX_BYTES,                                                   \
 	.domain_open = fake_domain_open, .domain_close = fake_domain_close,            \
 	.domain_device = fake_domain_device, .domain_supports = fake_domain_supports,  \
-	.reg_mr = fake_reg_mr, .dereg_mr = fake_dereg_mr,                              \
+	.reg_mr = fake_reg_mr, .reg_dmabuf_mr = fake_reg_dmabuf_mr,                    \
+	.dereg_mr = fake_dereg_mr,                                                     \
 	.cq_create = fake_cq_create, .cq_free = fake_cq_free,                          \
 	.cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm, .connect = fake_connect,           \
 	.sge_max = fake_sge_max, .inband_max = FAKE_REQUESTS,                          \

@@ -26,6 +26,8 @@ struct fabric_local_mr {
 	struct fabric_domain *domain;
 	unsigned char *addr;
 	size_t bytes;
+	/* a dma-buf: where the fake device has it; NULL: at addr */
+	unsigned char *at_device;
 };
 
 struct fabric_cq {
@@ -113,6 +115,12 @@ struct fake {
 	void (*at_able)(void);
 	/* called by every connect(), which fails with its error; or NULL */
 	int (*at_connect)(void);
+	/* the error of every registration of a dma-buf; and how often, and from which descriptor
+	 * and offset, they were */
+	int dmabuf_err;
+	_Atomic unsigned dmabufs;
+	int dmabuf_fd;
+	uint64_t dmabuf_offset;
 	int inband_err;    /* of every prepare_inband() */
 	uint32_t notified; /* value of the last notification */
 	unsigned notifications;

@@ -262,10 +262,6 @@ START_TEST(buffer_create__errors)
 	fake.mr_err = -ENOMEM;
 	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), -ENOMEM);
 	fake.mr_err = 0;
-	params.dmabuf_fd = 1;
-	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer),
-			 -ENOTSUP);
-	params.dmabuf_fd = -1;
 	params.size = 3;
 	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), -EINVAL);
 	params.size = sizeof(params);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "librmem/queue/queue.h"
 #include "unit/librmem/core-case.h"
@@ -173,6 +175,31 @@ START_TEST(device__of_two_is_removed_and_returns)
 	}
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_int_eq(rmem_buffer_free(late), 0);
+}
+END_TEST
+
+/* The program has closed its descriptor of the dma-buf. */
+START_TEST(device__that_returns_registers_dmabufs)
+{
+	struct rmem_buffer_params params = rmem_buffer_params_init();
+	rmem_buffer *buffer = NULL;
+	unsigned char *memory;
+
+	open_rdma_queue();
+	memory = proxy_memory(rmem_lease_id(lease));
+	params.bytes = 4096;
+	params.dmabuf_fd = memfd_create("dmabuf", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(params.dmabuf_fd, 4096), 0);
+	ck_assert_int_eq(rmem_buffer_create(client, &params, &buffer), 0);
+	(void)close(params.dmabuf_fd);
+	device_remove("fake0");
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	device_return();
+	memset(rmem_buffer_addr(buffer), 0x71, 9);
+	write_ok(buffer);
+	ck_assert_uint_eq(fake.dmabufs, 2);
+	ck_assert_uint_eq(memory[8], 0x71);
+	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
 }
 END_TEST
 
@@ -412,6 +439,7 @@ int main(void)
 	TCase *tc = core_case("device-recovery");
 
 	tcase_add_test(tc, device__of_two_is_removed_and_returns);
+	tcase_add_test(tc, device__that_returns_registers_dmabufs);
 	tcase_add_test(tc, removed_device__that_waits_for_a_connect_costs_no_turns);
 	tcase_add_loop_test(tc, only_device__is_waited_for, 0, 2);
 	tcase_add_test(tc, device__removed_while_the_session_closes);
