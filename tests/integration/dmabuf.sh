@@ -4,7 +4,7 @@
 # it names the device.  Needs /dev/udmabuf, so the rig runs this test.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
-[ -c /dev/udmabuf ] || skip "there is no /dev/udmabuf (modprobe udmabuf)"
+[ -c /dev/udmabuf ] || skip "this kernel has no /dev/udmabuf"
 need jq
 
 one_thread_with_tsan

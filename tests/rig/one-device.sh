@@ -5,7 +5,7 @@
 #   RMEM_RIG_PARTS  which of: devices conformance direct direct-refused dmabuf ports
 #   RMEM_RIG_LEGS   on which kernel:device pairs
 #   RMEM_PERCENT    share of the repetitions in conformance, default 10
-# cores: 1  seconds: 190
+# cores: 1  seconds: 200
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
