@@ -607,7 +607,8 @@ static inline struct rmem_buffer_params rmem_buffer_params_init(void)
  *   RDMA  The devices of the session access the memory, the library does not, and it need not be
  *         mapped: memory of a GPU works if the RDMA device's driver can reach it.  Reads, writes
  *         and their vectored forms take such a buffer; atomics and checksums, whose results the
- *         library puts into memory, do not.  Pieces of a vectored operation name the buffer.
+ *         library puts into memory, end in EINVAL.  Pieces of a vectored operation name the buffer;
+ *         other operations of any size find it.
  *   TCP   The dma-buf must be mappable, as the library copies to and from the mapping.  If the
  *         exporter needs DMA_BUF_IOCTL_SYNC around accesses by the CPU, the program issues it
  *         before an operation is submitted and after its completion.
