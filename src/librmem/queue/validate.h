@@ -22,12 +22,12 @@ struct run {
 	struct inflight *inflight;
 	const struct attachment *att;
 	uint64_t lease_bytes;
-	/* 0 for a device_only buffer: the run takes no operation, as its short way sends small
-	 * writes inline, which reads them by the CPU */
-	uint64_t local_bytes;
 	/* limit of one operation; not more than lease or buffer have */
 	uint64_t max_bytes;
 	uintptr_t local_base;
+	/* 0 for a device_only buffer: the run takes no operation, as post_one() sends small writes
+	 * inline, which the CPU reads */
+	uint64_t local_bytes;
 };
 
 /* The operation may be in a run: a read or write without a fence, of this session. */
