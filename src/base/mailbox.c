@@ -40,6 +40,18 @@ void mailbox_post(struct mailbox *box, struct list *message)
 	(void)pthread_mutex_unlock(&box->lock);
 }
 
+void mailbox_receive(struct mailbox *box, struct list *to)
+{
+	eventfd_t count;
+
+	/* in constant time, as the sender waits for the lock */
+	(void)pthread_mutex_lock(&box->lock);
+	if (!list_empty(&box->messages))
+		(void)eventfd_read(box->fd, &count);
+	list_splice(to, &box->messages);
+	(void)pthread_mutex_unlock(&box->lock);
+}
+
 void mailbox_receive_some(struct mailbox *box, struct list *to, unsigned n)
 {
 	eventfd_t count;

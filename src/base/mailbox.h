@@ -4,7 +4,6 @@
 #ifndef BASE_MAILBOX_H
 #define BASE_MAILBOX_H
 
-#include <limits.h>
 #include <pthread.h>
 
 #include "base/list.h"
@@ -22,13 +21,10 @@ void mailbox_destroy(struct mailbox *box);
 
 /* Send a message and wake the receiver.  [any] */
 void mailbox_post(struct mailbox *box, struct list *message);
-/* Move up to n messages to the end of `to`; the descriptor stays readable while others wait.
- * [receiver] */
+/* Move all messages to the end of `to` and rearm the descriptor.  [receiver] */
+void mailbox_receive(struct mailbox *box, struct list *to);
+/* Move up to n messages; the descriptor stays readable while others wait. */
 void mailbox_receive_some(struct mailbox *box, struct list *to, unsigned n);
-static inline void mailbox_receive(struct mailbox *box, struct list *to)
-{
-	mailbox_receive_some(box, to, UINT_MAX);
-}
 /* Polls readable while messages wait.  [any] */
 int mailbox_fd(const struct mailbox *box);
 
