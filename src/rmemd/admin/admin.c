@@ -119,6 +119,9 @@ static void on_stream_closed(struct evhttp_connection *, void *ctx)
 	struct stream *stream = ctx;
 
 	slices_remove(&stream->work);
+	/* when the client closes the connection, libevent leaves an unfinished answer to its owner */
+	if (!evhttp_request_get_connection(stream->request))
+		evhttp_request_free(stream->request);
 	free(stream);
 }
 
