@@ -116,11 +116,10 @@ static int lookup_thread(const char *host, const char *port, uint64_t end_ns,
 	if (!lookup)
 		return err_set(-ENOMEM, "resolving %s: no memory", host);
 	err = thread_start("rmem-resolve", lookup_run, lookup, &thread);
-	if (err) {
-		lookup_free(lookup);
-		return err_prefix(err, "resolving %s", host);
-	}
-	(void)pthread_detach(thread);
+	if (err) /* without a thread the time is that of the resolver */
+		(void)lookup_run(lookup);
+	else
+		(void)pthread_detach(thread);
 	if (!lookup_await(lookup, end_ns))
 		return err_set(-ETIMEDOUT,
 			       "resolving %s: the name servers do not answer", host);
