@@ -230,7 +230,8 @@ static void copy_begin(struct rmem *session, struct rmem_op *op, void **ret_copi
 /* Find a registered buffer for a read or write; *ret_copied stays NULL if it has its memory. */
 static void local_begin(struct rmem *session, struct rmem_op *op, void **ret_copied)
 {
-	if (buffer_worth_search(session->buffers, op->bytes))
+	/* a program that registers all its memory needs no memory to copy through */
+	if (!session->sync->buffer || buffer_worth_search(session->buffers, op->bytes))
 		op->buffer = buffer_find(session->buffers, op->addr, op->bytes);
 	if (!op->buffer && op->bytes <= COPY_MAX)
 		copy_begin(session, op, ret_copied);
