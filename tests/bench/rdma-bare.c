@@ -72,7 +72,7 @@ void bare_open(struct bench_env *env)
 	memcpy(hello.token, session->welcome.token, sizeof(hello.token));
 	source = verbs_cm_id_source(&verbs->cm_id);
 	if (verbs_cm_id_resolve(&cm_id, &verbs->peer.address, &source,
-				verbs->rdma_options.traffic_class, TIMEOUT_MS))
+				verbs->rdma_options.traffic_class, TIMEOUT_MS, NULL))
 		give_up("no RDMA route");
 	cq = ibv_create_cq(cm_id.id->verbs, (int)LOOP_DEPTH_MAX * 2, NULL, NULL, 0);
 	if (!cq)
