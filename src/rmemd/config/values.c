@@ -14,6 +14,10 @@
 
 /* The longest item of a list, as text and as it is stored. */
 #define ITEM_BYTES sizeof(((struct config *)0)->devices[0])
+_Static_assert(sizeof(((struct pool_params *)0)->devices) ==
+			       CONFIG_LIST_MAX * ITEM_BYTES &&
+		       sizeof(struct fabric_address) <= ITEM_BYTES,
+	       "all lists have CONFIG_LIST_MAX items of up to ITEM_BYTES");
 
 static int choice_parse(const struct config_choice *choices, const char *value,
 			int *ret)
