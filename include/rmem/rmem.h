@@ -170,7 +170,8 @@ static inline struct rmem_options rmem_options_init(void)
  *            relaxed_ordering, connect, gid_index, pkey.
  *   options  NULL: the defaults; not kept
  * Unless RMEM_NO_THREAD, two service threads per process keep all sessions alive.  They
- * start with the first session, end with the last, and take no signals.
+ * start with the first session, end with the last, and take no signals.  A HOST that is a name
+ * is resolved by one more thread, which may go on after the call if name servers are silent.
  * The call opens a first channel: fabric=auto uses RDMA if that works within 2 s, and within
  * a quarter of timeout_ms; else TCP, and rmem_info() tells why.
  * If the server was reached and is lost during the call, as when its daemon restarts, the
