@@ -39,10 +39,11 @@ struct connection {
 	int fd; /* -1: none */
 	const struct connection_events *events;
 	void *ctx;
-	bool ready;    /* the hello was answered */
-	bool want_out; /* the socket's buffer is full */
-	int broken;    /* errno of a failed send, for connection_io() */
-	int ended;     /* error of new calls; 0: accepted */
+	bool ready;        /* the hello was answered */
+	bool taken;        /* by connection_take_over() */
+	uint32_t interest; /* events that the epoll set reports */
+	int broken;        /* errno of a failed send, for connection_io() */
+	int ended;         /* error of new calls; 0: accepted */
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
 	struct list calls; /* in the order of their ids */
@@ -99,7 +100,7 @@ static void socket_close(struct connection *connection)
 	(void)close(connection->fd);
 	connection->fd = -1;
 	connection->ready = false;
-	connection->want_out = false;
+	connection->taken = false;
 	connection->broken = 0;
 	connection->in_bytes = 0;
 }
@@ -167,6 +168,7 @@ int connection_adopt(struct connection *connection, int fd)
 	if (epoll_ctl(connection->epfd, EPOLL_CTL_ADD, fd, &event) < 0)
 		return err_errno(-errno, "watching the control connection");
 	connection->fd = fd;
+	connection->interest = event.events;
 	return 0;
 }
 
@@ -184,16 +186,18 @@ int connection_local(const struct connection *connection,
 	return 0;
 }
 
-/* Ask for writability only while there is something to write. */
+/* Ask for writability only while there is something to write.  A hang-up is always reported: of a
+ * socket that is taken over only once. */
 static int interest_set(struct connection *connection, bool want_out)
 {
-	struct epoll_event event = { .events = EPOLLIN | (want_out ? EPOLLOUT : 0u) };
+	struct epoll_event event = { .events = (connection->taken ? EPOLLET : EPOLLIN) |
+					       (want_out ? EPOLLOUT : 0u) };
 
-	if (want_out == connection->want_out)
+	if (event.events == connection->interest)
 		return 0;
 	if (epoll_ctl(connection->epfd, EPOLL_CTL_MOD, connection->fd, &event) < 0)
 		return err_errno(-errno, "watching the control connection");
-	connection->want_out = want_out;
+	connection->interest = event.events;
 	return 0;
 }
 
@@ -393,29 +397,50 @@ static int frames_process(struct connection *connection)
 	return 0;
 }
 
+/* Receive once: epoll reports further bytes, as other work, such as heartbeats, comes first. */
+static int receive(struct connection *connection)
+{
+	ssize_t n = recv(connection->fd, connection->in + connection->in_bytes,
+			 sizeof(connection->in) - connection->in_bytes, MSG_DONTWAIT);
+
+	if (n == 0)
+		return err_set(-ECONNRESET, "the server closed the connection");
+	if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOTCONN)
+		return broken_error(connection, -errno);
+	if (n < 0)
+		return 0;
+	connection->in_bytes += (size_t)n;
+	return frames_process(connection);
+}
+
 int connection_io(struct connection *connection)
 {
-	ssize_t n;
 	int err;
 
 	if (connection->fd < 0)
 		return 0;
 	if (connection->broken)
 		return broken_error(connection, connection->broken);
-	n = recv(connection->fd, connection->in + connection->in_bytes,
-		 sizeof(connection->in) - connection->in_bytes, MSG_DONTWAIT);
-	if (n == 0)
-		return err_set(-ECONNRESET, "the server closed the connection");
-	if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOTCONN)
-		return broken_error(connection, -errno);
-	if (n > 0) {
-		/* epoll reports further bytes: other work, such as heartbeats, comes first */
-		connection->in_bytes += (size_t)n;
-		err = frames_process(connection);
-		if (err)
-			return err;
+	err = connection->taken ? 0 : receive(connection);
+	return err ? err : calls_send(connection);
+}
+
+int connection_take_over(struct connection *connection)
+{
+	if (connection->fd < 0 || connection->taken || connection->interest != EPOLLIN)
+		return -1;
+	connection->taken = true;
+	if (interest_set(connection, false)) {
+		connection->taken = false;
+		return -1;
 	}
-	return calls_send(connection);
+	return connection->fd;
+}
+
+void connection_take_back(struct connection *connection)
+{
+	/* interest_set() follows, and finds that nothing is left to receive */
+	connection->taken = false;
 }
 
 void connection_drop(struct connection *connection)

@@ -64,6 +64,12 @@ void connection_abandon(struct connection_call *call, connection_done *done, voi
 /* Send and receive as much as possible without blocking.  -errno with text: the socket is lost
  * (-ECONNRESET, -ECONNREFUSED, -EPROTO ...); no call was dropped yet. */
 int connection_io(struct connection *connection);
+/* Until connection_take_back() the epoll set does not report bytes to receive, and connection_io()
+ * only sends: the caller waits for the bytes itself.  Returns the socket; -1: there is none, or its
+ * buffer is full, or another caller waits for the bytes. */
+int connection_take_over(struct connection *connection);
+/* Before connection_io() or connection_call(). */
+void connection_take_back(struct connection *connection);
 /* Close the socket; end hello and bye in -ECONNRESET, keep the other calls. */
 void connection_drop(struct connection *connection);
 /* Close the socket; end all calls, and refuse new calls, with `err` and the text. */

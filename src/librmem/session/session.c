@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +230,31 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 	return answered && err == -EPROTO ? err : 0;
 }
 
+/* Receive the reply in this thread, which saves a switch between threads, if it comes within 20 ms.
+ * `fd` is of connection_take_over().  The service thread drives the session all the same. */
+static void call_receive(struct rmem *session, const struct waiter *waiter, int fd,
+			 uint64_t end_ns)
+{
+	uint64_t until_ns = clock_now_ns() + STEP_MS * NS_PER_MS;
+
+	if (end_ns < until_ns)
+		until_ns = end_ns;
+	while (fd >= 0) {
+		struct pollfd pollfd = { .fd = fd, .events = POLLIN };
+
+		(void)pthread_mutex_unlock(&session->lock);
+		(void)poll(&pollfd, 1, step_ms(until_ns));
+		(void)pthread_mutex_lock(&session->lock);
+		connection_take_back(session->connection);
+		if (tend(session, false))
+			session_wake(session);
+		(void)pthread_cond_broadcast(&session->changed);
+		if (waiter->done || clock_now_ns() >= until_ns)
+			return;
+		fd = connection_take_over(session->connection);
+	}
+}
+
 /* Wait for the reply until end_ns, and with `while_up` only while the session is not lost or being
  * closed. */
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
@@ -255,7 +281,7 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 static int call(struct rmem *session, struct waiter *waiter,
 		const struct wire_msg *request, uint64_t end_ns, bool while_up)
 {
-	int err = session_own(session), before;
+	int err = session_own(session), before, fd;
 
 	if (err)
 		return err;
@@ -263,10 +289,17 @@ static int call(struct rmem *session, struct waiter *waiter,
 	waiter->session = session;
 	waiter->type = request->type;
 	(void)pthread_mutex_lock(&session->lock);
+	/* the reply may come at once */
+	fd = session->served ? connection_take_over(session->connection) : -1;
 	err = connection_call(session->connection, request, waiter_done, waiter,
 			      &waiter->call);
-	if (!err)
+	if (!err) {
+		call_receive(session, waiter, fd, end_ns);
 		err = call_wait(session, waiter, end_ns, while_up);
+	} else if (fd >= 0) {
+		connection_take_back(session->connection);
+		session_wake(session);
+	}
 	(void)pthread_mutex_unlock(&session->lock);
 	cancel_restore(before);
 	return err;

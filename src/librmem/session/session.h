@@ -5,9 +5,10 @@
  * nothing blocks under the lock.  Queues do their operations without the lock: they read `status`
  * and `until_ns`; a flag in each queue tells that something under the lock has changed.
  *
- * The service thread drives the session.  While the session is being opened, and with
- * RMEM_NO_THREAD, the threads that wait for something drive the session, or the program by
- * rmem_process().  Another thread may connect channels, see service.h.
+ * The service thread drives the session; only bytes are received by a thread in a call, for the
+ * first 20 ms of its wait.  While the session is being opened, and with RMEM_NO_THREAD, the threads
+ * that wait for something drive the session, or the program by rmem_process().  Another thread may
+ * connect channels, see service.h.
  *
  * In the child of a fork() a session is `inherited` (process.h).
  *

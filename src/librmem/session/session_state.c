@@ -296,6 +296,9 @@ static void ping(struct rmem *session, uint64_t now_ns)
 	struct wire_msg request;
 
 	session->ping_ns = now_ns + session->welcome.heartbeat_ms * NS_PER_MS;
+	/* a thread in a call that receives may hang in a signal handler */
+	if (session->pings > 0)
+		connection_take_back(session->connection);
 	if (session->pings >= PINGS_MAX)
 		return;
 	wire_msg_init(&request, WIRE_TYPE_ping);

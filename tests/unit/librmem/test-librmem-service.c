@@ -193,8 +193,17 @@ static void *run_notified(void *arg)
 	return NULL;
 }
 
-static void *(*const waits[])(void *arg) = { run_ping, run_read, run_wait,
-					     run_notified };
+static void *run_stat(void *arg)
+{
+	struct rmem_stat entry = rmem_stat_init();
+
+	(void)arg;
+	(void)rmem_stat(client, "nothing", &entry);
+	return NULL;
+}
+
+static void *(*const waits[])(void *arg) = { run_ping, run_read, run_wait, run_notified,
+					     run_stat };
 
 /* Start a thread that waits in a call. */
 static void waiter_start(void *(*run)(void *arg), pthread_t *ret_thread)
@@ -208,12 +217,19 @@ static void waiter_start(void *(*run)(void *arg), pthread_t *ret_thread)
 	posts = fake.posts;
 	if (run == run_ping)
 		proxy.hold = WIRE_TYPE_ping;
+	if (run == run_stat)
+		proxy.hold = WIRE_TYPE_stat;
 	fake.automatic = false;
 	if (run == run_wait)
 		submit_write(lease);
 	ck_assert_int_eq(pthread_create(ret_thread, NULL, run, NULL), 0);
 	if (run == run_read)
 		AWAIT(fake.posts > posts);
+	/* the thread receives for the service thread, for 20 ms */
+	if (run == run_stat) {
+		AWAIT(proxy.seen[WIRE_TYPE_stat] > 0);
+		return;
+	}
 	for (unsigned i = 0; i < 50; i++)
 		sleep_1ms();
 }
@@ -273,7 +289,7 @@ int main(void)
 	tcase_add_test(tc, unreachable_server__ends_no_session);
 	tcase_add_test(tc, slow_server__is_reached_by_a_later_attempt);
 	tcase_add_loop_test(tc, close__ends_a_connect_that_waits, 0, 2);
-	tcase_add_loop_test(tc, signal_handler__that_sleeps_loses_no_session, 0, 3);
-	tcase_add_loop_test(tc, cancelled_thread__ends_after_its_call, 0, 4);
+	tcase_add_loop_test(tc, signal_handler__that_sleeps_loses_no_session, 0, 4);
+	tcase_add_loop_test(tc, cancelled_thread__ends_after_its_call, 0, 5);
 	return unit_main();
 }
