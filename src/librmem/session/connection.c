@@ -20,6 +20,9 @@
 #define ERROR_CODE_MAX 4095
 /* Limit of a request's bytes: the longest request has two names. */
 #define REQUEST_MAX 1024
+/* First size of the receive buffer.  A program may have a thousand sessions: only one that lists
+ * leases needs room for the longest frame. */
+#define IN_FIRST 512
 
 struct connection_call {
 	struct list node;
@@ -47,8 +50,8 @@ struct connection {
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
 	struct list calls; /* in the order of their ids */
-	size_t in_bytes;
-	uint8_t in[WIRE_FRAME_MAX]; /* received, and not a whole frame yet */
+	size_t in_bytes, in_room;
+	uint8_t *in; /* received, and not a whole frame yet */
 };
 
 /* The type of the reply to a request, if not an error. */
@@ -80,8 +83,13 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 
-	if (!connection)
+	if (connection)
+		connection->in = malloc(IN_FIRST);
+	if (!connection || !connection->in) {
+		free(connection);
 		return err_set(-ENOMEM, "no memory for the control connection");
+	}
+	connection->in_room = IN_FIRST;
 	connection->epfd = epfd;
 	connection->fd = -1;
 	connection->events = events;
@@ -151,6 +159,7 @@ void connection_free(struct connection *connection)
 	if (!connection)
 		return;
 	connection_end(connection, -ECONNRESET, "the session is closed");
+	free(connection->in);
 	free(connection);
 }
 
@@ -373,6 +382,21 @@ static int frame_process(struct connection *connection, const uint8_t *frame,
 	return reply_process(connection, &msg);
 }
 
+/* Make room for a frame of `bytes`. */
+static int in_grow(struct connection *connection, size_t bytes)
+{
+	uint8_t *in;
+
+	if (bytes <= connection->in_room)
+		return 0;
+	in = realloc(connection->in, bytes);
+	if (!in)
+		return err_set(-ENOMEM, "no memory for a message of %zu bytes", bytes);
+	connection->in = in;
+	connection->in_room = bytes;
+	return 0;
+}
+
 static int frames_process(struct connection *connection)
 {
 	size_t done = 0;
@@ -394,14 +418,14 @@ static int frames_process(struct connection *connection)
 	}
 	connection->in_bytes -= done;
 	memmove(connection->in, connection->in + done, connection->in_bytes);
-	return 0;
+	return in_grow(connection, (size_t)bytes);
 }
 
 /* Receive once: epoll reports further bytes, as other work, such as heartbeats, comes first. */
 static int receive(struct connection *connection)
 {
 	ssize_t n = recv(connection->fd, connection->in + connection->in_bytes,
-			 sizeof(connection->in) - connection->in_bytes, MSG_DONTWAIT);
+			 connection->in_room - connection->in_bytes, MSG_DONTWAIT);
 
 	if (n == 0)
 		return err_set(-ECONNRESET, "the server closed the connection");
