@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static _Thread_local char text[ERR_TEXT_BYTES];
@@ -81,4 +82,24 @@ void err_save(struct err_saved *saved, int err)
 int err_restore(const struct err_saved *saved)
 {
 	return err_set(saved->err, "%s", saved->text);
+}
+
+void err_keep(struct err_kept *kept, int err)
+{
+	kept->err = err;
+	if (err)
+		kept->text = strdup(text);
+}
+
+int err_kept_restore(const struct err_kept *kept)
+{
+	if (!kept->text && kept->err)
+		return err_errno(kept->err, "no memory for the cause");
+	return err_set(kept->err, "%s", kept->text ? kept->text : "");
+}
+
+void err_kept_free(struct err_kept *kept)
+{
+	free(kept->text);
+	kept->text = NULL;
 }

@@ -29,6 +29,18 @@ struct err_saved {
 void err_save(struct err_saved *saved, int err);
 int err_restore(const struct err_saved *saved);
 
+/* As err_saved, with the text on the heap: for a member of an object that there are many of.  Zeros
+ * are no error. */
+struct err_kept {
+	int err;    /* 0: none */
+	char *text; /* NULL: none, or no memory */
+};
+
+/* Once for each object. */
+void err_keep(struct err_kept *kept, int err);
+int err_kept_restore(const struct err_kept *kept);
+void err_kept_free(struct err_kept *kept);
+
 /* Clear the thread's text. */
 void err_clear(void);
 

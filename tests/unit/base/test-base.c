@@ -64,6 +64,20 @@ START_TEST(err_set__accepts_its_own_text_and_cuts_long_text)
 }
 END_TEST
 
+START_TEST(err_keep__outlasts_other_texts)
+{
+	struct err_kept kept = { .err = 0 };
+
+	ck_assert_int_eq(err_kept_restore(&kept), 0);
+	err_keep(&kept, err_set(-EINVAL, "first"));
+	(void)err_set(-ENOENT, "second");
+	ck_assert_int_eq(err_kept_restore(&kept), -EINVAL);
+	ck_assert_str_eq(err_text(), "first");
+	err_kept_free(&kept);
+	err_kept_free(&kept);
+}
+END_TEST
+
 struct item {
 	struct map_node node;
 	struct list link;
@@ -457,6 +471,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, standard_fd__closed_is_reserved, 0, 3);
 	tcase_add_test(tc, err_prefix__is_put_before_the_text);
+	tcase_add_test(tc, err_keep__outlasts_other_texts);
 	tcase_add_test(tc, err_set__accepts_its_own_text_and_cuts_long_text);
 	tcase_add_test(tc, map__has_the_nodes_that_were_not_removed);
 	tcase_add_test(tc, map__grows_by_one_bucket);

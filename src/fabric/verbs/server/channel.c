@@ -147,6 +147,7 @@ static void channel_destroy(struct verbs_channel *channel)
 		verbs_endpoint_destroy_id(endpoint, channel->id);
 	verbs_sigpipe_end(&sigpipe);
 	verbs_channel_ids_free(&endpoint->device->ids, channel->wr_number);
+	err_kept_free(&channel->connect.result);
 	free(channel);
 }
 
@@ -517,6 +518,7 @@ void verbs_channel_discard(struct verbs_channel *channel)
 {
 	qp_destroy(channel, !channel_fence(channel));
 	verbs_channel_ids_free(&endpoint_of(channel)->device->ids, channel->wr_number);
+	err_kept_free(&channel->connect.result);
 	free(channel);
 }
 

@@ -40,7 +40,7 @@ struct verbs_channel {
 		struct verbs_rd_atomic depths;
 		struct fabric_qp_info ours;
 		uint64_t took_ms;
-		struct err_saved result;
+		struct err_kept result;
 	} connect;
 	bool connecting; /* the job is under way */
 	bool abandoned;  /* it has ended before its job: in session->abandoned */

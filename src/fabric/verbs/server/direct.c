@@ -131,7 +131,7 @@ static void connect_run(struct verbs_job *job)
 		container_of(job, struct verbs_channel, connect.job);
 	uint64_t begin_ms = clock_now_ms();
 
-	err_save(&channel->connect.result,
+	err_keep(&channel->connect.result,
 		 verbs_qp_connect(&channel->connect.local, channel->qp,
 				  &channel->session->endpoint->device->rdma_options,
 				  &channel->connect.depths, &channel->remote,
@@ -164,7 +164,7 @@ static void connect_finish(struct verbs_channel *channel)
 {
 	struct fabric_server *server = channel->session->endpoint->server;
 	const struct fabric_qp_info ours = channel->connect.ours;
-	int err = err_restore(&channel->connect.result);
+	int err = err_kept_restore(&channel->connect.result);
 
 	if (!err && channel->why)
 		err = err_set(-ECONNABORTED, "%s", channel->why);

@@ -100,7 +100,7 @@ static void job_register(struct verbs_job *job)
 
 	mr->ibv_mr = ibv_reg_mr(pd, mr->addr, mr->bytes, mr->access);
 	if (!mr->ibv_mr)
-		err_save(&mr->result,
+		err_keep(&mr->result,
 			 verbs_reg_mr_error(pd->context, mr->bytes, verbs_errno(),
 					    "systemd: LimitMEMLOCK=infinity"));
 }
@@ -133,6 +133,7 @@ static void mr_free(struct fabric_mr *mr)
 {
 	list_remove(&mr->link);
 	fabric_notifications_destroy(&mr->notifications);
+	err_kept_free(&mr->result);
 	free(mr);
 }
 
@@ -215,7 +216,7 @@ static void mr_fail(struct fabric_mr *mr, int err)
 
 static void mr_on_registered(struct fabric_mr *mr)
 {
-	int err = err_restore(&mr->result);
+	int err = err_kept_restore(&mr->result);
 
 	if (mr->dereg_requested && mr->ibv_mr) {
 		mr_deregister(mr);

@@ -39,7 +39,7 @@ struct fabric_mr {
 	/* owned by the job while it is under way */
 	struct verbs_job job;
 	struct ibv_mr *ibv_mr;
-	struct err_saved result;
+	struct err_kept result;
 };
 
 /* fabric_server_ops.reg_mr, dereg_mr. */
