@@ -11,8 +11,9 @@
 #
 # A leg has a daemon of its own.  The honest clients are of the tenant `honest`: one each that
 # pings, writes and opens sessions, and $BYSTANDERS idle sessions.  The attackers are of the tenant
-# `default`.  The daemon and the honest clients have priority over the attackers, because real
-# attackers do not use the server's cores; if root runs this, also over all other programs.
+# `default`.  Real clients, honest or hostile, do not use the server's cores.  So the honest ones have
+# realtime priority if the caller may give it, and the attackers the lowest.  The daemon keeps its
+# own: with priority over the kernel's threads it would delay what it receives itself.
 
 : "${BIN:?}" "${RMEMD:?}" "${RMEMCTL:?}" "${ADDRESS:?}" "${FABRIC:?}" "${DIR:?}"
 : "${SECONDS_EACH:?}" "${INTERVAL_US:?}" "${top_srcdir:?}"
@@ -24,15 +25,13 @@ BYSTANDERS=100
 OPS=(ping write open)
 ATTACKERS=() # process ids
 CLIENTS=()
-# The command before that of an honest or a hostile program, which gets a session of its own: where
-# the kernel groups programs by session, the group's priority counts.
+# The command before that of a program.  Each gets a session of its own: where the kernel groups
+# programs by session, the group's priority counts.
+DAEMON=(setsid)
+HONEST=(setsid)
+! chrt --fifo 1 true 2>/dev/null || HONEST+=(chrt --fifo 1)
 # shellcheck disable=SC2016 # expanded by the bash that it starts
-PRIORITY=(setsid bash -c '{ echo "$1" >/proc/$$/autogroup; } 2>/dev/null; exec nice -n "$@"' priority)
-if [ "$(nice -n -20 nice 2>/dev/null)" = -20 ]; then
-	HONEST=("${PRIORITY[@]}" -20) HOSTILE=(setsid)
-else
-	HONEST=() HOSTILE=("${PRIORITY[@]}" 19)
-fi
+HOSTILE=(setsid bash -c '{ echo 19 >/proc/$$/autogroup; } 2>/dev/null; exec nice -n 19 "$@"' priority)
 
 # ---- programs in the background ----
 
@@ -169,7 +168,7 @@ grace = ${GRACE[$name]:-60s}
 [tenant default]
 [pool main]
 size = ${POOL_MIB}M
-page_size = base" "${HONEST[@]}" "$RMEMD"
+page_size = base" "${DAEMON[@]}" "$RMEMD"
 	clients_start
 	"prepare_$name"
 	clients_go
