@@ -315,6 +315,7 @@ int control_open(struct control *control)
 	control->tick = evtimer_new(control->base, on_tick, control);
 	control->freed_timer = evtimer_new(control->base, on_freed_timer, control);
 	control->slices_event = evtimer_new(control->base, on_slices, control);
+	control->turn.base = control->base;
 	slices_init(&control->slices, &control->turn, on_wake, control);
 	if (!control->tick || !control->freed_timer || !control->slices_event)
 		return err_set(-ENOMEM, "no memory for the timers");

@@ -24,8 +24,10 @@ void slice_work_init(struct slice_work *work, bool (*run)(struct slice_work *wor
 
 bool slices_busy(const struct slices *slices)
 {
-	return slices->running || !list_empty(&slices->queues) ||
-	       turn_over(slices->turn);
+	/* it may end the turn */
+	bool over = turn_over(slices->turn);
+
+	return over || slices->running || !list_empty(&slices->queues);
 }
 
 static void work_append(struct slices *slices, struct slice_queue *queue,

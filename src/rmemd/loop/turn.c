@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/loop/turn.h"
 
+#include <event2/event.h>
+
 void turn_begin(struct turn *turn, uint64_t cpu_ns)
 {
 	turn->running = true;
@@ -51,5 +53,10 @@ bool turn_over(struct turn *turn)
 	now_ns = clock_now_ns();
 	if (!turn->first_ns)
 		turn->first_ns = now_ns;
-	return now_ns - turn->first_ns >= TURN_WORK_NS;
+	if (now_ns - turn->first_ns < TURN_WORK_NS)
+		return false;
+	/* fails only without a base */
+	if (turn->base)
+		(void)event_base_loopbreak(turn->base);
+	return true;
 }

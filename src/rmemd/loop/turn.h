@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A turn of the main loop, from one poll for events to the next: how long turns take, and whether
- * the present one has time left for work that may as well be done in the next.
+ * the present one has time left for work that may as well be done in the next.  One poll may report
+ * thousands of sockets: a turn that is over ends with the callback that runs, and the next one
+ * handles the rest.
  * Threads: [loop]. */
 #ifndef RMEMD_LOOP_TURN_H
 #define RMEMD_LOOP_TURN_H
@@ -23,12 +25,15 @@ struct turn_longest {
 	uint64_t window_ns[2]; /* of the present window, and of the one before */
 };
 
+struct event_base;
+
 /* All zero: no turn is measured, and there is always time left. */
 struct turn {
 	bool running;
-	uint64_t first_ns;  /* when work began, after the wait for events; or 0 */
-	uint64_t cpu_ns;    /* of the thread, at the start */
-	uint64_t window_ns; /* when the present window began */
+	struct event_base *base; /* the loop, borrowed; NULL: turns are not ended */
+	uint64_t first_ns;       /* when work began, after the wait for events; or 0 */
+	uint64_t cpu_ns;         /* of the thread, at the start */
+	uint64_t window_ns;      /* when the present window began */
 	uint64_t n, n_long; /* turns, and those longer than TURN_GOAL_NS of the CPU */
 	struct turn_longest cpu, wall;
 };
@@ -37,7 +42,8 @@ struct turn {
 void turn_begin(struct turn *turn, uint64_t cpu_ns);
 void turn_end(struct turn *turn, uint64_t now_ns, uint64_t cpu_ns);
 /* Whether work that can wait should wait for the next turn.  The first call tells when the turn's
- * work began: each callback of the loop that may take long calls it first. */
+ * work began: each callback of the loop that may take long calls it first.  If the turn is over, no
+ * other callback runs in it. */
 bool turn_over(struct turn *turn);
 
 /* The longest of the last one to two windows. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Turns of the loop are measured, and end. */
+#include <event2/event.h>
+
 #include "base/clock.h"
 #include "rmemd/loop/turn.h"
 #include "unit/unit.h"
@@ -86,6 +88,37 @@ START_TEST(turn__is_over_after_its_time)
 }
 END_TEST
 
+static void on_long_work(evutil_socket_t, short, void *arg)
+{
+	unsigned *n_run = arg;
+
+	(void)turn_over(&turn);
+	now_ns += TURN_WORK_NS;
+	ck_assert(turn_over(&turn));
+	(*n_run)++;
+}
+
+/* Two callbacks are due in one poll: each has a turn of its own. */
+START_TEST(over_turn__leaves_other_callbacks_to_the_next)
+{
+	struct event_base *base = event_base_new();
+	unsigned n_run = 0;
+
+	ck_assert_ptr_nonnull(base);
+	turn.base = base;
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(event_base_once(base, -1, EV_TIMEOUT, on_long_work,
+						 &n_run, &(struct timeval){ 0 }),
+				 0);
+	for (unsigned i = 1; i <= 2; i++) {
+		turn_begin(&turn, 0);
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+		ck_assert_uint_eq(n_run, i);
+	}
+	event_base_free(base);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("turn", setup, teardown);
@@ -93,5 +126,6 @@ int main(void)
 	tcase_add_test(tc, turn__is_measured_from_its_first_work_on);
 	tcase_add_test(tc, longest_turn__is_forgotten_after_two_windows);
 	tcase_add_test(tc, turn__is_over_after_its_time);
+	tcase_add_test(tc, over_turn__leaves_other_callbacks_to_the_next);
 	return unit_main();
 }
