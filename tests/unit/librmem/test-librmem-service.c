@@ -179,8 +179,11 @@ static void *run_read(void *arg)
 
 static void *run_wait(void *arg)
 {
+	struct rmem_completion completion;
+
 	(void)arg;
-	(void)wait_status();
+	/* an assertion in this thread would be a cancellation point */
+	(void)rmem_wait(queue, &completion, 1, 1, -1);
 	return NULL;
 }
 

@@ -235,7 +235,7 @@ START_TEST(channel__is_refused_when_its_queue_pair_fails)
 	/* calls: queue pair, registration, eight receives, INIT, RTR and RTS of two
 	 * calls each, and the answer; calls of another thread count too: if the failure
 	 * hits one the call is tried once more, if it hits none n is too high */
-	for (unsigned i = 1, n = 1; i <= 100; i++) {
+	for (unsigned i = 1, n = 1; i <= 400; i++) {
 		fake_fail_at(n);
 		seen.admitted = session;
 		id = request(1, i);

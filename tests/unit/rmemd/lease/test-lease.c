@@ -494,7 +494,7 @@ int main(void)
 
 	add_common(tc);
 	tcase_add_test(tc, allocate__replies_with_the_key);
-	tcase_add_loop_test(tc, invalid_parameters__are_refused, 0, 4);
+	tcase_add_loop_test(tc, invalid_parameters__are_refused, 0, 3);
 	tcase_add_test(tc, allocate__refuses_a_name_in_use);
 	tcase_add_test(tc, error_texts__fit_the_wire_with_any_name);
 	tcase_add_test(tc, allocate__refuses_to_exceed_limits);
