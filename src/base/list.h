@@ -47,6 +47,13 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
+/* Move a node, which may be in another list, to the end of `head`. */
+static inline void list_move(struct list *head, struct list *node)
+{
+	list_remove(node);
+	list_append(head, node);
+}
+
 /* Move all nodes of `from` to the end of `head`. */
 static inline void list_splice(struct list *head, struct list *from)
 {

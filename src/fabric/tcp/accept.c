@@ -97,8 +97,7 @@ static int incoming_release(struct incoming *incoming)
 
 	(void)epoll_ctl(acceptor->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	incoming->fd = -1;
-	list_remove(&incoming->link);
-	list_append(&acceptor->free_slots, &incoming->link);
+	list_move(&acceptor->free_slots, &incoming->link);
 	return fd;
 }
 
@@ -199,8 +198,7 @@ static void acceptor_add(struct tcp_acceptor *acceptor, int fd)
 	incoming->fd = fd;
 	incoming->have = 0;
 	incoming->deadline_ms = clock_now_ms() + HELLO_MS;
-	list_remove(&incoming->link);
-	list_append(&acceptor->waiting, &incoming->link);
+	list_move(&acceptor->waiting, &incoming->link);
 	/* the hello often arrives with the connection */
 	incoming_ready(&incoming->source);
 }

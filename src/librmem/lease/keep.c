@@ -37,8 +37,7 @@ static void enter(struct rmem_lease *lease, uint64_t due_ns)
 {
 	if (lease_ended(lease))
 		return;
-	list_remove(&lease->keep.node);
-	list_append(&lease->session->leases->kept, &lease->keep.node);
+	list_move(&lease->session->leases->kept, &lease->keep.node);
 	due_set(lease, due_ns);
 }
 

@@ -176,8 +176,7 @@ static void become_unauthenticated(struct client_socket *socket)
 
 	socket->unauthenticated = true;
 	connections->n_unauthenticated++;
-	list_remove(&socket->link);
-	list_append(&connections->unauthenticated, &socket->link);
+	list_move(&connections->unauthenticated, &socket->link);
 }
 
 /* Everything is sent: tell the client by an end of file.  A close could discard what is still
@@ -213,8 +212,7 @@ static void op_authenticated(struct connection *connection)
 		return;
 	socket->unauthenticated = false;
 	socket->connections->n_unauthenticated--;
-	list_remove(&socket->link);
-	list_append(&socket->connections->active, &socket->link);
+	list_move(&socket->connections->active, &socket->link);
 	(void)event_del(socket->deadline);
 	if (!socket->tenant) {
 		socket->tenant = connection->session->lease_client.tenant;

@@ -206,8 +206,7 @@ static void session_end(struct session *session, const char *why)
 	session_unrecord(session);
 	ledger_commit(sessions->control->ledger);
 	map_remove(&sessions->by_id, &session->by_id);
-	list_remove(&session->all);
-	list_append(&sessions->ended, &session->all);
+	list_move(&sessions->ended, &session->all);
 	requests_cancel(session);
 	log_session(LOG_INFO, "session-ended", session, why);
 	session_start_work(session);

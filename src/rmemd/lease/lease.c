@@ -319,8 +319,7 @@ static void lease_unlink(struct lease *lease)
 	list_remove(&lease->in_owner);
 	lease->owner = NULL;
 	lease->tenant->n_leases--;
-	list_remove(&lease->all);
-	list_append(&leases->ended, &lease->all);
+	list_move(&leases->ended, &lease->all);
 }
 
 void lease_terminate(struct lease *lease, enum wire_reason reason,

@@ -44,8 +44,7 @@ bool lease_client_fence(struct lease_client *client, unsigned max)
 		struct lease *lease = attachment->lease;
 
 		leases = lease->leases;
-		list_remove(&attachment->in_client);
-		list_append(&client->attachments, &attachment->in_client);
+		list_move(&client->attachments, &attachment->in_client);
 		n += 1 + attachment_fence(attachment);
 		if (lease->state == LEASE_GRANTING)
 			lease_terminate(lease, WIRE_REASON_FENCED, client);
@@ -81,8 +80,7 @@ bool lease_client_leave(struct lease_client *client, unsigned max)
 	while (client->leaving && n < max && (attachment = leave_next(client))) {
 		leases = attachment->lease->leases;
 		attachment->n_leaves = client->n_leaves;
-		list_remove(&attachment->in_client);
-		list_append(&client->attachments, &attachment->in_client);
+		list_move(&client->attachments, &attachment->in_client);
 		keys = attachment_leave_ports(attachment, client->leaving);
 		n += 1 + keys;
 		if (!keys)

@@ -196,8 +196,7 @@ static struct lease_waiter *tenant_next_waiter(struct tenant *tenant)
 	}
 	waiter = list_first(&tenant->untried, struct lease_waiter, in_tenant);
 	if (waiter) {
-		list_remove(&waiter->in_tenant);
-		list_append(&tenant->waiters, &waiter->in_tenant);
+		list_move(&tenant->waiters, &waiter->in_tenant);
 	}
 	return waiter;
 }

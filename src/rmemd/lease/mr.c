@@ -67,8 +67,7 @@ void mr_deregister(struct mr *mr)
 		mr->attachment->pending--;
 	mr->state = MR_DYING;
 	mr->attachment = NULL;
-	list_remove(&mr->link);
-	list_append(&lease->dying, &mr->link);
+	list_move(&lease->dying, &mr->link);
 	/* the fabrics are closed, and every key is dead */
 	if (lease->leases->closing)
 		return;
