@@ -105,8 +105,8 @@ unsigned channel_set_endpoints(const struct channel_set *set)
 {
 	unsigned endpoints = 0;
 
-	for (unsigned i = 0; i < set->n; i++)
-		endpoints |= 1u << set->sides[i].endpoint;
+	sides_for_each(side, set)
+		endpoints |= 1u << side->endpoint;
 	return endpoints;
 }
 
@@ -119,9 +119,7 @@ static enum pick none_can_post(const struct channel_set *set, unsigned endpoints
 	endpoints &= attachment->endpoints[segment];
 	if (!(endpoints & channel_set_endpoints(set)))
 		return PICK_NEVER;
-	for (unsigned i = 0; i < set->n; i++) {
-		const struct send_side *side = &set->sides[i];
-
+	sides_for_each(side, set) {
 		if (!side->live || !(endpoints & (1u << side->endpoint)))
 			continue;
 		if (attachment->keys[segment][side->endpoint].present)

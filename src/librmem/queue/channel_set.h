@@ -59,6 +59,13 @@ struct channel_set {
 	bool connected; /* some channel was connected */
 };
 
+#define channels_for_each(channel, set)                                             \
+	for (struct channel *channel = (set)->all; channel < (set)->all + (set)->n; \
+	     channel++)
+#define sides_for_each(side, set)                                                   \
+	for (struct send_side *side = (set)->sides; side < (set)->sides + (set)->n; \
+	     side++)
+
 /* Create n channels without connections, spread over the domains, first over those on the server's
  * `node` (-1: any), and one more for each sole domain that has none then.  -ENOMEM. */
 int channel_set_create(const struct domain_set *domains, int node, unsigned n,

@@ -377,9 +377,7 @@ void complete_channel_lost(struct rmem_queue *queue, struct send_side *side, int
 /* The device's completion queue cannot be polled any more. */
 static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
 {
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct send_side *side = &queue->channels.sides[i];
-
+	sides_for_each(side, &queue->channels) {
 		if (side->domain != domain || !side->fabric)
 			continue;
 		complete_channel_lost(queue, side, -EIO,
@@ -414,9 +412,7 @@ void complete_dead(struct rmem_queue *queue)
 {
 	bool cleared = false;
 
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct send_side *side = &queue->channels.sides[i];
-
+	sides_for_each(side, &queue->channels) {
 		if (side->live || !side->fabric || side->in_flight > 0)
 			continue;
 		channel_clear(queue, side);
@@ -470,8 +466,7 @@ static void refused_fragments_resolve(struct rmem_queue *queue)
 			refused_fragment_resolve(queue, fragment);
 			continue;
 		}
-		list_remove(&fragment->node);
-		list_append(&queue->table.refused, &fragment->node);
+		list_move(&queue->table.refused, &fragment->node);
 	}
 }
 
@@ -517,8 +512,7 @@ static void lost_fragments_resolve(struct rmem_queue *queue)
 			lost_fragment_resolve(queue, fragment, peer_end);
 			continue;
 		}
-		list_remove(&fragment->node);
-		list_append(&queue->table.lost, &fragment->node);
+		list_move(&queue->table.lost, &fragment->node);
 	}
 }
 
@@ -532,12 +526,9 @@ void complete_retry(struct rmem_queue *queue)
 
 void complete_waiting(struct rmem_queue *queue, int err, const char *why)
 {
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		struct op *op = &queue->table.ops[i];
-
+	ops_for_each(op, &queue->table) {
 		if (op->state == OP_PENDING ||
-		    (op->state == OP_POSTED && op->fragments > op->in_flight)) {
+		    (op->state == OP_POSTED && op->fragments > op->in_flight))
 			complete_failed(queue, op, err, why);
-		}
 	}
 }

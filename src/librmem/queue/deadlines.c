@@ -26,10 +26,9 @@ void deadlines_give_up(struct rmem_queue *queue, struct op *op, int reason)
 	op_fragment_fill(op);
 	complete_cut(queue, op);
 	/* a fragment on the wire may still use the operation's memory */
-	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
-		if (queue->channels.sides[i].live &&
-		    channel_carries(queue, &queue->channels.sides[i], op))
-			complete_kill(queue, &queue->channels.sides[i]);
+	sides_for_each(side, &queue->channels)
+		if (op->in_flight > 0 && side->live && channel_carries(queue, side, op))
+			complete_kill(queue, side);
 	complete_check(queue, op);
 }
 
@@ -39,9 +38,7 @@ static uint64_t unflushed_channels_lose(struct rmem_queue *queue, uint64_t now_n
 {
 	uint64_t next = UINT64_MAX;
 
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct send_side *side = &queue->channels.sides[i];
-
+	sides_for_each(side, &queue->channels) {
 		if (side->live || side->in_flight == 0)
 			continue;
 		if (side->flush_ns <= now_ns)
@@ -55,17 +52,15 @@ static uint64_t unflushed_channels_lose(struct rmem_queue *queue, uint64_t now_n
 
 void deadlines_limit(struct rmem_queue *queue, uint64_t deadline_ns)
 {
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		struct op *op = &queue->table.ops[i];
-
+	ops_for_each(op, &queue->table) {
 		if ((op->state == OP_PENDING || op->state == OP_POSTED) &&
 		    op->deadline_ns > deadline_ns)
 			op->deadline_ns = deadline_ns;
 	}
 	/* what channels have done before is no progress */
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		queue->channels.sides[i].progress_ns = 0;
-		queue->channels.sides[i].seen = queue->channels.sides[i].ended;
+	sides_for_each(side, &queue->channels) {
+		side->progress_ns = 0;
+		side->seen = side->ended;
 	}
 	if (deadline_ns < queue->next_deadline_ns)
 		queue->next_deadline_ns = deadline_ns;
@@ -75,9 +70,7 @@ void deadlines_limit(struct rmem_queue *queue, uint64_t deadline_ns)
  * other fragments wait only for their turn. */
 static void channels_look(struct rmem_queue *queue, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct send_side *side = &queue->channels.sides[i];
-
+	sides_for_each(side, &queue->channels) {
 		if (side->ended != side->seen)
 			side->progress_ns = now_ns;
 		side->seen = side->ended;
@@ -94,9 +87,7 @@ static uint64_t progress_ns(const struct rmem_queue *queue, unsigned endpoints)
 {
 	uint64_t last_ns = 0;
 
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct send_side *side = &queue->channels.sides[i];
-
+	sides_for_each(side, &queue->channels) {
 		if ((endpoints & (1u << side->endpoint)) && side->progress_ns > last_ns)
 			last_ns = side->progress_ns;
 	}
@@ -144,9 +135,7 @@ void deadlines_handle(struct rmem_queue *queue, uint64_t now_ns)
 
 	channels_look(queue, now_ns);
 	waiting_look(queue);
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		struct op *op = &queue->table.ops[i];
-
+	ops_for_each(op, &queue->table) {
 		if ((op->state != OP_PENDING && op->state != OP_POSTED) ||
 		    op->end.given_up)
 			continue;

@@ -135,23 +135,16 @@ static int copy_check(const struct op *op, const char **ret_why)
 	const struct rmem_source *source = &op->inband.source;
 	uint64_t bytes = source_attachment(op)->bytes;
 
-	if (lease_ended(source->lease)) {
-		*ret_why = SOURCE_ENDED;
-		return -ESTALE;
-	}
-	if (source->offset > bytes || op->todo.bytes > bytes - source->offset) {
-		*ret_why = "it goes beyond the source's lease";
-		return -EINVAL;
-	}
-	if (!(source->lease->rights & RMEM_READ)) {
-		*ret_why = "the source's lease may not be read";
-		return -EACCES;
-	}
+	if (lease_ended(source->lease))
+		return op_refuse(ret_why, -ESTALE, SOURCE_ENDED);
+	if (source->offset > bytes || op->todo.bytes > bytes - source->offset)
+		return op_refuse(ret_why, -EINVAL, "it goes beyond the source's lease");
+	if (!(source->lease->rights & RMEM_READ))
+		return op_refuse(ret_why, -EACCES,
+				 "the source's lease may not be read");
 	/* fragments are done in any order, and perhaps twice */
-	if (ranges_overlap(op)) {
-		*ret_why = "it overlaps its source";
-		return -EINVAL;
-	}
+	if (ranges_overlap(op))
+		return op_refuse(ret_why, -EINVAL, "it overlaps its source");
 	return 0;
 }
 
@@ -161,21 +154,17 @@ int inband_check(const struct op *op, const char **ret_why)
 
 	if (op->todo.opcode == RMEM_OP_COPY)
 		return copy_check(op, ret_why);
-	if (op->todo.opcode == RMEM_OP_CRC && !op->todo.addr) {
-		*ret_why = "there is no place for its result";
-		return -EINVAL;
-	}
+	if (op->todo.opcode == RMEM_OP_CRC && !op->todo.addr)
+		return op_refuse(ret_why, -EINVAL, "there is no place for its result");
 	if (op->todo.opcode == RMEM_OP_CRC &&
 	    buffer_is_device_only(op->todo.lease->session->buffers, op->todo.addr,
-				  sizeof(uint32_t))) {
-		*ret_why = "its result is for a dma-buf, which takes only reads and "
-			   "writes";
-		return -EINVAL;
-	}
-	if (op->todo.opcode == RMEM_OP_WRITE_NOTIFY && att->bytes == 0) {
-		*ret_why = "a lease of no bytes has nothing to notify of";
-		return -EINVAL;
-	}
+				  sizeof(uint32_t)))
+		return op_refuse(ret_why, -EINVAL,
+				 "its result is for a dma-buf, which takes only reads "
+				 "and writes");
+	if (op->todo.opcode == RMEM_OP_WRITE_NOTIFY && att->bytes == 0)
+		return op_refuse(ret_why, -EINVAL,
+				 "a lease of no bytes has nothing to notify of");
 	return 0;
 }
 

@@ -37,9 +37,7 @@ static void lists_start(struct optable *table)
 	list_init(&table->free_fragments);
 	list_init(&table->refused);
 	list_init(&table->lost);
-	for (unsigned i = 0; i < table->n_ops; i++) {
-		struct op *op = &table->ops[i];
-
+	ops_for_each(op, table) {
 		list_init(&op->node);
 		op->own.op = op;
 		list_init(&op->own.node);
@@ -136,15 +134,13 @@ void fragment_requeue(struct optable *table, struct fragment *fragment, bool ahe
 
 void op_wait(struct optable *table, struct op *op, struct wait_list *list)
 {
-	list_remove(&op->node);
-	list_append(&list->ops, &op->node);
+	list_move(&list->ops, &op->node);
 	wait_list_stall(table, list);
 }
 
 void fragment_wait(struct optable *table, struct fragment *fragment,
 		   struct wait_list *list)
 {
-	list_remove(&fragment->node);
-	list_append(&list->reposts, &fragment->node);
+	list_move(&list->reposts, &fragment->node);
 	wait_list_stall(table, list);
 }

@@ -123,6 +123,13 @@ struct op_kind {
 /* Indexed by opcode. */
 extern const struct op_kind op_kinds[];
 
+/* Set the reason why an operation fails, a static text, and return the error. */
+static inline int op_refuse(const char **ret_why, int err, const char *why)
+{
+	*ret_why = why;
+	return err;
+}
+
 static inline bool opcode_is_atomic(unsigned opcode)
 {
 	return opcode == RMEM_OP_CAS || opcode == RMEM_OP_FETCH_ADD;
@@ -195,6 +202,9 @@ struct optable {
 	struct wait_list *plain;      /* of wait_lists: WAIT_PLAIN for all endpoints */
 	struct list free_fragments, refused, lost; /* lists of fragments */
 };
+
+#define ops_for_each(op, table) \
+	for (struct op *op = (table)->ops; op < (table)->ops + (table)->n_ops; op++)
 
 /* Create a table with n_shared fragments for operations that are cut, and for channels that lead to
  * `endpoints`, a bit mask.  -ENOMEM. */

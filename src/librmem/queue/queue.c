@@ -128,8 +128,8 @@ static unsigned channels_in(const struct rmem_queue *queue, unsigned domain)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < queue->channels.n; i++)
-		n += queue->channels.all[i].domain == domain;
+	channels_for_each(channel, &queue->channels)
+		n += channel->domain == domain;
 	return n;
 }
 
@@ -232,9 +232,7 @@ static int domains_enter(struct rmem_queue *queue)
 /* No connection of the queue is in the domain. */
 static bool domain_is_empty(const struct rmem_queue *queue, unsigned number)
 {
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct channel *channel = &queue->channels.all[i];
-
+	channels_for_each(channel, &queue->channels) {
 		if (channel->domain == number && (channel->fabric || channel->fresh ||
 						  channel->stage == CHANNEL_CONNECTING))
 			return false;
@@ -246,9 +244,7 @@ static bool domain_is_empty(const struct rmem_queue *queue, unsigned number)
 static void channels_want(struct rmem_queue *queue, unsigned domain)
 {
 	(void)pthread_mutex_lock(&queue->session->lock);
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
-
+	channels_for_each(channel, &queue->channels) {
 		if (channel->domain == domain && channel->stage == CHANNEL_WANTED)
 			channel_want(channel, true);
 	}
@@ -333,9 +329,7 @@ static int parts_create(struct rmem_queue *queue,
 	if (err)
 		goto err_fds;
 	n = queue->channels.n;
-	for (unsigned i = 0; i < n; i++) {
-		struct channel *channel = &queue->channels.all[i];
-
+	channels_for_each(channel, &queue->channels) {
 		channel->session = session;
 		channel->depth = queue->channels.depth;
 		channel->cq = &queue->cqs[channel->domain];
@@ -399,8 +393,8 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	}
 	(void)pthread_mutex_lock(&session->lock);
 	list_append(&session->leases->inflights, &queue->inflights.node);
-	for (unsigned i = 0; i < queue->channels.n; i++)
-		channel_add(&queue->channels.all[i]);
+	channels_for_each(channel, &queue->channels)
+		channel_add(channel);
 	(void)pthread_mutex_unlock(&session->lock);
 	*ret_queue = queue;
 	return 0;
@@ -432,8 +426,8 @@ int queue_connect(struct rmem_queue *queue, bool may_wait)
 static void channels_leave(struct rmem_queue *queue)
 {
 	(void)pthread_mutex_lock(&queue->session->lock);
-	for (unsigned i = 0; i < queue->channels.n; i++)
-		channel_remove(&queue->channels.all[i]);
+	channels_for_each(channel, &queue->channels)
+		channel_remove(channel);
 	list_remove(&queue->node);
 	(void)pthread_mutex_unlock(&queue->session->lock);
 }
@@ -441,9 +435,7 @@ static void channels_leave(struct rmem_queue *queue)
 /* End the uses of leases and buffers by operations that the caller has not polled. */
 static void ops_drop(struct rmem_queue *queue)
 {
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		const struct op *op = &queue->table.ops[i];
-
+	ops_for_each(op, &queue->table) {
 		if (op->state == OP_FREE)
 			continue;
 		vec_leave(op);
@@ -460,9 +452,7 @@ void queue_drop(struct rmem_queue *queue)
 	if (!queue)
 		return;
 	channels_leave(queue);
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
-
+	channels_for_each(channel, &queue->channels) {
 		if (channel->fabric)
 			queue->ops->channel_free(channel->fabric);
 		if (channel->fresh)

@@ -153,12 +153,10 @@ static bool atomic_enter(struct rmem_queue *queue, struct op *op)
 	if (!why)
 		err = endpoints_atomic(queue, op->todo.lease, op_reach(op, 0),
 				       &op->endpoints, &why);
-	if (err == -EAGAIN) {
-		list_remove(&op->node);
-		list_append(&queue->table.await_atomic_device, &op->node);
-	} else if (err) {
+	if (err == -EAGAIN)
+		list_move(&queue->table.await_atomic_device, &op->node);
+	else if (err)
 		complete_failed(queue, op, err, why);
-	}
 	return err == 0;
 }
 
@@ -618,8 +616,8 @@ void schedule_pump(struct rmem_queue *queue, uint64_t now_ns)
 			wait_lists_run(queue);
 			/* an operation that ends here frees resources that others wait for */
 		} while (queue->table.n_done > n_done);
-		for (unsigned i = 0; i < queue->channels.n; i++)
-			schedule_post(queue, &queue->channels.sides[i]);
+		sides_for_each(side, &queue->channels)
+			schedule_post(queue, side);
 	} while (queue->channels.n_dead > n_dead);
 }
 
@@ -641,8 +639,8 @@ void schedule_events(struct rmem_queue *queue)
 	/* under the lock, so that `woken` and wake_fd change together */
 	(void)eventfd_read(queue->wake_fd, &count);
 	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
-	for (unsigned i = 0; i < queue->channels.n; i++)
-		channel_check(queue, &queue->channels.sides[i]);
+	sides_for_each(side, &queue->channels)
+		channel_check(queue, side);
 	if (queue->session->buffers->n_device_only > 0)
 		channel_set_inline_never(&queue->channels);
 	(void)pthread_mutex_unlock(&queue->session->lock);

@@ -83,24 +83,18 @@ static int atomic_check(const struct rmem_op *todo, const struct attachment *att
 			const char **ret_why)
 {
 	/* the CPU puts a number in the place of the answer and looks for it */
-	if (todo->buffer && todo->buffer->device_only) {
-		*ret_why = "its result is for a dma-buf, which takes only reads and "
-			   "writes";
-		return -EINVAL;
-	}
-	if (todo->bytes != FABRIC_ATOMIC_BYTES) {
-		*ret_why = "an atomic is of 8 bytes";
-		return -EINVAL;
-	}
-	if (todo->offset % FABRIC_ATOMIC_BYTES) {
-		*ret_why = "its offset is not a multiple of 8";
-		return -EINVAL;
-	}
+	if (todo->buffer && todo->buffer->device_only)
+		return op_refuse(ret_why, -EINVAL,
+				 "its result is for a dma-buf, which takes only reads "
+				 "and writes");
+	if (todo->bytes != FABRIC_ATOMIC_BYTES)
+		return op_refuse(ret_why, -EINVAL, "an atomic is of 8 bytes");
+	if (todo->offset % FABRIC_ATOMIC_BYTES)
+		return op_refuse(ret_why, -EINVAL, "its offset is not a multiple of 8");
 	if (att->ends[attachment_segment(att, todo->offset)] - todo->offset <
-	    FABRIC_ATOMIC_BYTES) {
-		*ret_why = "it lies in two segments of the lease";
-		return -EINVAL;
-	}
+	    FABRIC_ATOMIC_BYTES)
+		return op_refuse(ret_why, -EINVAL,
+				 "it lies in two segments of the lease");
 	return 0;
 }
 
@@ -111,18 +105,13 @@ int validate_start(const struct op *op, const char **ret_why)
 		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
 	int err;
 
-	if (lease_ended(todo->lease)) {
-		*ret_why = lease_ended_text(todo->lease);
-		return -ESTALE;
-	}
-	if (todo->offset > att->bytes || todo->bytes > att->bytes - todo->offset) {
-		*ret_why = "it goes beyond the lease";
-		return -EINVAL;
-	}
-	if (op_kinds[todo->opcode].rights & ~todo->lease->rights) {
-		*ret_why = "the lease is not attached with that right";
-		return -EACCES;
-	}
+	if (lease_ended(todo->lease))
+		return op_refuse(ret_why, -ESTALE, lease_ended_text(todo->lease));
+	if (todo->offset > att->bytes || todo->bytes > att->bytes - todo->offset)
+		return op_refuse(ret_why, -EINVAL, "it goes beyond the lease");
+	if (op_kinds[todo->opcode].rights & ~todo->lease->rights)
+		return op_refuse(ret_why, -EACCES,
+				 "the lease is not attached with that right");
 	if (opcode_is_vectored(todo->opcode))
 		return vec_check(op, ret_why);
 	if (opcode_is_inband(todo->opcode)) {
@@ -130,13 +119,10 @@ int validate_start(const struct op *op, const char **ret_why)
 		if (err || opcode_is_remote(todo->opcode))
 			return err;
 	}
-	if (todo->bytes > 0 && !todo->addr) {
-		*ret_why = "its local memory is NULL";
-		return -EINVAL;
-	}
-	if (todo->buffer && !buffer_holds(todo->buffer, todo->addr, todo->bytes)) {
-		*ret_why = "its local memory lies outside of its buffer";
-		return -EINVAL;
-	}
+	if (todo->bytes > 0 && !todo->addr)
+		return op_refuse(ret_why, -EINVAL, "its local memory is NULL");
+	if (todo->buffer && !buffer_holds(todo->buffer, todo->addr, todo->bytes))
+		return op_refuse(ret_why, -EINVAL,
+				 "its local memory lies outside of its buffer");
 	return opcode_is_atomic(todo->opcode) ? atomic_check(todo, att, ret_why) : 0;
 }

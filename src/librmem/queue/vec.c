@@ -59,22 +59,19 @@ int vec_check(const struct op *op, const char **ret_why)
 	for (unsigned i = 0; i < op->vec.n; i++) {
 		const struct rmem_vec *at = &op->vec.list[i];
 
-		if (at->bytes > 0 && !at->addr) {
-			*ret_why = "a piece of its local memory is NULL";
-			return -EINVAL;
-		}
-		if (at->buffer && !buffer_holds(at->buffer, at->addr, at->bytes)) {
-			*ret_why = "a piece of its local memory lies outside of its "
-				   "buffer";
-			return -EINVAL;
-		}
+		if (at->bytes > 0 && !at->addr)
+			return op_refuse(ret_why, -EINVAL,
+					 "a piece of its local memory is NULL");
+		if (at->buffer && !buffer_holds(at->buffer, at->addr, at->bytes))
+			return op_refuse(ret_why, -EINVAL,
+					 "a piece of its local memory lies outside of "
+					 "its buffer");
 		if (at->bytes > 0 && !entry_buffer(op, at) &&
 		    buffer_is_device_only(op->todo.lease->session->buffers, at->addr,
-					  at->bytes)) {
-			*ret_why = "a piece of its local memory is in a dma-buf, and "
-				   "does not name the buffer";
-			return -EINVAL;
-		}
+					  at->bytes))
+			return op_refuse(ret_why, -EINVAL,
+					 "a piece of its local memory is in a dma-buf, "
+					 "and does not name the buffer");
 	}
 	return 0;
 }
