@@ -299,9 +299,7 @@ static int connect_try(struct fabric_channel *channel,
 	/* the channel has read the event of the domain's cm_id, which it had borrowed */
 	if (err == -ENODEV)
 		atomic_store(&domain->removed, true);
-	if (err)
-		goto err_qp;
-	if (domain->attr.iwarp)
+	if (!err && domain->attr.iwarp)
 		err = verbs_wakeup_start(&channel->wakeup, channel->cm_id.events->fd);
 	if (err)
 		goto err_qp;
