@@ -84,6 +84,18 @@ bool fabric_address_is_loopback(const struct fabric_address *address)
 	return address->family == 6 && !memcmp(address->bytes, loopback, 16);
 }
 
+bool fabric_address_is_link_local(const struct fabric_address *address)
+{
+	return address->family == 6 && address->bytes[0] == 0xfe &&
+	       (address->bytes[1] & 0xc0) == 0x80;
+}
+
+bool fabric_address_host_equal(const struct fabric_address *a,
+			       const struct fabric_address *b)
+{
+	return a->family == b->family && !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
 const char *fabric_address_host(const struct fabric_address *address,
 				char buf[FABRIC_ADDRESS_TEXT])
 {

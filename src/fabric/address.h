@@ -34,6 +34,11 @@ void fabric_address_to_gid(const struct fabric_address *address, uint8_t ret_gid
 void fabric_address_from_gid(const uint8_t gid[16], struct fabric_address *ret_address);
 
 bool fabric_address_is_loopback(const struct fabric_address *address);
+/* fe80::/10 */
+bool fabric_address_is_link_local(const struct fabric_address *address);
+/* The addresses are of one host; ports and scopes may differ. */
+bool fabric_address_host_equal(const struct fabric_address *a,
+			       const struct fabric_address *b);
 
 /* "192.0.2.1", "2001:db8::1", "*" for family 0; returns buf. */
 const char *fabric_address_host(const struct fabric_address *address,

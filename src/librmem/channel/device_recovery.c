@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
+#include "fabric/address.h"
 #include "librmem/session/session.h"
 
 /* How long a device that is being removed waits for queues' owners. */
@@ -32,8 +33,7 @@ static void domain_leave(struct rmem *session, struct domain *domain)
 static bool address_equal(const struct fabric_address *a,
 			  const struct fabric_address *b)
 {
-	return a->family == b->family && a->port == b->port &&
-	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+	return a->port == b->port && fabric_address_host_equal(a, b);
 }
 
 void recovery_moved(struct rmem *session, unsigned endpoint,

@@ -20,18 +20,11 @@
 /* The lowest useful time-out, and the least time between the beginnings of two attempts. */
 #define CONNECT_MIN_MS 50u
 
-/* fe80::/10 */
-static bool is_link_local(const struct fabric_address *address)
-{
-	return address->family == 6 && address->bytes[0] == 0xfe &&
-	       (address->bytes[1] & 0xc0) == 0x80;
-}
-
 void domain_address_scope(struct fabric_address *address, const struct sockaddr *peer)
 {
 	struct sockaddr_in6 in6;
 
-	if (!is_link_local(address) || peer->sa_family != AF_INET6)
+	if (!fabric_address_is_link_local(address) || peer->sa_family != AF_INET6)
 		return;
 	memcpy(&in6, peer, sizeof(in6));
 	if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
@@ -70,8 +63,7 @@ static void route_source_find(struct rmem *session,
 	(void)fabric_address_from_sockaddr((const struct sockaddr *)&session->peer,
 					   &peer);
 	(void)pthread_mutex_lock(&session->lock);
-	if (peer.family == endpoint->address.family &&
-	    !memcmp(peer.bytes, endpoint->address.bytes, sizeof(peer.bytes)) &&
+	if (fabric_address_host_equal(&peer, &endpoint->address) &&
 	    !connection_local(session->connection, &local)) {
 		(void)fabric_address_from_sockaddr((const struct sockaddr *)&local,
 						   &source);

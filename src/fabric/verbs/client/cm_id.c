@@ -168,8 +168,7 @@ struct fabric_address verbs_cm_id_source(const struct verbs_cm_id *cm_id)
 	struct fabric_address source = { 0 };
 
 	(void)fabric_address_from_sockaddr(rdma_get_local_addr(cm_id->id), &source);
-	if (source.family == 6 && source.bytes[0] == 0xfe &&
-	    (source.bytes[1] & 0xc0) == 0x80)
+	if (fabric_address_is_link_local(&source))
 		source.family = 0;
 	return source;
 }

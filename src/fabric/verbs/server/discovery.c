@@ -286,9 +286,8 @@ static bool port_usable(const struct fabric_device_params *device,
 {
 	if (device->port != FABRIC_OPTION_AUTO && device->port != probe->port_num)
 		return false;
-	if (device->address.family && (device->address.family != address->family ||
-				       memcmp(device->address.bytes, address->bytes,
-					      sizeof(address->bytes)) != 0))
+	if (device->address.family &&
+	    !fabric_address_host_equal(&device->address, address))
 		return false;
 	return verbs_port_is_active(probe->verbs, probe->port_num);
 }
