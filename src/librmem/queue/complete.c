@@ -424,25 +424,6 @@ void complete_dead(struct rmem_queue *queue)
 
 /* ---- refused and lost ---- */
 
-/* The fragment's lease was attached again. */
-static void refused_fragment_resolve(struct rmem_queue *queue,
-				     struct fragment *fragment)
-{
-	struct op *op = fragment->op;
-	const struct attachment *att = lease_attachment(op->todo.lease);
-	const char *stale = inband_stale(op);
-
-	if (stale) {
-		complete_failed(queue, op, -ESTALE, stale);
-	} else if (++fragment->refusals > REFUSALS_MAX ||
-		   (fragment->att == att && op->todo.opcode != RMEM_OP_COPY)) {
-		complete_failed(queue, op, -EACCES, "the server refuses the access");
-	} else {
-		list_remove(&fragment->node);
-		fragment_requeue(&queue->table, fragment, false);
-	}
-}
-
 static bool refusal_answered(const struct fragment *fragment)
 {
 	const struct op *op = fragment->op;
@@ -453,73 +434,76 @@ static bool refusal_answered(const struct fragment *fragment)
 		 lease_verified(op->inband.source.lease, fragment->verify_source)));
 }
 
-/* An operation that ends removes its other fragments from the list, so each step looks at the
- * first entry. */
-static void refused_fragments_resolve(struct rmem_queue *queue)
-{
-	struct list due = LIST_INIT(due);
-	struct fragment *fragment;
-
-	list_splice(&due, &queue->table.refused);
-	while ((fragment = list_first(&due, struct fragment, node))) {
-		if (refusal_answered(fragment)) {
-			refused_fragment_resolve(queue, fragment);
-			continue;
-		}
-		list_move(&queue->table.refused, &fragment->node);
-	}
-}
-
-/* The server's end of the lost connection is closed, or its state cannot be known. */
-static void lost_fragment_resolve(struct rmem_queue *queue, struct fragment *fragment,
-				  int peer_end)
+/* False: the fragment's lease was not attached again yet. */
+static bool refused_fragment_resolve(struct rmem_queue *queue,
+				     struct fragment *fragment)
 {
 	struct op *op = fragment->op;
+	const struct attachment *att = lease_attachment(op->todo.lease);
+	const char *stale = inband_stale(op);
 
+	if (!refusal_answered(fragment))
+		return false;
+	if (stale) {
+		complete_failed(queue, op, -ESTALE, stale);
+	} else if (++fragment->refusals > REFUSALS_MAX ||
+		   (fragment->att == att && op->todo.opcode != RMEM_OP_COPY)) {
+		complete_failed(queue, op, -EACCES, "the server refuses the access");
+	} else {
+		list_remove(&fragment->node);
+		fragment_requeue(&queue->table, fragment, false);
+	}
+	return true;
+}
+
+/* False: the server may still have its end of the lost connection open. */
+static bool lost_fragment_resolve(struct rmem_queue *queue, struct fragment *fragment)
+{
+	int peer_end = atomic_load_explicit(&fragment->channel->peer_end,
+					    memory_order_acquire);
+	struct op *op = fragment->op;
+
+	if (peer_end == PEER_END_OPEN)
+		return false;
 	if (op->end.status || op->end.given_up) {
 		/* not done, though no fragment is left */
 		complete_error(queue, op, op->end.given_up, NULL, 0);
 		fragment_drop(queue, fragment);
 		complete_check(queue, op);
-		return;
-	}
-	if (peer_end == PEER_END_UNKNOWN) {
+	} else if (peer_end == PEER_END_CLOSED) {
+		/* a device may report a refusal as a lost connection: get new rkeys */
+		if (fragment->losses > 1)
+			(void)lease_verify(op->todo.lease);
+		list_remove(&fragment->node);
+		fragment_requeue(&queue->table, fragment, false);
+	} else if (session_usable(queue->session, queue->now_ns) == -ESTALE) {
 		/* the server could not be asked to close its end, perhaps as the session ended */
-		if (session_usable(queue->session, queue->now_ns) == -ESTALE)
-			complete_failed(queue, op, -ESTALE, "the session has ended");
-		else
-			complete_failed(queue, op, -ECONNRESET, "its channel died");
-		return;
+		complete_failed(queue, op, -ESTALE, "the session has ended");
+	} else {
+		complete_failed(queue, op, -ECONNRESET, "its channel died");
 	}
-	/* a device may report a refusal as a lost connection: get new rkeys */
-	if (fragment->losses > 1)
-		(void)lease_verify(op->todo.lease);
-	list_remove(&fragment->node);
-	fragment_requeue(&queue->table, fragment, false);
+	return true;
 }
 
-static void lost_fragments_resolve(struct rmem_queue *queue)
+/* An operation that ends removes its other fragments from the list, so each step looks at the
+ * first entry. */
+static void fragments_resolve(struct rmem_queue *queue, struct list *fragments,
+			      bool (*resolve)(struct rmem_queue *queue,
+					      struct fragment *fragment))
 {
 	struct list due = LIST_INIT(due);
 	struct fragment *fragment;
 
-	list_splice(&due, &queue->table.lost);
-	while ((fragment = list_first(&due, struct fragment, node))) {
-		int peer_end = atomic_load_explicit(&fragment->channel->peer_end,
-						    memory_order_acquire);
-
-		if (peer_end != PEER_END_OPEN) {
-			lost_fragment_resolve(queue, fragment, peer_end);
-			continue;
-		}
-		list_move(&queue->table.lost, &fragment->node);
-	}
+	list_splice(&due, fragments);
+	while ((fragment = list_first(&due, struct fragment, node)))
+		if (!resolve(queue, fragment))
+			list_move(fragments, &fragment->node);
 }
 
 void complete_retry(struct rmem_queue *queue)
 {
-	refused_fragments_resolve(queue);
-	lost_fragments_resolve(queue);
+	fragments_resolve(queue, &queue->table.refused, refused_fragment_resolve);
+	fragments_resolve(queue, &queue->table.lost, lost_fragment_resolve);
 }
 
 /* ---- without the server ---- */

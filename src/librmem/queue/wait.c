@@ -211,9 +211,7 @@ static int cancel(struct rmem_queue *queue, const struct selection *selection)
 	/* operations that have completed on the wire keep their result */
 	queue->now_ns = clock_now_ns();
 	complete_completions(queue, NULL);
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		struct op *op = &queue->table.ops[i];
-
+	ops_for_each(op, &queue->table) {
 		if (!is_selected(op, selection))
 			continue;
 		n++;
