@@ -397,6 +397,21 @@ static void leases_notified(struct rmem *session, const struct wire_notified *ms
 	}
 }
 
+/* Later servers may have other reasons. */
+static enum rmem_reason reason_from_wire(unsigned reason)
+{
+	switch (reason) {
+	case WIRE_REASON_EXPIRED:
+		return RMEM_REASON_EXPIRED;
+	case WIRE_REASON_REVOKED:
+		return RMEM_REASON_REVOKED;
+	case WIRE_REASON_REPLACED:
+		return RMEM_REASON_REPLACED;
+	default:
+		return RMEM_REASON_FREED;
+	}
+}
+
 static void leases_event(struct rmem *session, const struct wire_msg *msg)
 {
 	struct rmem_lease *lease = NULL;
@@ -405,7 +420,7 @@ static void leases_event(struct rmem *session, const struct wire_msg *msg)
 	case WIRE_TYPE_revoked:
 		lease = lease_find(session, msg->revoked.lease);
 		if (lease)
-			lease_end(lease, lease_reason_from_wire(msg->revoked.reason));
+			lease_end(lease, reason_from_wire(msg->revoked.reason));
 		break;
 	case WIRE_TYPE_changed:
 		lease = lease_find(session, msg->changed.lease);

@@ -151,9 +151,7 @@ static inline bool lease_ended(const struct rmem_lease *lease)
 void lease_name_set(struct rmem_lease *lease, const char *name);
 /* `lease 5 ("name")`, or `lease 5`; a long name is cut.  Returns buf.  [any] */
 const char *lease_label(const struct rmem_lease *lease, char buf[LEASE_LABEL_BYTES]);
-/* The reason in an event of the server; later servers may have others.  [any] */
-enum rmem_reason lease_reason_from_wire(unsigned reason);
-/* Why a lease that has ended, perhaps with its session, can not be used; static.  [any] */
+/* Why a lease that has ended, perhaps with its session, cannot be used; static text.  [any] */
 const char *lease_ended_text(const struct rmem_lease *lease);
 
 /* ---- watch.c, under the lock ---- */

@@ -2,22 +2,6 @@
 /* Why a lease has ended. */
 #include "librmem/lease/lease.h"
 
-#include "wire/msg.h"
-
-enum rmem_reason lease_reason_from_wire(unsigned reason)
-{
-	switch (reason) {
-	case WIRE_REASON_EXPIRED:
-		return RMEM_REASON_EXPIRED;
-	case WIRE_REASON_REVOKED:
-		return RMEM_REASON_REVOKED;
-	case WIRE_REASON_REPLACED:
-		return RMEM_REASON_REPLACED;
-	default:
-		return RMEM_REASON_FREED;
-	}
-}
-
 enum rmem_reason rmem_lease_reason(const rmem_lease *lease)
 {
 	/* the status is read first: it is set last */
