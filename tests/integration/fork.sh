@@ -6,6 +6,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 
+! with_tsan || skip "ThreadSanitizer cannot follow the threads of a forked child"
 heartbeat=200ms
 fence=1s
 server_start

@@ -51,9 +51,14 @@ config_extra=
 # that order and would report a race between the daemon's threads that serve the streams.
 one_thread_with_tsan()
 {
-	if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
+	if with_tsan; then
 		tcp_threads=1
 	fi
+}
+
+with_tsan()
+{
+	grep -q -- -fsanitize=thread "$top_builddir/Makefile"
 }
 
 server_pid=

@@ -291,7 +291,8 @@ START_TEST(direct__owner_of_the_address_replaces_another_client)
 }
 END_TEST
 
-static uint64_t now_ns = 1000000000;
+/* a worker's thread moves it on */
+static _Atomic uint64_t now_ns = 1000000000;
 
 static uint64_t now(void)
 {

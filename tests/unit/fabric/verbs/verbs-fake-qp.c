@@ -356,9 +356,10 @@ static struct qp *last_qp(void)
 unsigned fake_sends(struct fake_send sends[FAKE_SENDS])
 {
 	struct qp *qp = last_qp();
+	unsigned n;
 
-	memcpy(sends, qp->sends, sizeof(qp->sends));
-	return qp->n_sends;
+	LOCKED(memcpy(sends, qp->sends, sizeof(qp->sends)); n = qp->n_sends);
+	return n;
 }
 
 void fake_complete(unsigned n)
@@ -379,15 +380,13 @@ void fake_fail(enum ibv_wc_status status)
 {
 	struct qp *qp = last_qp();
 	struct ibv_wc wc = {
-		.wr_id = qp->sends[0].wr_id,
 		.status = status,
 		.opcode = (enum ibv_wc_opcode)77,
 		.vendor_err = 5,
 	};
 
-	LOCKED(fake_cq_put(qp->public.send_cq, wc));
-	sends_remove(qp, 1);
-	LOCKED(fake_qp_break(qp));
+	LOCKED(wc.wr_id = qp->sends[0].wr_id; fake_cq_put(qp->public.send_cq, wc);
+	       sends_remove(qp, 1); fake_qp_break(qp));
 }
 
 void fake_drop_sends(void)
