@@ -100,6 +100,7 @@ static void inherited_use(void)
 	struct rmem_buffer_params buffer_params = rmem_buffer_params_init();
 	struct rmem_alloc_params alloc_params = rmem_alloc_params_init();
 	struct rmem_info info = rmem_info_init();
+	struct rmem_stat stat = rmem_stat_init();
 	struct rmem_completion completion;
 	struct rmem_notice notice;
 	rmem_buffer *another_buffer;
@@ -132,6 +133,14 @@ static void inherited_use(void)
 	stale(rmem_notified_fd(session), "notified_fd");
 	stale(rmem_fd(driven), "fd");
 	stale(rmem_process(driven), "process");
+	stale(rmem_attach(session, "name", RMEM_READ, &another_lease), "attach");
+	stale(rmem_rename(lease, "name", 0), "rename");
+	stale(rmem_grow(lease, rmem_lease_bytes(lease) + 1), "grow");
+	stale(rmem_shrink(lease, 1), "shrink");
+	stale(rmem_renew(lease, 1), "renew");
+	stale(rmem_keep(lease, 60000), "keep");
+	stale(rmem_stat(session, "name", &stat), "stat");
+	stale(rmem_remove(session, "name"), "remove");
 	stale(rmem_destroy(lease), "free");
 	stale(rmem_detach(lease), "detach");
 	if (rmem_lease_status(lease) != -ESTALE)

@@ -406,8 +406,10 @@ int rmem_destroy(rmem_lease *lease)
 static int lease_change(struct rmem_lease *lease, const struct wire_msg *request,
 			session_take *take, void *ctx)
 {
-	int err;
+	int err = session_own(lease->session);
 
+	if (err)
+		return err;
 	if (atomic_load(&lease->status) != 0)
 		return err_set(-ESTALE, "%s", lease_ended_text(lease));
 	err = writable_check(lease);
@@ -492,6 +494,9 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_shrink: the lease is NULL");
+	err = session_own(lease->session);
+	if (err)
+		return err_prefix(err, "rmem_shrink");
 	(void)pthread_mutex_lock(&lease->session->lock);
 	err = idle_check(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);

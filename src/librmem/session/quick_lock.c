@@ -12,13 +12,13 @@
 
 RARE bool quick_lock_wait_until(struct quick_lock *lock, uint64_t until_ns)
 {
-	const struct timespec until = clock_timespec(until_ns);
+	const struct timespec until = clock_monotonic_timespec(until_ns);
 	bool late = false;
 
 	while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0) {
 		if (late)
 			return false;
-		/* FUTEX_WAIT takes an interval, FUTEX_WAIT_BITSET a time */
+		/* FUTEX_WAIT takes an interval, FUTEX_WAIT_BITSET a time of CLOCK_MONOTONIC */
 		late = syscall(SYS_futex, &lock->state, FUTEX_WAIT_BITSET_PRIVATE, 2,
 			       &until, NULL, FUTEX_BITSET_MATCH_ANY) != 0 &&
 		       errno == ETIMEDOUT;

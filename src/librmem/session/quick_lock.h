@@ -12,7 +12,7 @@ struct quick_lock {
 	_Atomic int state; /* 0 free, 1 held, 2 held and waited for */
 };
 
-/* Wait until until_ns (of the monotonic clock); false: another thread has the lock still. */
+/* Wait until until_ns, as of clock_now_ns(); false: another thread has the lock still. */
 bool quick_lock_wait_until(struct quick_lock *lock, uint64_t until_ns);
 void quick_lock_wake(struct quick_lock *lock);
 
