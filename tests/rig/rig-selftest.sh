@@ -170,6 +170,13 @@ test_pair_waits()
 		err_has "A: rig-await: the other machine ended before 'never'"
 }
 
+test_pair_dies()
+{
+	rig_run 1 pair --kernel "$kernel" --device none 'rig-await never' \
+		'echo c >/proc/sysrq-trigger' &&
+		err_has "A: rig-await: the other machine ended before 'never'"
+}
+
 test_systemd()
 {
 	rig_run 4 run --kernel "$kernel" --systemd '
@@ -250,6 +257,7 @@ check 'arguments arrive unchanged' test_arguments
 check 'a VM that dies twice is not started again' test_never_boots
 check 'pair: rdma_cm and verbs both ways' test_pair
 check 'pair: rig-await ends with the other machine' test_pair_waits
+check 'pair: rig-await ends when the other kernel dies' test_pair_dies
 check 'systemd is PID 1, no unit has failed' test_systemd
 if "$rig" siw "$kernel" >"$work/out" 2>"$work/err"; then
 	check 'siw: rdma_cm and verbs' test_siw

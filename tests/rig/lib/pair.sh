@@ -42,7 +42,14 @@ pair_main()
 	pair_start a "${VM_WORDS[0]}" "${PAIR_A[@]}"
 	pair_start b "${VM_WORDS[1]}" "${PAIR_B[@]}"
 
-	local a=0 b=0
+	local a=0 b=0 first
+	wait -n -p first "${SCRATCH_CHILDREN[@]}" || true
+	# a machine whose kernel has died could not tell the other
+	if [ "$first" = "${SCRATCH_CHILDREN[0]}" ]; then
+		touch "$SCRATCH/peer/.ended-a"
+	else
+		touch "$SCRATCH/peer/.ended-b"
+	fi
 	wait "${SCRATCH_CHILDREN[0]}" || a=$?
 	wait "${SCRATCH_CHILDREN[1]}" || b=$?
 	wait "${PAIR_COPIES[@]}" || true
