@@ -284,10 +284,13 @@ static json_t *pool_devices_view(const struct pool_params *params)
 static json_t *pool_view(const struct pool_status *pool,
 			 const struct pool_params *params, int node)
 {
-	static const char *const states[] = { [POOL_RESTS] = "ready",
-					      [POOL_GROWS] = "growing",
-					      [POOL_RECLAIMS] = "shrinking",
-					      [POOL_SHRINKS] = "shrinking" };
+	static const char *const states[] = {
+		[POOL_RESTS] = "ready",      [POOL_GROWS] = "growing",
+		[POOL_CLOSES] = "shrinking", [POOL_RECLAIMS] = "shrinking",
+		[POOL_REOPENS] = "ready",    [POOL_CUTS] = "shrinking",
+		[POOL_SHRINKS] = "shrinking"
+	};
+	bool rests = pool->resizing == POOL_RESTS || pool->resizing == POOL_REOPENS;
 	json_t *object = json_object();
 
 	view_text(&object, "name", pool->name);
@@ -300,8 +303,7 @@ static json_t *pool_view(const struct pool_status *pool,
 	view_known(&object, "bytes_asked", pool->bytes_asked);
 	view_number(&object, "bytes", pool->bytes);
 	view_text(&object, "state", states[pool->resizing]);
-	view_known(&object, "bytes_to",
-		   pool->resizing == POOL_RESTS ? 0 : pool->bytes_to);
+	view_known(&object, "bytes_to", rests ? 0 : pool->bytes_to);
 	view_number(&object, "populated_bytes", pool->populated);
 	view_number(&object, "closed_bytes", pool->closed);
 	view_number(&object, "recalled_bytes", pool->to_reclaim);

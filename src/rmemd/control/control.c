@@ -166,16 +166,20 @@ static void on_reclaim(void *ctx)
 	leases_reclaim(control->leases);
 }
 
-static bool on_describe_leases(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
+static bool on_find_leases(void *ctx, struct pool_holders *holders, char *buf,
+			   size_t buf_bytes)
 {
 	const struct control *control = ctx;
 
-	return leases_describe_reclaimed(control->leases, pool, buf, buf_bytes);
+	if (!leases_find_holders(control->leases, holders))
+		return false;
+	leases_describe_holders(control->leases, holders, buf, buf_bytes);
+	return true;
 }
 
 static const struct resizes_events resizes_events = {
 	.reclaim = on_reclaim,
-	.describe_leases = on_describe_leases,
+	.find_leases = on_find_leases,
 };
 
 /* Clean memory may be lent, or is cut off with the end of its pool: then no request has to wait

@@ -22,6 +22,7 @@ struct attachment;
 struct lease;
 struct leases;
 struct ledger;
+struct pool_holders;
 struct pools;
 struct slices;
 
@@ -144,10 +145,13 @@ const struct leases_counters *leases_counters(const struct leases *leases);
 /* The memory that pools want back has changed, or a deadline has come: the next calls of
  * leases_tick() tell clients that have such leases attached, and end leases that are due. */
 void leases_reclaim(struct leases *leases);
-/* For the log: describe the leases in the part that this pool wants back, and name the largest.
- * False: there are none. */
-bool leases_describe_reclaimed(const struct leases *leases, uint32_t pool, char *buf,
-			       size_t buf_bytes);
+/* Check some leases behind holders->after.  False: there are more, which other clients must not wait
+ * for. */
+bool leases_find_holders(const struct leases *leases, struct pool_holders *holders);
+/* For the log: describe the holders, and name the largest. */
+void leases_describe_holders(const struct leases *leases,
+			     const struct pool_holders *holders, char *buf,
+			     size_t buf_bytes);
 
 /* Take the next event of the client: `revoked`, `changed` or `shrinking`, with the present state;
  * repeated events are one.  False: there is none. */

@@ -8,12 +8,9 @@
 #include "base/units.h"
 #include "rmemd/lease/attachment.h"
 
-/* The number of leases and attachments that leases_reclaim_some() checks before other clients are
+/* The number of leases, segments and attachments that are checked before other clients are
  * served. */
 #define CHECKS_PER_TICK 1024
-
-/* The number of leases that leases_describe_reclaimed() names. */
-#define BLOCKERS_MAX 4
 
 /* The memory wanted back of a lease. */
 struct lease_wanted {
@@ -108,7 +105,7 @@ bool leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 			return true;
 		}
 		wanted = wanted_of(lease, now_ms);
-		n_checks += 1 + lease->n_attachments;
+		n_checks += lease->n_segments + lease->n_attachments + 1;
 		if (wanted.due) {
 			lease_terminate(lease, WIRE_REASON_REVOKED, NULL);
 			n_ends++;
@@ -124,23 +121,18 @@ bool leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 
 /* ---- for the log ---- */
 
-/* A lease with memory that a pool wants back. */
-struct blocker {
-	const struct lease *lease;
-	uint64_t bytes;
-};
-
-/* Insert into the list of those with most, the largest first; `n` were added before. */
-static void blocker_add(struct blocker most[BLOCKERS_MAX], unsigned n,
-			const struct lease *lease, uint64_t bytes)
+/* Insert a lease into the list of those that hold most, the largest first. */
+static void holders_add(struct pool_holders *holders, uint64_t lease, uint64_t bytes)
 {
-	unsigned i = n < BLOCKERS_MAX ? n : BLOCKERS_MAX;
+	unsigned i = holders->n < POOL_HOLDERS_NAMED ? holders->n : POOL_HOLDERS_NAMED;
 
-	for (; i > 0 && most[i - 1].bytes < bytes; i--)
-		if (i < BLOCKERS_MAX)
-			most[i] = most[i - 1];
-	if (i < BLOCKERS_MAX)
-		most[i] = (struct blocker){ lease, bytes };
+	for (; i > 0 && holders->most[i - 1].bytes < bytes; i--)
+		if (i < POOL_HOLDERS_NAMED)
+			holders->most[i] = holders->most[i - 1];
+	if (i < POOL_HOLDERS_NAMED)
+		holders->most[i] = (struct pool_holder){ lease, bytes };
+	holders->bytes += bytes;
+	holders->n++;
 }
 
 static uint64_t reclaimed_of_pool(const struct lease *lease, uint32_t pool)
@@ -153,31 +145,45 @@ static uint64_t reclaimed_of_pool(const struct lease *lease, uint32_t pool)
 	return bytes;
 }
 
-bool leases_describe_reclaimed(const struct leases *leases, uint32_t pool, char *buf,
-			       size_t buf_bytes)
+bool leases_find_holders(const struct leases *leases, struct pool_holders *holders)
 {
-	struct blocker most[BLOCKERS_MAX];
-	uint64_t sum = 0;
-	unsigned n = 0;
-	size_t used;
+	unsigned n_checks = 0;
 
-	list_for_each_entry(const struct lease, lease, &leases->all, all) {
-		uint64_t bytes = reclaimed_of_pool(lease, pool);
+	while (n_checks < CHECKS_PER_TICK) {
+		const struct lease *lease = leases_next_after(leases, holders->after);
+		uint64_t bytes;
 
-		if (!bytes)
-			continue;
-		blocker_add(most, n++, lease, bytes);
-		sum += bytes;
+		if (!lease)
+			return true;
+		bytes = reclaimed_of_pool(lease, holders->pool);
+		n_checks += lease->n_segments + 1;
+		holders->after = lease->id;
+		if (bytes)
+			holders_add(holders, lease->id, bytes);
 	}
-	used = (size_t)snprintf(buf, buf_bytes, "%s of %u lease%s", UNITS_BYTES(sum), n,
-				n == 1 ? "" : "s");
-	for (unsigned i = 0; i < n && i < BLOCKERS_MAX && used < buf_bytes; i++)
+	return false;
+}
+
+void leases_describe_holders(const struct leases *leases,
+			     const struct pool_holders *holders, char *buf,
+			     size_t buf_bytes)
+{
+	unsigned n_named =
+		holders->n < POOL_HOLDERS_NAMED ? holders->n : POOL_HOLDERS_NAMED;
+	size_t used = (size_t)snprintf(buf, buf_bytes, "%s of %u lease%s",
+				       UNITS_BYTES(holders->bytes), holders->n,
+				       holders->n == 1 ? "" : "s");
+
+	for (unsigned i = 0; i < n_named && used < buf_bytes; i++) {
+		const struct lease *lease =
+			leases_find_id(leases, holders->most[i].lease);
+
 		used += (size_t)snprintf(buf + used, buf_bytes - used,
 					 "%s %" PRIu64 " of tenant %s has %s",
-					 i ? "," : ":", most[i].lease->id,
-					 most[i].lease->tenant->name,
-					 UNITS_BYTES(most[i].bytes));
-	if (n > BLOCKERS_MAX && used < buf_bytes)
+					 i ? "," : ":", holders->most[i].lease,
+					 lease ? lease->tenant->name : "-",
+					 UNITS_BYTES(holders->most[i].bytes));
+	}
+	if (holders->n > n_named && used < buf_bytes)
 		(void)snprintf(buf + used, buf_bytes - used, ", ...");
-	return n > 0;
 }

@@ -135,6 +135,7 @@ int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
 	if (!block)
 		return -ENOMEM;
 	list_init(&extents->order);
+	extents->closed = &extents->order;
 	block->bytes = bytes;
 	list_append(&extents->order, &block->order);
 	free_insert(extents, block);
@@ -244,6 +245,8 @@ int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 		return -ENOMEM;
 	block_split(block, rest, bytes);
 	lent_insert(extents, rest);
+	if (block->offset < extents->end && rest->offset >= extents->end)
+		extents->closed = &rest->order;
 	*ret_rest = rest;
 	return 0;
 }
@@ -271,6 +274,7 @@ static void block_cut_end(struct extents *extents, struct block *block)
 	extents->spare = NULL;
 	block_split(block, tail, extents->end - block->offset);
 	block_set_state(extents, tail, BLOCK_CLOSED);
+	extents->closed = &tail->order;
 }
 
 /* Merge a block that has just become free with free neighbours, and add it to the tree. */
@@ -312,33 +316,42 @@ void extents_free(struct extents *extents, struct block *block)
 
 /* ---- the end ---- */
 
-int extents_grow_reserve(struct extents *extents)
+int extents_reserve(struct extents *extents)
 {
 	if (!extents->spare)
 		extents->spare = block_new(extents);
 	return extents->spare ? 0 : -ENOMEM;
 }
 
-int extents_close(struct extents *extents, uint64_t end)
+/* Move the end down to the begin of the block before it, or to `end` if that is inside. */
+static void close_block(struct extents *extents, struct block *block, uint64_t end)
 {
-	int err = extents_grow_reserve(extents);
+	bool is_free = block->state == BLOCK_FREE;
 
-	assert(extents->end == extents->bytes && end > 0 && end < extents->bytes);
-	if (err)
-		return err;
-	extents->end = end;
-	list_for_each_entry_safe(struct block, block, &extents->order, order) {
-		if (block->state != BLOCK_FREE || block->offset + block->bytes <= end)
-			continue;
+	if (is_free)
 		free_remove(extents, block);
-		if (block->offset >= end) {
-			block_set_state(extents, block, BLOCK_CLOSED);
-		} else {
-			block_cut_end(extents, block);
-			free_insert(extents, block);
-		}
+	if (block->offset < end) {
+		extents->end = end;
+		if (!is_free)
+			return;
+		block_cut_end(extents, block);
+		free_insert(extents, block);
+		return;
 	}
-	return 0;
+	extents->end = block->offset;
+	extents->closed = &block->order;
+	if (is_free)
+		block_set_state(extents, block, BLOCK_CLOSED);
+}
+
+bool extents_close(struct extents *extents, uint64_t end, unsigned max_blocks)
+{
+	assert(extents->spare && end > 0 && end < extents->bytes);
+	while (extents->end > end && max_blocks-- > 0)
+		close_block(extents,
+			    container_of(extents->closed->prev, struct block, order),
+			    end);
+	return extents->end <= end;
 }
 
 void extents_drop(struct extents *extents, struct block *block)
@@ -354,39 +367,55 @@ bool extents_end_is_free(const struct extents *extents)
 	return extents->sum[BLOCK_CLOSED] == extents->bytes - extents->end;
 }
 
-void extents_cut(struct extents *extents)
+bool extents_cut(struct extents *extents, unsigned max_blocks)
 {
-	struct block *last;
-
 	assert(extents_end_is_free(extents));
-	/* a block before the end stays */
-	while ((last = container_of(extents->order.prev, struct block, order))
-		       ->offset >= extents->end) {
+	while (extents->closed != &extents->order && max_blocks-- > 0) {
+		struct block *last =
+			container_of(extents->order.prev, struct block, order);
+
+		extents->bytes -= last->bytes;
+		extents->sum[BLOCK_CLOSED] -= last->bytes;
+		if (extents->closed == &last->order)
+			extents->closed = &extents->order;
 		list_remove(&last->order);
 		free(last);
 	}
-	extents->bytes = extents->end;
-	extents->sum[BLOCK_CLOSED] = 0;
+	if (extents->closed != &extents->order)
+		return false;
 	spare_drop(extents);
+	return true;
 }
 
-void extents_reopen(struct extents *extents,
+/* Move the end up behind the first block of the closed end. */
+static void reopen_block(struct extents *extents, struct block *block,
+			 void (*dirtied)(void *ctx, struct block *block), void *ctx)
+{
+	extents->closed = block->order.next;
+	extents->end = block->offset + block->bytes;
+	if (block->state != BLOCK_CLOSED)
+		return;
+	block_set_state(extents, block, block->unclean ? BLOCK_DIRTY : BLOCK_FREE);
+	if (block->unclean)
+		dirtied(ctx, block);
+	else
+		block_join(extents, block);
+	block->unclean = false;
+}
+
+bool extents_reopen(struct extents *extents, unsigned max_blocks,
 		    void (*dirtied)(void *ctx, struct block *block), void *ctx)
 {
+	while (extents->closed != &extents->order && max_blocks-- > 0)
+		reopen_block(extents,
+			     container_of(extents->closed, struct block, order),
+			     dirtied, ctx);
+	if (extents->closed != &extents->order)
+		return false;
+	/* the last block may cross the end */
 	extents->end = extents->bytes;
 	spare_drop(extents);
-	/* in the order of offsets: a block joins one that was visited before it */
-	list_for_each_entry_safe(struct block, block, &extents->order, order) {
-		if (block->state != BLOCK_CLOSED)
-			continue;
-		block_set_state(extents, block,
-				block->unclean ? BLOCK_DIRTY : BLOCK_FREE);
-		if (block->unclean)
-			dirtied(ctx, block);
-		else
-			block_join(extents, block);
-		block->unclean = false;
-	}
+	return true;
 }
 
 void extents_grow(struct extents *extents, uint64_t bytes)

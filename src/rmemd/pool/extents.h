@@ -5,7 +5,8 @@
  * memory, so it cannot fail.
  *
  * The range can be extended.  To shorten it, close its end, where nothing is lent from then on, and
- * cut it off when all blocks there are free.
+ * cut it off when all blocks there are free.  Closing, reopening and cutting take time for each
+ * block of the end, so they are done in steps, between which all other functions may be called.
  * Not thread-safe. */
 #ifndef RMEMD_POOL_EXTENTS_H
 #define RMEMD_POOL_EXTENTS_H
@@ -40,6 +41,7 @@ struct extents {
 	uint64_t grain; /* offsets and sizes are multiples of it */
 	uint64_t sum[BLOCK_STATES]; /* bytes of the blocks in each state */
 	struct list order;
+	struct list *closed; /* the first block behind `end`, or the head of `order` */
 	struct tree free_by_size, lent_by_offset;
 	struct block *spare; /* for functions that must not fail; may be NULL */
 };
@@ -87,22 +89,24 @@ bool extents_each_run(const struct extents *extents, unsigned *left,
 		      bool (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx);
 
-/* Close the end from `end` on (a multiple of the grain, > 0, less than bytes): free blocks there
- * are not lent.  No end may be closed yet.  -ENOMEM */
-int extents_close(struct extents *extents, uint64_t end);
+/* Close the end from `end` on (a multiple of the grain, > 0, less than bytes), after
+ * extents_reserve(): free blocks there are not lent.  It handles max_blocks at most, from the last
+ * one on; false: there are more, so call it again. */
+bool extents_close(struct extents *extents, uint64_t end, unsigned max_blocks);
 /* Give back a lent block in the closed end; it is not cleaned, as it will be cut off. */
 void extents_drop(struct extents *extents, struct block *block);
 /* Whether no block in the closed end is lent or dirty. */
 bool extents_end_is_free(const struct extents *extents);
-/* Cut off the closed end, after extents_end_is_free(). */
-void extents_cut(struct extents *extents);
-/* Open the closed end.  Its uncleaned blocks become dirty; dirtied() is called for each of them. */
-void extents_reopen(struct extents *extents,
+/* Cut off the closed end, after extents_end_is_free(); in steps, as extents_close(). */
+bool extents_cut(struct extents *extents, unsigned max_blocks);
+/* Open the closed end; in steps, as extents_close().  Its uncleaned blocks become dirty; dirtied()
+ * is called for each of them. */
+bool extents_reopen(struct extents *extents, unsigned max_blocks,
 		    void (*dirtied)(void *ctx, struct block *block), void *ctx);
 
-/* Reserve the memory for extents_grow().  -ENOMEM */
-int extents_grow_reserve(struct extents *extents);
-/* Extend the range to `bytes` with clean bytes, after extents_grow_reserve(); no end is closed. */
+/* Reserve the memory for extents_grow() or extents_close().  -ENOMEM */
+int extents_reserve(struct extents *extents);
+/* Extend the range to `bytes` with clean bytes, after extents_reserve(); no end is closed. */
 void extents_grow(struct extents *extents, uint64_t bytes);
 
 #endif

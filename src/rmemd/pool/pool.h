@@ -37,6 +37,7 @@ struct pool {
 	enum pool_resizing resizing;
 	struct pool_job job; /* until it is open, and in POOL_GROWS and POOL_SHRINKS */
 	bool job_done;       /* pools_resized() is to report it */
+	uint64_t close_to;   /* POOL_CLOSES: the end to come */
 	uint64_t reclaim_until_ms;
 };
 

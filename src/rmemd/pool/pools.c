@@ -16,6 +16,8 @@
 
 /* Blocks that are handed to the scrubbers, or taken from them, before others get their turn. */
 #define BLOCKS_PER_TURN 256
+/* Blocks behind which the end of a pool is moved before others get their turn. */
+#define END_BLOCKS_PER_TURN 1024
 
 void pools_close(struct pools *pools)
 {
@@ -305,7 +307,7 @@ static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing 
 int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)
 {
 	struct pool *pool = &pools->pool[i];
-	int err = extents_grow_reserve(&pool->extents);
+	int err = extents_reserve(&pool->extents);
 
 	assert(pool->resizing == POOL_RESTS && bytes > pool->extents.bytes);
 	err = err ? err_errno(err, "bookkeeping") : resizer_start(pools);
@@ -327,10 +329,11 @@ int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t unti
 	assert(pool->resizing == POOL_RESTS);
 	if (err)
 		return err;
-	err = extents_close(&pool->extents, bytes);
+	err = extents_reserve(&pool->extents);
 	if (err)
 		return err_errno(err, "bookkeeping");
-	pool->resizing = POOL_RECLAIMS;
+	pool->resizing = POOL_CLOSES;
+	pool->close_to = bytes;
 	pool->reclaim_until_ms = until_ms;
 	return 0;
 }
@@ -344,18 +347,49 @@ void pools_reclaim_cancel(struct pools *pools, unsigned i)
 {
 	struct pool *pool = &pools->pool[i];
 
-	assert(pool->resizing == POOL_RECLAIMS);
-	pool->resizing = POOL_RESTS;
-	extents_reopen(&pool->extents, on_dirty, pools);
+	assert(pool->resizing == POOL_CLOSES || pool->resizing == POOL_RECLAIMS);
+	pool->resizing = POOL_REOPENS;
 }
 
 void pools_shrink(struct pools *pools, unsigned i)
 {
 	struct pool *pool = &pools->pool[i];
 
+	/* memory that was not lent yet is not in the bookkeeping */
 	if (pool->resizing == POOL_RECLAIMS)
-		extents_cut(&pool->extents);
-	job_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
+		pool->resizing = POOL_CUTS;
+	else
+		job_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
+}
+
+bool pools_move_end(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+	struct extents *extents = &pool->extents;
+
+	switch (pool->resizing) {
+	case POOL_CLOSES:
+		if (!extents_close(extents, pool->close_to, END_BLOCKS_PER_TURN))
+			return false;
+		pool->resizing = POOL_RECLAIMS;
+		return true;
+	case POOL_REOPENS:
+		if (!extents_reopen(extents, END_BLOCKS_PER_TURN, on_dirty, pools))
+			return false;
+		pool->resizing = POOL_RESTS;
+		return true;
+	case POOL_CUTS:
+		if (!extents_cut(extents, END_BLOCKS_PER_TURN))
+			return false;
+		job_post(pools, pool, POOL_SHRINKS, extents->bytes);
+		return true;
+	case POOL_RESTS:
+	case POOL_GROWS:
+	case POOL_RECLAIMS:
+	case POOL_SHRINKS:
+		break;
+	}
+	return true;
 }
 
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
@@ -451,6 +485,24 @@ unsigned pools_count(const struct pools *pools)
 	return pools->n_pools;
 }
 
+static uint64_t pool_bytes_to(const struct pool *pool)
+{
+	switch (pool->resizing) {
+	case POOL_GROWS:
+		return pool->job.bytes;
+	case POOL_CLOSES:
+		return pool->close_to;
+	case POOL_REOPENS:
+		return pool->extents.bytes;
+	case POOL_RESTS:
+	case POOL_RECLAIMS:
+	case POOL_CUTS:
+	case POOL_SHRINKS:
+		break;
+	}
+	return pool->extents.end;
+}
+
 struct pool_status pools_status(const struct pools *pools, unsigned i)
 {
 	const struct pool *pool = &pools->pool[i];
@@ -473,8 +525,7 @@ struct pool_status pools_status(const struct pools *pools, unsigned i)
 		.scrubbed_ever = pool->scrubbed_ever,
 		.endpoints = pool->endpoints,
 		.resizing = pool->resizing,
-		.bytes_to = pool->resizing == POOL_GROWS ? pool->job.bytes
-							 : pool->extents.end,
+		.bytes_to = pool_bytes_to(pool),
 	};
 
 	if (pool->resizing == POOL_GROWS)

@@ -82,10 +82,25 @@ struct pool_reclaim {
 	enum pool_shrink then;
 };
 
+/* The leases in the part that a shrinking pool wants back, as far as they have been found. */
+#define POOL_HOLDERS_NAMED 4
+struct pool_holders {
+	uint32_t pool;
+	uint64_t after; /* the id of the last lease checked; 0: none */
+	unsigned n;
+	uint64_t bytes;
+	struct pool_holder {
+		uint64_t lease, bytes;
+	} most[POOL_HOLDERS_NAMED]; /* the largest first */
+};
+
 enum pool_resizing {
 	POOL_RESTS,
 	POOL_GROWS,    /* memory is being added */
+	POOL_CLOSES,   /* its end is being closed */
 	POOL_RECLAIMS, /* its end is closed; leases there are to be freed */
+	POOL_REOPENS,  /* its end is being opened again */
+	POOL_CUTS,     /* its end is being removed from the bookkeeping */
 	POOL_SHRINKS,  /* its end is given back to the kernel */
 };
 
@@ -203,13 +218,17 @@ uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t ke
 int pools_grow(struct pools *pools, unsigned i, uint64_t bytes);
 /* Stop growing; pools_resized() reports it. */
 void pools_grow_stop(struct pools *pools, unsigned i);
-/* Close the end behind `bytes` of a pool in POOL_RESTS; extent_reclaim() tells which extents are
- * there.  -EAGAIN, -EMFILE, -ENOMEM */
+/* Start to close the end behind `bytes` of a pool in POOL_RESTS; in POOL_RECLAIMS extent_reclaim()
+ * tells which extents are there.  -EAGAIN, -EMFILE, -ENOMEM */
 int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms);
-/* Open the closed end. */
+/* Start to open the end of a pool in POOL_CLOSES or POOL_RECLAIMS. */
 void pools_reclaim_cancel(struct pools *pools, unsigned i);
 /* Start to give the closed end, where nothing is lent, back to the kernel, on a thread. */
 void pools_shrink(struct pools *pools, unsigned i);
+/* Do a part of the work of a pool in POOL_CLOSES, POOL_REOPENS or POOL_CUTS.  False: there is more,
+ * which other clients must not wait for.  True: its state is the next one now, POOL_RECLAIMS,
+ * POOL_RESTS or POOL_SHRINKS; always in other states. */
+bool pools_move_end(struct pools *pools, unsigned i);
 
 struct pools_resized {
 	unsigned i;

@@ -19,7 +19,8 @@ struct resize {
 	uint64_t target; /* the pool's own size: nothing to do */
 	uint64_t
 		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or passed */
-	bool refused;     /* POOL_RECLAIMS is to be cancelled */
+	bool moving; /* its end; there is more to do in the next turn of the loop */
+	struct pool_holders holders; /* POOL_RECLAIMS, after the deadline */
 	uint64_t ignored; /* size configured for another node or pages; 0: none */
 	/* The size to which the pool grew when the last process ended; 0: it did not grow. */
 	uint64_t crashed_target;
@@ -146,27 +147,33 @@ static void on_grown(struct resizes *resizes, const struct pools_resized *resize
 
 /* ---- shrinking ---- */
 
-static void reclaim_start(struct resizes *resizes, unsigned i,
-			  const struct pool_status *status)
+static void close_start(struct resizes *resizes, unsigned i)
 {
 	struct resize *resize = &resizes->by_pool[i];
 	const struct pool_params *params = pools_params(resizes->pools, i);
 	uint64_t until_ms = clock_now_ms() + params->shrink_wait_ms;
-	struct pool_status now;
 
 	if (pools_reclaim(resizes->pools, i, resize->target, until_ms)) {
 		resize_give_up(resizes, i, "pool-not-shrunk", err_text());
 		return;
 	}
 	resize->until_ms = until_ms;
+	resize->holders = (struct pool_holders){ .pool = params->id };
+}
+
+/* The end is closed. */
+static void reclaim_start(const struct resizes *resizes, unsigned i)
+{
+	const struct pool_params *params = pools_params(resizes->pools, i);
+	struct pool_status status = pools_status(resizes->pools, i);
+
 	resizes->events->reclaim(resizes->ctx);
-	now = pools_status(resizes->pools, i);
 	log_event(
-		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status->name },
+		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status.name },
 		"from %s to %s; %s of the end to cut off are in use, and after %" PRIu64
 		" s %s",
-		UNITS_BYTES(status->bytes), UNITS_BYTES(resize->target),
-		UNITS_BYTES(now.to_reclaim), params->shrink_wait_ms / 1000,
+		UNITS_BYTES(status.bytes), UNITS_BYTES(status.bytes_to),
+		UNITS_BYTES(status.to_reclaim), params->shrink_wait_ms / 1000,
 		params->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
 						     : "the pool keeps its size");
 }
@@ -175,19 +182,21 @@ static void reclaim_cancel(struct resizes *resizes, unsigned i)
 {
 	pools_reclaim_cancel(resizes->pools, i);
 	resizes->by_pool[i].until_ms = UINT64_MAX;
-	resizes->more = true;
 	resizes->events->reclaim(resizes->ctx);
 }
 
 static void reclaim_deadline(struct resizes *resizes, unsigned i)
 {
 	const struct pool_params *params = pools_params(resizes->pools, i);
+	struct resize *resize = &resizes->by_pool[i];
 	char holders[512], why[600];
 
-	resizes->by_pool[i].until_ms = UINT64_MAX;
+	if (!resizes->events->find_leases(resizes->ctx, &resize->holders, holders,
+					  sizeof(holders)))
+		return;
+	resize->until_ms = UINT64_MAX;
 	/* without leases there, wait: the rest is being zeroed, or has dying keys */
-	if (!resizes->events->describe_leases(resizes->ctx, params->id, holders,
-					      sizeof(holders)))
+	if (resize->holders.n == 0)
 		return;
 	if (params->shrink == POOL_SHRINK_REVOKE) {
 		log_event(LOG_NOTICE, "pool-revokes",
@@ -201,9 +210,7 @@ static void reclaim_deadline(struct resizes *resizes, unsigned i)
 		       "shrink = revoke",
 		       holders);
 	resize_give_up(resizes, i, "pool-not-shrunk", why);
-	/* With many leases this takes as long as to find the holders: in the next turn. */
-	resizes->by_pool[i].refused = true;
-	resizes->by_pool[i].until_ms = 0;
+	reclaim_cancel(resizes, i);
 }
 
 static void reclaim_check(struct resizes *resizes, unsigned i)
@@ -239,36 +246,74 @@ static void on_shrunk(struct resizes *resizes, const struct pools_resized *resiz
 
 /* ---- the state machine ---- */
 
+static void rest_step(struct resizes *resizes, unsigned i,
+		      const struct pool_status *status)
+{
+	if (resizes->by_pool[i].target > status->bytes)
+		grow_start(resizes, i, status);
+	else if (resizes->by_pool[i].target < status->bytes)
+		close_start(resizes, i);
+}
+
+static void reclaim_step(struct resizes *resizes, unsigned i,
+			 const struct pool_status *status)
+{
+	if (resizes->by_pool[i].target != status->bytes_to)
+		reclaim_cancel(resizes, i);
+	else
+		reclaim_check(resizes, i);
+}
+
+static void close_step(struct resizes *resizes, unsigned i,
+		       const struct pool_status *status)
+{
+	if (resizes->by_pool[i].target != status->bytes_to)
+		reclaim_cancel(resizes, i);
+	else if (pools_move_end(resizes->pools, i))
+		reclaim_start(resizes, i);
+}
+
 static void resize_step(struct resizes *resizes, unsigned i)
 {
-	struct resize *resize = &resizes->by_pool[i];
 	struct pool_status status = pools_status(resizes->pools, i);
 
 	switch (status.resizing) {
-	case POOL_GROWS:
-		if (resize->target < status.bytes_to)
-			pools_grow_stop(resizes->pools, i);
-		return;
-	case POOL_SHRINKS:
-		return;
-	case POOL_RECLAIMS:
-		if (resize->target == status.bytes_to && !resize->refused) {
-			reclaim_check(resizes, i);
-			return;
-		}
-		resize->refused = false;
-		reclaim_cancel(resizes, i);
-		break;
 	case POOL_RESTS:
+		rest_step(resizes, i, &status);
+		break;
+	case POOL_GROWS:
+		if (resizes->by_pool[i].target < status.bytes_to)
+			pools_grow_stop(resizes->pools, i);
+		break;
+	case POOL_CLOSES:
+		close_step(resizes, i, &status);
+		break;
+	case POOL_RECLAIMS:
+		reclaim_step(resizes, i, &status);
+		break;
+	case POOL_REOPENS:
+		resizes->more |= pools_move_end(resizes->pools, i);
+		break;
+	case POOL_CUTS:
+		(void)pools_move_end(resizes->pools, i);
+		break;
+	case POOL_SHRINKS:
 		break;
 	}
-	if (resize->target > status.bytes) {
-		grow_start(resizes, i, &status);
-	} else if (resize->target < status.bytes) {
-		reclaim_start(resizes, i, &status);
-		if (pools_status(resizes->pools, i).resizing == POOL_RECLAIMS)
-			reclaim_check(resizes, i);
-	}
+}
+
+/* Take steps until a state lasts, or a part of a longer work is done. */
+static void resize_pool(struct resizes *resizes, unsigned i)
+{
+	enum pool_resizing before, now;
+
+	do {
+		before = pools_status(resizes->pools, i).resizing;
+		resize_step(resizes, i);
+		now = pools_status(resizes->pools, i).resizing;
+	} while (now != before);
+	resizes->by_pool[i].moving =
+		now == POOL_CLOSES || now == POOL_REOPENS || now == POOL_CUTS;
 }
 
 bool resizes_work(struct resizes *resizes)
@@ -283,7 +328,7 @@ bool resizes_work(struct resizes *resizes)
 			on_shrunk(resizes, &resized);
 	}
 	for (unsigned i = 0; i < resizes->n; i++)
-		resize_step(resizes, i);
+		resize_pool(resizes, i);
 	more = resizes->more;
 	resizes->more = false;
 	return more;
@@ -293,9 +338,13 @@ uint64_t resizes_next_ms(const struct resizes *resizes)
 {
 	uint64_t next_ms = UINT64_MAX;
 
-	for (unsigned i = 0; resizes && i < resizes->n; i++)
-		if (resizes->by_pool[i].until_ms < next_ms)
-			next_ms = resizes->by_pool[i].until_ms;
+	for (unsigned i = 0; resizes && i < resizes->n; i++) {
+		const struct resize *resize = &resizes->by_pool[i];
+		uint64_t due_ms = resize->moving ? 0 : resize->until_ms;
+
+		if (due_ms < next_ms)
+			next_ms = due_ms;
+	}
 	return next_ms;
 }
 
@@ -333,7 +382,8 @@ static void configure_pool(struct resizes *resizes, unsigned i,
 
 	resize->target = (params->bytes + page - 1) / page * page;
 	pools_set_asked(resizes->pools, i, params);
-	if (status.resizing == POOL_RECLAIMS && new_terms)
+	if ((status.resizing == POOL_CLOSES || status.resizing == POOL_RECLAIMS) &&
+	    new_terms)
 		reclaim_cancel(resizes, i);
 	if (growth_crashed_before(resizes, i))
 		return;

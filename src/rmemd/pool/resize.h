@@ -22,8 +22,10 @@ struct resizes;
 struct resizes_events {
 	/* The memory that pools want back has changed, or a deadline has come. */
 	void (*reclaim)(void *ctx);
-	/* Describe the leases that a pool wants back.  False: there are none. */
-	bool (*describe_leases)(void *ctx, uint32_t pool, char *buf, size_t buf_bytes);
+	/* Find and describe leases that a pool wants back.  False: ask again in the next turn of
+	 * the loop, as there are more to check. */
+	bool (*find_leases)(void *ctx, struct pool_holders *holders, char *buf,
+			    size_t buf_bytes);
 };
 
 /* Borrows all pointers.  -ENOMEM */

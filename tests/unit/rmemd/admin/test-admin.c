@@ -84,7 +84,12 @@ START_TEST(pools__show_their_resizing)
 	ck_assert_int_eq(pools_alloc(pools, &request, &extent, 1, &n), 0);
 	ck_assert_int_eq(pools_reclaim(pools, 0, 512 << 10, 0), 0);
 	check_view("/v1/pools", "{'pools': [{'state': 'shrinking', 'bytes_to': 524288,"
+				" 'closed_bytes': 0, 'recalled_bytes': 0}]}");
+	ck_assert(pools_move_end(pools, 0));
+	check_view("/v1/pools", "{'pools': [{'state': 'shrinking', 'bytes_to': 524288,"
 				" 'closed_bytes': 262144, 'recalled_bytes': 262144}]}");
+	pools_reclaim_cancel(pools, 0);
+	check_view("/v1/pools", "{'pools': [{'state': 'ready', 'bytes_to': null}]}");
 }
 END_TEST
 

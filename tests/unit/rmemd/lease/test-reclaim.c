@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rmemd/pool/pools.h"
 #include "unit/rmemd/lease-stage.h"
 #include "unit/unit.h"
 
@@ -272,6 +273,18 @@ START_TEST(reclaim__fails_requests_that_wait_for_the_part)
 }
 END_TEST
 
+/* Find and describe the leases that a pool wants back; returns the number of calls that it took. */
+static unsigned describe(uint32_t pool, char *buf, size_t buf_bytes)
+{
+	struct pool_holders holders = { .pool = pool };
+	unsigned n = 1;
+
+	while (!leases_find_holders(stage_leases, &holders))
+		n++;
+	leases_describe_holders(stage_leases, &holders, buf, buf_bytes);
+	return n;
+}
+
 START_TEST(describe__names_the_largest_leases)
 {
 	static const unsigned pages[] = { 31, 2, 5, 1, 3, 4, 2 };
@@ -280,14 +293,44 @@ START_TEST(describe__names_the_largest_leases)
 	for (unsigned i = 0; i < 7; i++)
 		(void)new_lease(&one, &stage_a, pages[i] * FAKE_PAGE, "");
 	fake_pools_reclaim(128 - 30, stage_now_ms, false);
-	ck_assert(leases_describe_reclaimed(stage_leases, 1, buf, sizeof(buf)));
+	ck_assert_uint_eq(describe(1, buf, sizeof(buf)), 1);
 	ck_assert_str_eq(buf, "72 KiB of 7 leases: 9 of tenant default has 20 KiB, "
 			      "12 of tenant default has 16 KiB, "
 			      "11 of tenant default has 12 KiB, "
 			      "8 of tenant default has 8 KiB, ...");
-	ck_assert(!leases_describe_reclaimed(stage_leases, 2, buf, sizeof(buf)));
+	(void)describe(2, buf, sizeof(buf));
+	ck_assert_str_eq(buf, "0 B of 0 leases");
 	fake_pools_reclaim(128 - 48, stage_now_ms, false);
-	ck_assert(!leases_describe_reclaimed(stage_leases, 1, buf, sizeof(buf)));
+	(void)describe(1, buf, sizeof(buf));
+	ck_assert_str_eq(buf, "0 B of 0 leases");
+}
+END_TEST
+
+/* Other clients are served meanwhile: a lease may end after it was found. */
+START_TEST(describe__takes_few_leases_at_a_time)
+{
+	struct pool_holders holders = { .pool = 1 };
+	char buf[256];
+	uint64_t lease;
+
+	stage_tenant.limits.leases_max = 2000;
+	lease = new_lease(&one, &stage_a, 8 * FAKE_PAGE, "");
+	for (unsigned i = 0; i < 1500; i++)
+		(void)new_lease(&one, &stage_a, 0, "");
+	(void)new_lease(&one, &stage_a, 4 * FAKE_PAGE, "");
+	fake_pools_reclaim(128, stage_now_ms, false);
+	ck_assert_uint_ge(describe(1, buf, sizeof(buf)), 2);
+	ck_assert_str_eq(buf, "48 KiB of 2 leases: 7 of tenant default has 32 KiB, "
+			      "1508 of tenant default has 16 KiB");
+	ck_assert(!leases_find_holders(stage_leases, &holders));
+	ck_assert_uint_eq(holders.n, 1);
+	ck_assert_int_eq(call_free(&stage_a, lease), 0);
+	fake_fabric_settle();
+	while (!leases_find_holders(stage_leases, &holders))
+		;
+	leases_describe_holders(stage_leases, &holders, buf, sizeof(buf));
+	ck_assert_str_eq(buf, "48 KiB of 2 leases: 7 of tenant - has 32 KiB, "
+			      "1508 of tenant default has 16 KiB");
 }
 END_TEST
 
@@ -305,5 +348,6 @@ int main(void)
 	tcase_add_test(tc, reclaim__revokes_a_limited_number_per_tick);
 	tcase_add_loop_test(tc, reclaim__fails_requests_that_wait_for_the_part, 0, 8);
 	tcase_add_test(tc, describe__names_the_largest_leases);
+	tcase_add_test(tc, describe__takes_few_leases_at_a_time);
 	return unit_main();
 }

@@ -410,20 +410,40 @@ static void step_clean(void)
 	dirty[i] = dirty[--n_dirty];
 }
 
-static void model_replace(char from, char to)
+/* The end is moved in steps of a few blocks, between which anything else happens. */
+static enum { MOVES_NOT, CLOSES, REOPENS, CUTS } moves;
+static unsigned close_to;
+
+static void model_replace(unsigned from, unsigned to, char is, char becomes)
 {
-	for (unsigned i = end; i < size; i++)
-		if (model[i] == from)
-			model[i] = to;
+	for (unsigned i = from; i < to; i++)
+		if (model[i] == is)
+			model[i] = becomes;
+}
+
+static unsigned some_blocks(void)
+{
+	return (unsigned)draw(draw(2) ? 4 : GRAINS);
 }
 
 static void step_close(void)
 {
-	if (end < size || size == 1)
-		return;
-	end = 1 + (unsigned)draw(size - 1);
-	ck_assert_int_eq(extents_close(&extents, end * GRAIN), 0);
-	model_replace('f', 'c');
+	unsigned before = end;
+	bool done;
+
+	if (moves == MOVES_NOT) {
+		if (end < size || size == 1)
+			return;
+		close_to = 1 + (unsigned)draw(size - 1);
+		ck_assert_int_eq(extents_reserve(&extents), 0);
+		moves = CLOSES;
+	}
+	done = extents_close(&extents, close_to * GRAIN, some_blocks());
+	end = (unsigned)(extents.end / GRAIN);
+	ck_assert_int_eq(done, end == close_to);
+	model_replace(end, before, 'f', 'c');
+	if (done)
+		moves = MOVES_NOT;
 }
 
 static void on_dirtied(void *ctx, struct block *block)
@@ -436,32 +456,43 @@ static void on_dirtied(void *ctx, struct block *block)
 
 static void step_reopen(void)
 {
-	if (end == size)
+	unsigned before = end;
+
+	if (moves == MOVES_NOT && end == size)
 		return;
-	extents_reopen(&extents, on_dirtied, &extents);
-	ck_assert_uint_eq(n_unclean, 0);
-	model_replace('c', 'f');
-	model_replace('u', 'd');
-	end = size;
+	/* also of an end that is not quite closed */
+	moves = REOPENS;
+	if (extents_reopen(&extents, some_blocks(), on_dirtied, &extents)) {
+		ck_assert_uint_eq(n_unclean, 0);
+		ck_assert_uint_eq(extents.end, extents.bytes);
+		moves = MOVES_NOT;
+	}
+	end = (unsigned)(extents.end / GRAIN);
+	model_replace(before, end, 'c', 'f');
+	model_replace(before, end, 'u', 'd');
 }
 
 static void step_cut(void)
 {
-	if (end == size || !extents_end_is_free(&extents))
+	if (moves == MOVES_NOT && (end == size || !extents_end_is_free(&extents)))
 		return;
-	extents_cut(&extents);
-	n_unclean = 0;
-	size = end;
+	moves = CUTS;
+	if (extents_cut(&extents, some_blocks())) {
+		ck_assert_uint_eq(extents.bytes, extents.end);
+		n_unclean = 0;
+		moves = MOVES_NOT;
+	}
+	size = (unsigned)(extents.bytes / GRAIN);
 }
 
 static void step_grow(void)
 {
-	if (end < size || size == GRAINS)
+	if (moves != MOVES_NOT || end < size || size == GRAINS)
 		return;
 	memset(&model[size], 'f', GRAINS - size);
 	size += 1 + (unsigned)draw(GRAINS - size);
 	end = size;
-	ck_assert_int_eq(extents_grow_reserve(&extents), 0);
+	ck_assert_int_eq(extents_reserve(&extents), 0);
 	extents_grow(&extents, size * GRAIN);
 }
 
@@ -469,7 +500,13 @@ static void step_resize(void)
 {
 	static void (*const steps[])(void) = { step_close, step_reopen, step_grow };
 
-	if (end < size && extents_end_is_free(&extents) && draw(2))
+	if (moves == CUTS)
+		step_cut();
+	else if (moves == REOPENS || (moves == CLOSES && draw(8) == 0))
+		step_reopen();
+	else if (moves == CLOSES)
+		step_close();
+	else if (end < size && extents_end_is_free(&extents) && draw(2))
 		step_cut();
 	else
 		steps[draw(3)]();
@@ -507,12 +544,16 @@ START_TEST(random_operations__agree_with_a_model)
 			step_clean();
 		}
 		check_all();
-		if (draw(25) == 0) {
+		if (draw(moves == MOVES_NOT ? 25 : 4) == 0) {
 			step_resize();
 			check_all();
 		}
 	}
-	step_reopen();
+	while (moves == CUTS)
+		step_cut();
+	do
+		step_reopen();
+	while (moves != MOVES_NOT);
 	while (n_held > 0)
 		step_free();
 	while (n_dirty > 0) {
@@ -532,7 +573,8 @@ START_TEST(cut__waits_for_blocks_in_the_closed_end)
 	low = alloc(20, 1);
 	across = alloc(20, 1);
 	high = alloc(8, 1);
-	ck_assert_int_eq(extents_close(&extents, 32 * GRAIN), 0);
+	ck_assert_int_eq(extents_reserve(&extents), 0);
+	ck_assert(extents_close(&extents, 32 * GRAIN, UINT_MAX));
 	/* 16 grains after the extents were free */
 	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 0);
 	ck_assert_uint_eq(extents.sum[BLOCK_CLOSED], 16 * GRAIN);
@@ -543,15 +585,45 @@ START_TEST(cut__waits_for_blocks_in_the_closed_end)
 	extents_free(&extents, across);
 	ck_assert(extents_end_is_free(&extents));
 	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 12 * GRAIN);
-	extents_cut(&extents);
+	ck_assert(extents_cut(&extents, UINT_MAX));
 	ck_assert_uint_eq(extents.bytes, 32 * GRAIN);
 	ck_assert_uint_eq(alloc(12, 1)->offset, 20 * GRAIN);
 	extents_free(&extents, low);
 	/* no free block is at the end, so the added grains are a block of their own */
-	ck_assert_int_eq(extents_grow_reserve(&extents), 0);
+	ck_assert_int_eq(extents_reserve(&extents), 0);
 	extents_grow(&extents, 64 * GRAIN);
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 32 * GRAIN);
 	ck_assert_uint_eq(alloc(32, 1)->offset, 32 * GRAIN);
+}
+END_TEST
+
+/* A step handles so many blocks, however many there are. */
+START_TEST(close_reopen_and_cut__take_steps)
+{
+	struct block *blocks[32];
+
+	init(64);
+	for (unsigned i = 0; i < 32; i++) {
+		blocks[i] = alloc(1, 1);
+		(void)alloc(1, 1);
+	}
+	for (unsigned i = 0; i < 32; i++)
+		extents_free(&extents, blocks[i]);
+	ck_assert_int_eq(extents_reserve(&extents), 0);
+	ck_assert(!extents_close(&extents, 16 * GRAIN, 40));
+	ck_assert_uint_eq(extents.end, 24 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_CLOSED], 20 * GRAIN);
+	ck_assert(!extents_reopen(&extents, 10, NULL, NULL));
+	ck_assert_uint_eq(extents.end, 34 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_CLOSED], 15 * GRAIN);
+	ck_assert(extents_close(&extents, 16 * GRAIN, 18));
+	for (unsigned i = 17; i < 64; i += 2)
+		extents_drop(&extents, extents_find(&extents, i * GRAIN));
+	ck_assert(!extents_cut(&extents, 47));
+	ck_assert_uint_eq(extents.bytes, 17 * GRAIN);
+	ck_assert(extents_cut(&extents, 1));
+	ck_assert_uint_eq(extents.bytes, 16 * GRAIN);
+	ck_assert_uint_eq(extents.sum[BLOCK_CLOSED], 0);
 }
 END_TEST
 
@@ -567,6 +639,7 @@ int main(void)
 	tcase_add_test(tc, claim__takes_given_ranges_in_order);
 	tcase_add_test(tc, dirty_block__is_neither_free_nor_lent);
 	tcase_add_test(tc, cut__waits_for_blocks_in_the_closed_end);
+	tcase_add_test(tc, close_reopen_and_cut__take_steps);
 	tcase_add_test(tc, random_operations__agree_with_a_model);
 	return unit_main();
 }

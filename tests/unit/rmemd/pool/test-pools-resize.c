@@ -65,6 +65,11 @@ static void reclaim(uint64_t bytes)
 	pools_set_asked(pools, 0, &params);
 	ck_assert_int_eq(pools_reclaim(pools, 0, bytes, 77), 0);
 	read_status();
+	ck_assert_int_eq(status.resizing, POOL_CLOSES);
+	ck_assert_uint_eq(status.bytes_to, bytes);
+	ck_assert_uint_eq(status.to_reclaim, 0);
+	ck_assert(pools_move_end(pools, 0));
+	read_status();
 	ck_assert_int_eq(status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(status.bytes_to, bytes);
 }
@@ -74,6 +79,7 @@ static void shrink(void)
 	read_status();
 	ck_assert_uint_eq(status.to_reclaim, 0);
 	pools_shrink(pools, 0);
+	ck_assert(pools_move_end(pools, 0));
 	ck_assert_msg(await_resized() == 0, "%s", text);
 	ck_assert(!resized.grown);
 }
@@ -325,8 +331,10 @@ START_TEST(reclaim__of_two_pools)
 	(void)alloc_one(2 * MIB);
 	for (unsigned i = 0; i < 2; i++)
 		high[i] = alloc_one(2 * MIB);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 2; i++) {
 		ck_assert_int_eq(pools_reclaim(pools, i, 2 * MIB, 77), 0);
+		ck_assert(pools_move_end(pools, i));
+	}
 	pools_free(pools, high[0]);
 	pools_free(pools, low);
 	(void)usleep(50000);
@@ -336,6 +344,7 @@ START_TEST(reclaim__of_two_pools)
 		status = pools_status(pools, i);
 		ck_assert_uint_eq(status.to_reclaim, 0);
 		pools_shrink(pools, i);
+		ck_assert(pools_move_end(pools, i));
 	}
 	for (unsigned i = 0; i < 2;) {
 		if (pools_resized(pools, &resized))
@@ -366,6 +375,10 @@ START_TEST(reclaim_end__zeroes_the_opened_end)
 	ck_assert_uint_eq(status.closed, 3 * MIB);
 	ck_assert_uint_eq(status.scrubbing, 0);
 	pools_reclaim_cancel(pools, 0);
+	read_status();
+	ck_assert_int_eq(status.resizing, POOL_REOPENS);
+	ck_assert_uint_eq(status.bytes_to, 4 * MIB);
+	ck_assert(pools_move_end(pools, 0));
 	read_status();
 	ck_assert_int_eq(status.resizing, POOL_RESTS);
 	ck_assert_uint_eq(status.free, MIB);
@@ -419,6 +432,7 @@ START_TEST(failed_shrink__does_not_lend_the_end_again)
 	ck_assert_int_eq(fcntl(params.file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	reclaim(MIB);
 	pools_shrink(pools, 0);
+	ck_assert(pools_move_end(pools, 0));
 	ck_assert_int_eq(await_resized(), -EPERM);
 	ck_assert_uint_eq(status.bytes, MIB);
 	/* the end of the mapping is removed only after the end of the file */

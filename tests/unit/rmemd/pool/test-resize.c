@@ -34,7 +34,9 @@ static struct fake {
 	unsigned n_grown; /* calls of pools_grow() */
 	bool done;        /* pools_resized() returns `resized` */
 	struct pools_resized resized;
-	bool leased; /* leases are in the closed end */
+	bool leased;                  /* leases are in the closed end */
+	unsigned n_steps, n_searches; /* that take another turn before the last one */
+	uint64_t searched;
 } fake;
 
 /* The record of the ledger. */
@@ -120,9 +122,8 @@ int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t unti
 	ck_assert_uint_eq(until_ms, now_ms + WAIT_MS);
 	if (fake.reclaim_err)
 		return err_set(fake.reclaim_err, "no thread");
-	fake.status.resizing = POOL_RECLAIMS;
+	fake.status.resizing = POOL_CLOSES;
 	fake.status.bytes_to = bytes;
-	fake.status.to_reclaim = fake.status.bytes - bytes;
 	return 0;
 }
 
@@ -137,8 +138,10 @@ void pools_reclaim_cancel(struct pools *pools, unsigned i)
 {
 	(void)pools;
 	(void)i;
-	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	ck_assert(fake.status.resizing == POOL_CLOSES ||
+		  fake.status.resizing == POOL_RECLAIMS);
 	fake_rest();
+	fake.status.resizing = POOL_REOPENS;
 }
 
 void pools_shrink(struct pools *pools, unsigned i)
@@ -146,9 +149,28 @@ void pools_shrink(struct pools *pools, unsigned i)
 	(void)pools;
 	(void)i;
 	ck_assert_uint_eq(fake.status.to_reclaim, 0);
+	fake.status.resizing =
+		fake.status.resizing == POOL_RECLAIMS ? POOL_CUTS : POOL_SHRINKS;
+}
+
+bool pools_move_end(struct pools *pools, unsigned i)
+{
+	static const enum pool_resizing next[] = { [POOL_CLOSES] = POOL_RECLAIMS,
+						   [POOL_REOPENS] = POOL_RESTS,
+						   [POOL_CUTS] = POOL_SHRINKS };
+
+	(void)pools;
+	(void)i;
+	if (fake.n_steps > 0) {
+		fake.n_steps--;
+		return false;
+	}
+	fake.status.resizing = next[fake.status.resizing];
 	if (fake.status.resizing == POOL_RECLAIMS)
+		fake.status.to_reclaim = fake.status.bytes - fake.status.bytes_to;
+	if (fake.status.resizing == POOL_SHRINKS)
 		fake.status.bytes = fake.status.bytes_to;
-	fake.status.resizing = POOL_SHRINKS;
+	return true;
 }
 
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
@@ -174,16 +196,24 @@ static void on_reclaim(void *ctx)
 	(void)ctx;
 }
 
-static bool in_the_way(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
+static bool find_leases(void *ctx, struct pool_holders *holders, char *buf,
+			size_t buf_bytes)
 {
 	(void)ctx;
-	ck_assert_uint_eq(pool, fake.params.id);
+	ck_assert_uint_eq(holders->pool, fake.params.id);
+	/* a search continues, and another one begins anew */
+	ck_assert_uint_eq(holders->after, fake.searched);
+	holders->after = ++fake.searched;
+	if (fake.searched <= fake.n_searches)
+		return false;
+	fake.searched = 0;
+	holders->n = fake.leased;
 	(void)snprintf(buf, buf_bytes, "1 lease");
-	return fake.leased;
+	return true;
 }
 
 static const struct resizes_events events = { .reclaim = on_reclaim,
-					      .describe_leases = in_the_way };
+					      .find_leases = find_leases };
 
 int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
 		     uint64_t bytes_grown, struct ledger *ledger)
@@ -395,17 +425,71 @@ START_TEST(shrink__is_refused_if_leases_are_in_the_way)
 	assert_logged("pool-not-shrunk: it stays at 64 MiB: in the way are still 1 "
 		      "lease; have "
 		      "them freed and reload, or say shrink = revoke");
-	/* in another turn, at once */
-	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
-	ck_assert_uint_le(resizes_next_ms(resizes), now_ms);
-	if (_i == 0) {
-		advance(0);
-		assert_rests(64 * MIB);
-		return;
-	}
+	assert_rests(64 * MIB);
 	reload(32 * MIB);
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), now_ms + WAIT_MS);
+}
+END_TEST
+
+static void assert_goes_on(enum pool_resizing state)
+{
+	ck_assert_int_eq(fake.status.resizing, state);
+	ck_assert_uint_eq(resizes_next_ms(resizes), 0);
+}
+
+/* Long work is done in parts, one in each turn. */
+START_TEST(shrink__of_many_blocks_and_leases_takes_turns)
+{
+	const uint64_t deadline_ms = now_ms + WAIT_MS;
+
+	fake.leased = true;
+	fake.n_steps = 2;
+	fake.n_searches = 1;
+	reload(32 * MIB);
+	assert_goes_on(POOL_CLOSES);
+	advance(0);
+	assert_goes_on(POOL_CLOSES);
+	ck_assert_str_eq(logged[0], "");
+	advance(1);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	ck_assert_uint_eq(resizes_next_ms(resizes), deadline_ms);
+	advance(WAIT_MS);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	ck_assert_uint_le(resizes_next_ms(resizes), now_ms);
+	fake.n_steps = 1;
+	advance(0);
+	assert_goes_on(POOL_REOPENS);
+	ck_assert(resizes_work(resizes));
+	assert_rests(64 * MIB);
+	/* nothing is in the way */
+	reload(32 * MIB);
+	fake.n_steps = 1;
+	free_closed_end();
+	assert_goes_on(POOL_CUTS);
+	advance(0);
+	ck_assert_int_eq(fake.status.resizing, POOL_SHRINKS);
+	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
+	finish(0, 32 * MIB);
+	assert_rests(32 * MIB);
+}
+END_TEST
+
+/* The size changes before the end is closed. */
+START_TEST(reload__reopens_an_end_that_is_half_closed)
+{
+	fake.n_steps = 1;
+	reload(32 * MIB);
+	assert_goes_on(POOL_CLOSES);
+	fake.n_steps = 1;
+	reload(16 * MIB);
+	assert_goes_on(POOL_REOPENS);
+	advance(0);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	ck_assert_uint_eq(fake.status.bytes_to, 16 * MIB);
+	free_closed_end();
+	finish(0, 16 * MIB);
+	assert_rests(16 * MIB);
 }
 END_TEST
 
@@ -537,7 +621,9 @@ int main(void)
 	tcase_add_test(tc, grow__reports_its_progress);
 	tcase_add_test(tc, grow__has_its_own_time);
 	tcase_add_test(tc, shrink__waits_for_a_free_end);
-	tcase_add_loop_test(tc, shrink__is_refused_if_leases_are_in_the_way, 0, 2);
+	tcase_add_test(tc, shrink__is_refused_if_leases_are_in_the_way);
+	tcase_add_test(tc, shrink__of_many_blocks_and_leases_takes_turns);
+	tcase_add_test(tc, reload__reopens_an_end_that_is_half_closed);
 	tcase_add_loop_test(tc, shrink__waits_for_memory_without_leases, 0, 2);
 	tcase_add_test(tc, shrink__revokes_leases);
 	tcase_add_test(tc, shrink__that_cannot_start_is_not_repeated);
