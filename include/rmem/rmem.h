@@ -91,8 +91,10 @@
  * system calls that are cancellation points: disable cancellation around them.
  *
  * fork().  The parent goes on undisturbed.  In the child:
- *   - Each call that uses what the parent has opened fails with ESTALE.  rmem_lease_status()
- *     returns that too; rmem_close() and rmem_queue_free() do nothing.
+ *   - Each call that uses what the parent has opened fails with ESTALE at once.
+ *     rmem_lease_status() returns that too, and rmem_lease_reason() RMEM_REASON_LOST.  Other
+ *     calls that cannot fail, such as rmem_lease_bytes(), return what they returned in the
+ *     parent.  rmem_close() and rmem_queue_free() do nothing.
  *   - The copies of the descriptors are closed, those of rmem_fd(), rmem_queue_fd() and
  *     rmem_notified_fd() included; descriptors of RDMA devices stay open until the child ends or
  *     calls exec().
