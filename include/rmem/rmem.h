@@ -972,8 +972,8 @@ RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *pa
 /* End the queue.  Outstanding operations are flushed without completions; their memory is
  * the caller's again on return.  The server may still apply them for a while; if it must not,
  * first call rmem_cancel() and take the completions.  If a channel of the queue is being
- * connected again, the call waits until that is given up, within about 0.1 s.  NULL: nothing.
- * [owner] */
+ * connected again, the call waits until that is given up, within about 0.1 s (over siw longer,
+ * see rmem_queue_create(3)).  NULL: nothing.  [owner] */
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* There is no flush call: a write, vectored too, completes only once it is placed in the
