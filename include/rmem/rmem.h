@@ -91,8 +91,10 @@
  * system calls that are cancellation points: disable cancellation around them.
  *
  * fork().  The parent goes on undisturbed.  In the child:
- *   - Each call that uses what the parent has opened fails with ESTALE.  rmem_lease_status()
- *     returns that too; rmem_close() and rmem_queue_free() do nothing.
+ *   - Each call that uses what the parent has opened fails with ESTALE at once.
+ *     rmem_lease_status() returns that too, and rmem_lease_reason() RMEM_REASON_LOST.  Other
+ *     calls that cannot fail, such as rmem_lease_bytes(), return what they returned in the
+ *     parent.  rmem_close() and rmem_queue_free() do nothing.
  *   - The copies of the descriptors are closed, those of rmem_fd(), rmem_queue_fd() and
  *     rmem_notified_fd() included; descriptors of RDMA devices stay open until the child ends or
  *     calls exec().
@@ -970,8 +972,8 @@ RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *pa
 /* End the queue.  Outstanding operations are flushed without completions; their memory is
  * the caller's again on return.  The server may still apply them for a while; if it must not,
  * first call rmem_cancel() and take the completions.  If a channel of the queue is being
- * connected again, the call waits for the end of the attempt, at most 4 s.  NULL: nothing.
- * [owner] */
+ * connected again, the call waits until that is given up, within about 0.1 s (over siw longer,
+ * see rmem_queue_create(3)).  NULL: nothing.  [owner] */
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* There is no flush call: a write, vectored too, completes only once it is placed in the

@@ -441,7 +441,8 @@ struct fabric_channel_params {
 	struct fabric_hello hello;
 	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
-	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never */
+	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never.  Over
+	 * siw a system call that connects is finished first */
 	const atomic_bool *cancelled;
 	void *owner; /* returned in its completions */
 	/* FABRIC_ENDPOINT_DIRECT: send this queue pair's attributes to the server and receive

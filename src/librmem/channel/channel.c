@@ -247,7 +247,8 @@ static void channel_watch(struct rmem *session, struct channel *channel,
 static bool channel_is_ready(const struct rmem *session, const struct channel *channel)
 {
 	return session->state == SESSION_UP && session->rekeys == 0 &&
-	       channel->stage == CHANNEL_REKEY && recovery_usable(session, channel);
+	       channel->stage == CHANNEL_REKEY && !atomic_load(&channel->cancelled) &&
+	       recovery_usable(session, channel);
 }
 
 /* A ready channel for which no thread waits; a waiting thread connects its channel itself. */
@@ -288,7 +289,8 @@ static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 	request.join_channel.channel = channel->joining;
 	WIRE_END_COPY(&request.join_channel, ours);
 	return session_call_while_up(channel->session, &request, joined, ret_theirs,
-				     clock_now_ns() + timeout_ms * NS_PER_MS);
+				     clock_now_ns() + timeout_ms * NS_PER_MS,
+				     &channel->cancelled);
 }
 
 /* Only the owner may free a connection, so even a connection that came too late becomes `fresh`. */
@@ -310,6 +312,11 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 
 static void channel_unconnected(struct rmem *session, struct channel *channel, int err)
 {
+	if (atomic_load(&channel->cancelled)) {
+		/* this says nothing about the device */
+		channel->stage = CHANNEL_USED;
+		return;
+	}
 	/* heartbeats were due: the waiting thread tries again after them */
 	if (channel->waiter && err == -ETIMEDOUT &&
 	    clock_now_ns() < channel->waiter->end_ns) {
@@ -332,7 +339,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 		.depth = channel->depth,
 		.timeout_ms = waiter ? connect_timeout_ms(session, waiter->end_ns)
 				     : connect_patience_ms(session),
-		.cancelled = &session->cancelled,
+		.cancelled = &channel->cancelled,
 		.exchange = session->welcomed ? qp_exchange : early_hello_exchange,
 		.exchange_ctx = channel,
 		.owner = channel->owner,
@@ -573,13 +580,20 @@ void channel_add(struct channel *channel)
 	list_append(&channel->session->channels->all, &channel->node);
 }
 
+void channel_cancel(struct channel *channel)
+{
+	atomic_store(&channel->cancelled, true);
+	/* the thread may wait for the server's answer */
+	(void)pthread_cond_broadcast(&channel->session->changed);
+}
+
 void channel_remove(struct channel *channel)
 {
 	struct rmem *session = channel->session;
 
-	list_remove(&channel->node);
 	while (channel->stage == CHANNEL_CONNECTING)
 		(void)pthread_cond_wait(&session->changed, &session->lock);
+	list_remove(&channel->node);
 	if (channel->call)
 		connection_abandon(channel->call, channel_undo, session);
 	channel_unwatch(channel);
@@ -623,6 +637,12 @@ static void channels_work(struct rmem *session, uint64_t now_ns)
 	channels_progress(session, now_ns);
 }
 
+static void channels_cancel(struct rmem *session)
+{
+	list_for_each_entry(struct channel, channel, &session->channels->all, node)
+		channel_cancel(channel);
+}
+
 static void channels_inherited(struct rmem *session)
 {
 	early_hello_reset();
@@ -642,5 +662,6 @@ const struct session_observer channel_observer = {
 	.due = channels_due,
 	.ready = channels_ready,
 	.run = channels_connect_one,
+	.cancel = channels_cancel,
 	.inherited = channels_inherited,
 };

@@ -468,8 +468,12 @@ static void leases_endpoint_opened(struct rmem *session, unsigned endpoint)
 
 static void leases_inherited(struct rmem *session)
 {
-	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node)
+	lease_names_reset();
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
+		if (!lease_ended(lease))
+			atomic_store(&lease->reason, RMEM_REASON_LOST);
 		atomic_store(&lease->status, -ESTALE);
+	}
 	if (session->leases->notice_fd >= 0)
 		(void)close(session->leases->notice_fd);
 	session->leases->notice_fd = -1;
@@ -526,6 +530,8 @@ int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout)
 
 	if (!lease || !layout)
 		return err_set(-EINVAL, "rmem_lease_layout: an argument is NULL");
+	if (session_own(lease->session))
+		return lease_error(lease, -ESTALE, "rmem_lease_layout");
 	(void)pthread_mutex_lock(&lease->session->lock);
 	/* under the lock, the attachment cannot be replaced */
 	att = lease_attachment(lease);

@@ -151,6 +151,9 @@ static inline bool lease_ended(const struct rmem_lease *lease)
 void lease_name_set(struct rmem_lease *lease, const char *name);
 /* `lease 5 ("name")`, or `lease 5`; a long name is cut.  Returns buf.  [any] */
 const char *lease_label(const struct rmem_lease *lease, char buf[LEASE_LABEL_BYTES]);
+/* In the child of a fork(), where another thread of the parent may have been at work: names are
+ * whole, as they change under the session's lock. */
+void lease_names_reset(void);
 /* Why a lease that has ended, perhaps with its session, cannot be used; static text.  [any] */
 const char *lease_ended_text(const struct rmem_lease *lease);
 

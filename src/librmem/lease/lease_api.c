@@ -494,9 +494,8 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_shrink: the lease is NULL");
-	err = session_own(lease->session);
-	if (err)
-		return err_prefix(err, "rmem_shrink");
+	if (session_own(lease->session))
+		return err_prefix(-ESTALE, "rmem_shrink");
 	(void)pthread_mutex_lock(&lease->session->lock);
 	err = idle_check(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);
@@ -517,6 +516,8 @@ static int renew(struct rmem_lease *lease, uint64_t ttl_ms, session_take *take,
 	bool kept;
 	int err;
 
+	if (session_own(session))
+		return -ESTALE;
 	wire_msg_init(&request, WIRE_TYPE_renew);
 	request.renew.lease = lease->id;
 	request.renew.ttl_ms = ttl_ms;

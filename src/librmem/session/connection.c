@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/session/connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -414,6 +415,8 @@ static int frames_process(struct connection *connection)
 		err = frame_process(connection, frame, (size_t)bytes);
 		if (err)
 			return err;
+		/* the callback has kept the socket, see connection_done: closing empties `in` */
+		assert(connection->in_bytes == done + left);
 		done += (size_t)bytes;
 	}
 	connection->in_bytes -= done;

@@ -29,7 +29,7 @@ typedef int connection_done(void *ctx, int err, const struct wire_msg *reply);
 struct connection_events {
 	/* The server has answered a request that was sent at sent_ns: a sign of life. */
 	void (*answered)(void *ctx, uint64_t sent_ns);
-	/* An event of the server. */
+	/* An event of the server; what connection_done may do, this may do. */
 	int (*event)(void *ctx, const struct wire_msg *event);
 };
 

@@ -67,6 +67,8 @@ struct session_observer {
 	 * meanwhile. */
 	bool (*ready)(struct rmem *session);
 	void (*run)(struct rmem *session);
+	/* The session is about to be closed: threads that do such work give up within 100 ms. */
+	void (*cancel)(struct rmem *session);
 	/* State that queues read without the lock has changed. */
 	void (*wake)(struct rmem *session);
 	/* The server has granted a channel through the endpoint. */
@@ -120,7 +122,7 @@ struct rmem {
 	_Atomic int status;
 	_Atomic uint64_t until_ns; /* nothing is posted from this time on */
 
-	/* rmem_close() was called: a thread that connects a channel gives up; set under the
+	/* rmem_close() was called: a thread that opens a domain again gives up; set under the
 	 * lock */
 	atomic_bool cancelled;
 
@@ -186,12 +188,14 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 int session_call_undo(struct rmem *session, const struct wire_msg *request,
 		      session_take *take, connection_done *undo, void *ctx);
 
-/* As session_call(), until end_ns, and only while the session is not lost or being closed.
- *   -ECONNRESET  the session is lost, or is being closed */
+/* As session_call(), until end_ns, and only while the session is not lost and *cancelled is
+ * false; a thread that sets it also signals `changed`.
+ *   -ECONNRESET  the session is lost, or *cancelled is true */
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
-			  session_take *take, void *ctx, uint64_t end_ns);
+			  session_take *take, void *ctx, uint64_t end_ns,
+			  const atomic_bool *cancelled);
 
-/* Before the session is closed: threads that connect its channels give up within 100 ms. */
+/* Before the session is closed: threads that do work that blocks give up within 100 ms. */
 void session_cancel(struct rmem *session);
 /* Tell the server that the session ends; wait for the reply, at most until end_ns. */
 void session_call_bye(struct rmem *session, uint64_t end_ns);
