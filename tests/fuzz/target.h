@@ -30,6 +30,9 @@ uint64_t fuzz_number(struct fuzz_input *input, unsigned bytes);
 /* Remove up to `bytes` from the input; returns where they are. */
 const uint8_t *fuzz_bytes(struct fuzz_input *input, size_t bytes, size_t *ret_bytes);
 
+/* Begin the sequence of random numbers again; linked with $(FUZZ_RANDOM). */
+void fuzz_random_reset(void);
+
 /* ---- for the target: writing a valid input ---- */
 
 struct fuzz_output {

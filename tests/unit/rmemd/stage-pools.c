@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "unit/rmemd/stage-fabric.h"
@@ -107,6 +108,8 @@ static struct ledger *open_ledger(void)
 
 struct ledger *fake_ledger(void)
 {
+	if (ledger_fd >= 0)
+		ck_assert_int_eq(close(ledger_fd), 0);
 	ledger_fd = memfd_create("fake-ledger", MFD_CLOEXEC);
 	ck_assert_int_ge(ledger_fd, 0);
 	return open_ledger();
