@@ -278,6 +278,13 @@ static void session_down(struct rmem *session)
 	SESSION_NOTIFY(session, state, session);
 }
 
+void session_distrust(struct rmem *session, enum wire_type unanswered)
+{
+	(void)err_set(-ETIMEDOUT, "the server does not answer %s",
+		      wire_type_name(unanswered));
+	session_down(session);
+}
+
 /* ---- due work ---- */
 
 static int ping_done(void *ctx, int err, const struct wire_msg *reply)
