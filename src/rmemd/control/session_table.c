@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
@@ -179,7 +180,8 @@ void reply_record(const struct session *session, const struct reply *reply,
 	char value[sizeof(head) + TEXT_MAX + 1];
 	char *end = value_add(value, &head, sizeof(head));
 
-	end = value_add_text(end, text ? text : "", TEXT_MAX);
+	/* a client accepts only whole characters */
+	end = value_add_text(end, text ? text : "", text ? utf8_cut(text, TEXT_MAX) : 0);
 	(void)ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
 }
 
@@ -336,6 +338,9 @@ static int restore_reply(struct restore *restore, const struct row *row)
 				.lease = head.lease,
 				.type = (enum wire_type)head.type,
 				.err = head.err };
+	/* an earlier build may have cut it within a character */
+	if (!utf8_clean(text, strlen(text)))
+		text = "";
 	(void)reply_cache_add(&session->replies, &reply, head.err ? text : NULL);
 	session->last_id = reply.id;
 	if (session->replies.dropped_id < head.dropped_id)

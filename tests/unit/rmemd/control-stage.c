@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
@@ -208,9 +209,14 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
 	struct client *client = container_of(connection, struct client, connection);
 	static uint8_t frame[WIRE_FRAME_MAX];
+	static struct wire_msg received;
+	int bytes = wire_encode(msg, frame, sizeof(frame));
 
 	ck_assert_msg(!client->closed, "a message is sent after close()");
-	ck_assert_int_gt(wire_encode(msg, frame, sizeof(frame)), 0);
+	ck_assert_int_gt(bytes, 0);
+	/* a client loses its connection over a message that it cannot decode */
+	ck_assert_msg(wire_decode(frame, (size_t)bytes, &received) == 0, "%s",
+		      err_text());
 	if (msg->id == 0) {
 		client->events++;
 		client->event = *msg;

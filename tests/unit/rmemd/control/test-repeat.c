@@ -75,6 +75,22 @@ START_TEST(restart__never_repeats_channel_numbers)
 }
 END_TEST
 
+/* The text of an error is kept in part; the part ends with a whole character. */
+START_TEST(restart__keeps_errors_with_names_of_several_bytes)
+{
+	char name[WIRE_NAME_MAX + 1] = "x";
+
+	for (unsigned i = (unsigned)_i; i + 2 < sizeof(name); i += 2)
+		(void)strcpy(name + i, "\u00e9");
+	client_open(&one);
+	client_fail(&one, to_attach(name), -ENOENT);
+	client_lose(&one);
+	control_restart();
+	client_resume(&two, &one);
+	repeat_fail(to_attach(name), one.last_id, ENOENT);
+}
+END_TEST
+
 START_TEST(restart__restores_sessions)
 {
 	struct wire_msg *msg;
@@ -592,6 +608,8 @@ int main(void)
 	tcase_add_test(restart, restart__keeps_the_placement_of_a_repeated_request);
 	tcase_add_test(restart, restart__remembers_an_ended_lease);
 	tcase_add_test(restart, restart__restores_nothing_of_ended_sessions);
+	tcase_add_loop_test(restart, restart__keeps_errors_with_names_of_several_bytes,
+			    0, 2);
 	tcase_add_loop_test(restart, restart__refuses_malformed_records, 0, 2);
 	return unit_main();
 }
