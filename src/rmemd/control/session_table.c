@@ -181,7 +181,8 @@ void reply_record(const struct session *session, const struct reply *reply,
 	char *end = value_add(value, &head, sizeof(head));
 
 	/* a client accepts only whole characters */
-	end = value_add_text(end, text ? text : "", text ? utf8_cut(text, TEXT_MAX) : 0);
+	end = value_add_text(end, text ? text : "",
+			     text ? utf8_cut(text, TEXT_MAX) : 0);
 	(void)ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
 }
 
@@ -261,6 +262,12 @@ static int restore_each(struct restore *restore, uint32_t kind,
 	return err;
 }
 
+/* A text of the ledger that is shown in logs and to the administrator. */
+static const char *text_shown(const char *text)
+{
+	return utf8_clean(text, strlen(text)) ? text : "?";
+}
+
 static int session_fill(struct session *session, const struct leases_restore *with,
 			const struct row *row)
 {
@@ -275,8 +282,10 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 		client = value_parse_text(&value, sizeof(session->client) - 1);
 	if (client)
 		address = value_parse_text(&value, sizeof(session->address) - 1);
-	if (!address)
+	if (!address || !row->key.a || !utf8_clean(tenant, strlen(tenant)))
 		return set_malformed_error("session", &row->key);
+	client = text_shown(client);
+	address = text_shown(address);
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
 		return -ENOMEM;

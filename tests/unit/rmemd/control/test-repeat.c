@@ -183,6 +183,21 @@ START_TEST(restart__restores_nothing_of_ended_sessions)
 }
 END_TEST
 
+/* What an earlier build may have accepted as a session's name is shown to nobody. */
+START_TEST(restart__hides_names_with_control_characters)
+{
+	const struct ledger_key key = { LEDGER_SESSION, 5, 0 };
+	const struct leases_restore with = { .tenant = control_find_tenant };
+	/* a head of zeros, and tenant, client, address */
+	char value[32] = { 16, [16] = 'd', [18] = '\n', [20] = 'a' };
+
+	ck_assert_int_eq(ledger_put(stage_control.ledger, &key, value, 22), 0);
+	ledger_commit(stage_control.ledger);
+	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
+	ck_assert_str_eq(sessions_find(stage_control.sessions, 5)->client, "?");
+}
+END_TEST
+
 START_TEST(restart__refuses_malformed_records)
 {
 	const struct ledger_key key = { _i ? LEDGER_REPLY : LEDGER_SESSION, 5, 6 };
@@ -610,6 +625,7 @@ int main(void)
 	tcase_add_test(restart, restart__restores_nothing_of_ended_sessions);
 	tcase_add_loop_test(restart, restart__keeps_errors_with_names_of_several_bytes,
 			    0, 2);
+	tcase_add_test(restart, restart__hides_names_with_control_characters);
 	tcase_add_loop_test(restart, restart__refuses_malformed_records, 0, 2);
 	return unit_main();
 }
