@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/list.h"
 #include "fuzz/target.h"
 #include "rmemd/control/request.h"
@@ -60,10 +61,15 @@ static struct peer *peer_of(const struct connection *connection)
 static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
 	static uint8_t sent[WIRE_FRAME_MAX];
+	static struct wire_msg received;
 	struct peer *peer = peer_of(connection);
+	int bytes = wire_encode(msg, sent, sizeof(sent));
 
 	ck_assert(peer->open);
-	ck_assert_int_gt(wire_encode(msg, sent, sizeof(sent)), 0);
+	ck_assert_int_gt(bytes, 0);
+	/* a client loses its connection over a message that it cannot decode */
+	ck_assert_msg(wire_decode(sent, (size_t)bytes, &received) == 0, "%s",
+		      err_text());
 	ck_assert(msg->type >= WIRE_TYPE_error);
 	if (msg->type != WIRE_TYPE_welcome)
 		return;
@@ -515,6 +521,41 @@ static void seed_faults(void)
 	put(STEP_SCRUB);
 }
 
+/* Names as long as they may be, of characters of several bytes, in errors that are repeated after a
+ * restart. */
+static void seed_long_names(void)
+{
+	char name[WIRE_NAME_MAX + 1] = "";
+	struct wire_msg *request = to_allocate(4096, "");
+
+	for (unsigned i = 0; i + 2 < sizeof(name); i += 2)
+		(void)strcpy(name + i, "\u00e9");
+	put_session(0, "default");
+	put_frame(0, to_allocate(4096, name));
+	put_events(1);
+	put_frame(0, to_allocate(4096, name));
+	request->allocate.placement = WIRE_PLACE_DEVICE;
+	memcpy(request->allocate.device, name, 64);
+	put_frame(0, request);
+	put_frame(0, to_allocate(4096, "a"));
+	put_events(1);
+	put_frame(0, to_rename(2, name));
+	put_frame(0, lease_message(WIRE_TYPE_renew, 2));
+	name[0] = 'x', name[1] = 'y';
+	put_frame(0, to_attach(name));
+	put_frame(0, by_name(WIRE_TYPE_stat, name));
+	put_frame(0, by_name(WIRE_TYPE_remove, name));
+	put(STEP_RESTART);
+	put_resume(0, 0, false);
+	for (unsigned back = 1; back < 10; back++) {
+		put_peer_step(STEP_FRAME, 0);
+		put(WIRE_TYPE_remove);
+		put(back);
+		fuzz_put(out, 2, 2); /* an empty name */
+		fuzz_put(out, 0, 2);
+	}
+}
+
 static void seed_bytes(void)
 {
 	int bytes = wire_encode(hello(), frame, sizeof(frame));
@@ -527,8 +568,9 @@ static void seed_bytes(void)
 
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
-	static void (*const seeds[])(void) = { seed_leases,   seed_resume, seed_restart,
-					       seed_channels, seed_faults, seed_bytes };
+	static void (*const seeds[])(
+		void) = { seed_leases, seed_resume, seed_restart,   seed_channels,
+			  seed_faults, seed_bytes,  seed_long_names };
 	struct fuzz_output output = { input, 0, max };
 
 	if (which >= sizeof(seeds) / sizeof(seeds[0]))

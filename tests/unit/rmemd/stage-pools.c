@@ -88,9 +88,10 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 	(void)pools;
 	if (id != 1 || pool_missing)
 		return err_set(-ENOENT, "the fake has one pool");
-	ck_assert_uint_eq(offset % FAKE_PAGE, 0);
+	if (offset % FAKE_PAGE || first >= FAKE_PAGES || n > FAKE_PAGES - first)
+		return err_set(-EINVAL, "the range is not in the pool");
 	for (uint64_t i = first; i < first + n; i++)
-		if (i >= FAKE_PAGES || pages[i] != DIRTY)
+		if (pages[i] != DIRTY)
 			return err_set(-EINVAL, "the range is lent already");
 	for (uint64_t i = first; i < first + n; i++)
 		pages[i] = LENT;
