@@ -19,7 +19,7 @@
 #define CALL_MS 60000u
 #define LOCAL_BYTES 8192
 
-const unsigned fuzz_rounds = 6000;
+const unsigned fuzz_rounds = 15000;
 
 /* The first byte of a step. */
 enum step {

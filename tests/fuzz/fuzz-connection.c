@@ -2,6 +2,7 @@
 /* Control connections over sockets: any bytes in any pieces, from clients that read late, never or
  * not at all, beside an honest client, which is served.  At the end nothing is left. */
 #include <check.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -122,6 +123,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	int honest;
 
 	fuzz_random_reset();
+	/* as the daemon does */
+	(void)signal(SIGPIPE, SIG_IGN);
 	connections_setup();
 	honest = accepted();
 	open_session(honest);

@@ -17,7 +17,7 @@
 #define PEERS 3
 #define STEPS_MAX 64
 
-const unsigned fuzz_rounds = 3000;
+const unsigned fuzz_rounds = 40000;
 
 /* The first byte of a step; the rest of a step is read by its function. */
 enum step {

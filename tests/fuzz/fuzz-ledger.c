@@ -16,11 +16,12 @@
 #include "unit/rmemd/control-stage.h"
 
 #define VALUES_MAX 32
+#define VALUE_MAX 4096u /* bytes: more than a lease with too many segments has */
 #define EDITS_MAX 16
 #define FILE_MAX (UINT32_C(1) << 20)
 #define KINDS 8
 
-const unsigned fuzz_rounds = 6000;
+const unsigned fuzz_rounds = 15000;
 
 /* ---- the bytes of the file ---- */
 
@@ -158,10 +159,10 @@ static void value_read(struct fuzz_input *input)
 {
 	const struct ledger_key key = { (uint32_t)fuzz_number(input, 1) % KINDS,
 					fuzz_number(input, 1), fuzz_number(input, 1) };
-	char value[sizeof(uint32_t) + 512];
+	char value[sizeof(uint32_t) + VALUE_MAX];
 	uint32_t head_bytes = (uint32_t)fuzz_number(input, 1);
 	size_t n;
-	const uint8_t *bytes = fuzz_bytes(input, fuzz_number(input, 2) % 512, &n);
+	const uint8_t *bytes = fuzz_bytes(input, fuzz_number(input, 2) % VALUE_MAX, &n);
 
 	memcpy(value, &head_bytes, sizeof(head_bytes));
 	memcpy(value + sizeof(head_bytes), bytes, n);

@@ -384,6 +384,27 @@ static void seed_ends(void)
 	fuzz_put(out, STEP_KILL, 1);
 }
 
+/* One byte outside each end of a region. */
+static void seed_edges(void)
+{
+	static const struct {
+		uint32_t offset, bytes;
+	} edges[] = {
+		{ 0, MR_BYTES },   { 0, MR_BYTES + 1 }, { MR_BYTES - 1, 2 },
+		{ MR_BYTES, 1 },   { UINT32_MAX, 1 },   { UINT32_MAX, 2 },
+		{ 8, UINT32_MAX }, { MR_BYTES - 4, 8 },
+	};
+
+	for (unsigned i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
+		put_request(STREAM_READ, 0, edges[i].offset, edges[i].bytes);
+		put_step(STEP_READ, 20000, 2);
+		put_request(STREAM_WRITE, 0, edges[i].offset, edges[i].bytes);
+		put_step(STEP_ZEROS, edges[i].bytes, 4);
+	}
+	put_request(STREAM_FETCH_ADD, 0, MR_BYTES - 4, 16);
+	put_step(STEP_ZEROS, 16, 4);
+}
+
 static void seed_overdue(void)
 {
 	put_request(STREAM_READ, 0, 0, 8);
@@ -394,7 +415,7 @@ static void seed_overdue(void)
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
 	static void (*const seeds[])(void) = { seed_moves, seed_inband, seed_ends,
-					       seed_overdue };
+					       seed_edges, seed_overdue };
 	struct fuzz_output output = { input, 0, max };
 
 	if (which >= sizeof(seeds) / sizeof(seeds[0]))

@@ -17,7 +17,7 @@
 #define ARGS_MAX 16
 
 /* They are in corpus/text: the first byte says which text it is. */
-const unsigned fuzz_rounds = 100000;
+const unsigned fuzz_rounds = 500000;
 
 static void expect_text(int err)
 {
@@ -32,7 +32,8 @@ static void test_uri(const char *text)
 	expect_text(err);
 	if (err)
 		return;
-	ck_assert_uint_gt(strlen(uri.host), 0);
+	ck_assert_uint_gt(strnlen(uri.host, URI_HOST_MAX + 1), 0);
+	ck_assert_uint_le(strnlen(uri.host, URI_HOST_MAX + 1), URI_HOST_MAX);
 	ck_assert_uint_gt(uri.port, 0);
 	ck_assert_uint_ge(uri.channels, 1);
 	ck_assert_uint_le(uri.channels, RMEM_CHANNELS_MAX);
