@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "fuzz/target.h"
+#include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger_file.h"
 #include "rmemd/state/ledger_value.h"
 #include "unit/rmemd/control-stage.h"
@@ -243,6 +244,32 @@ static void seed_values(struct fuzz_output *output)
 	control_teardown();
 }
 
+/* A lease with one segment too many. */
+static void seed_segments(struct fuzz_output *output)
+{
+	static char value[VALUE_MAX];
+	const unsigned n = WIRE_SEGMENTS_MAX + 1;
+	const struct lease_head head = { .head_bytes = sizeof(head),
+					 .n_segments = n,
+					 .bytes = n * 100,
+					 .generation = 1,
+					 .node = -1 };
+	char *end = value_add(value, &head, sizeof(head));
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct segment_row row = {
+			.offset = i * FAKE_PAGE, .bytes = 100, .dirty = 100, .pool = 1
+		};
+
+		end = value_add(end, &row, sizeof(row));
+	}
+	end = value_add_text(end, "default", WIRE_LABEL_MAX);
+	end = value_add_text(end, "name", WIRE_NAME_MAX);
+	fuzz_put(output, MODE_VALUES, 1);
+	(void)put_value(&(struct ledger_key){ LEDGER_LEASE, 1, 0 }, value,
+			(size_t)(end - value), output);
+}
+
 static void seed_file(struct fuzz_output *output, enum mode mode)
 {
 	fuzz_put(output, mode, 1);
@@ -268,5 +295,7 @@ size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 		seed_values(&output);
 	else if (which < MODES)
 		seed_file(&output, (enum mode)which);
+	else if (which == MODES)
+		seed_segments(&output);
 	return output.used;
 }
