@@ -276,6 +276,17 @@ static void step_socket(struct fuzz_input *input)
 		session_connection_idle(&peer->connection);
 }
 
+/* Keys differ between runs, so a key is meant by its place among them. */
+static void step_notify(unsigned place)
+{
+	list_for_each_entry(const struct fabric_mr, mr, &fake_fabric_mrs, link) {
+		if (place-- > 0)
+			continue;
+		(void)fake_fabric_notify(mr->rkey, 7, 0);
+		return;
+	}
+}
+
 static void step_fail(struct fuzz_input *input)
 {
 	unsigned which = (unsigned)fuzz_number(input, 1), after = which / 5;
@@ -348,7 +359,7 @@ static void step_run(struct fuzz_input *input)
 		step_socket(input);
 		break;
 	case STEP_NOTIFY:
-		(void)fake_fabric_notify(fuzz_number(input, 1), 7, 0);
+		step_notify((unsigned)fuzz_number(input, 1));
 		break;
 	case STEP_FAIL:
 		step_fail(input);
@@ -432,7 +443,7 @@ static void seed_leases(void)
 	put_events(2);
 	put_frame(1, lease_message(WIRE_TYPE_watch, 1));
 	put(STEP_NOTIFY);
-	put(1);
+	put(0);
 	put_frame(1, lease_message(WIRE_TYPE_unwatch, 1));
 	put_frame(0, to_resize(1, 20000));
 	put_events(3);
@@ -521,6 +532,27 @@ static void seed_faults(void)
 	put(STEP_SCRUB);
 }
 
+/* Notifications that the client has not taken when the lease is gone. */
+static void seed_notices(void)
+{
+	put_session(0, "default");
+	for (unsigned lease = 1; lease < 3; lease++) {
+		put_frame(0, to_allocate(4096, lease == 1 ? "a" : "b"));
+		put_events(1);
+		put_frame(0, lease_message(WIRE_TYPE_watch, lease));
+	}
+	put_peer_step(STEP_SOCKET, 0);
+	put(1);
+	for (unsigned key = 0; key < 2; key++) {
+		put(STEP_NOTIFY);
+		put(key);
+	}
+	put_frame(0, lease_message(WIRE_TYPE_detach, 1));
+	put_events(2);
+	put_peer_step(STEP_SOCKET, 0);
+	put(0);
+}
+
 /* Names as long as they may be, of characters of several bytes, in errors that are repeated after a
  * restart. */
 static void seed_long_names(void)
@@ -568,9 +600,10 @@ static void seed_bytes(void)
 
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
-	static void (*const seeds[])(
-		void) = { seed_leases, seed_resume, seed_restart,   seed_channels,
-			  seed_faults, seed_bytes,  seed_long_names };
+	static void (*const seeds[])(void) = {
+		seed_leases, seed_resume, seed_restart,    seed_channels,
+		seed_faults, seed_bytes,  seed_long_names, seed_notices,
+	};
 	struct fuzz_output output = { input, 0, max };
 
 	if (which >= sizeof(seeds) / sizeof(seeds[0]))
