@@ -205,7 +205,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 /* ---- valid inputs ---- */
 
-/* As fuzz_put(), behind the head's length. */
+/* A value as value_read() reads it. */
 static int put_value(const struct ledger_key *key, const void *value, size_t bytes,
 		     void *arg)
 {

@@ -16,7 +16,6 @@
 #define TEXT_MAX 1024
 #define ARGS_MAX 16
 
-/* They are in corpus/text: the first byte says which text it is. */
 const unsigned fuzz_rounds = 500000;
 
 static void expect_text(int err)
@@ -67,6 +66,7 @@ static void test_units(const char *text)
 	expect_text(units_parse_u64(text, 1, 1000, &value));
 }
 
+/* The first byte says which text it is. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct fuzz_input input = { data, bytes };
