@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin interface over a socket: any bytes of several connections, in any pieces, from peers
- * that read slowly or close.  What is answered is HTTP, and a valid request is served afterwards. */
+ * that read slowly or close.  What is answered is HTTP, and a valid request is served after. */
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>
