@@ -92,8 +92,15 @@ static void peer_close(unsigned i, bool reset)
 	loop_run();
 }
 
+/* Each connection has its own source address: the server closes many first, which keeps their ports
+ * in use for a while. */
 static void peer_open(unsigned i)
 {
+	static uint32_t n;
+	const struct sockaddr_in source = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK + n++ % 0xfffff0),
+	};
 	const struct sockaddr_in address = {
 		.sin_family = AF_INET,
 		.sin_port = htons(tcp_acceptor_port(acceptor)),
@@ -102,6 +109,8 @@ static void peer_open(unsigned i)
 
 	peers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_ge(peers[i], 0);
+	ck_assert_int_eq(
+		bind(peers[i], (const struct sockaddr *)&source, sizeof(source)), 0);
 	ck_assert_int_eq(
 		connect(peers[i], (const struct sockaddr *)&address, sizeof(address)),
 		0);
