@@ -41,6 +41,8 @@
 #define WIRE_NOTICES_MAX 256
 /* of notice.lost: this number or more */
 #define WIRE_LOST_MAX UINT32_MAX
+/* of welcome.fence_ms: a client waits up to twice that time for a server that does not answer */
+#define WIRE_FENCE_MS_MAX 600000
 
 /* Values of fields. */
 enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS = 2 };

@@ -154,6 +154,12 @@ static int closed(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
+/* When a server that has been asked now is given up. */
+static uint64_t close_due_ns(const struct rmem *session, uint64_t now_ns)
+{
+	return now_ns + session->welcome.fence_ms * NS_PER_MS;
+}
+
 /* Ask the server to close its end of the last connection, so that lost fragments can be posted
  * again. */
 static void channel_close(struct rmem *session, struct channel *channel)
@@ -163,7 +169,18 @@ static void channel_close(struct rmem *session, struct channel *channel)
 		channel->stage = CHANNEL_CLOSING;
 	else
 		channel_peer_end(channel, PEER_END_UNKNOWN);
+	channel->close_due_ns = close_due_ns(session, clock_now_ns());
 	channel->number = 0;
+}
+
+/* The server's end of the connection is closed once it has fenced the session, or has resumed it on
+ * another control connection. */
+static void channel_close_give_up(struct rmem *session, struct channel *channel)
+{
+	connection_abandon(channel->call, NULL, NULL);
+	channel->call = NULL;
+	channel->stage = CHANNEL_WANTED;
+	session_distrust(session, WIRE_TYPE_close_channel);
 }
 
 /* In this stage, the server's end of the last connection is not known to be closed. */
@@ -190,6 +207,13 @@ static void channel_work(struct rmem *session, struct channel *channel, uint64_t
 		 * nothing any more */
 		if (now_ns >= session->fenced_ns && channel_peer_awaited(channel))
 			channel_peer_end(channel, PEER_END_CLOSED);
+		/* the request is sent again */
+		channel->close_due_ns = close_due_ns(session, now_ns);
+		return;
+	}
+	if (channel_peer_open(channel, CHANNEL_CLOSING) &&
+	    now_ns >= channel->close_due_ns) {
+		channel_close_give_up(session, channel);
 		return;
 	}
 	if (peer_open && channel->number != 0)
@@ -215,6 +239,8 @@ static uint64_t channel_due(const struct rmem *session, const struct channel *ch
 		return channel_peer_awaited(channel) ? session->fenced_ns : UINT64_MAX;
 	if (channel_peer_open(channel, CHANNEL_WANTED))
 		return 0;
+	if (channel_peer_open(channel, CHANNEL_CLOSING))
+		return channel->close_due_ns;
 	if (channel->stage == CHANNEL_WANTED && recovery_askable(session, channel))
 		return channel->retry_ns;
 	return UINT64_MAX;

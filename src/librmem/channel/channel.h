@@ -74,6 +74,8 @@ struct channel {
 	bool ended;   /* the server ended the channel before it was connected */
 	struct fabric_channel *fresh;
 	struct connection_call *call;
+	/* CHANNEL_CLOSING: a server that has not answered until then is given up */
+	uint64_t close_due_ns;
 	uint64_t retry_ns;
 	struct backoff backoff;
 	/* the thread that waits for the first connection; NULL: none */

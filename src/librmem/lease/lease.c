@@ -20,6 +20,7 @@ void lease_table_init(struct lease_table *table)
 	*table = (struct lease_table){ .notice_fd = -1, .keep_due_ns = UINT64_MAX };
 	list_init(&table->kept);
 	list_init(&table->all);
+	notices_init(&table->notices);
 	list_init(&table->rekeys_outstanding);
 	list_init(&table->inflights);
 	map_init(&table->by_id);

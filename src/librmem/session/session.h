@@ -289,6 +289,9 @@ int session_connect(struct rmem *session, int (*greet)(struct rmem *session));
 /* Send the hello, with this end of a first data connection (may be NULL), and wait for the
  * welcome.  Once on each control connection. */
 int session_hello(struct rmem *session, const struct fabric_qp_info *end);
+/* The server answers heartbeats, but not this request, which it must answer: give the connection
+ * up, as if the server were silent.  Under the lock, not from a callback of the connection. */
+void session_distrust(struct rmem *session, enum wire_type unanswered);
 /* Receive and send, and do the due work.  Under the lock. */
 void session_state_work(struct rmem *session, uint64_t now_ns);
 /* The time of the next due work of session_state_work().  Under the lock. */

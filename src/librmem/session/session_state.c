@@ -108,7 +108,8 @@ static int welcome_check(const struct wire_welcome *welcome)
 			       "this library %d",
 			       welcome->version, WIRE_VERSION_MAX);
 	if (welcome->session == 0 || welcome->heartbeat_ms == 0 ||
-	    welcome->fence_ms <= welcome->heartbeat_ms)
+	    welcome->fence_ms <= welcome->heartbeat_ms ||
+	    welcome->fence_ms > WIRE_FENCE_MS_MAX)
 		return err_set(-EPROTO,
 			       "the server's welcome has a heartbeat of %u ms and "
 			       "a fence of %u ms",
@@ -276,6 +277,13 @@ static void session_down(struct rmem *session)
 	session->pings = 0;
 	connection_drop(session->connection);
 	SESSION_NOTIFY(session, state, session);
+}
+
+void session_distrust(struct rmem *session, enum wire_type unanswered)
+{
+	(void)err_set(-ETIMEDOUT, "the server does not answer %s",
+		      wire_type_name(unanswered));
+	session_down(session);
 }
 
 /* ---- due work ---- */

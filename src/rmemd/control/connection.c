@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "rmemd/control/session.h"
 #include "rmemd/state/ledger.h"
 
@@ -31,7 +32,9 @@ void connection_send_error(struct connection *connection, uint64_t id, int err,
 		control_message(connection->control, WIRE_TYPE_error, id);
 
 	out->error.code = (uint32_t)-err;
-	(void)snprintf(out->error.text, sizeof(out->error.text), "%s", text);
+	/* a client accepts only whole characters */
+	(void)snprintf(out->error.text, sizeof(out->error.text), "%.*s",
+		       (int)utf8_cut(text, WIRE_NAME_MAX), text);
 	connection->control->counters.requests_failed++;
 	connection_send(connection, out);
 }

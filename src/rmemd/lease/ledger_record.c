@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
@@ -150,6 +151,7 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 			struct lease_record *ret_record)
 {
 	struct value value = { data, bytes };
+	char *device = ret_record->head.atomic_device;
 
 	ret_record->name = NULL;
 	if (value_parse_head(&value, &ret_record->head, sizeof(ret_record->head)) &&
@@ -158,11 +160,13 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 		if (ret_record->tenant)
 			ret_record->name = value_parse_text(&value, WIRE_NAME_MAX);
 	}
-	/* a lease has either a name or an owner */
-	if (!ret_record->name || !*ret_record->name == !ret_record->head.owner)
+	device[sizeof(ret_record->head.atomic_device) - 1] = '\0';
+	/* a lease has an id, and either a name or an owner; the texts are shown to others */
+	if (!key->a || !ret_record->name ||
+	    !*ret_record->name == !ret_record->head.owner ||
+	    !utf8_clean(ret_record->tenant, strlen(ret_record->tenant)) ||
+	    !utf8_clean(device, strlen(device)))
 		return set_malformed_error("lease", key);
-	ret_record->head.atomic_device[sizeof(ret_record->head.atomic_device) - 1] =
-		'\0';
 	return 0;
 }
 

@@ -142,15 +142,16 @@ static int on_lease(const struct ledger_key *key, const void *value, size_t byte
 {
 	static struct lease_record record;
 	struct restore *restore = arg;
-	struct lease *lease = lease_blank(restore->leases, key->a);
-	int err;
+	struct lease *lease;
+	int err = lease_record_decode(key, value, bytes, &record);
 
+	if (err)
+		return err;
+	lease = lease_blank(restore->leases, key->a);
 	if (!lease)
 		return no_memory();
 	tree_insert(&restore->found, &lease->by_id, lease->id, 0);
-	err = lease_record_decode(key, value, bytes, &record);
-	if (!err)
-		err = lease_fill(restore, lease, &record);
+	err = lease_fill(restore, lease, &record);
 	for (unsigned i = 0; !err && i < record.head.n_segments; i++) {
 		struct claim *claim = row_add(&restore->claims, sizeof(*claim));
 

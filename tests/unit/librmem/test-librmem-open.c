@@ -369,6 +369,12 @@ static void edit_no_endpoints(struct wire_msg *msg)
 		msg->welcome.n_endpoints = 0;
 }
 
+static void edit_long_fence(struct wire_msg *msg)
+{
+	if (msg->type == WIRE_TYPE_welcome)
+		msg->welcome.fence_ms = UINT32_MAX;
+}
+
 START_TEST(open__fails_with_the_error_of_each_step)
 {
 	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
@@ -377,6 +383,8 @@ START_TEST(open__fails_with_the_error_of_each_step)
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
 	proxy.edit = edit_version;
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENOTSUP);
+	proxy.edit = edit_long_fence;
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
 	proxy.edit = edit_no_endpoints;
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
 	proxy.edit = edit_no_channel;

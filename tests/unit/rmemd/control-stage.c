@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
@@ -117,7 +118,7 @@ void control_setup(void)
 	open_tables();
 }
 
-static struct tenant *find_tenant(void *, const char *name)
+struct tenant *control_find_tenant(void *, const char *name)
 {
 	struct tenant_params params = { .limits = stage_limits };
 
@@ -144,11 +145,9 @@ static int check_unused(const struct tenant *tenant, void *)
 	return 0;
 }
 
-void control_restart(void)
+int control_restart_with(const struct leases_restore *with)
 {
-	const struct leases_restore with = { find_tenant, sessions_lease_client,
-					     on_lease_lost, on_lease_renamed,
-					     &stage_control };
+	int err;
 
 	fake_fabric_close();
 	leases_close(stage_control.leases);
@@ -157,9 +156,20 @@ void control_restart(void)
 	fake_pools_crash();
 	stage_control.ledger = fake_ledger_again(stage_control.ledger);
 	open_tables();
-	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
-	ck_assert_int_eq(leases_restore(stage_control.leases, &with), 0);
+	err = sessions_restore(stage_control.sessions, with);
+	if (!err)
+		err = leases_restore(stage_control.leases, with);
 	fake_pools_scrub();
+	return err;
+}
+
+void control_restart(void)
+{
+	const struct leases_restore with = { control_find_tenant, sessions_lease_client,
+					     on_lease_lost, on_lease_renamed,
+					     &stage_control };
+
+	ck_assert_int_eq(control_restart_with(&with), 0);
 }
 
 static int check_detached(const struct lease_status *status, void *)
@@ -181,6 +191,11 @@ void control_teardown(void)
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
 	(void)leases_each(stage_control.leases, 0, check_detached, NULL);
 	fake_pools_check(stage_control.leases);
+	control_close_tables();
+}
+
+void control_close_tables(void)
+{
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
 	ledger_close(stage_control.ledger);
@@ -194,9 +209,14 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
 	struct client *client = container_of(connection, struct client, connection);
 	static uint8_t frame[WIRE_FRAME_MAX];
+	static struct wire_msg received;
+	int bytes = wire_encode(msg, frame, sizeof(frame));
 
 	ck_assert_msg(!client->closed, "a message is sent after close()");
-	ck_assert_int_gt(wire_encode(msg, frame, sizeof(frame)), 0);
+	ck_assert_int_gt(bytes, 0);
+	/* a client loses its connection over a message that it cannot decode */
+	ck_assert_msg(wire_decode(frame, (size_t)bytes, &received) == 0, "%s",
+		      err_text());
 	if (msg->id == 0) {
 		client->events++;
 		client->event = *msg;

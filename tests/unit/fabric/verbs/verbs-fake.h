@@ -87,6 +87,13 @@ unsigned fake_live(void);
 unsigned fake_live_qps(void);
 unsigned fake_live_mrs(void);
 
+/* Free the destroyed queue pairs, which are kept so that later uses are detected. */
+void fake_forget_destroyed(void);
+/* Wait until all completions are polled. */
+void fake_await_polled(void);
+/* Whether an id of a connect request was not destroyed. */
+bool fake_id_lives(const struct rdma_cm_id *id);
+
 /* ---- server side ---- */
 
 /* Send a connect request to the listener on a device; returns the new id. */

@@ -75,6 +75,22 @@ START_TEST(restart__never_repeats_channel_numbers)
 }
 END_TEST
 
+/* The text of an error is kept in part; the part ends with a whole character. */
+START_TEST(restart__keeps_errors_with_names_of_several_bytes)
+{
+	char name[WIRE_NAME_MAX + 1] = "x";
+
+	for (unsigned i = (unsigned)_i; i + 2 < sizeof(name); i += 2)
+		(void)strcpy(name + i, "\u00e9");
+	client_open(&one);
+	client_fail(&one, to_attach(name), -ENOENT);
+	client_lose(&one);
+	control_restart();
+	client_resume(&two, &one);
+	repeat_fail(to_attach(name), one.last_id, ENOENT);
+}
+END_TEST
+
 START_TEST(restart__restores_sessions)
 {
 	struct wire_msg *msg;
@@ -164,6 +180,21 @@ START_TEST(restart__restores_nothing_of_ended_sessions)
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 	/* the ids of sessions continue */
 	client_open(&two);
+}
+END_TEST
+
+/* What an earlier build may have accepted as a session's name is shown to nobody. */
+START_TEST(restart__hides_names_with_control_characters)
+{
+	const struct ledger_key key = { LEDGER_SESSION, 5, 0 };
+	const struct leases_restore with = { .tenant = control_find_tenant };
+	/* a head of zeros, and tenant, client, address */
+	char value[32] = { 16, [16] = 'd', [18] = '\n', [20] = 'a' };
+
+	ck_assert_int_eq(ledger_put(stage_control.ledger, &key, value, 22), 0);
+	ledger_commit(stage_control.ledger);
+	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
+	ck_assert_str_eq(sessions_find(stage_control.sessions, 5)->client, "?");
 }
 END_TEST
 
@@ -592,6 +623,9 @@ int main(void)
 	tcase_add_test(restart, restart__keeps_the_placement_of_a_repeated_request);
 	tcase_add_test(restart, restart__remembers_an_ended_lease);
 	tcase_add_test(restart, restart__restores_nothing_of_ended_sessions);
+	tcase_add_loop_test(restart, restart__keeps_errors_with_names_of_several_bytes,
+			    0, 2);
+	tcase_add_test(restart, restart__hides_names_with_control_characters);
 	tcase_add_loop_test(restart, restart__refuses_malformed_records, 0, 2);
 	return unit_main();
 }

@@ -417,6 +417,7 @@ END_TEST
 START_TEST(restore__refuses_malformed_records)
 {
 	const struct ledger_key attachment_key = { LEDGER_ATTACHMENT, 9000, 0 };
+	const struct ledger_key id_0 = { LEDGER_LEASE, 0, 0 };
 	unsigned char good[RECORD_MAX], value[RECORD_MAX];
 	size_t bytes = encode_record(good, 50 * FAKE_PAGE);
 	unsigned accepted = 0;
@@ -439,6 +440,9 @@ START_TEST(restore__refuses_malformed_records)
 	ledger_remove(stage_ledger, &record_key);
 	crash_with(&attachment_key, good, 3, -EBADMSG);
 	crash_without(&attachment_key);
+	/* no lease has the id 0 */
+	crash_with(&id_0, good, bytes, -EBADMSG);
+	crash_without(&id_0);
 }
 END_TEST
 
