@@ -377,6 +377,11 @@ void check_message(const struct connection *connection, const struct wire_msg *m
 	const struct lease *lease;
 
 	(void)connection;
+	for (unsigned i = 0; msg->type == WIRE_TYPE_lease && i < msg->lease.n_keys; i++)
+		fabric_key_told(msg->lease.keys[i].rkey);
+	if (msg->type == WIRE_TYPE_lease)
+		sim_note("  lease %llu of %llu bytes", (number)msg->lease.lease,
+			 (number)msg->lease.bytes);
 	if (msg->type != WIRE_TYPE_lease || was_told(msg->lease.lease))
 		return;
 	lease = leases_find_id(daemon_control.leases, msg->lease.lease);
@@ -448,5 +453,7 @@ void check_late_write(char *at, uint64_t bytes, uint64_t lease)
 		if (at < from + segment->bytes && from < at + bytes)
 			return;
 	}
+	sim_note("  a late write through a dying key of lease %llu, %llu bytes at %p",
+		 (number)lease, (number)bytes, (void *)at);
 	memset(at, 0xee, bytes);
 }

@@ -243,6 +243,8 @@ void daemon_start(void)
 static void close_all(void)
 {
 	daemon_up = false;
+	/* it is beyond its last point */
+	fuse = -1;
 	network_listen(false, activated);
 	control_close(&daemon_control);
 	tenants_destroy(&tenants);
@@ -250,7 +252,6 @@ static void close_all(void)
 	ledger_close(ledger);
 	if (events_count())
 		sim_fail("the daemon has closed, and events are left");
-	fuse = -1;
 	daemon_paused_until_ns = 0;
 	start_ns = sim_now_ns + (10 + sim_random(3000)) * SIM_MS;
 	sim_actor = SIM_NOBODY;

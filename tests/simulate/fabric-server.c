@@ -32,6 +32,7 @@ struct fabric_mr {
 	uint64_t due_ns; /* of KEY_PENDING and KEY_DYING */
 	int err;         /* of the registration */
 	bool event;      /* waits to be told */
+	bool told;       /* a client may have the key */
 	unsigned n_notes;
 	uint32_t note;
 };
@@ -448,6 +449,12 @@ void fabric_each_mr(void (*each)(const char *addr, uint64_t bytes, uint64_t leas
 			each(mr->addr, mr->bytes, mr->lease);
 }
 
+void fabric_key_told(uint64_t rkey)
+{
+	EACH_MR(mr)
+		mr->told |= mr->rkey == rkey;
+}
+
 void fabric_attack(void)
 {
 	struct fabric_mr *picked = NULL;
@@ -455,7 +462,7 @@ void fabric_attack(void)
 	uint64_t from, bytes;
 
 	EACH_MR(mr)
-		if (mr->state == KEY_DYING && mr_works(mr) &&
+		if (mr->state == KEY_DYING && mr->told && mr_works(mr) &&
 		    (mr->rights & FABRIC_RIGHT_WRITE) && sim_chance(++n))
 			picked = mr;
 	if (!picked)

@@ -17,6 +17,8 @@ extern const struct fabric_server_ops sim_verbs_server, sim_tcp_server;
 uint64_t fabric_due_ns(void);
 /* Let something that is due happen; false: nothing is. */
 bool fabric_step(void);
+/* A client is told of the key. */
+void fabric_key_told(uint64_t rkey);
 /* Use a key that a client had, also one that is dying, as a packet on its way would. */
 void fabric_attack(void);
 /* End the channels of a client at both ends. */

@@ -35,14 +35,16 @@ void held_drop(struct held *held)
 	held->lease = NULL;
 }
 
-unsigned held_count(const struct program *program, bool ephemeral)
+unsigned held_ephemeral(const struct program *program, bool doubtful)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < HELD_MAX; i++)
-		n += program->held[i].used &&
-		     (!ephemeral || (program->held[i].lease && !*program->held[i].name &&
-				     !rmem_lease_status(program->held[i].lease)));
+	for (unsigned i = 0; i < HELD_MAX; i++) {
+		const struct held *held = &program->held[i];
+
+		n += held->used && held->lease && !*held->name &&
+		     !rmem_lease_status(held->lease) && (doubtful || !held->may_end);
+	}
 	return n;
 }
 
@@ -67,7 +69,8 @@ struct held *held_free_place(struct program *program)
 
 static bool has_expired(const struct held *held)
 {
-	return held->ttl_ms && sim_now_ns - held->ttl_ns >= held->ttl_ms * SIM_MS;
+	/* the daemon counts whole milliseconds */
+	return held->ttl_ms && sim_now_ns - held->ttl_ns >= (held->ttl_ms - 1) * SIM_MS;
 }
 
 /* Why a lease may end without the program's doing. */
@@ -83,7 +86,7 @@ static bool reason_holds(const struct program *program, const struct held *held,
 	case RMEM_REASON_LOST:
 		return !client_is_calm(daemon_config.fence_ms + 8000);
 	case RMEM_REASON_EXPIRED:
-		return has_expired(held);
+		return has_expired(held) || held->may_end;
 	case RMEM_REASON_REVOKED:
 		return daemon_may_revoke;
 	case RMEM_REASON_FREED:

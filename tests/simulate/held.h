@@ -49,6 +49,7 @@ struct held *held_pick(struct program *program);
 struct held *held_free_place(struct program *program);
 /* Named ones stay, others have ended with the session. */
 void held_session_gone(struct program *program);
-unsigned held_count(const struct program *program, bool ephemeral);
+/* The number of leases without a name; `doubtful`: also of those that may have ended. */
+unsigned held_ephemeral(const struct program *program, bool doubtful);
 
 #endif

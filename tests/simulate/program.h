@@ -9,6 +9,5 @@ void program_init(void);
 void program_run(unsigned client);
 /* Each client has as many leases as the daemon has of it. */
 void program_check_owned(void);
-void program_end(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A search for histories that break a rule: see tests/README.md.
- *   simulate [--seed N] [--steps N] [--seconds N] [--history N]
+ *   simulate [--seed N] [--steps N] [--seconds N] [--history N] [--verbose] [--first]
  * --seed: this one alone, with what happens.  --steps, --seconds: the end, whichever comes first.
- * --history: steps of each seed before the calm. */
+ * --history: steps of each seed before the calm.  --verbose: print all that happens, and do not shrink.
+ * --first: end with the first seed that is broken, and do not shrink. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,13 +18,13 @@
 #include "simulate/sim.h"
 
 #define HISTORY_STEPS 20000u
-#define SHRINK_RUNS 1500u
+#define SHRINK_RUNS 400u
 /* A process that takes longer hangs. */
 #define ALARM_S 300u
 
 static struct {
 	uint64_t seed, steps, seconds, history;
-	bool one_seed;
+	bool one_seed, verbose, first;
 } options = { .seed = 1, .history = HISTORY_STEPS };
 
 static uint64_t total_steps;
@@ -158,18 +159,18 @@ static int search(void)
 	uint64_t seed = options.seed;
 
 	do {
-		bool holds = seed_holds(seed, options.history, NULL, false);
+		bool holds = seed_holds(seed, options.history, NULL, options.verbose);
 
 		seeds++;
 		steps = total_steps;
-		if (!holds && !broken++)
+		if (!holds && !broken++ && !options.verbose && !options.first)
 			show(seed);
 		else if (!holds)
 			(void)printf("seed %" PRIu64 " is broken: %s\n", seed,
 				     outcome->text);
 		total_steps = steps;
 		seed++;
-	} while (!options.one_seed && broken < 3 && !is_over(begun_s));
+	} while (!options.one_seed && broken < (options.first ? 1 : 3) && !is_over(begun_s));
 	(void)printf("%" PRIu64 " steps, %" PRIu64 " seeds, %" PRIu64 " broken\n",
 		     steps, seeds, broken);
 	return broken > 0;
@@ -194,6 +195,8 @@ int main(int argc, char **argv)
 		{ "steps", required_argument, NULL, 'n' },
 		{ "seconds", required_argument, NULL, 't' },
 		{ "history", required_argument, NULL, 'h' },
+		{ "first", no_argument, NULL, 'f' },
+		{ "verbose", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -212,6 +215,12 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			options.history = number(optarg);
+			break;
+		case 'f':
+			options.first = true;
+			break;
+		case 'v':
+			options.verbose = true;
 			break;
 		default:
 			return 2;

@@ -1,0 +1,10 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The simulation, over seeds that are the same each time.
+# RMEM_SIMULATE_SECONDS  search for this time, from the seed RMEM_SEED on; else a fixed number of steps
+set -euo pipefail
+
+if [ -n "${RMEM_SIMULATE_SECONDS-}" ]; then
+	exec "$top_builddir/tests/simulate/simulate" --seconds "$RMEM_SIMULATE_SECONDS" --seed "${RMEM_SEED:-1}"
+fi
+exec "$top_builddir/tests/simulate/simulate" --steps 600000
