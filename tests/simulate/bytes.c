@@ -56,7 +56,8 @@ void bytes_check(struct program *program, struct held *held, uint64_t offset,
 	client_call_begin("rmem_read", limit_ms(program, bytes));
 	err = rmem_read(held->lease, offset, buf, bytes);
 	client_call_end();
-	if (program_failed(program, "rmem_read", err, program->proving ? ended : moving))
+	if (program_failed(program, "rmem_read", err,
+			   program->proving ? ended : moving))
 		failed(program, held, err);
 	else
 		model_read(&held->model, offset, bytes, buf);

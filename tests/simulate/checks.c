@@ -198,9 +198,9 @@ static void check_pools(void)
 		    status.bytes)
 			sim_fail("pool %s of %llu bytes: %llu lent, %llu scrubbing, "
 				 "%llu free, %llu closed",
-				 status.name, (number)status.bytes,
-				 (number)status.lent, (number)status.scrubbing,
-				 (number)status.free, (number)status.closed);
+				 status.name, (number)status.bytes, (number)status.lent,
+				 (number)status.scrubbing, (number)status.free,
+				 (number)status.closed);
 	}
 }
 

@@ -55,8 +55,8 @@ static void client_init(struct client *client, struct switch_state *switching)
 	client->context.uc_stack.ss_sp = client->stack;
 	client->context.uc_stack.ss_size = STACK_BYTES;
 	makecontext(&client->context, client_main, 0);
-	*switching = (struct switch_state){ .stack = client->stack,
-					    .bytes = STACK_BYTES };
+	*switching =
+		(struct switch_state){ .stack = client->stack, .bytes = STACK_BYTES };
 }
 
 void clients_init(unsigned n)

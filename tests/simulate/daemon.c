@@ -218,9 +218,9 @@ void daemon_start(void)
 	daemon_awake_ns = sim_now_ns;
 	memset(control, 0, sizeof(*control));
 	tenants_init(&tenants);
-	check_start(tenants_set(&tenants, daemon_config.tenants,
-				daemon_config.n_tenants),
-		    "tenants");
+	check_start(
+		tenants_set(&tenants, daemon_config.tenants, daemon_config.n_tenants),
+		"tenants");
 	check_start(ledger_open(storage_ledger(), &ledger), "the ledger");
 	control->config = &daemon_config;
 	control->tenants = &tenants;

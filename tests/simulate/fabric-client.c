@@ -287,12 +287,10 @@ static struct posted *put(struct fabric_channel *channel,
 	if (channel->n + channel->n_put >= channel->depth)
 		sim_fail("a channel takes more operations than it is deep");
 	if (op->bytes > WIRE_OP_BYTES && batch->opcode < FABRIC_PING)
-		sim_fail("an operation of %llu bytes",
-			 (unsigned long long)op->bytes);
+		sim_fail("an operation of %llu bytes", (unsigned long long)op->bytes);
 	channel->n_put++;
-	*posted = (struct posted){ .opcode = batch->opcode,
-				   .batch = *batch,
-				   .op = *op };
+	*posted =
+		(struct posted){ .opcode = batch->opcode, .batch = *batch, .op = *op };
 	return posted;
 }
 
@@ -332,10 +330,9 @@ static int prepare_inband(struct fabric_channel *channel,
 static void request_send(struct fabric_channel *channel, const struct posted *posted)
 {
 	bool writes = posted->opcode == FABRIC_WRITE;
-	struct packet *packet =
-		wire_send(channel->wire, TO_DAEMON, PACKET_REQUEST,
-			  writes ? posted->op.addr : NULL,
-			  writes ? (uint32_t)posted->op.bytes : 0);
+	struct packet *packet = wire_send(channel->wire, TO_DAEMON, PACKET_REQUEST,
+					  writes ? posted->op.addr : NULL,
+					  writes ? (uint32_t)posted->op.bytes : 0);
 
 	packet->opcode = posted->opcode;
 	packet->remote_addr = posted->batch.remote_addr + posted->op.offset;

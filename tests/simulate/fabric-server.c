@@ -231,7 +231,8 @@ static char *resolve(const struct fabric_session *session, uint64_t rkey, uint64
 
 	if (!mr || !mr_works(mr) || addr < at || addr - at > mr->bytes ||
 	    bytes > mr->bytes - (addr - at) || (mr->rights & rights) != rights) {
-		sim_note("  client %u is refused: key %llu state %d, %llu bytes at %llu of %llu",
+		sim_note("  client %u is refused: key %llu state %d, %llu bytes at "
+			 "%llu of %llu",
 			 client, (unsigned long long)rkey, mr ? (int)mr->state : -1,
 			 (unsigned long long)bytes, (unsigned long long)(addr - at),
 			 (unsigned long long)(mr ? mr->bytes : 0));
@@ -388,12 +389,12 @@ static bool mr_busy(const struct fabric_mr *mr)
 	return (mr->state == KEY_PENDING && !mr->event) || mr->state == KEY_DYING;
 }
 
-#define EACH_MR(mr)                                                                   \
-	for (unsigned i_ = 0; i_ < 2; i_++)                                           \
-		if (servers[i_])                                                      \
-			list_for_each_entry(struct fabric_session, session_,          \
-					    &servers[i_]->sessions, link)             \
-				list_for_each_entry(struct fabric_mr, mr,             \
+#define EACH_MR(mr)                                                          \
+	for (unsigned i_ = 0; i_ < 2; i_++)                                  \
+		if (servers[i_])                                             \
+			list_for_each_entry(struct fabric_session, session_, \
+					    &servers[i_]->sessions, link)    \
+				list_for_each_entry(struct fabric_mr, mr,    \
 						    &session_->mrs, link)
 
 uint64_t server_due_ns(void)
@@ -401,8 +402,8 @@ uint64_t server_due_ns(void)
 	uint64_t due = SIM_NEVER;
 
 	EACH_MR(mr)
-		if (mr_busy(mr) && mr->due_ns < due)
-			due = mr->due_ns;
+	if (mr_busy(mr) && mr->due_ns < due)
+		due = mr->due_ns;
 	return due;
 }
 
@@ -412,8 +413,8 @@ bool server_step(void)
 	unsigned n = 0;
 
 	EACH_MR(mr)
-		if (mr_busy(mr) && mr->due_ns <= sim_now_ns && sim_chance(++n))
-			picked = mr;
+	if (mr_busy(mr) && mr->due_ns <= sim_now_ns && sim_chance(++n))
+		picked = mr;
 	if (!picked)
 		return false;
 	if (picked->state == KEY_DYING)
@@ -428,8 +429,8 @@ bool server_step(void)
 bool fabric_reaches_lease(uint64_t lease)
 {
 	EACH_MR(mr)
-		if (mr->lease == lease && mr_works(mr))
-			return true;
+	if (mr->lease == lease && mr_works(mr))
+		return true;
 	return false;
 }
 
@@ -438,21 +439,21 @@ unsigned fabric_keys(void)
 	unsigned n = 0;
 
 	EACH_MR(mr)
-		n++;
+	n++;
 	return n;
 }
 
 void fabric_each_mr(void (*each)(const char *addr, uint64_t bytes, uint64_t lease))
 {
 	EACH_MR(mr)
-		if (mr->state != KEY_DEAD)
-			each(mr->addr, mr->bytes, mr->lease);
+	if (mr->state != KEY_DEAD)
+		each(mr->addr, mr->bytes, mr->lease);
 }
 
 void fabric_key_told(uint64_t rkey)
 {
 	EACH_MR(mr)
-		mr->told |= mr->rkey == rkey;
+	mr->told |= mr->rkey == rkey;
 }
 
 void fabric_attack(void)
@@ -462,9 +463,9 @@ void fabric_attack(void)
 	uint64_t from, bytes;
 
 	EACH_MR(mr)
-		if (mr->state == KEY_DYING && mr->told && mr_works(mr) &&
-		    (mr->rights & FABRIC_RIGHT_WRITE) && sim_chance(++n))
-			picked = mr;
+	if (mr->state == KEY_DYING && mr->told && mr_works(mr) &&
+	    (mr->rights & FABRIC_RIGHT_WRITE) && sim_chance(++n))
+		picked = mr;
 	if (!picked)
 		return;
 	from = sim_random(picked->bytes);
@@ -609,9 +610,8 @@ static void server_process(struct fabric_server *server)
 
 /* ---- what the daemon calls ---- */
 
-static struct fabric_server *server_new(enum fabric_kind kind,
-					const struct fabric_server_events *events,
-					void *ctx)
+static struct fabric_server *
+server_new(enum fabric_kind kind, const struct fabric_server_events *events, void *ctx)
 {
 	struct fabric_server *server = sim_alloc(sizeof(*server));
 

@@ -336,8 +336,7 @@ int __wrap_connect(int fd, const struct sockaddr *, socklen_t)
 int __wrap_getsockname(int, struct sockaddr *at, socklen_t *bytes)
 {
 	const struct sockaddr_in local = { .sin_family = AF_INET,
-					   .sin_addr.s_addr =
-						   htonl(INADDR_LOOPBACK) };
+					   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
 	memcpy(at, &local, *bytes < sizeof(local) ? *bytes : sizeof(local));
 	*bytes = sizeof(local);

@@ -19,8 +19,8 @@ struct held {
 	rmem_lease *lease; /* NULL: named, and not attached now */
 	char name[HELD_NAME_BYTES], other_name[HELD_NAME_BYTES]; /* "": none */
 	uint64_t ttl_ms, ttl_ns; /* its time to live, from when it was asked for */
-	bool may_end;   /* its end was asked for, with unknown outcome */
-	bool detaching; /* it may be detached */
+	bool may_end;            /* its end was asked for, with unknown outcome */
+	bool detaching;          /* it may be detached */
 	struct model model;
 };
 

@@ -81,8 +81,8 @@ static void calm(uint64_t seed, uint64_t ms, bool (*done)(void), const char *wha
 	while (sim_now_ns < until_ns || !done()) {
 		sim_random_begin(seed, sim_step + 1);
 		outcome->steps++;
-		if (!run_one() && !time_pass(until_ns > sim_now_ns ? until_ns
-								   : SIM_NEVER))
+		if (!run_one() &&
+		    !time_pass(until_ns > sim_now_ns ? until_ns : SIM_NEVER))
 			sim_now_ns = until_ns > sim_now_ns ? until_ns : sim_now_ns + 1;
 		check_step();
 		if (++n > CALM_STEPS_MAX)

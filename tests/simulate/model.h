@@ -13,8 +13,8 @@
 struct model {
 	uint64_t id;
 	uint64_t bytes;
-	bool bytes_known; /* a resize has no unknown outcome */
-	unsigned version; /* the last one, 1 to 15 */
+	bool bytes_known;              /* a resize has no unknown outcome */
+	unsigned version;              /* the last one, 1 to 15 */
 	uint16_t may[MODEL_BYTES_MAX]; /* bit 0: zero; bit n: version n */
 };
 

@@ -31,8 +31,8 @@ struct socket {
 	unsigned client;
 	enum direction towards; /* of what arrives here */
 	enum state state;
-	int error;        /* for the next call; 0: none */
-	bool end, shut;   /* the peer's end of file came; this end's was sent */
+	int error;      /* for the next call; 0: none */
+	bool end, shut; /* the peer's end of file came; this end's was sent */
 	struct list arriving;
 	size_t arriving_bytes, in_bytes;
 	uint8_t in[ROOM_BYTES];

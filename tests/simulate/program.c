@@ -41,7 +41,7 @@ static void idle(struct program *program, uint64_t ms)
 static void program_open(struct program *program)
 {
 	static const int also[] = { -ECONNREFUSED, -ECONNRESET, -EDQUOT, -EACCES,
-				    -EPIPE, -ENODEV, 0 };
+				    -EPIPE,        -ENODEV,     0 };
 	static const char *const fabrics[] = { "auto", "tcp", "rdma" };
 	struct rmem_options options = rmem_options_init();
 	char uri[120];
@@ -138,7 +138,7 @@ static void held_destroy(struct program *program, struct held *held)
 {
 	/* one that has ended already, as it has expired or an earlier call had no answer, may have
 	 * keys that are still dying */
-	bool ended = held->may_end || rmem_lease_status(held->lease);
+	bool ended = held->may_end || held->ttl_ms || daemon_may_revoke;
 	int err;
 
 	server_call_begin(program, "rmem_destroy");
@@ -278,7 +278,8 @@ static void held_rename(struct program *program, struct held *held)
 
 static void held_renew(struct program *program, struct held *held)
 {
-	uint64_t ttl_ms = sim_chance(3) ? 0 : 300 + sim_random(8000), begun = sim_now_ns;
+	uint64_t ttl_ms = sim_chance(3) ? 0 : 300 + sim_random(8000),
+		 begun = sim_now_ns;
 	int err;
 
 	if (!*held->name)
@@ -517,12 +518,20 @@ void program_check_owned(void)
 		if (!session)
 			continue;
 		list_for_each_entry(const struct lease, lease,
-				    &session->lease_client.owned, in_owner)
+				    &session->lease_client.owned, in_owner) {
 			n += lease->state == LEASE_READY;
+			sim_note("  client %u owns lease %llu of %llu bytes", i,
+				 (unsigned long long)lease->id,
+				 (unsigned long long)lease->bytes);
+		}
+		for (unsigned k = 0; k < HELD_MAX; k++)
+			if (program->held[k].used)
+				sim_note("  client %u holds lease %llu \"%s\"", i,
+					 (unsigned long long)program->held[k].model.id,
+					 program->held[k].name);
 		if (n < held_ephemeral(program, false) ||
 		    n > held_ephemeral(program, true))
 			sim_fail("client %u has %u leases, and the daemon has %u of it",
 				 i, held_ephemeral(program, false), n);
 	}
 }
-

@@ -124,8 +124,8 @@ static void show(uint64_t seed)
 	(void)printf("seed %" PRIu64 " is broken at step %" PRIu64 ": %s\n", seed,
 		     outcome->at_step, outcome->text);
 	/* what comes behind the step was not needed */
-	shrink.n = outcome->at_step < options.history ? outcome->at_step
-						      : options.history;
+	shrink.n =
+		outcome->at_step < options.history ? outcome->at_step : options.history;
 	shrink.skipped = calloc(shrink.n + 1, sizeof(bool));
 	if (!shrink.skipped)
 		return;
@@ -170,7 +170,8 @@ static int search(void)
 				     outcome->text);
 		total_steps = steps;
 		seed++;
-	} while (!options.one_seed && broken < (options.first ? 1 : 3) && !is_over(begun_s));
+	} while (!options.one_seed && broken < (options.first ? 1 : 3) &&
+		 !is_over(begun_s));
 	(void)printf("%" PRIu64 " steps, %" PRIu64 " seeds, %" PRIu64 " broken\n",
 		     steps, seeds, broken);
 	return broken > 0;

@@ -37,7 +37,8 @@ static inline void switch_arrived(struct switch_state *from)
 	__sanitizer_finish_switch_fiber(NULL, &from->stack, &from->bytes);
 }
 #else
-static inline void switch_leave(struct switch_state *from, const struct switch_state *to)
+static inline void switch_leave(struct switch_state *from,
+				const struct switch_state *to)
 {
 	(void)from;
 	(void)to;

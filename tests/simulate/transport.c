@@ -124,8 +124,8 @@ static bool op_busy(struct connection *connection)
 /* Whether a whole frame has come. */
 static bool has_frame(const struct peer *peer)
 {
-	int bytes = peer->in_bytes >= 4 ? wire_frame_bytes(peer->in, peer->in_bytes)
-					: 0;
+	int bytes =
+		peer->in_bytes >= 4 ? wire_frame_bytes(peer->in, peer->in_bytes) : 0;
 
 	return bytes < 0 || (bytes > 0 && (size_t)bytes <= peer->in_bytes);
 }
@@ -285,8 +285,7 @@ bool transport_ready(struct connections *connections)
 		return true;
 	list_for_each_entry(const struct peer, peer, &connections->all, link) {
 		if ((readable(peer->socket) && peer->in_bytes < IN_BYTES) ||
-		    peer_may_handle(peer) ||
-		    may_write(peer) || peer->end_soon ||
+		    peer_may_handle(peer) || may_write(peer) || peer->end_soon ||
 		    peer->deadline_ns <= sim_now_ns)
 			return true;
 	}
