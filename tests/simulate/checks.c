@@ -251,6 +251,21 @@ static void check_key(const char *addr, uint64_t bytes, uint64_t lease)
 				 (number)lease, (number)owner_at(addr + i));
 }
 
+/* A session that was silent for fence_ms has no channels.  What came while the daemon itself could not
+ * act counts from when it could. */
+static void check_heard(unsigned client)
+{
+	uint64_t heard_ns = links[client].heard_ns, silent_ns;
+
+	if (heard_ns < daemon_awake_ns)
+		heard_ns = daemon_awake_ns;
+	silent_ns = sim_now_ns - heard_ns;
+	if (heard_ns > sim_now_ns || silent_ns <= daemon_config.fence_ms * SIM_MS)
+		return;
+	sim_fail("client %u was silent for %llu ms, and has a channel", client,
+		 (number)(silent_ns / SIM_MS));
+}
+
 void check_step(void)
 {
 	if (!daemon_up)
@@ -264,6 +279,8 @@ void check_step(void)
 		sim_fail("the tenants count %u keys, and the devices have %u", n_keys,
 			 fabric_keys());
 	fabric_each_mr(check_key);
+	if (!daemon_ready())
+		fabric_each_channel(check_heard);
 }
 
 /* ---- bytes ---- */
@@ -413,18 +430,6 @@ void check_freed(const struct extent *extent)
 	freed_at = extent_addr(extent);
 	freed_bytes = extent->bytes;
 	fabric_each_mr(check_unreached);
-}
-
-/* A session that was silent for fence_ms has no keys, unless the daemon itself could not act. */
-static void check_heard(unsigned client)
-{
-	uint64_t silent_ns = sim_now_ns - links[client].heard_ns;
-
-	if (silent_ns <= daemon_config.fence_ms * SIM_MS ||
-	    daemon_paused_until_ns > sim_now_ns || daemon_awake_ns >= sim_now_ns)
-		return;
-	sim_fail("client %u was silent for %llu ms, and reaches memory", client,
-		 (number)(silent_ns / SIM_MS));
 }
 
 void check_access(unsigned client, const char *at, uint64_t bytes, uint64_t lease)

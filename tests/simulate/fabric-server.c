@@ -450,6 +450,14 @@ void fabric_each_mr(void (*each)(const char *addr, uint64_t bytes, uint64_t leas
 		each(mr->addr, mr->bytes, mr->lease);
 }
 
+void fabric_each_channel(void (*each)(unsigned client))
+{
+	list_for_each_entry(const struct wire, wire, &wires, link) {
+		if (wire->server && !wire->server->session->closing)
+			each(wire->client);
+	}
+}
+
 void fabric_key_told(uint64_t rkey)
 {
 	EACH_MR(mr)

@@ -79,6 +79,7 @@ void faults_step(void)
 	case 12:
 		sim_note("the daemon's memory is full");
 		sim_faults.daemon_memory_ns = soon(200);
+		sim_faults.daemon_memory_was = true;
 		break;
 	case 13:
 		sim_note("registrations fail");

@@ -130,4 +130,5 @@ void held_session_gone(struct program *program)
 	program->session = NULL;
 	program->queue = NULL;
 	program->lost = false;
+	program->late = 0;
 }

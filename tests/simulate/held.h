@@ -31,6 +31,7 @@ struct program {
 	rmem_queue *queue;
 	unsigned timeout_ms;
 	unsigned names; /* number of names ever used */
+	unsigned late;  /* allocations of this session that had no answer in time */
 	bool lost;      /* the session is lost for good */
 	bool proving;   /* no error may be */
 	struct held held[HELD_MAX];

@@ -66,7 +66,7 @@ static bool time_pass(uint64_t until_ns)
 static void step(void)
 {
 	outcome->steps++;
-	if (sim_chance(30))
+	if (sim_chance(6))
 		fabric_attack();
 	if (!run_one() && time_pass(SIM_NEVER))
 		(void)run_one();

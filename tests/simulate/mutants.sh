@@ -4,7 +4,7 @@
 # finds each.  A line for each: the steps that it took.  An argument: this mutant alone.
 set -euo pipefail
 
-STEPS=5000000 # the most to search for one
+STEPS=1500000 # the most to search for one: the daemon itself passes these
 
 dir=$top_builddir/tests/simulate/mutants
 mkdir -p "$dir"

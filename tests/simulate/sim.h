@@ -44,6 +44,7 @@ void *sim_alloc(size_t bytes);
 /* Faults of one kind happen until this time. */
 struct sim_faults {
 	uint64_t daemon_memory_ns; /* allocations of the daemon fail */
+	bool daemon_memory_was;    /* they have failed before */
 	uint64_t client_memory_ns;
 	uint64_t registration_ns; /* registrations fail */
 	uint64_t slow_device_ns;  /* registrations and deregistrations are slow */
