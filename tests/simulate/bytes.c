@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "rmemd/lease/lease_table.h"
 #include "simulate/clients.h"
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
@@ -44,6 +45,12 @@ static uint64_t reachable(const struct held *held)
 	return now < held->model.bytes ? now : held->model.bytes;
 }
 
+/* It ended while it was read, and until its keys are dead others may write. */
+static bool has_ended(const struct held *held)
+{
+	return daemon_up && !leases_find_id(daemon_control.leases, held->model.id);
+}
+
 void bytes_check(struct program *program, struct held *held, uint64_t offset,
 		 uint64_t bytes)
 {
@@ -59,7 +66,7 @@ void bytes_check(struct program *program, struct held *held, uint64_t offset,
 	if (program_failed(program, "rmem_read", err,
 			   program->proving ? ended : moving))
 		failed(program, held, err);
-	else
+	else if (!has_ended(held))
 		model_read(&held->model, offset, bytes, buf);
 }
 
@@ -229,13 +236,15 @@ void bytes_inband(struct program *program, struct held *held)
 		failed(program, held, err);
 		return;
 	}
+	if (has_ended(held))
+		return;
 	model_read(&held->model, offset, bytes, buf);
 	client_call_begin("rmem_crc32c", limit_ms(program, bytes));
 	err = rmem_crc32c(held->lease, offset, bytes, &crc);
 	client_call_end();
 	if (program_failed(program, "rmem_crc32c", err, moving))
 		failed(program, held, err);
-	else if (crc != crc32c(0, buf, bytes))
+	else if (crc != crc32c(0, buf, bytes) && !has_ended(held))
 		sim_fail("client %u: lease %llu has another checksum at the server",
 			 program->number, (unsigned long long)held->model.id);
 }

@@ -23,6 +23,7 @@ static const int no_room[] = { -ENOSPC, -EDQUOT, 0 };
 static void idle(struct program *program, uint64_t ms)
 {
 	uint64_t until = sim_now_ns + ms * SIM_MS;
+	struct rmem_completion completion;
 
 	while (sim_now_ns < until && program->session) {
 		struct pollfd pollfd = { .fd = rmem_fd(program->session),
@@ -32,6 +33,9 @@ static void idle(struct program *program, uint64_t ms)
 			program->lost = true;
 			return;
 		}
+		/* a device that is opened again waits until every queue has left it */
+		if (program->queue)
+			(void)rmem_poll(program->queue, &completion, 1);
 		client_wait(&pollfd, 1, until);
 	}
 	if (!program->session)
