@@ -279,6 +279,7 @@ void check_step(void)
 		sim_fail("the tenants count %u keys, and the devices have %u", n_keys,
 			 fabric_keys());
 	fabric_each_mr(check_key);
+	fabric_check_growth();
 	if (!daemon_ready())
 		fabric_each_channel(check_heard);
 }

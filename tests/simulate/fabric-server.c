@@ -30,6 +30,7 @@ struct fabric_mr {
 	unsigned rights;
 	enum key_state state;
 	uint64_t due_ns; /* of KEY_PENDING and KEY_DYING */
+	uint64_t used;   /* KEY_DYING: the least length of its segment since then */
 	int err;         /* of the registration */
 	bool event;      /* waits to be told */
 	bool told;       /* a client may have the key */
@@ -178,6 +179,7 @@ static void dereg_mr(struct fabric_mr *mr)
 	mr->state = mr->state == KEY_LIVE ? KEY_DYING : KEY_DEAD;
 	mr->event = mr->state == KEY_DEAD;
 	mr->due_ns = device_ns();
+	mr->used = mr->bytes;
 	if (mr->event)
 		wake(mr->session->server);
 }
@@ -448,6 +450,23 @@ void fabric_each_mr(void (*each)(const char *addr, uint64_t bytes, uint64_t leas
 	EACH_MR(mr)
 	if (mr->state != KEY_DEAD)
 		each(mr->addr, mr->bytes, mr->lease);
+}
+
+void fabric_check_growth(void)
+{
+	EACH_MR(mr)
+	{
+		const struct mr *of = mr->cookie;
+		uint64_t now = of->segment->bytes;
+
+		if (mr->state != KEY_DYING)
+			continue;
+		if (mr->bytes > mr->used && now > mr->used)
+			sim_fail("lease %llu grows where a dying key reaches",
+				 (unsigned long long)mr->lease);
+		if (now < mr->used)
+			mr->used = now;
+	}
 }
 
 void fabric_each_channel(void (*each)(unsigned client))

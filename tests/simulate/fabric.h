@@ -31,6 +31,8 @@ unsigned fabric_client_objects(void);
 /* Whether a key of the lease works. */
 bool fabric_reaches_lease(uint64_t lease);
 unsigned fabric_keys(void);
+/* No segment grows again where a key reaches that is dying since it was cut. */
+void fabric_check_growth(void);
 /* Call each() for the client of every channel that the daemon's end has. */
 void fabric_each_channel(void (*each)(unsigned client));
 /* Call each() for every memory region that is not dead. */

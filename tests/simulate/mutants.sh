@@ -6,14 +6,14 @@ set -euo pipefail
 
 STEPS=1500000 # the most to search for one: the daemon itself passes these
 
-dir=$top_builddir/tests/simulate/mutants
+dir=${top_builddir:?}/tests/simulate/mutants
 mkdir -p "$dir"
 missed=0 found=0
 
 # mutant_make SOURCE EXPRESSION NAME: compile the copy in place of the source
 mutant_make()
 {
-	sed "$2" "$top_srcdir/$1" >"$dir/$3.c"
+	sed "$2" "${top_srcdir:?}/$1" >"$dir/$3.c"
 	! cmp -s "$top_srcdir/$1" "$dir/$3.c" ||
 		{ echo "$3: the expression changes nothing in $1" && return 1; }
 	make -C "$top_builddir" -s tests/simulate/mutant MUTANT="$dir/$3" >"$dir/$3.log" 2>&1 ||
@@ -22,7 +22,9 @@ mutant_make()
 }
 
 while IFS='|' read -r name source expression what; do
-	[[ $name != \#* ]] && [ "${1-$name}" = "$name" ] || continue
+	if [[ $name == \#* ]] || [ "${1-$name}" != "$name" ]; then
+		continue
+	fi
 	mutant_make "$source" "$expression" "$name"
 	out=$("$dir/$name" --first --steps "$STEPS") || true
 	if [[ $out == *" is broken at step "* || $out == *" is broken: "* ]]; then

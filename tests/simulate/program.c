@@ -205,7 +205,8 @@ static void held_found(struct program *program, struct held *held, rmem_lease *l
 /* Attach a named lease that an earlier session had, or this one. */
 static void held_attach(struct program *program, struct held *held)
 {
-	static const int also[] = { -ENOENT, -EDQUOT, -ENOTSUP, 0 };
+	/* -EBUSY: an earlier call, whose answer came too late, is not undone yet */
+	static const int also[] = { -ENOENT, -EDQUOT, -ENOTSUP, -EBUSY, 0 };
 	rmem_lease *lease;
 	int err;
 
@@ -257,6 +258,10 @@ static void held_resize(struct program *program, struct held *held)
 	if (err != -ENOSPC && err != -EDQUOT && err != -EBUSY)
 		model_resize(&held->model, bytes, false);
 	held_failed(program, held, err);
+	/* at once, while keys of the attempt may be dying */
+	if ((err == -EIO || err == -ENOMEM) && held->lease && !program->lost &&
+	    sim_chance(2))
+		held_resize(program, held);
 }
 
 static void held_rename(struct program *program, struct held *held)

@@ -4,7 +4,8 @@
 # RMEM_SIMULATE_SECONDS  search for this time, from the seed RMEM_SEED on; else a fixed number of steps
 set -euo pipefail
 
+simulate=${top_builddir:?}/tests/simulate/simulate
 if [ -n "${RMEM_SIMULATE_SECONDS-}" ]; then
-	exec "$top_builddir/tests/simulate/simulate" --seconds "$RMEM_SIMULATE_SECONDS" --seed "${RMEM_SEED:-1}"
+	exec "$simulate" --seconds "$RMEM_SIMULATE_SECONDS" --seed "${RMEM_SEED:-1}"
 fi
-exec "$top_builddir/tests/simulate/simulate" --steps 600000
+exec "$simulate" --steps 600000
