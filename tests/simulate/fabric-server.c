@@ -209,6 +209,8 @@ static bool dereg_mr_now(struct fabric_mr *mr)
 		dereg_mr(mr);
 		return false;
 	}
+	/* perhaps the session was closed, and this was its last key */
+	wake(mr->session->server);
 	key_free(mr);
 	return true;
 }
