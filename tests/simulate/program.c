@@ -143,7 +143,8 @@ static void held_destroy(struct program *program, struct held *held)
 {
 	/* one that has ended already, as it has expired or an earlier call had no answer, may have
 	 * keys that are still dying */
-	bool ended = held->may_end || held->ttl_ms || daemon_may_revoke;
+	bool ended =
+		held->may_end || held->detaching || held->ttl_ms || daemon_may_revoke;
 	int err;
 
 	server_call_begin(program, "rmem_destroy");
