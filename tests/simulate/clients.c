@@ -9,7 +9,6 @@
 #include "simulate/fds.h"
 #include "simulate/network.h"
 #include "simulate/program.h"
-#include "simulate/switch.h"
 
 #define STACK_BYTES (256u << 10)
 #define FDS_MAX 4
@@ -33,19 +32,16 @@ enum phase clients_phase;
 static struct client clients[SIM_CLIENTS];
 static unsigned n_clients, running;
 static ucontext_t scheduler;
-static struct switch_state scheduler_switch, client_switches[SIM_CLIENTS];
 
 static void client_main(void)
 {
-	switch_arrived(&scheduler_switch);
 	program_run(running);
 	clients[running].done = clients[running].reached = true;
-	switch_leave(NULL, &scheduler_switch);
 	/* not run again */
 	(void)swapcontext(&clients[running].context, &scheduler);
 }
 
-static void client_init(struct client *client, struct switch_state *switching)
+static void client_init(struct client *client)
 {
 	*client = (struct client){ .until_ns = sim_now_ns };
 	client->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -55,15 +51,13 @@ static void client_init(struct client *client, struct switch_state *switching)
 	client->context.uc_stack.ss_sp = client->stack;
 	client->context.uc_stack.ss_size = STACK_BYTES;
 	makecontext(&client->context, client_main, 0);
-	*switching =
-		(struct switch_state){ .stack = client->stack, .bytes = STACK_BYTES };
 }
 
 void clients_init(unsigned n)
 {
 	n_clients = n;
 	for (unsigned i = 0; i < n; i++)
-		client_init(&clients[i], &client_switches[i]);
+		client_init(&clients[i]);
 }
 
 void clients_end(void)
@@ -137,7 +131,6 @@ static void look_at(unsigned i)
 	bool cut = link_is_down(i, TO_DAEMON) || link_is_down(i, TO_CLIENT);
 	bool away = !daemon_up || daemon_paused_until_ns > sim_now_ns;
 	bool full = sim_faults.daemon_memory_ns > sim_now_ns ||
-		    sim_faults.client_memory_ns > sim_now_ns ||
 		    sim_faults.registration_ns > sim_now_ns ||
 		    sim_faults.slow_device_ns > sim_now_ns;
 
@@ -168,9 +161,7 @@ bool clients_step(void)
 		return false;
 	running = picked;
 	sim_actor = SIM_CLIENT;
-	switch_leave(&scheduler_switch, &client_switches[picked]);
 	(void)swapcontext(&scheduler, &clients[picked].context);
-	switch_arrived(&client_switches[picked]);
 	sim_actor = SIM_NOBODY;
 	return true;
 }
@@ -178,16 +169,13 @@ bool clients_step(void)
 void client_wait(const struct pollfd *fds, unsigned n, uint64_t until_ns)
 {
 	struct client *client = &clients[running];
-	unsigned me = running;
 
 	client->n_fds = 0;
 	for (unsigned i = 0; i < n; i++)
 		if (fds[i].fd >= 0 && client->n_fds < FDS_MAX)
 			client->fds[client->n_fds++] = fds[i];
 	client->until_ns = until_ns;
-	switch_leave(&client_switches[me], &scheduler_switch);
 	(void)swapcontext(&client->context, &scheduler);
-	switch_arrived(&scheduler_switch);
 	client->n_fds = 0;
 }
 

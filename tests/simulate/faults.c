@@ -100,7 +100,7 @@ void faults_heal(void)
 {
 	sim_note("nothing goes wrong any more");
 	sim_healed = true;
-	sim_faults.daemon_memory_ns = sim_faults.client_memory_ns = 0;
+	sim_faults.daemon_memory_ns = 0;
 	sim_faults.registration_ns = sim_faults.slow_device_ns = 0;
 	sim_faults.slow_scrub_ns = 0;
 	for (unsigned i = 0; i < SIM_CLIENTS; i++)

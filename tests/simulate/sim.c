@@ -82,11 +82,8 @@ char *__wrap_strdup(const char *text);
 
 static bool memory_full(void)
 {
-	uint64_t until = sim_actor == SIM_DAEMON   ? sim_faults.daemon_memory_ns
-			 : sim_actor == SIM_CLIENT ? sim_faults.client_memory_ns
-						   : 0;
-
-	if (sim_now_ns >= until || !sim_chance(sim_faults.one_in))
+	if (sim_actor != SIM_DAEMON || sim_now_ns >= sim_faults.daemon_memory_ns ||
+	    !sim_chance(sim_faults.one_in))
 		return false;
 	errno = ENOMEM;
 	return true;

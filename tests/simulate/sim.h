@@ -45,9 +45,8 @@ void *sim_alloc(size_t bytes);
 struct sim_faults {
 	uint64_t daemon_memory_ns; /* allocations of the daemon fail */
 	bool daemon_memory_was;    /* they have failed before */
-	uint64_t client_memory_ns;
-	uint64_t registration_ns; /* registrations fail */
-	uint64_t slow_device_ns;  /* registrations and deregistrations are slow */
+	uint64_t registration_ns;  /* registrations fail */
+	uint64_t slow_device_ns;   /* registrations and deregistrations are slow */
 	uint64_t slow_scrub_ns;
 	unsigned one_in; /* allocations or registrations */
 };
