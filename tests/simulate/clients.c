@@ -187,7 +187,7 @@ void client_pause(unsigned i, uint64_t until_ns)
 
 	if (client->done || until_ns <= from)
 		return;
-	client->paused_until_ns = until_ns;
+	client->paused_until_ns = client->disturbed_ns = until_ns;
 	client->call_end_ns += until_ns - from;
 }
 
@@ -212,7 +212,9 @@ void client_call_end(void)
 
 bool client_is_calm(uint64_t ms)
 {
-	return sim_now_ns - clients[running].disturbed_ns > ms * SIM_MS;
+	uint64_t disturbed = clients[running].disturbed_ns;
+
+	return sim_now_ns > disturbed && sim_now_ns - disturbed > ms * SIM_MS;
 }
 
 void client_reached(enum phase phase)
