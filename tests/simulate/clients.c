@@ -134,7 +134,7 @@ static void look_at(unsigned i)
 		    sim_faults.registration_ns > sim_now_ns ||
 		    sim_faults.slow_device_ns > sim_now_ns;
 
-	if (cut || away || full || clients[i].paused_until_ns > sim_now_ns)
+	if ((cut || away || full) && clients[i].disturbed_ns < sim_now_ns)
 		clients[i].disturbed_ns = sim_now_ns;
 }
 
