@@ -167,6 +167,7 @@ static void rekey_finish(struct rmem_lease *lease)
 static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
+	const struct rmem *session = lease->session;
 
 	if (!err && reply->lease.lease != lease->id)
 		err = err_set(-EPROTO,
@@ -175,9 +176,10 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 			      reply->lease.lease, lease->id);
 	else if (!err)
 		err = lease_publish(lease, &reply->lease);
-	else if (err == -ESTALE || err == -ENOENT)
+	else if ((err == -ESTALE || err == -ENOENT) && session->state != SESSION_LOST)
 		lease_end(lease, RMEM_REASON_UNKNOWN);
-	/* any other error: the old rkeys stay, and operations report errors */
+	/* any other error: the old rkeys stay, and operations report errors; of a lost session
+	 * the request ends in -ESTALE, and the lease may live on */
 	rekey_finish(lease);
 	return err == -EPROTO ? err : 0;
 }

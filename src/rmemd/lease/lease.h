@@ -180,6 +180,9 @@ struct lease_waiter {
 	/* For done(err == 0) of allocate, attach, rekey and resize, to build the reply with
 	 * lease_describe(); borrowed until done() returns. */
 	struct attachment *attachment;
+	/* Set before lease_reattach() by its user: if that fails, the lease ends, unless that was
+	 * told by the function's result. */
+	bool ends_lease;
 	/* The rest is for lease/ alone. */
 	struct lease *lease;
 	enum lease_wait kind;

@@ -238,6 +238,22 @@ START_TEST(allocate__is_answered_again)
 }
 END_TEST
 
+/* An error says that the client does not have the lease. */
+START_TEST(allocate__without_new_keys_ends_the_lease)
+{
+	uint64_t id;
+
+	client_open_connected(&one);
+	(void)client_allocate(&one, 100, "");
+	id = one.answer.id;
+	lose_and_resume();
+	fake_fabric_fail_event(0, -EIO);
+	repeat_fail(to_allocate(100, ""), id, EIO);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	repeat_fail(to_allocate(100, ""), id, ESTALE);
+}
+END_TEST
+
 START_TEST(waiting_allocate__is_undone_by_the_loss)
 {
 	uint64_t id;
@@ -597,6 +613,7 @@ int main(void)
 	      *restart = unit_case("restart", setup_restart, control_teardown);
 
 	tcase_add_loop_test(tc, allocate__is_answered_again, 0, 2);
+	tcase_add_test(tc, allocate__without_new_keys_ends_the_lease);
 	tcase_add_loop_test(tc, waiting_allocate__is_undone_by_the_loss, 0, 2);
 	tcase_add_test(tc, allocate__not_repeated_ends_with_the_session);
 	tcase_add_test(tc, allocate__of_an_ended_lease_fails_with_estale);
