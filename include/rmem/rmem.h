@@ -15,7 +15,8 @@
  *   EINVAL      an argument is NULL or out of its range; the text names it
  *   ENOMEM      this host or the server lacks memory, or RLIMIT_MEMLOCK is too low to
  *               register it
- *   EACCES      authentication failed, or the lease does not permit the operation
+ *   EACCES      authentication failed, or the lease or the rights of the tenant do not permit the
+ *               operation; the text names the key of the server's configuration
  *   ENOENT      no lease has that name
  *   EEXIST      the name is taken
  *   ENOSPC      the server's pools cannot hold the request
@@ -305,7 +306,7 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
  *   EEXIST  the name is taken
  *   ENOSPC  the pools that this host reaches cannot hold it
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EACCES  the tenant is leaving
+ *   EACCES  the tenant is leaving, may only read, or may not give this name
  *   EBUSY, ENOTSUP  as for rmem_attach(), with RMEM_ALLOC_ATTACH  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
@@ -322,7 +323,7 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
  *   ENOTSUP part of it is lent only through RDMA devices that this host does not reach, or
  *           to which the session can have no channel now
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EACCES  the tenant is leaving  [any] */
+ *   EACCES  the tenant is leaving, or may only read  [any] */
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
 
@@ -350,7 +351,8 @@ RMEM_API int rmem_destroy(rmem_lease *lease);
  *   EEXIST  the name is taken and RMEM_RENAME_REPLACE is not given; or a lease of that name is
  *           being allocated
  *   EDQUOT  the lease was ephemeral, and its ttl_ms is more than the tenant's ttl_max
- *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
+ *   EACCES  the lease is attached for reading only; or the tenant is leaving, may only read, or may
+ *           not give this name  [any] */
 RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
 
 /* Server call: make the lease longer.  Added bytes read as zero; the others keep their
@@ -397,7 +399,8 @@ RMEM_API int rmem_keep(rmem_lease *lease, uint64_t ttl_ms);
 /* Server call: end a named lease of the tenant as rmem_destroy() does, without attaching it.
  *   name    up to RMEM_NAME_MAX bytes
  *   EINVAL  name is too long, has control characters or is not UTF-8
- *   ENOENT  no lease has that name  [any] */
+ *   ENOENT  no lease has that name
+ *   EACCES  the tenant may only read  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
 
 /* A lease as the server describes it.  Start from rmem_stat_init(). */

@@ -94,7 +94,13 @@ static const struct column tenants_columns[] = {
 	{ "LEASE-MIN", "lease_min", CELL_BYTES, "none", COLUMN_WIDE },
 	{ "LEASE-MAX", "lease_max", CELL_BYTES, "none", COLUMN_WIDE },
 	{ "TTL-MAX", "ttl_max_ms", CELL_TIME, "none", COLUMN_WIDE },
+	{ "ACCESS", "access", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "POOLS", "pools", CELL_LIST, "all", COLUMN_WIDE },
+	{ "NAMES", "names", CELL_LIST, "all", COLUMN_WIDE },
 	{ "REFUSED", "refused", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "NO-POOL", "denied_pools", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "NO-WRITE", "denied_access", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "NO-NAME", "denied_names", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "ACCESSES", "accesses_refused", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ 0 },
 };

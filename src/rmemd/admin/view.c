@@ -94,6 +94,16 @@ static void view_known(json_t **object, const char *key, uint64_t number)
 	view_add(object, key, number ? json_integer((json_int_t)number) : json_null());
 }
 
+/* A list of n texts, each of which has this many bytes. */
+static json_t *texts_view(const char *texts, size_t bytes, unsigned n)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < n; i++)
+		view_append(&array, json_string(texts + i * bytes));
+	return array;
+}
+
 static json_t *list_view(const char *key, json_t *array)
 {
 	json_t *object = json_object();
@@ -271,16 +281,6 @@ static json_t *fragmentation_view(const struct pool_status *pool)
 			  : json_null();
 }
 
-/* As configured; none: all. */
-static json_t *pool_devices_view(const struct pool_params *params)
-{
-	json_t *array = json_array();
-
-	for (unsigned i = 0; i < params->n_devices; i++)
-		view_append(&array, json_string(params->devices[i]));
-	return array;
-}
-
 static json_t *pool_view(const struct pool_status *pool,
 			 const struct pool_params *params, int node)
 {
@@ -312,7 +312,9 @@ static json_t *pool_view(const struct pool_status *pool,
 	view_number(&object, "free_bytes", pool->free);
 	view_number(&object, "largest_free_bytes", pool->largest_free);
 	view_add(&object, "fragmentation_percent", fragmentation_view(pool));
-	view_add(&object, "devices", pool_devices_view(params));
+	view_add(&object, "devices",
+		 texts_view(params->devices[0], sizeof(params->devices[0]),
+			    params->n_devices));
 	view_number(&object, "scrubbed_ever_bytes", pool->scrubbed_ever);
 	return object;
 }
@@ -550,6 +552,7 @@ bool view_leases(const struct admin_sources *from, struct view_page *page)
 static int tenant_view(const struct tenant *tenant, void *arg)
 {
 	const struct tenant_limits *limits = &tenant->limits;
+	const struct rights *rights = &tenant->rights;
 	json_t **array = arg, *object = json_object();
 
 	view_text(&object, "name", tenant->name);
@@ -568,7 +571,18 @@ static int tenant_view(const struct tenant *tenant, void *arg)
 	view_known(&object, "lease_min", limits->lease_min);
 	view_known(&object, "lease_max", limits->lease_max);
 	view_known(&object, "ttl_max_ms", limits->ttl_max_ms);
+	view_text(&object, "access",
+		  rights->access == RIGHTS_READ_ONLY ? "read-only" : "read-write");
+	view_add(&object, "pools",
+		 texts_view(rights->pools.at[0], sizeof(rights->pools.at[0]),
+			    rights->pools.n));
+	view_add(&object, "names",
+		 texts_view(rights->names[0], sizeof(rights->names[0]),
+			    rights->n_names));
 	view_number(&object, "refused", tenant->refused);
+	view_number(&object, "denied_pools", tenant->denied[RIGHTS_DENY_POOLS]);
+	view_number(&object, "denied_access", tenant->denied[RIGHTS_DENY_ACCESS]);
+	view_number(&object, "denied_names", tenant->denied[RIGHTS_DENY_NAMES]);
 	view_number(&object, "accesses_refused", tenant->accesses_refused);
 	view_append(array, object);
 	return *array ? 0 : 1;

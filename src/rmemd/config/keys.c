@@ -22,6 +22,11 @@
 #define POOL_LIST(name) \
 	MEMBER(struct pool_params, name), offsetof(struct pool_params, n_##name), NULL
 #define TENANT(name) MEMBER(struct tenant_params, limits.name), 0, NULL
+#define RIGHT_LIST(list, n)                        \
+	MEMBER(struct tenant_params, rights.list), \
+		offsetof(struct tenant_params, rights.n), NULL
+#define RIGHT_CHOICE(name, ...) \
+	MEMBER(struct tenant_params, rights.name), 0, CHOICES(__VA_ARGS__)
 #define DEVICE(name) MEMBER(struct fabric_device_params, name), 0, NULL
 #define RELOAD true
 #define RESTART false
@@ -95,6 +100,14 @@ const struct config_key config_keys[] = {
 	  TENANT(ttl_max_ms), RELOAD },
 	{ CONFIG_SECTION_TENANT, "reserve", CONFIG_TYPE_PERCENT, 1, 100, "auto",
 	  TENANT(reserve), RELOAD },
+	{ CONFIG_SECTION_TENANT, "pools", CONFIG_TYPE_NAMES, 0, POOL_NAMES_MAX, "",
+	  RIGHT_LIST(pools.at, pools.n), RELOAD },
+	{ CONFIG_SECTION_TENANT, "access", CONFIG_TYPE_CHOICE, 0, 0, "read-write",
+	  RIGHT_CHOICE(access, { "read-write", RIGHTS_READ_WRITE },
+		       { "read-only", RIGHTS_READ_ONLY }),
+	  RELOAD },
+	{ CONFIG_SECTION_TENANT, "names", CONFIG_TYPE_PATTERNS, 0, RIGHTS_NAMES_MAX, "",
+	  RIGHT_LIST(names, n_names), RELOAD },
 	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
 	  FIELD(scrub_rate), RELOAD },
 	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",

@@ -212,14 +212,14 @@ int lease_check_rights(unsigned rights);
 
 /* Each returns 0 if done() was or will be called; after an error done() is not called. */
 
-/* After lease_check_params().  -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving).
- * While the bytes it needs are being scrubbed the request waits. */
+/* After lease_check_params().  -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving, or has
+ * no right).  While the bytes it needs are being scrubbed the request waits. */
 int lease_allocate(struct leases *leases, struct lease_client *client,
 		   const struct lease_params *params, struct lease_waiter *waiter);
 /* After lease_check_rights().  A client that was fenced, and has the lease attached, may attach it again, as the reply may have
  * been lost with its connection: the lease gets new keys.
- * -ENOENT, -EBUSY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving),
- * -ENOTSUP (the client cannot reach some segment) */
+ * -ENOENT, -EBUSY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving, or has no
+ * right), -ENOTSUP (the client cannot reach some segment) */
 int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
 		 unsigned rights, struct lease_waiter *waiter);
 /* Make the keys of an attached lease for all endpoints of the client.  -ESTALE */
@@ -231,9 +231,8 @@ int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id
 /* -ESTALE, -EACCES */
 int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	       struct lease_waiter *waiter);
-/* -ENOENT */
-int lease_remove(const struct tenant *tenant, const char *name,
-		 struct lease_waiter *waiter);
+/* -ENOENT, -EACCES */
+int lease_remove(struct tenant *tenant, const char *name, struct lease_waiter *waiter);
 /* The name is not empty.  replace: the lease that has the name ends.
  * -ESTALE, -EACCES, -EEXIST, -ENOMEM */
 int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id,

@@ -49,7 +49,7 @@ static struct attachment *find_attachment(const struct leases *leases,
 	return NULL;
 }
 
-/* The client's attachment, with these rights.  -ESTALE, -EACCES */
+/* The client's attachment, with these rights, which the tenant must have too.  -ESTALE, -EACCES */
 static int find_attached(const struct leases *leases, const struct lease_client *client,
 			 uint64_t id, unsigned rights,
 			 struct attachment **ret_attachment)
@@ -64,6 +64,8 @@ static int find_attached(const struct leases *leases, const struct lease_client 
 	if (rights & ~attachment->rights)
 		return err_set(-EACCES,
 			       "lease %" PRIu64 " is attached for reading only", id);
+	if (rights & WIRE_RIGHT_WRITE && rights_check_write(client->tenant))
+		return -EACCES;
 	*ret_attachment = attachment;
 	return 0;
 }
@@ -93,6 +95,10 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 	struct lease *lease = NULL;
 	int err = tenant_check_open(tenant);
 
+	if (!err)
+		err = rights_check_write(tenant);
+	if (!err && *params->name)
+		err = rights_check_name(tenant, params->name);
 	if (!err)
 		err = tenant_check_length(tenant, 0, params->bytes);
 	/* the time of a lease without a name begins when it gets one, but is checked now */
@@ -148,6 +154,8 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 	struct lease *lease = NULL;
 	int err = find_granted(client->tenant, name, &lease);
 
+	if (!err && rights & WIRE_RIGHT_WRITE)
+		err = rights_check_write(client->tenant);
 	if (err)
 		return err;
 	attachment = find_attachment(leases, client, lease->id);
@@ -229,12 +237,13 @@ int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	return 0;
 }
 
-int lease_remove(const struct tenant *tenant, const char *name,
-		 struct lease_waiter *waiter)
+int lease_remove(struct tenant *tenant, const char *name, struct lease_waiter *waiter)
 {
 	struct lease *lease = NULL;
 	int err = find_granted(tenant, name, &lease);
 
+	if (!err)
+		err = rights_check_write(tenant);
 	if (err)
 		return err;
 	end_and_wait(lease, WIRE_REASON_FREED, NULL, waiter);
@@ -266,6 +275,8 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 	struct lease *lease, *victim;
 	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
 
+	if (!err)
+		err = rights_check_name(client->tenant, name);
 	if (err)
 		return err;
 	lease = attachment->lease;

@@ -274,15 +274,18 @@ START_TEST(show__lists_tenants)
 		"\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
 		"\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
 		"\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
-		"\"ttl_max_ms\": 60000, \"refused\": 10, "
+		"\"ttl_max_ms\": 60000, \"access\": \"read-only\", "
+		"\"pools\": [], \"names\": [\"n*\", \"m\"], \"refused\": 10, "
+		"\"denied_pools\": 12, \"denied_access\": 13, \"denied_names\": 14, "
 		"\"accesses_refused\": 11}]}",
 		"TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
 		"(MAX)  LENT  "
-		"(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED  "
-		"ACCESSES\n"
+		"(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  ACCESS     "
+		"POOLS  NAMES  REFUSED  NO-POOL  NO-WRITE  NO-NAME  ACCESSES\n"
 		"a       leaving         1   none         2      3       4      "
 		"5   6 B  "
-		"1 KiB     7      8       none        9 B     1min       10        "
+		"1 KiB     7      8       none        9 B     1min  "
+		"read-only  all    n*, m       10       12        13       14        "
 		"11\n");
 }
 END_TEST

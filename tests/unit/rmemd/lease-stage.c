@@ -128,10 +128,10 @@ static void on_wake(void *ctx)
 
 static void setup(const struct fabric_server_ops *at)
 {
-	const struct tenant_params params = {
-		"default",
-		{ .leases_max = 100, .session_keys_max = 10000, .keys_max = 10000 }
-	};
+	const struct tenant_params params = { .name = "default",
+					      .limits = { .leases_max = 100,
+							  .session_keys_max = 10000,
+							  .keys_max = 10000 } };
 
 	ops = at;
 	stage_now_ms = 1000;

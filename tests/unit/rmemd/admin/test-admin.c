@@ -247,6 +247,9 @@ static int set_uses(const struct tenant *tenant, void *)
 	t->bytes = 4;
 	t->n_keys = 5;
 	t->refused = 6;
+	t->denied[RIGHTS_DENY_POOLS] = 20;
+	t->denied[RIGHTS_DENY_ACCESS] = 21;
+	t->denied[RIGHTS_DENY_NAMES] = 22;
 	t->accesses_refused = 7;
 	return 0;
 }
@@ -260,17 +263,21 @@ static void check_tenants(size_t n, const char *expected)
 START_TEST(tenants__show_quotas_and_uses)
 {
 	const struct tenant_params params[] = {
-		{ "a",
-		  { .sessions_max = 11,
-		    .channels_max = 12,
-		    .leases_max = 13,
-		    .bytes_max = 14,
-		    .keys_max = 15,
-		    .session_keys_max = 16,
-		    .lease_min = 17,
-		    .lease_max = 18,
-		    .ttl_max_ms = 19 } },
-		{ "b", { .leases_max = 1 } },
+		{ .name = "a",
+		  .limits = { .sessions_max = 11,
+			      .channels_max = 12,
+			      .leases_max = 13,
+			      .bytes_max = 14,
+			      .keys_max = 15,
+			      .session_keys_max = 16,
+			      .lease_min = 17,
+			      .lease_max = 18,
+			      .ttl_max_ms = 19 },
+		  .rights = { .pools = { { "p" }, 1 },
+			      .access = RIGHTS_READ_ONLY,
+			      .names = { "n*", "m" },
+			      .n_names = 2 } },
+		{ .name = "b", .limits = { .leases_max = 1 } },
 	};
 
 	tenants_init(&tenants);
@@ -282,7 +289,11 @@ START_TEST(tenants__show_quotas_and_uses)
 			 "'channels_max': 12,"
 			 " 'leases_max': 13, 'bytes_max': 14, 'keys_max': 15,"
 			 " 'session_keys_max': 16, 'lease_min': 17, 'lease_max': 18,"
-			 " 'ttl_max_ms': 19}, {'leases_max': 1, 'bytes_max': null}]}");
+			 " 'ttl_max_ms': 19, 'access': 'read-only', 'pools': ['p'],"
+			 " 'names': ['n*', 'm'], 'denied_pools': 20,"
+			 " 'denied_access': 21, 'denied_names': 22},"
+			 " {'leases_max': 1, 'bytes_max': null,"
+			 "  'access': 'read-write', 'pools': [], 'names': []}]}");
 	/* a leaving tenant is shown until it is unused */
 	tenant_ref(tenants_find(&tenants, "b"));
 	ck_assert_int_eq(tenants_set(&tenants, params, 1), 0);
