@@ -222,6 +222,8 @@ static json_t *counters_view(const struct admin_sources *from)
 	view_number(&object, "leases_waited", leases->waited);
 	view_number(&object, "leases_waited_ms", leases->waited_ms);
 	view_number(&object, "channels_refused", counters->channels_refused);
+	view_number(&object, "admin_views_refused", counters->admin_views_refused);
+	view_number(&object, "admin_acts_refused", counters->admin_acts_refused);
 	return object;
 }
 

@@ -57,7 +57,9 @@ struct config {
 	uint16_t tcp_port;    /* 7462 */
 	uint32_t tcp_threads; /* 2 */
 	/* [admin] */
-	char admin_socket[108]; /* RUNSTATEDIR/rmemd/admin.sock */
+	char admin_socket[108];    /* RUNSTATEDIR/rmemd/admin.sock */
+	char admin_view_group[33]; /* "": that of the daemon */
+	char admin_act_group[33];  /* "": none */
 	/* [log] */
 	enum config_log_target log_target;
 	int log_level; /* LOG_INFO */

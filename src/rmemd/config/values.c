@@ -254,6 +254,23 @@ static int path_parse(const struct config_key *key, const char *value, char *ret
 	return 0;
 }
 
+static int group_parse(const struct config_key *key, const char *value, char *ret)
+{
+	if (strcmp(value, key->standard) == 0)
+		value = "";
+	if (!config_name_good(value))
+		return err_set(-EINVAL,
+			       "'%s' has other characters than letters, digits, '-', "
+			       "'_' and '.'",
+			       value);
+	if (strlen(value) >= key->bytes)
+		return err_set(-ERANGE, "'%s' is longer than %zu characters", value,
+			       key->bytes - 1);
+	memset(ret, 0, key->bytes);
+	memcpy(ret, value, strlen(value));
+	return 0;
+}
+
 /* The word that a value of a type may be instead, and the byte that then fills the field. */
 static const struct {
 	const char *word;
@@ -299,6 +316,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return list_parse(key, value, base);
 	case CONFIG_TYPE_PATH:
 		return path_parse(key, value, field);
+	case CONFIG_TYPE_GROUP:
+		return group_parse(key, value, field);
 	case CONFIG_TYPE_NODE:
 		return number_parse(key, value, "a NUMA node nor any", field);
 	case CONFIG_TYPE_AUTO:

@@ -109,6 +109,9 @@ void leases_tick(struct leases *leases);
 /* When leases_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t leases_next_ms(const struct leases *leases);
 
+/* End a lease at once, for all sessions.  -ENOENT: none that is granted has this id. */
+int leases_revoke(struct leases *leases, uint64_t id);
+
 /* Call each() for every lease with an id above `after` in the order of ids, until it returns
  * non-zero, and return its result.  The strings are borrowed until each() returns; each() must not
  * change the table. */

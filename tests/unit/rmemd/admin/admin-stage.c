@@ -38,7 +38,23 @@ static struct control control = {
 	.tenants = &tenants,
 	.turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } },
 };
+unsigned n_reloads;
+uint64_t last_revoked;
+
+static int reload(void *, char *buf, size_t buf_bytes)
+{
+	(void)snprintf(buf, buf_bytes, "[tcp] port");
+	return n_reloads++ ? err_set(-EINVAL, "line 3 is wrong") : 0;
+}
+
+int leases_revoke(struct leases *, uint64_t id)
+{
+	last_revoked = id;
+	return id == UINT64_MAX ? 0 : err_set(-ENOENT, "there is no such lease");
+}
+
 struct admin_sources sources = {
+	.reload = reload,
 	.control = &control,
 	.listeners = { "127.0.0.1:7460", "[::1]:7460" },
 	.n_listeners = 2,
@@ -212,6 +228,8 @@ void admin_setup(void)
 	slices_event = evtimer_new(base, on_slices, &control.slices);
 	ck_assert_ptr_nonnull(slices_event);
 	n_pages = 0;
+	n_reloads = 0;
+	last_revoked = 0;
 }
 
 void admin_teardown(void)

@@ -85,6 +85,8 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	ck_assert_uint_eq(config.tcp_port, 7462);
 	ck_assert_uint_eq(config.tcp_threads, 2);
 	ck_assert_str_eq(config.admin_socket, RUNSTATEDIR "/rmemd/admin.sock");
+	ck_assert_str_eq(config.admin_view_group, "");
+	ck_assert_str_eq(config.admin_act_group, "");
 	ck_assert_int_eq(config.log_target, CONFIG_LOG_AUTO);
 	ck_assert_int_eq(config.log_level, LOG_INFO);
 	ck_assert_uint_eq(config.n_pools, 1);
@@ -363,6 +365,12 @@ static const struct {
 	  "4: tenant 'c': the reserves of tenants are more than 100% together" },
 	{ "[tenant a]\npools = x\n[pool y]\n",
 	  "1: tenant 'a': pools: there is no [pool x]" },
+	{ "[admin]\nact_group = a b\n",
+	  "2: act_group: 'a b' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
+	{ "[admin]\nview_group = a23456789012345678901234567890123\n",
+	  "2: view_group: 'a23456789012345678901234567890123' is longer than 32 "
+	  "characters" },
 	{ "[tenant a]\naccess = none\n",
 	  "2: access: 'none' is not one of read-write, read-only" },
 	{ "[tenant a]\nnames = a*b\n",

@@ -266,6 +266,20 @@ START_TEST(remove__ends_an_attached_lease)
 }
 END_TEST
 
+START_TEST(revoke__ends_a_lease_for_all)
+{
+	uint64_t id = new_lease(&one, &stage_a, 100, "a");
+
+	ck_assert_int_eq(call_attach(&two, &stage_b, "a", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(leases_revoke(stage_leases, id), 0);
+	ck_assert_uint_eq(stage_revoked.n, 2);
+	ck_assert_uint_eq(stage_revoked.lease, id);
+	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_REVOKED);
+	ck_assert_int_eq(leases_revoke(stage_leases, id), -ENOENT);
+	ck_assert_int_eq(leases_revoke(stage_leases, id + 1), -ENOENT);
+}
+END_TEST
+
 START_TEST(rename__replaces_on_request)
 {
 	uint64_t old, new;
@@ -477,6 +491,7 @@ static void add_common(TCase *tc)
 	tcase_add_loop_test(tc, attach__is_undone_when_registration_fails, 0, 2);
 	tcase_add_test(tc, changes__need_the_right_to_write);
 	tcase_add_test(tc, remove__ends_an_attached_lease);
+	tcase_add_test(tc, revoke__ends_a_lease_for_all);
 	tcase_add_test(tc, rename__replaces_on_request);
 	tcase_add_test(tc, time_to_live__ends_named_leases);
 	tcase_add_test(tc, time_to_live__starts_again_at_its_length);
