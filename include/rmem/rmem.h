@@ -327,6 +327,20 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
 
+/* Server call: attach a lease that another tenant shares, see rmem_share().
+ *   - The session reads and writes it, notifies, watches and detaches it as its own leases.  Only
+ *     its owner can end, rename, renew, grow, shrink or share it.
+ *   - Its bytes count for the limits of the owner, its attachments and rkeys for those of the
+ *     session's tenant.
+ *   - When the owner ends the share, the lease ends for this session: RMEM_REASON_UNSHARED.
+ *   tenant  that owns the lease; a lease of the session's own tenant is attached too
+ *   EINVAL  also: tenant is empty, longer than 64 bytes, or not UTF-8
+ *   ENOENT  the tenant shares no lease of that name with the session's tenant
+ *   EACCES  also: it is shared for reading only
+ * Other arguments and errors as for rmem_attach().  [any] */
+RMEM_API int rmem_attach_shared(rmem *session, const char *tenant, const char *name,
+				unsigned rights, rmem_lease **ret_lease);
+
 /* Server call: detach the lease from this session.  A named lease lives on; an ephemeral
  * lease is freed.  The handle is gone on success; success also if the lease had ended already.
  * If the session got the handle several times, the call gives back one of them: only the last such
@@ -354,6 +368,23 @@ RMEM_API int rmem_destroy(rmem_lease *lease);
  *   EACCES  the lease is attached for reading only; or the tenant is leaving, may only read, or may
  *           not give this name  [any] */
 RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
+
+/* Server call: let the sessions of another tenant attach the lease, see rmem_attach_shared().  A
+ * second call changes the rights.  The share lasts until rmem_unshare() or the end of the lease,
+ * also when the lease is renamed and when the server restarts.
+ *   tenant  another tenant of the server
+ *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE.  If they are fewer than before, attachments of
+ *           the tenant that have more end, as in rmem_unshare()
+ *   EINVAL  rights or tenant is out of its range; or the lease has no name, or is the tenant's own
+ *   ENOENT  the server has no tenant of that name
+ *   EDQUOT  the lease is shared with 16 tenants already
+ *   EACCES  the lease is attached for reading only, or belongs to another tenant, or the tenant may
+ *           only read  [any] */
+RMEM_API int rmem_share(rmem_lease *lease, const char *tenant, unsigned rights);
+/* Server call: end the share.  The tenant's sessions lose the lease at once: when the call returns
+ * their rkeys are dead.  Success also if there is no such share.
+ *   EINVAL, EACCES  as for rmem_share()  [any] */
+RMEM_API int rmem_unshare(rmem_lease *lease, const char *tenant);
 
 /* Server call: make the lease longer.  Added bytes read as zero; the others keep their
  * offsets and contents.  Operations can go on meanwhile.
@@ -498,6 +529,8 @@ enum rmem_reason {
 	RMEM_REASON_UNKNOWN = 6,
 	/* the outcome of a failed operation is unknown: it may have been done, or part of it */
 	RMEM_REASON_OUTCOME = 7,
+	/* the tenant that owns it shares it no longer with this one, or with fewer rights */
+	RMEM_REASON_UNSHARED = 8,
 };
 
 /* Why the lease has ended; the texts of errors tell it too.  [any] */

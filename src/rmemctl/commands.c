@@ -70,6 +70,7 @@ static const struct column leases_columns[] = {
 	{ "PLACEMENT", "placement", CELL_TEXT, "-", COLUMN_WIDE },
 	{ "(NODE)", "node_asked", CELL_NUMBER, "any", COLUMN_WIDE },
 	{ "NODES", "nodes", CELL_SHARES, "-", COLUMN_WIDE },
+	{ "SHARED", "shares", CELL_LIST, "-", COLUMN_WIDE },
 	{ "SESSIONS", "sessions", CELL_NUMBER, "-", COLUMN_ALWAYS },
 	{ "WRITERS", "writers", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "AGE", "age_ms", CELL_TIME, "-", COLUMN_ALWAYS },
@@ -101,6 +102,7 @@ static const struct column tenants_columns[] = {
 	{ "NO-POOL", "denied_pools", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "NO-WRITE", "denied_access", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "NO-NAME", "denied_names", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "NO-SHARE", "denied_shares", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "ACCESSES", "accesses_refused", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ 0 },
 };

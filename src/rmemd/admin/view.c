@@ -14,6 +14,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/control/endpoints.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/lease/share.h"
 #include "rmemd/loop/turn.h"
 #include "rmemd/pool/pools.h"
 
@@ -502,17 +503,31 @@ bool view_sessions(const struct admin_sources *from, struct view_page *page)
 
 static json_t *lease_nodes_view(const struct lease_status *lease)
 {
-	struct lease_share shares[WIRE_SEGMENTS_MAX];
-	unsigned n = lease_shares(lease, shares);
+	struct lease_part parts[WIRE_SEGMENTS_MAX];
+	unsigned n = lease_parts(lease, parts);
 	json_t *array = json_array();
 
 	for (unsigned i = 0; i < n; i++) {
 		json_t *object = json_object();
 
-		view_optional(&object, "node", shares[i].node);
-		view_number(&object, "bytes", shares[i].bytes);
+		view_optional(&object, "node", parts[i].node);
+		view_number(&object, "bytes", parts[i].bytes);
 		view_append(&array, object);
 	}
+	return array;
+}
+
+/* "TENANT:read" or "TENANT:read-write" of each. */
+static json_t *lease_shares_view(const struct lease_status *lease)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < lease->n_shares; i++)
+		view_append(&array,
+			    json_sprintf("%s:%s", lease->shares[i].tenant,
+					 lease->shares[i].rights & WIRE_RIGHT_WRITE
+						 ? "read-write"
+						 : "read"));
 	return array;
 }
 
@@ -536,6 +551,7 @@ static int lease_view(const struct lease_status *lease, void *arg)
 	view_text(&object, "placement", placements[lease->placement]);
 	view_optional(&object, "node_asked", lease->node);
 	view_add(&object, "nodes", lease_nodes_view(lease));
+	view_add(&object, "shares", lease_shares_view(lease));
 	view_number(&object, "sessions", lease->sessions);
 	view_number(&object, "writers", lease->writers);
 	view_number(&object, "age_ms", lease->age_ms);
@@ -585,6 +601,7 @@ static int tenant_view(const struct tenant *tenant, void *arg)
 	view_number(&object, "denied_pools", tenant->denied[RIGHTS_DENY_POOLS]);
 	view_number(&object, "denied_access", tenant->denied[RIGHTS_DENY_ACCESS]);
 	view_number(&object, "denied_names", tenant->denied[RIGHTS_DENY_NAMES]);
+	view_number(&object, "denied_shares", tenant->denied[RIGHTS_DENY_SHARES]);
 	view_number(&object, "accesses_refused", tenant->accesses_refused);
 	view_append(array, object);
 	return *array ? 0 : 1;

@@ -29,6 +29,7 @@ enum rights_denial {
 	RIGHTS_DENY_POOLS,
 	RIGHTS_DENY_ACCESS,
 	RIGHTS_DENY_NAMES,
+	RIGHTS_DENY_SHARES, /* of leases of other tenants */
 	RIGHTS_DENIALS
 };
 

@@ -267,26 +267,28 @@ END_TEST
 
 START_TEST(show__lists_tenants)
 {
-	check_output(
-		"tenants",
-		"{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
-		"\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
-		"\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
-		"\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
-		"\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
-		"\"ttl_max_ms\": 60000, \"access\": \"read-only\", "
-		"\"pools\": [], \"names\": [\"n*\", \"m\"], \"refused\": 10, "
-		"\"denied_pools\": 12, \"denied_access\": 13, \"denied_names\": 14, "
-		"\"accesses_refused\": 11}]}",
-		"TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
-		"(MAX)  LENT  "
-		"(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  ACCESS     "
-		"POOLS  NAMES  REFUSED  NO-POOL  NO-WRITE  NO-NAME  ACCESSES\n"
-		"a       leaving         1   none         2      3       4      "
-		"5   6 B  "
-		"1 KiB     7      8       none        9 B     1min  "
-		"read-only  all    n*, m       10       12        13       14        "
-		"11\n");
+	check_output("tenants",
+		     "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
+		     "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
+		     "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
+		     "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
+		     "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
+		     "\"ttl_max_ms\": 60000, \"access\": \"read-only\", "
+		     "\"pools\": [], \"names\": [\"n*\", \"m\"], \"refused\": 10, "
+		     "\"denied_pools\": 12, \"denied_access\": 13, \"denied_names\": "
+		     "14, \"denied_shares\": 15, "
+		     "\"accesses_refused\": 11}]}",
+		     "TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
+		     "(MAX)  LENT  "
+		     "(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  ACCESS     "
+		     "POOLS  NAMES  REFUSED  NO-POOL  NO-WRITE  NO-NAME  NO-SHARE  "
+		     "ACCESSES\n"
+		     "a       leaving         1   none         2      3       4      "
+		     "5   6 B  "
+		     "1 KiB     7      8       none        9 B     1min  "
+		     "read-only  all    n*, m       10       12        13       14     "
+		     "   15        "
+		     "11\n");
 }
 END_TEST
 

@@ -14,6 +14,7 @@
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/lease/share.h"
 #include "rmemd/loop/slices.h"
 
 /* ---- the daemon ---- */
@@ -133,7 +134,12 @@ int sessions_each(const struct sessions *, uint64_t after,
 int leases_each(const struct leases *, uint64_t after,
 		int (*each)(const struct lease_status *status, void *arg), void *arg)
 {
+	static const struct share shares[] = { { "blue", WIRE_RIGHT_READ },
+					       { "red",
+						 WIRE_RIGHT_READ | WIRE_RIGHT_WRITE } };
 	struct lease_status named = { .id = 1,
+				      .shares = shares,
+				      .n_shares = 2,
 				      .name = "data",
 				      .tenant = "default",
 				      .bytes = 5000,
@@ -146,6 +152,7 @@ int leases_each(const struct leases *, uint64_t after,
 	int err = 0;
 
 	ephemeral.id = 2;
+	ephemeral.n_shares = 0;
 	ephemeral.name = "";
 	ephemeral.owner = 7;
 	ephemeral.ttl_ms = 9;
@@ -161,11 +168,11 @@ int leases_each(const struct leases *, uint64_t after,
 	return err;
 }
 
-unsigned lease_shares(const struct lease_status *status,
-		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX])
+unsigned lease_parts(const struct lease_status *status,
+		     struct lease_part ret_parts[WIRE_SEGMENTS_MAX])
 {
-	ret_shares[0] = (struct lease_share){ 0, status->bytes - 1000 };
-	ret_shares[1] = (struct lease_share){ 1, 1000 };
+	ret_parts[0] = (struct lease_part){ 0, status->bytes - 1000 };
+	ret_parts[1] = (struct lease_part){ 1, 1000 };
 	return 2;
 }
 

@@ -295,7 +295,7 @@ START_TEST(rename__replaces_on_request)
 	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_REPLACED);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert_int_eq(call_rename(&stage_a, new, "n", false), 0);
-	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), 0);
+	ck_assert_int_eq(lease_stat(&stage_tenant, &stage_own, "n", &status), 0);
 	ck_assert_uint_eq(status.id, new);
 	ck_assert_uint_eq(status.owner, 0);
 	/* a named lease does not end with its session */
@@ -304,7 +304,7 @@ START_TEST(rename__replaces_on_request)
 	fake_fabric_settle();
 	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
 	ck_assert_int_eq(call_rename(&stage_b, new, "m", false), 0);
-	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), -ENOENT);
+	ck_assert_int_eq(lease_stat(&stage_tenant, &stage_own, "n", &status), -ENOENT);
 	ck_assert_int_eq(call_free(&stage_b, new), 0);
 }
 END_TEST
