@@ -134,6 +134,10 @@ static void inherited_use(void)
 	stale(rmem_fd(driven), "fd");
 	stale(rmem_process(driven), "process");
 	stale(rmem_attach(session, "name", RMEM_READ, &another_lease), "attach");
+	stale(rmem_attach_shared(session, "other", "name", RMEM_READ, &another_lease),
+	      "attach_shared");
+	stale(rmem_share(lease, "other", RMEM_READ), "share");
+	stale(rmem_unshare(lease, "other"), "unshare");
 	stale(rmem_rename(lease, "name", 0), "rename");
 	stale(rmem_grow(lease, rmem_lease_bytes(lease) + 1), "grow");
 	stale(rmem_shrink(lease, 1), "shrink");

@@ -186,6 +186,25 @@ START_TEST(unshare__ends_attachments_before_the_reply)
 }
 END_TEST
 
+START_TEST(unshare__goes_on_without_its_connection)
+{
+	struct client lost;
+	uint64_t id;
+
+	client_ok(&owner, to_share("other", BOTH));
+	(void)client_ask(&other, attach_of("default", "n", BOTH), WIRE_TYPE_lease);
+	client_send(&owner, to_share("other", 0));
+	id = owner.last_id;
+	lost = owner;
+	client_lose(&owner);
+	fake_fabric_settle();
+	ck_assert_uint_eq(tenant("other")->n_keys, 0);
+	client_resume(&owner, &lost);
+	(void)client_ask_as(&owner, to_share("other", 0), id, WIRE_TYPE_ok);
+	client_fail(&other, attach_of("default", "n", READ), -ENOENT);
+}
+END_TEST
+
 START_TEST(share__with_fewer_rights_ends_writers_alone)
 {
 	client_ok(&owner, to_share("other", BOTH));
@@ -331,6 +350,7 @@ int main(void)
 	tcase_add_loop_test(tc, share__for_writing_gives_no_other_right, 0,
 			    sizeof(changes) / sizeof(changes[0]));
 	tcase_add_test(tc, unshare__ends_attachments_before_the_reply);
+	tcase_add_test(tc, unshare__goes_on_without_its_connection);
 	tcase_add_test(tc, share__with_fewer_rights_ends_writers_alone);
 	tcase_add_test(tc, share__is_of_named_leases_and_known_tenants);
 	tcase_add_test(tc, shares__have_a_limit);
