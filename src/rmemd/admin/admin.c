@@ -304,8 +304,8 @@ static void refuse_peer(const struct admin *admin, struct evhttp_request *reques
 		       "[admin] %s may",
 		       (unsigned)user, act ? "not act" : "neither look nor act",
 		       act ? "act_group" : "view_group");
-	log_event(LOG_WARNING, "admin-refused", NULL, "%s: %s",
-		  evhttp_request_get_uri(request), text);
+	/* without the path, which may be any text */
+	log_event(LOG_WARNING, "admin-refused", NULL, "%s", text);
 	if (act)
 		counters->admin_acts_refused++;
 	else
@@ -313,22 +313,22 @@ static void refuse_peer(const struct admin *admin, struct evhttp_request *reques
 	reply_error(request, STATUS_FORBIDDEN, "Forbidden", text);
 }
 
-/* Whether the client may do this; if not, the request is answered. */
+/* Whether the client may look, or do this; if not, the request is answered.  action NULL: look. */
 static bool peer_check(const struct admin *admin, struct evhttp_request *request,
-		       bool act)
+		       const struct action *action)
 {
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
 	int fd = bufferevent_getfd(evhttp_connection_get_bufferevent(connection));
 	uid_t user = peer_user(fd);
 
-	if (act ? peer_may_act(fd, &admin->groups)
-		: peer_may_view(fd, &admin->groups)) {
-		if (act)
+	if (action ? peer_may_act(fd, &admin->groups)
+		   : peer_may_view(fd, &admin->groups)) {
+		if (action)
 			log_event(LOG_NOTICE, "admin-acts", NULL, "user %u: %s",
-				  (unsigned)user, evhttp_request_get_uri(request));
+				  (unsigned)user, action->path);
 		return true;
 	}
-	refuse_peer(admin, request, user, act);
+	refuse_peer(admin, request, user, action != NULL);
 	return false;
 }
 
@@ -341,7 +341,7 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	const struct action *action = action_find(path);
 	struct admin *admin = ctx;
 
-	if (!peer_check(admin, request, action != NULL))
+	if (!peer_check(admin, request, action))
 		return;
 	if (action && method == EVHTTP_REQ_POST) {
 		action_run(admin, request, action);

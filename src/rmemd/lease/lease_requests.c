@@ -59,21 +59,28 @@ static struct attachment *find_attachment(const struct leases *leases,
 	return NULL;
 }
 
+/* -ESTALE.  The text does not reveal whether another tenant has such a lease, but it is counted. */
+static int set_missing_error(const struct leases *leases,
+			     const struct lease_client *client, uint64_t id)
+{
+	const struct lease *lease = leases_find_id(leases, id);
+
+	if (lease && lease->tenant != client->tenant)
+		client->tenant->denied[RIGHTS_DENY_SHARES]++;
+	return err_set(-ESTALE,
+		       "lease %" PRIu64 " has ended, or this session does not have it",
+		       id);
+}
+
 /* The client's attachment, with these rights, which the tenant must have too.  -ESTALE, -EACCES */
 static int find_attached(const struct leases *leases, const struct lease_client *client,
 			 uint64_t id, unsigned rights,
 			 struct attachment **ret_attachment)
 {
 	struct attachment *attachment = find_attachment(leases, client, id);
-	const struct lease *lease = leases_find_id(leases, id);
 
-	if (!attachment && lease && lease->tenant != client->tenant)
-		client->tenant->denied[RIGHTS_DENY_SHARES]++;
 	if (!attachment)
-		return err_set(-ESTALE,
-			       "lease %" PRIu64
-			       " has ended, or this session does not have it",
-			       id);
+		return set_missing_error(leases, client, id);
 	if (rights & ~attachment->rights)
 		return err_set(-EACCES,
 			       "lease %" PRIu64 " is attached for reading only", id);

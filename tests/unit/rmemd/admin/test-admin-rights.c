@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "rmemd/admin/peer.h"
 #include "rmemd/control/control.h"
 #include "unit/rmemd/admin/admin-stage.h"
@@ -118,6 +119,17 @@ static void be_user(uid_t uid, gid_t gid)
 	peer_unknown = false;
 }
 
+/* The log has no text of the peer. */
+static void check_line(int level, const char *event, const struct log_ctx *ctx,
+		       const char *text)
+{
+	(void)level;
+	(void)ctx;
+	ck_assert_str_eq(event, "admin-refused");
+	ck_assert_ptr_null(strstr(text, "31m"));
+	ck_assert_int_eq(strncmp(text, "user ", 5), 0);
+}
+
 static uint64_t counter(const char *name)
 {
 	json_t *counters;
@@ -143,7 +155,9 @@ START_TEST(requests__of_others_are_refused_and_counted)
 	ck_assert_ptr_nonnull(strstr(reply, "may neither look nor act: root, the "
 					    "daemon's user and the members of [admin] "
 					    "view_group may"));
-	ck_assert_int_eq(request("GET", "/v1/nothing"), 403);
+	log_set_sink(check_line);
+	ck_assert_int_eq(request("GET", "/v1/%1b[31m"), 403);
+	log_set_sink(NULL);
 	be_user(4242, own);
 	ck_assert_int_eq(request("GET", "/v1/leases"), 200);
 	check_refused("POST", "/v1/reload",
