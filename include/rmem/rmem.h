@@ -15,7 +15,8 @@
  *   EINVAL      an argument is NULL or out of its range; the text names it
  *   ENOMEM      this host or the server lacks memory, or RLIMIT_MEMLOCK is too low to
  *               register it
- *   EACCES      authentication failed, or the lease does not permit the operation
+ *   EACCES      authentication failed, or the lease or the rights of the tenant do not permit the
+ *               operation; the text names the key of the server's configuration
  *   ENOENT      no lease has that name
  *   EEXIST      the name is taken
  *   ENOSPC      the server's pools cannot hold the request
@@ -307,7 +308,7 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
  *   EEXIST  the name is taken
  *   ENOSPC  the pools that this host reaches cannot hold it
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EACCES  the tenant is leaving
+ *   EACCES  the tenant is leaving, may only read, or may not give this name
  *   EBUSY, ENOTSUP  as for rmem_attach(), with RMEM_ALLOC_ATTACH  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
@@ -324,9 +325,23 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
  *   ENOTSUP part of it is lent only through RDMA devices that this host does not reach, or
  *           to which the session can have no channel now
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EACCES  the tenant is leaving  [any] */
+ *   EACCES  the tenant is leaving, or may only read  [any] */
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
+
+/* Server call: attach a lease that another tenant shares, see rmem_share().
+ *   - The session reads and writes it, notifies, watches and detaches it as its own leases.  Only
+ *     its owner can end, rename, renew, grow, shrink or share it.
+ *   - Its bytes count for the limits of the owner, its attachments and rkeys for those of the
+ *     session's tenant.
+ *   - When the owner ends the share, the lease ends for this session: RMEM_REASON_UNSHARED.
+ *   tenant  that owns the lease; a lease of the session's own tenant is attached too
+ *   EINVAL  also: tenant is empty, longer than 64 bytes, or not UTF-8
+ *   ENOENT  the tenant shares no lease of that name with the session's tenant
+ *   EACCES  also: it is shared for reading only
+ * Other arguments and errors as for rmem_attach().  [any] */
+RMEM_API int rmem_attach_shared(rmem *session, const char *tenant, const char *name,
+				unsigned rights, rmem_lease **ret_lease);
 
 /* Server call: detach the lease from this session.  A named lease lives on; an ephemeral
  * lease is freed.  The handle is gone on success; success also if the lease had ended already.
@@ -352,8 +367,26 @@ RMEM_API int rmem_destroy(rmem_lease *lease);
  *   EEXIST  the name is taken and RMEM_RENAME_REPLACE is not given; or a lease of that name is
  *           being allocated
  *   EDQUOT  the lease was ephemeral, and its ttl_ms is more than the tenant's ttl_max
- *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
+ *   EACCES  the lease is attached for reading only; or the tenant is leaving, may only read, or may
+ *           not give this name  [any] */
 RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
+
+/* Server call: let the sessions of another tenant attach the lease, see rmem_attach_shared().  A
+ * second call changes the rights.  The share lasts until rmem_unshare() or the end of the lease,
+ * also when the lease is renamed and when the server restarts.
+ *   tenant  another tenant of the server
+ *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE.  If they are fewer than before, attachments of
+ *           the tenant that have more end, as in rmem_unshare()
+ *   EINVAL  rights or tenant is out of its range; or the lease has no name, or is the tenant's own
+ *   ENOENT  the server has no tenant of that name
+ *   EDQUOT  the lease is shared with 16 tenants already
+ *   EACCES  the lease is attached for reading only, or belongs to another tenant, or the tenant may
+ *           only read  [any] */
+RMEM_API int rmem_share(rmem_lease *lease, const char *tenant, unsigned rights);
+/* Server call: end the share.  The tenant's sessions lose the lease at once: when the call returns
+ * their rkeys are dead.  Success also if there is no such share.
+ *   EINVAL, EACCES  as for rmem_share()  [any] */
+RMEM_API int rmem_unshare(rmem_lease *lease, const char *tenant);
 
 /* Server call: make the lease longer.  Added bytes read as zero; the others keep their
  * offsets and contents.  Operations can go on meanwhile.
@@ -399,7 +432,8 @@ RMEM_API int rmem_keep(rmem_lease *lease, uint64_t ttl_ms);
 /* Server call: end a named lease of the tenant as rmem_destroy() does, without attaching it.
  *   name    up to RMEM_NAME_MAX bytes
  *   EINVAL  name is too long, has control characters or is not UTF-8
- *   ENOENT  no lease has that name  [any] */
+ *   ENOENT  no lease has that name
+ *   EACCES  the tenant may only read  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
 
 /* A lease as the server describes it.  Start from rmem_stat_init(). */
@@ -497,6 +531,8 @@ enum rmem_reason {
 	RMEM_REASON_UNKNOWN = 6,
 	/* the outcome of a failed operation is unknown: it may have been done, or part of it */
 	RMEM_REASON_OUTCOME = 7,
+	/* the tenant that owns it shares it no longer with this one, or with fewer rights */
+	RMEM_REASON_UNSHARED = 8,
 };
 
 /* Why the lease has ended; the texts of errors tell it too.  [any] */

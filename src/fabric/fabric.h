@@ -217,6 +217,8 @@ struct fabric_server_params {
 	const char *const *devices;
 	const struct fabric_device_params *device_params; /* verbs */
 	unsigned n_device_params;
+	/* verbs: for this time a key that has died is not handed out again; 0: as the device does */
+	uint64_t key_rest_ms;
 	unsigned threads; /* tcp: data threads, >= 1 */
 	unsigned backlog; /* limit of connections that wait to be admitted */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmemctl: show the state of the daemon of this host, over its admin socket. */
+/* rmemctl: show and change the state of the daemon of this host, over its admin socket. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/err.h"
 #include "base/option.h"
 #include "base/standard_fds.h"
+#include "base/units.h"
 #include "rmemctl/client.h"
 #include "rmemctl/commands.h"
 
@@ -19,6 +21,7 @@
 
 static const char *socket_path = SOCKET_PATH;
 static bool json, wide, help, version;
+static uint64_t number; /* the argument of a command that takes one */
 
 static const struct option_row options[] = {
 	{ "socket", 's', OPTION_TEXT, &socket_path, .argument = "PATH",
@@ -35,8 +38,8 @@ static const struct option_row options[] = {
 
 static void help_print(void)
 {
-	printf("usage: rmemctl [-s PATH] [-o wide] [--json] COMMAND\n\n"
-	       "Show the state of the rmemd of this host.\n\n"
+	printf("usage: rmemctl [-s PATH] [-o wide] [--json] COMMAND [LEASE]\n\n"
+	       "Show or change the state of the rmemd of this host.\n\n"
 	       "commands:\n");
 	for (const struct command *command = commands; command->name; command++)
 		printf("  %-10s %s\n", command->name, command->summary);
@@ -49,6 +52,7 @@ static void help_print(void)
 static int arguments_parse(int argc, char **argv, const struct command **ret_command)
 {
 	const size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+	int n, err;
 
 	if (!*socket_path || strlen(socket_path) > max)
 		return err_set(-EINVAL,
@@ -56,18 +60,31 @@ static int arguments_parse(int argc, char **argv, const struct command **ret_com
 			       *socket_path ? "too long" : "empty", max);
 	if (optind == argc)
 		return err_set(-EINVAL, "no command given");
-	if (optind + 1 < argc)
-		return err_set(-EINVAL, "more than one command given");
-	return command_find(argv[optind], ret_command);
+	err = command_find(argv[optind], ret_command);
+	if (err)
+		return err;
+	n = argc - optind - 1;
+	if (!(*ret_command)->takes)
+		return n ? err_set(-EINVAL, "more than one command given") : 0;
+	if (n != 1)
+		return err_set(-EINVAL, "%s needs the number of one %s", argv[optind],
+			       (*ret_command)->takes);
+	if (units_parse_u64(argv[optind + 1], 1, UINT64_MAX, &number))
+		return err_set(-EINVAL, "%s: %s", argv[optind], err_text());
+	return 0;
 }
 
 static int run(const struct command *command)
 {
-	char resource[32], *body = NULL;
+	char resource[64], *body = NULL;
 	int err;
 
 	(void)snprintf(resource, sizeof(resource), "/v1/%s", command->name);
-	err = client_get(socket_path, resource, &body);
+	if (command->takes)
+		(void)snprintf(resource, sizeof(resource), "/v1/%s?%s=%" PRIu64,
+			       command->name, command->takes, number);
+	err = command->acts ? client_post(socket_path, resource, &body)
+			    : client_get(socket_path, resource, &body);
 	if (err)
 		return err;
 	if (json)

@@ -138,10 +138,10 @@ static int log_leaving(const struct tenant *tenant, void *)
 	return 0;
 }
 
-static void reload(struct daemon *daemon)
+/* As admin_sources.reload(). */
+static int configure(struct daemon *daemon, char *restart, size_t restart_bytes)
 {
 	static struct config fresh;
-	char restart[256];
 	int level;
 
 	config_default(&fresh);
@@ -149,10 +149,10 @@ static void reload(struct daemon *daemon)
 	    tenants_set(&daemon->tenants, fresh.tenants, fresh.n_tenants)) {
 		log_event(LOG_ERR, "reload-failed", NULL, "%s; nothing was changed",
 			  err_text());
-		return;
+		return -EINVAL;
 	}
 	level = daemon->config.log_level;
-	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
+	(void)config_reload(&daemon->config, &fresh, restart, restart_bytes);
 	control_reload(&daemon->control);
 	/* a change of the level hides this line in neither direction */
 	log_set_level(level > fresh.log_level ? level : fresh.log_level);
@@ -161,18 +161,28 @@ static void reload(struct daemon *daemon)
 		  *restart ? "; needs a restart: " : "", restart);
 	(void)tenants_each(&daemon->tenants, log_leaving, NULL);
 	log_set_level(daemon->config.log_level);
+	return 0;
+}
+
+static int reload(void *ctx, char *restart, size_t restart_bytes)
+{
+	struct daemon *daemon = ctx;
+	struct err_saved result;
+
+	if (daemon->stopping)
+		return err_set(-EAGAIN, "the daemon stops");
+	systemd_reloading();
+	err_save(&result, configure(daemon, restart, restart_bytes));
+	(void)describe(daemon);
+	systemd_ready(daemon->status_text);
+	return err_restore(&result);
 }
 
 static void on_reload(evutil_socket_t, short, void *arg)
 {
-	struct daemon *daemon = arg;
+	char restart[ADMIN_RESTART_BYTES];
 
-	if (daemon->stopping)
-		return;
-	systemd_reloading();
-	reload(daemon);
-	(void)describe(daemon);
-	systemd_ready(daemon->status_text);
+	(void)reload(arg, restart, sizeof(restart));
 }
 
 /* Whether a restart loses what is lent. */
@@ -403,6 +413,8 @@ int daemon_open(const struct config *config, const char *config_path,
 	daemon->config_path = config_path;
 	daemon->sources.control = &daemon->control;
 	daemon->sources.started_ms = clock_now_ms();
+	daemon->sources.reload = reload;
+	daemon->sources.ctx = daemon;
 	tenants_init(&daemon->tenants);
 	err = open_all(daemon);
 	if (err) {

@@ -240,6 +240,9 @@ static void inherited_leases(void)
 	params.bytes = 8;
 	STALE(rmem_alloc(session, &params, &another));
 	STALE(rmem_attach(session, "name", RMEM_READ, &another));
+	STALE(rmem_attach_shared(session, "other", "name", RMEM_READ, &another));
+	STALE(rmem_share(lease, "other", RMEM_READ));
+	STALE(rmem_unshare(lease, "other"));
 	STALE(rmem_rename(lease, "name", 0));
 	STALE(rmem_grow(lease, BYTES + 1));
 	STALE(rmem_shrink(lease, 1));

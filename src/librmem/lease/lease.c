@@ -410,6 +410,8 @@ static enum rmem_reason reason_from_wire(unsigned reason)
 		return RMEM_REASON_REVOKED;
 	case WIRE_REASON_REPLACED:
 		return RMEM_REASON_REPLACED;
+	case WIRE_REASON_UNSHARED:
+		return RMEM_REASON_UNSHARED;
 	default:
 		return RMEM_REASON_FREED;
 	}

@@ -254,7 +254,8 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 	if (i == SIZE_MAX)
 		return key_unknown(parse->section, name);
 	key = &config_keys[i];
-	is_list = key->type == CONFIG_TYPE_ADDRESSES || key->type == CONFIG_TYPE_NAMES;
+	is_list = key->type == CONFIG_TYPE_ADDRESSES ||
+		  key->type == CONFIG_TYPE_NAMES || key->type == CONFIG_TYPE_PATTERNS;
 	if (parse->continued && parse->last == key && !is_list)
 		return err_set(
 			-EINVAL,
@@ -389,6 +390,22 @@ static const char *limits_fault(const struct tenant_limits *limits)
 	return NULL;
 }
 
+/* A pool that the tenant may use and that there is not, or NULL. */
+static const char *pool_missing(const struct config *config,
+				const struct pool_names *pools)
+{
+	for (unsigned i = 0; i < pools->n; i++) {
+		unsigned k = 0;
+
+		while (k < config->n_pools &&
+		       strcmp(config->pools[k].name, pools->at[i]) != 0)
+			k++;
+		if (k == config->n_pools)
+			return pools->at[i];
+	}
+	return NULL;
+}
+
 static int tenants_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
@@ -396,6 +413,8 @@ static int tenants_check(struct parse *parse)
 
 	for (unsigned i = 0; i < config->n_tenants; i++) {
 		const char *fault = limits_fault(&config->tenants[i].limits);
+		const char *missing =
+			pool_missing(config, &config->tenants[i].rights.pools);
 
 		reserved += config->tenants[i].limits.reserve;
 		if (!fault && reserved > 100)
@@ -404,6 +423,10 @@ static int tenants_check(struct parse *parse)
 		if (fault)
 			return err_set(-EINVAL, "tenant '%s': %s",
 				       config->tenants[i].name, fault);
+		if (missing)
+			return err_set(-EINVAL,
+				       "tenant '%s': pools: there is no [pool %s]",
+				       config->tenants[i].name, missing);
 	}
 	return 0;
 }

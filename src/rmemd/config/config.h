@@ -48,6 +48,7 @@ struct config {
 	char devices[CONFIG_LIST_MAX][64];
 	unsigned n_devices;                      /* 0: all */
 	uint16_t verbs_port;                     /* 7461 */
+	uint64_t key_rest_ms;                    /* 0 */
 	struct fabric_rdma_options rdma_options; /* of devices without their own */
 	/* [device NAME] */
 	struct fabric_device_params device_params[CONFIG_LIST_MAX];
@@ -57,7 +58,9 @@ struct config {
 	uint16_t tcp_port;    /* 7462 */
 	uint32_t tcp_threads; /* 2 */
 	/* [admin] */
-	char admin_socket[108]; /* RUNSTATEDIR/rmemd/admin.sock */
+	char admin_socket[108];    /* RUNSTATEDIR/rmemd/admin.sock */
+	char admin_view_group[33]; /* "": that of the daemon */
+	char admin_act_group[33];  /* "": none */
 	/* [log] */
 	enum config_log_target log_target;
 	int log_level; /* LOG_INFO */

@@ -40,7 +40,9 @@ enum config_type {
 	CONFIG_TYPE_PERCENT,   /* unsigned: "50%", or "auto", stored as 0 */
 	CONFIG_TYPE_ADDRESSES, /* list of IP addresses */
 	CONFIG_TYPE_NAMES,     /* list of names, may be empty */
+	CONFIG_TYPE_PATTERNS,  /* list of lease names, may end in '*', may be empty */
 	CONFIG_TYPE_PATH,      /* absolute */
+	CONFIG_TYPE_GROUP,     /* of users; the default, a word, is stored as "" */
 	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
 	CONFIG_TYPE_AUTO,      /* int: "auto", stored as -1, or a number */
 	CONFIG_TYPE_ADDRESS, /* struct fabric_address: "auto", family 0, or an address */

@@ -30,6 +30,8 @@ struct control_counters {
 	uint64_t sessions_fenced;
 	uint64_t sessions_resumed;
 	uint64_t channels_refused;
+	uint64_t admin_views_refused; /* requests over the admin socket */
+	uint64_t admin_acts_refused;
 };
 
 struct control {

@@ -131,6 +131,10 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 		lease->owner = with->client(with->ctx, head->owner);
 	if ((head->n_segments && !lease->segments) || (*record->name && !lease->name))
 		return no_memory();
+	for (unsigned i = 0; i < head->n_shares; i++)
+		if (share_set(lease, record->shares[i].tenant,
+			      record->shares[i].rights))
+			return -ENOMEM;
 	/* the last process ended while it ended the session that owned the lease */
 	if (!lease->name && !lease->owner)
 		lease->state = LEASE_ENDED;

@@ -85,8 +85,10 @@ static void open_tables(void)
 
 void control_setup(void)
 {
-	const struct tenant_params params[] = { { "default", stage_limits },
-						{ "other", stage_limits } };
+	const struct tenant_params params[] = {
+		{ .name = "default", .limits = stage_limits },
+		{ .name = "other", .limits = stage_limits }
+	};
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);

@@ -185,6 +185,7 @@ int pools_alloc(struct pools *pools, const struct pool_request *request,
 	wish.align = request->align;
 	wish.n_nodes = request->n_nodes;
 	wish.endpoints = request->endpoints;
+	wish.only = request->only;
 	for (unsigned i = 0; i < wish.n_nodes; i++)
 		wish.nodes[i] = request->nodes[i];
 	memcpy(before, pages, sizeof(before));
