@@ -145,6 +145,12 @@ enum rmem_fabric {
 
 #define RMEM_NO_THREAD 1u /* the program drives the session: rmem_fd, rmem_process */
 
+/* Supplies the pre-shared key of a tenant: writes 16 to `bytes`, which is 64, bytes to key, and their
+ * number to *ret_bytes.  Returns 0, or non-zero: there is none, and rmem_open() fails with EACCES.
+ * Called once, inside rmem_open(), which copies the key and wipes its own buffer. */
+typedef int rmem_psk(void *ctx, const char *tenant, unsigned char *key, size_t bytes,
+		     size_t *ret_bytes);
+
 /* Options beyond the URI.  Start from rmem_options_init(); members are only ever added. */
 struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
@@ -153,6 +159,8 @@ struct rmem_options {
 	/* how rmemctl shows this session: 1 to 64 bytes of UTF-8 without control
 	 * or invisible characters; NULL: program name and process id */
 	const char *client;
+	rmem_psk *psk; /* supplies the key, instead of a file; NULL: none */
+	void *psk_ctx; /* passed to psk() */
 };
 static inline struct rmem_options rmem_options_init(void)
 {
@@ -167,7 +175,8 @@ static inline struct rmem_options rmem_options_init(void)
  *   uri      [rmem://]HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; NULL:
  *            the environment variable RMEM_SERVER, as in secure_getenv(3).  An IPv6 address
  *            is in brackets.  channels: per queue, 1 to RMEM_CHANNELS_MAX, default
- *            1.  tenant: the identity that borrows, default "default".  Options for the
+ *            1.  tenant: the identity that borrows, default that of the key, or "default".
+ *            psk, cert, key, ca, servername: authentication, see rmem_open(3).  Options for the
  *            use of RDMA devices, see rmem_open(3): source, mtu, traffic_class,
  *            service_level, ack_timeout, retry_count, rnr_retry_count, rd_atomic,
  *            relaxed_ordering, connect, gid_index, pkey.
@@ -182,7 +191,8 @@ static inline struct rmem_options rmem_options_init(void)
  * reached.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed, or there is no URI
- *   EACCES  the server has no such tenant, or the tenant is leaving
+ *   EACCES  the server has no such tenant, or the tenant is leaving; the server does not accept
+ *           the key or certificate, or this side not the server's; others can read a key's file
  *   ENODEV  fabric=rdma and this host or the server has no RDMA device
  *   ENOTSUP the server has no protocol version in common with this library
  *   EDQUOT  the server or tenant has as many sessions as allowed, or the tenant as many

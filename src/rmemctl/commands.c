@@ -183,6 +183,26 @@ static const struct field status_rest[] = {
 	{ 0 },
 };
 
+/* The reasons for which connections were refused, if there are any. */
+static void refused_show(FILE *out, const json_t *answer)
+{
+	json_t *reasons =
+		json_object_get(json_object_get(answer, "counters"), "refused");
+	const char *reason, *before = "refusals   ";
+	json_t *number;
+
+	json_object_foreach(reasons, reason, number)
+	{
+		if (json_integer_value(number) == 0)
+			continue;
+		(void)fprintf(out, "%s%s %" JSON_INTEGER_FORMAT, before, reason,
+			      json_integer_value(number));
+		before = ", ";
+	}
+	if (*before == ',')
+		(void)fputc('\n', out);
+}
+
 static void status_show(FILE *out, const json_t *answer)
 {
 	fields_print(out, status_head, answer);
@@ -190,6 +210,7 @@ static void status_show(FILE *out, const json_t *answer)
 	fabric_show(out, answer, "rdma");
 	fabric_show(out, answer, "tcp");
 	fields_print(out, status_rest, answer);
+	refused_show(out, answer);
 }
 
 static const struct field device_fields[] = {

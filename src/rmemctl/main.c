@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "rmemctl/client.h"
 #include "rmemctl/commands.h"
+#include "rmemctl/keygen.h"
 
 #define SOCKET_PATH RUNSTATEDIR "/rmemd/admin.sock"
 #define EXIT_USAGE 2
@@ -43,9 +44,34 @@ static void help_print(void)
 	       "commands:\n");
 	for (const struct command *command = commands; command->name; command++)
 		printf("  %-10s %s\n", command->name, command->summary);
+	printf("  %-10s %s\n", "keygen TENANT [FOLDER]",
+	       "write a new key of a tenant to TENANT.psk, for" OPTION_INDENT
+	       "clients, and to rmemd.psk, for the server");
 	printf("\noptions:\n");
 	option_help(options);
 	printf("\nThe exit status is 0, 1 after an error, 2 when called wrongly.\n");
+}
+
+/* keygen alone needs no daemon. */
+static bool is_keygen(int argc, char **argv)
+{
+	return optind < argc && strcmp(argv[optind], "keygen") == 0;
+}
+
+/* -EINVAL: rmemctl was called wrongly. */
+static int keygen_check(int argc)
+{
+	if (optind + 1 == argc)
+		return err_set(-EINVAL, "keygen: no tenant given");
+	if (optind + 3 < argc)
+		return err_set(-EINVAL,
+			       "keygen: more than a tenant and a folder given");
+	return 0;
+}
+
+static int keygen_run(int argc, char **argv)
+{
+	return keygen(argv[optind + 1], optind + 2 < argc ? argv[optind + 2] : ".");
 }
 
 /* -EINVAL with text: rmemctl was called wrongly. */
@@ -103,7 +129,8 @@ int main(int argc, char **argv)
 	if (!err)
 		err = option_parse(options, false, argc, argv);
 	if (!err)
-		err = arguments_parse(argc, argv, &command);
+		err = is_keygen(argc, argv) ? keygen_check(argc)
+					    : arguments_parse(argc, argv, &command);
 	if (err < 0) {
 		(void)fprintf(stderr, "rmemctl: %s; see rmemctl --help\n", err_text());
 		return EXIT_USAGE;
@@ -111,6 +138,8 @@ int main(int argc, char **argv)
 	err = 0;
 	if (command)
 		err = run(command);
+	else if (!help && !version && is_keygen(argc, argv))
+		err = keygen_run(argc, argv);
 	else if (help)
 		help_print();
 	else

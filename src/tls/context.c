@@ -240,8 +240,9 @@ void tls_context_unref(struct tls_context *context)
 
 /* ---- for streams ---- */
 
-/* The name or the address that the server's certificate must have. */
-static bool servername_set(SSL *ssl, const char *name)
+/* The name or the address that the server's certificate must have; not const for a macro of
+ * OpenSSL. */
+static bool servername_set(SSL *ssl, char *name)
 {
 	struct in6_addr address;
 

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "fuzz/target.h"
 #include "rmemd/control/request.h"
+#include "tls/admission.h"
 #include "unit/rmemd/control-stage.h"
 #include "wire/codec.h"
 
@@ -102,12 +103,24 @@ static bool op_abandoned(struct connection *connection)
 	return peer_of(connection)->abandoned;
 }
 
+static int op_identify(struct connection *, const char *)
+{
+	return 0;
+}
+
+static bool op_secret(struct connection *, uint8_t *)
+{
+	return false;
+}
+
 static const struct connection_ops ops = {
 	.send = op_send,
 	.close = op_close,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
+	.identify = op_identify,
+	.secret = op_secret,
 	.abandoned = op_abandoned,
 };
 
@@ -228,15 +241,18 @@ static void step_admit(struct fuzz_input *input)
 	unsigned endpoint = (unsigned)fuzz_number(input, 1) % STAGE_ENDPOINTS;
 	struct fabric_hello asked = { .session = peer->session,
 				      .channel = (uint32_t)fuzz_number(input, 1) };
+	uint8_t right[ADMISSION_BYTES];
 	const struct session *session;
 
-	memcpy(asked.token, peer->token, sizeof(asked.token));
+	admission_token(peer->token, sizeof(peer->token), asked.session, asked.channel,
+			right);
+	memcpy(asked.token, right, sizeof(right));
 	asked.token[0] ^= (uint8_t)fuzz_number(input, 1);
 	if (!sessions_admit(stage_control.sessions, endpoint, &asked))
 		return;
 	session = sessions_find(stage_control.sessions, peer->session);
 	ck_assert_ptr_nonnull(session);
-	ck_assert_mem_eq(asked.token, session->token, sizeof(asked.token));
+	ck_assert_mem_eq(asked.token, right, sizeof(right));
 }
 
 /* The core must bear more events than the fabric reports. */

@@ -148,12 +148,24 @@ static bool op_abandoned(struct connection *connection)
 	return socket_ended(peer_of(connection)->socket);
 }
 
+static int op_identify(struct connection *, const char *)
+{
+	return 0;
+}
+
+static bool op_secret(struct connection *, uint8_t *)
+{
+	return false;
+}
+
 static const struct connection_ops ops = {
 	.send = op_send,
 	.close = op_close,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
+	.identify = op_identify,
+	.secret = op_secret,
 	.abandoned = op_abandoned,
 };
 
@@ -187,6 +199,11 @@ void connections_drain(struct connections *connections)
 		connection_close(&peer->connection);
 }
 
+/* There are no keys that could be removed. */
+void connections_recheck(struct connections *)
+{
+}
+
 bool connections_drained(const struct connections *connections)
 {
 	return list_empty(&connections->all);
@@ -218,7 +235,7 @@ static bool peer_handle(struct peer *peer)
 		return false;
 	bytes = wire_frame_bytes(peer->in, peer->in_bytes);
 	if (bytes < 0) {
-		connection_refuse(connection, 0, bytes, err_text());
+		connection_refuse(connection, 0, REFUSAL_PROTOCOL, bytes, err_text());
 		return false;
 	}
 	memcpy(frame, peer->in, (size_t)bytes);

@@ -10,6 +10,7 @@
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
+#include "tls/admission.h"
 #include "wire/codec.h"
 
 void channel_want(struct channel *channel, bool at_once)
@@ -374,7 +375,8 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	struct fabric_channel *fabric;
 	int err;
 
-	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
+	admission_token(session->secret, sizeof(session->secret), params.hello.session,
+			params.hello.channel, params.hello.token);
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tls/stream.h"
 #include "wire/msg.h"
 
 struct connection;
@@ -45,9 +46,12 @@ void connection_leave(struct connection *connection);
 /* The socket's local address.  -errno; -ENOTCONN: there is no socket. */
 int connection_local(const struct connection *connection,
 		     struct sockaddr_storage *ret_local);
-/* Continue on a connecting or connected socket, which the connection owns on success.  Only the
- * hello is sent before connection_ready(). */
-int connection_adopt(struct connection *connection, int fd);
+/* Continue on a connecting or connected socket, which the connection owns, also on failure; under
+ * TLS, unless `tls` is NULL.  Only the hello is sent before connection_ready(). */
+int connection_adopt(struct connection *connection, int fd, struct tls_context *tls);
+/* stream_secret() of the socket.  -ENOTSUP: without TLS */
+int connection_secret(const struct connection *connection,
+		      uint8_t ret_secret[STREAM_SECRET_BYTES]);
 /* The server has accepted the hello: send the calls that wait. */
 void connection_ready(struct connection *connection);
 

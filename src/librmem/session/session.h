@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "base/rare.h"
 #include "librmem/session/connection.h"
+#include "librmem/session/credentials.h"
 #include "librmem/session/endpoint_map.h"
 #include "librmem/session/uri.h"
 #include "wire/msg.h"
@@ -100,6 +101,7 @@ struct rmem {
 	/* from the lowest layer up, ended by NULL */
 	const struct session_observer *const *observers;
 	struct uri uri;
+	struct credentials credentials;
 	bool no_thread;
 	bool inherited; /* opened by the parent process */
 	unsigned timeout_ms;
@@ -141,6 +143,8 @@ struct rmem {
 	/* the last one; `endpoints` are those of the first, by number, where the server has them
 	 * now or had them last */
 	struct wire_welcome welcome;
+	/* of the control connection, or the token; admits channels */
+	uint8_t secret[STREAM_SECRET_BYTES];
 	struct endpoint_map endpoint_map;
 	uint64_t timer_ns; /* expiry of timer_fd; UINT64_MAX: disarmed */
 	uint64_t alive_ns; /* when the last answered request was sent */

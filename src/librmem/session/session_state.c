@@ -89,13 +89,12 @@ static int reach(struct rmem *session)
 	 * earlier packets, from the connection's first packets on */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
-	if (connect(fd, peer, sizeof(session->peer)) < 0 && errno != EINPROGRESS)
+	if (connect(fd, peer, sizeof(session->peer)) < 0 && errno != EINPROGRESS) {
 		err = err_errno(-errno, "connecting");
-	else
-		err = connection_adopt(session->connection, fd);
-	if (err)
 		(void)close(fd);
-	return err;
+		return err;
+	}
+	return connection_adopt(session->connection, fd, session->credentials.tls);
 }
 
 /* ---- the welcome ---- */
@@ -124,6 +123,15 @@ static void clock_set(struct rmem *session)
 			      memory_order_release);
 }
 
+/* What admits channels from now on; the server does the same. */
+static void secret_set(struct rmem *session)
+{
+	if (!connection_secret(session->connection, session->secret))
+		return;
+	memset(session->secret, 0, sizeof(session->secret));
+	memcpy(session->secret, session->welcome.token, sizeof(session->welcome.token));
+}
+
 static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem *session = ctx;
@@ -133,6 +141,7 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	if (err)
 		return err;
 	session->welcome = reply->welcome;
+	secret_set(session);
 	endpoint_map_follow(&session->endpoint_map, &session->welcome,
 			    &session->welcome);
 	session->welcomed = true;
@@ -153,6 +162,7 @@ static void welcome_follow(struct rmem *session, const struct wire_welcome *welc
 	next.n_endpoints = known->n_endpoints;
 	memcpy(next.endpoints, known->endpoints, sizeof(next.endpoints));
 	*known = next;
+	secret_set(session);
 }
 
 /* The server may succeed a little later. */
@@ -329,6 +339,7 @@ static void session_retry(struct rmem *session, uint64_t now_ns)
 {
 	session->state = SESSION_HELLO;
 	session->retry_ns = now_ns + ATTEMPT_MS * NS_PER_MS;
+	credentials_renew(&session->credentials, &session->uri);
 	if (reach(session) || hello_send(session, NULL, welcome_resumed))
 		session_down(session);
 }

@@ -209,10 +209,13 @@ static json_t *counters_view(const struct admin_sources *from)
 {
 	const struct control_counters *counters = &from->control->counters;
 	const struct leases_counters *leases = leases_counters(from->control->leases);
-	json_t *object = json_object();
+	json_t *object = json_object(), *refused = json_object();
 
 	view_number(&object, "connections", counters->connections);
 	view_number(&object, "connections_refused", counters->connections_refused);
+	for (unsigned i = 0; i < REFUSALS; i++)
+		view_number(&refused, refusal_name(i), counters->refused[i]);
+	view_add(&object, "refused", refused);
 	view_number(&object, "requests", counters->requests);
 	view_number(&object, "requests_failed", counters->requests_failed);
 	view_number(&object, "sessions_opened", counters->sessions_opened);

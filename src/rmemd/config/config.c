@@ -536,6 +536,30 @@ static int pools_check(struct parse *parse)
 	return err;
 }
 
+static int auth_config_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	enum config_auth auth = config->auth;
+	bool psk = auth == CONFIG_AUTH_PSK || auth == CONFIG_AUTH_BOTH;
+	bool certificate = auth == CONFIG_AUTH_CERTIFICATE || auth == CONFIG_AUTH_BOTH;
+
+	parse->line = key_line(parse, "server", "auth", "server", "psk");
+	if (psk && !*config->psk)
+		return err_set(-EINVAL, "auth asks for psk, the file with the keys of "
+					"the tenants: rmemctl keygen writes it");
+	if (certificate && (!*config->certificate || !*config->ca))
+		return err_set(
+			-EINVAL,
+			"auth asks for certificate, that of this server, and for "
+			"ca, which signs those of the clients");
+	if (!psk && *config->psk)
+		return err_set(-EINVAL, "psk is for auth = psk or both");
+	if (!certificate && (*config->certificate || *config->ca))
+		return err_set(-EINVAL,
+			       "certificate and ca are for auth = certificate or both");
+	return 0;
+}
+
 /* Checks of several keys together, of which each sets the line that it is about. */
 static int config_check(struct parse *parse)
 {
@@ -549,14 +573,18 @@ static int config_check(struct parse *parse)
 			       "fence (%" PRIu64 "ms) must be at least twice the "
 			       "heartbeat (%" PRIu64 "ms)",
 			       config->fence_ms, config->heartbeat_ms);
+	err = auth_config_check(parse);
+	if (err)
+		return err;
 	parse->line = key_line(parse, "server", "listen", "server", "insecure");
 	for (unsigned i = 0; i < config->n_listen; i++)
-		if (!config->insecure &&
+		if (config->auth == CONFIG_AUTH_NONE && !config->insecure &&
 		    !fabric_address_is_loopback(&config->listen[i]))
 			return err_set(-EINVAL,
 				       "listen: %s is not loopback and auth = none "
-				       "accepts any client: add insecure = yes if "
-				       "every host that reaches it is trusted",
+				       "accepts any client: say auth = psk or "
+				       "certificate, or add insecure = yes if every "
+				       "host that reaches it is trusted",
 				       fabric_address_host(&config->listen[i], host));
 	parse->line = key_line(parse, "tcp", "enabled", "rdma", "enabled");
 	if (!config->tcp && config->verbs == CONFIG_NO)

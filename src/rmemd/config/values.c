@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "rmemd/config/keys.h"
 #include "rmemd/config/config.h"
+#include "tls/certificate.h"
 
 /* The longest item of a list, as text and as it is stored. */
 #define ITEM_BYTES sizeof(((struct config *)0)->devices[0])
@@ -241,7 +242,8 @@ static int rdma_option_parse(const struct config_key *key, const char *value, in
 
 static int path_parse(const struct config_key *key, const char *value, char *ret)
 {
-	if (strcmp(value, "auto") == 0 && strcmp(key->standard, value) == 0)
+	/* a default that is a word: there is no path */
+	if (key->standard[0] != '/' && strcmp(key->standard, value) == 0)
 		value = "";
 	else if (value[0] != '/')
 		return err_set(-EINVAL, "'%s' is not an absolute path", value);
@@ -249,6 +251,21 @@ static int path_parse(const struct config_key *key, const char *value, char *ret
 		return err_set(-ERANGE, "the path is longer than %zu characters",
 			       key->bytes - 1);
 	/* fields are compared as bytes: no byte of an older value may stay */
+	memset(ret, 0, key->bytes);
+	memcpy(ret, value, strlen(value));
+	return 0;
+}
+
+static int certificates_parse(const struct config_key *key, const char *value,
+			      char *ret)
+{
+	int err = certificate_patterns_check(value);
+
+	if (!err && strlen(value) >= key->bytes)
+		err = err_set(-ERANGE, "the value is longer than %zu characters",
+			      key->bytes - 1);
+	if (err)
+		return err;
 	memset(ret, 0, key->bytes);
 	memcpy(ret, value, strlen(value));
 	return 0;
@@ -276,9 +293,12 @@ static const struct {
 	const char *word;
 	int byte;
 } words[] = {
-	[CONFIG_TYPE_SIZE] = { "auto", 0 },    [CONFIG_TYPE_PERCENT] = { "auto", 0 },
-	[CONFIG_TYPE_ADDRESS] = { "auto", 0 }, [CONFIG_TYPE_NODE] = { "any", 0xff },
-	[CONFIG_TYPE_AUTO] = { "auto", 0xff }, [CONFIG_TYPE_RDMA_OPTION] = { NULL, 0 },
+	[CONFIG_TYPE_SIZE] = { "auto", 0 },
+	[CONFIG_TYPE_PERCENT] = { "auto", 0 },
+	[CONFIG_TYPE_ADDRESS] = { "auto", 0 },
+	[CONFIG_TYPE_NODE] = { "any", 0xff },
+	[CONFIG_TYPE_AUTO] = { "auto", 0xff },
+	[CONFIG_TYPE_CERTIFICATES] = { "none", 0 },
 };
 _Static_assert(POOL_BYTES_AUTO == 0 && POOL_SHARE_AUTO == 0 && POOL_NODE_ANY == -1 &&
 		       FABRIC_OPTION_AUTO == -1,
@@ -326,6 +346,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return fabric_address_parse(value, field);
 	case CONFIG_TYPE_RDMA_OPTION:
 		return rdma_option_parse(key, value, field);
+	case CONFIG_TYPE_CERTIFICATES:
+		return certificates_parse(key, value, field);
 	}
 	return err_set(-EINVAL, "a key of no known type");
 }

@@ -166,7 +166,8 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg)
 	    (reply && reply->type != msg->type)) {
 		(void)err_set(-EPROTO, "%s has the id %" PRIu64 " of another request",
 			      wire_type_name(msg->type), msg->id);
-		connection_refuse(session->connection, msg->id, -EPROTO, err_text());
+		connection_refuse(session->connection, msg->id, REFUSAL_PROTOCOL,
+				  -EPROTO, err_text());
 		return HANDLER_LATER;
 	}
 	if (waiting) {

@@ -46,6 +46,7 @@ struct tenant_params {
 	char name[TENANT_NAME_MAX + 1];
 	struct tenant_limits limits;
 	struct rights rights;
+	char certificates[256]; /* patterns of stream_certified_as() */
 };
 
 struct tenant {

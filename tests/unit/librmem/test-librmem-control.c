@@ -97,7 +97,7 @@ static void reconnect(void)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
 				    0, pair),
 			 0);
-	ck_assert_int_eq(connection_adopt(connection, pair[0]), 0);
+	ck_assert_int_eq(connection_adopt(connection, pair[0], NULL), 0);
 	server = pair[1];
 }
 

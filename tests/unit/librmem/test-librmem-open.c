@@ -11,6 +11,7 @@
 #include "unit/librmem/core-case.h"
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
+#include "tls/admission.h"
 
 /* ---- a resolver: every name is loopback ---- */
 
@@ -66,6 +67,7 @@ static void check_server(void)
 START_TEST(open__reports_the_session)
 {
 	struct rmem_info got;
+	uint8_t token[ADMISSION_BYTES];
 
 	open_with(0);
 	got = info();
@@ -82,10 +84,12 @@ START_TEST(open__reports_the_session)
 	ck_assert_int_eq(rmem_process(client), -EINVAL);
 	got.size = 1;
 	ck_assert_int_eq(rmem_info(client, &got), -EINVAL);
-	/* the channel sent the session's token */
+	/* the channel's token is derived from the session's */
 	ck_assert_uint_eq(fake_latest()->hello.session, 9);
-	ck_assert_mem_eq(fake_latest()->hello.token,
-			 proxy.last[WIRE_TYPE_welcome].welcome.token, 16);
+	admission_token(proxy.last[WIRE_TYPE_welcome].welcome.token, WIRE_TOKEN_BYTES,
+			fake_latest()->hello.session, fake_latest()->hello.channel,
+			token);
+	ck_assert_mem_eq(fake_latest()->hello.token, token, sizeof(token));
 	client_close();
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_bye], 1);
 	rmem_close(NULL);

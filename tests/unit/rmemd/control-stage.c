@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
+#include "tls/admission.h"
 #include "wire/codec.h"
 
 struct control stage_control;
@@ -267,9 +268,21 @@ static bool op_abandoned(struct connection *connection)
 	return client_of(connection)->abandoned;
 }
 
+static int op_identify(struct connection *, const char *)
+{
+	return 0;
+}
+
+static bool op_secret(struct connection *, uint8_t *)
+{
+	return false;
+}
+
 static const struct connection_ops client_ops = {
 	.send = op_send,
 	.close = op_close,
+	.identify = op_identify,
+	.secret = op_secret,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
@@ -487,7 +500,8 @@ bool client_admitted(const struct client *client, unsigned endpoint, uint32_t ch
 {
 	struct fabric_hello asked = { .session = client->session, .channel = channel };
 
-	memcpy(asked.token, client->token, sizeof(asked.token));
+	admission_token(client->token, sizeof(client->token), asked.session, channel,
+			asked.token);
 	return sessions_admit(stage_control.sessions, endpoint, &asked);
 }
 

@@ -328,7 +328,7 @@ static const struct {
 	{ "[server]\nlisten = ::1, ::1\n", "2: listen: '::1' is in the list twice" },
 	{ "[server]\nlisten = 0.0.0.0\n",
 	  "2: listen: 0.0.0.0 is not loopback and auth = none accepts any client: "
-	  "add "
+	  "say auth = psk or certificate, or add "
 	  "insecure = yes if every host that reaches it is trusted" },
 	{ "[server]\ninsecure = maybe\n",
 	  "2: insecure: 'maybe' is neither yes nor no" },
@@ -340,7 +340,21 @@ static const struct {
 	{ "[server]\nlisten = 127.0.0.1,\n\t::1\t# both\n",
 	  "3: listen: '::1\t# both' is not an IPv4 or IPv6 address; a comment needs a "
 	  "line of its own" },
-	{ "[server]\nauth = tls\n", "2: auth: 'tls' is not one of none" },
+	{ "[server]\nauth = tls\n",
+	  "2: auth: 'tls' is not one of none, psk, certificate, both" },
+	{ "[server]\nauth = psk\n",
+	  "2: auth asks for psk, the file with the keys of the "
+	  "tenants: rmemctl keygen writes it" },
+	{ "[server]\nauth = certificate\nca = /c\n",
+	  "2: auth asks for certificate, that of this server, and for ca, which signs "
+	  "those "
+	  "of the clients" },
+	{ "[server]\npsk = /k\n", "2: psk is for auth = psk or both" },
+	{ "[server]\nauth = psk\npsk = /k\nca = /c\n",
+	  "2: certificate and ca are for auth = certificate or both" },
+	{ "[tenant a]\ncertificates = example.org\n",
+	  "2: certificates: 'example.org' does not begin with uri:, spiffe://, dns: or "
+	  "subject:, or has no name" },
 	{ "[log]\nlevel = warn\n",
 	  "2: level: 'warn' is not one of error, warning, notice, "
 	  "info, debug" },
