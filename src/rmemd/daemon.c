@@ -528,6 +528,7 @@ void daemon_close(struct daemon *daemon)
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
 	control_close(&daemon->control);
+	tls_context_unref(daemon->control.tls);
 	tenants_destroy(&daemon->tenants);
 	log_ratelimit_flush();
 	systemd_watchdog_stop();
