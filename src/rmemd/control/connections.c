@@ -270,12 +270,7 @@ static void op_authenticated(struct connection *connection)
 
 static int op_identify(struct connection *connection, const char *tenant)
 {
-	struct client_socket *socket = socket_of(connection);
-	int err = auth_check(connection->control, &socket->stream, tenant);
-
-	if (err)
-		socket->refusal = REFUSAL_TENANT;
-	return err;
+	return auth_check(connection->control, &socket_of(connection)->stream, tenant);
 }
 
 static bool op_secret(struct connection *connection, uint8_t ret[STREAM_SECRET_BYTES])
