@@ -8,6 +8,8 @@
 # - librmem: one call from entry to return, after a thousand others, over verbs and a null device.
 # - rmemd: what its main thread runs from the receipt of a request to allocate until the client has
 #   the answer, over TCP; the minimum of several requests, because a timer may fire during one.
+# - rmemd, killed and restarted: what its main thread runs from its start until a session of before
+#   has the answer to a request to allocate, and until it has ended.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench paths}" "${top_builddir:?}"
@@ -23,13 +25,18 @@ command -v valgrind >/dev/null || {
 BUILD=$top_builddir/paths
 RMEMCTL=$BUILD/src/rmemctl/rmemctl
 WORK=$(mktemp -d)
+STATE=$(mktemp -d /dev/shm/rmem-paths.XXXXXX)
+POOL="[pool main]
+size = 16M"
+CALLGRIND=(valgrind --tool=callgrind --separate-threads=yes --compress-strings=no --compress-pos=no
+	--callgrind-out-file="$WORK/daemon")
 # shellcheck source=tests/bench/lib/daemon.sh
 . "$top_srcdir/tests/bench/lib/daemon.sh"
 # shellcheck disable=SC2317 # called by the trap
 finish()
 {
 	[ -z "$DAEMON_PID" ] || kill -KILL "$DAEMON_PID" 2>/dev/null || true
-	rm -rf "$WORK"
+	rm -rf "$WORK" "$STATE"
 }
 trap finish EXIT
 
@@ -94,21 +101,48 @@ library()
 	row "$1" "$WORK/list"
 }
 
+program_start()
+{
+	coproc PROGRAM { exec "$BUILD/tests/bench/paths" "rmem://127.0.0.1:17480?fabric=tcp"; }
+}
+
+# the program ends with its input
+program_end()
+{
+	local pid=$PROGRAM_PID input=${PROGRAM[1]}
+
+	exec {input}>&-
+	wait "$pid" || true
+}
+
+# request: the client allocates a lease
+request()
+{
+	local answer
+
+	echo >&"${PROGRAM[1]}"
+	read -r answer <&"${PROGRAM[0]}"
+	[ "$answer" = allocated ] || { echo "paths: $answer" >&2; exit 1; }
+}
+
+daemon_end()
+{
+	kill "$@" "$DAEMON_PID"
+	wait "$DAEMON_PID" 2>/dev/null || true
+	DAEMON_PID=
+}
+
 # The dumps of the main thread are $WORK/daemon.N-01; the counters are set to zero before each
 # request and by each dump.
 daemon()
 {
-	local answer n least=0
+	local n least=0
 
-	daemon_start "$WORK" 127.0.0.1 17480 tcp "[pool main]
-size = 16M" valgrind --tool=callgrind --separate-threads=yes --compress-strings=no \
-		--compress-pos=no --callgrind-out-file="$WORK/daemon" "$BUILD/src/rmemd/rmemd"
-	coproc PROGRAM { exec "$BUILD/tests/bench/paths" "rmem://127.0.0.1:17480?fabric=tcp"; }
+	daemon_start "$WORK" 127.0.0.1 17480 tcp "$POOL" "${CALLGRIND[@]}" "$BUILD/src/rmemd/rmemd"
+	program_start
 	for ((i = 0; i < 6; i++)); do
 		callgrind_control --zero "$DAEMON_PID" >/dev/null 2>&1
-		echo >&"${PROGRAM[1]}"
-		read -r answer <&"${PROGRAM[0]}"
-		[ "$answer" = allocated ] || { echo "paths: $answer" >&2; exit 1; }
+		request
 		callgrind_control --dump "$DAEMON_PID" >/dev/null 2>&1
 		functions "$WORK/daemon.$((i + 1))-01" >"$WORK/list.$i"
 		n=$(wc -l <"$WORK/list.$i")
@@ -118,10 +152,29 @@ size = 16M" valgrind --tool=callgrind --separate-threads=yes --compress-strings=
 			cp "$WORK/list.$i" "$WORK/list"
 		fi
 	done
-	kill "$DAEMON_PID"
-	wait "$DAEMON_PID" || true
-	DAEMON_PID=
+	program_end
+	daemon_end
 	row "allocate, in the daemon" "$WORK/list"
+}
+
+# The memory is kept in files.
+restart()
+{
+	local keep="[server]
+state = $STATE
+$POOL"
+
+	daemon_start "$WORK" 127.0.0.1 17480 tcp "$keep" "$BUILD/src/rmemd/rmemd"
+	program_start
+	request
+	daemon_end -KILL
+	rm -f "$WORK"/daemon*
+	daemon_start "$WORK" 127.0.0.1 17480 tcp "$keep" "${CALLGRIND[@]}" "$BUILD/src/rmemd/rmemd"
+	request
+	program_end
+	daemon_end
+	functions "$WORK"/daemon*-01 >"$WORK/list"
+	row "kill, restart and allocate, in the daemon" "$WORK/list"
 }
 
 SEPARATOR=
@@ -137,4 +190,5 @@ library "rmem_read of 64 B to registered memory" registered read
 library "queue: write of 64 B, submitted and polled" rmem write
 library "queue: read of 64 B, submitted and polled" rmem read
 daemon
+restart
 [ -z "$JSON" ] || echo ']}'
