@@ -163,6 +163,18 @@ START_TEST(of__checks_the_key)
 }
 END_TEST
 
+/* The sanitizers replace mlock() by a function that does nothing. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MLOCK_WORKS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MLOCK_WORKS 0
+#endif
+#endif
+#ifndef MLOCK_WORKS
+#define MLOCK_WORKS 1
+#endif
+
 /* The kernel tells of each mapping whether it is locked, and left out of core dumps. */
 START_TEST(keys__are_in_locked_memory_that_is_not_dumped)
 {
@@ -183,7 +195,7 @@ START_TEST(keys__are_in_locked_memory_that_is_not_dumped)
 			continue;
 		seen = true;
 		ck_assert_msg(strstr(line, " dd"), "%s", line);
-		ck_assert_msg(strstr(line, " lo"), "%s", line);
+		ck_assert_msg(strstr(line, " lo") || !MLOCK_WORKS, "%s", line);
 	}
 	(void)fclose(maps);
 	ck_assert(seen);
