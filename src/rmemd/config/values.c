@@ -288,18 +288,29 @@ static int group_parse(const struct config_key *key, const char *value, char *re
 	return 0;
 }
 
-/* The word that a value of a type may be instead, and the byte that then fills the field. */
-static const struct {
-	const char *word;
-	int byte;
-} words[] = {
-	[CONFIG_TYPE_SIZE] = { "auto", 0 },
-	[CONFIG_TYPE_PERCENT] = { "auto", 0 },
-	[CONFIG_TYPE_ADDRESS] = { "auto", 0 },
-	[CONFIG_TYPE_NODE] = { "any", 0xff },
-	[CONFIG_TYPE_AUTO] = { "auto", 0xff },
-	[CONFIG_TYPE_CERTIFICATES] = { "none", 0 },
-};
+/* The word that a value of a type may be instead, or NULL, and the byte that then fills the field. */
+static const char *special_word(enum config_type type, int *byte)
+{
+	switch (type) {
+	case CONFIG_TYPE_SIZE:
+	case CONFIG_TYPE_PERCENT:
+	case CONFIG_TYPE_ADDRESS:
+		*byte = 0;
+		return "auto";
+	case CONFIG_TYPE_AUTO:
+		*byte = 0xff;
+		return "auto";
+	case CONFIG_TYPE_NODE:
+		*byte = 0xff;
+		return "any";
+	case CONFIG_TYPE_CERTIFICATES:
+		*byte = 0;
+		return "none";
+	default:
+		return NULL;
+	}
+}
+
 _Static_assert(POOL_BYTES_AUTO == 0 && POOL_SHARE_AUTO == 0 && POOL_NODE_ANY == -1 &&
 		       FABRIC_OPTION_AUTO == -1,
 	       "words are stored as 0 or -1");
@@ -308,10 +319,11 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 {
 	char *base = object;
 	void *field = base + key->offset;
-	const char *word = words[key->type].word;
+	int byte = 0;
+	const char *word = special_word(key->type, &byte);
 
 	if (word && strcmp(value, word) == 0) {
-		memset(field, words[key->type].byte, key->bytes);
+		memset(field, byte, key->bytes);
 		return 0;
 	}
 	if (*value == '\0' && key->type != CONFIG_TYPE_NAMES &&
