@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define FABRIC_TOKEN_BYTES 16
+#define FABRIC_ORIGIN_BYTES 8
 #define FABRIC_DEVICE_MAX 64
 #define FABRIC_TEXT_MAX 128
 
@@ -60,9 +61,14 @@ struct fabric_hello {
 	uint64_t session;
 	uint32_t channel;
 	uint8_t token[FABRIC_TOKEN_BYTES];
+	/* of the address from which the client comes, see fabric_channel_params.name_source */
+	uint8_t origin[FABRIC_ORIGIN_BYTES];
+	/* set by the server, not on the wire: where the channel comes from, without port;
+	 * family 0: not known */
+	struct fabric_address peer;
 };
 
-#define FABRIC_HELLO_BYTES 36
+#define FABRIC_HELLO_BYTES 44
 #define FABRIC_HELLO_MAGIC "rmmh" /* its first bytes */
 /* Encode with magic, length and version.  [any] */
 void fabric_hello_encode(const struct fabric_hello *hello,
@@ -151,8 +157,8 @@ struct fabric_mr;      /* a range that one fabric_session can reach */
 struct fabric_server_events {
 	/* A channel wants to connect to endpoint number `endpoint`.  Return its session, or
 	 * NULL to refuse it.  The callee compares the token in constant time and checks that
-	 * the channel number was granted.  If the channel is then not connected,
-	 * channel_down() is called. */
+	 * the channel number was granted, and that the client may come from hello->peer.  If
+	 * the channel is then not connected, channel_down() is called. */
 	struct fabric_session *(*admit)(void *ctx, unsigned endpoint,
 					const struct fabric_hello *hello);
 	/* Whose session this is: those of one tenant share turns and limits.  Called when the
@@ -441,6 +447,11 @@ struct fabric_wc {
 
 struct fabric_channel_params {
 	struct fabric_hello hello;
+	/* Give the hello its origin: the channel will come from this local address.  Called once
+	 * that is known, before the hello is sent.  NULL: the hello is complete. */
+	void (*name_source)(void *ctx, const struct fabric_address *source,
+			    struct fabric_hello *hello);
+	void *name_source_ctx;
 	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
 	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never.  Over

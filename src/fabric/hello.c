@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-#define HELLO_VERSION 2
+#define HELLO_VERSION 3
 
 struct hello_wire {
 	uint32_t magic; /* the bytes of FABRIC_HELLO_MAGIC */
@@ -16,6 +16,7 @@ struct hello_wire {
 	uint64_t session;
 	uint32_t channel;
 	uint8_t token[FABRIC_TOKEN_BYTES];
+	uint8_t origin[FABRIC_ORIGIN_BYTES];
 } __attribute__((packed));
 
 _Static_assert(sizeof(struct hello_wire) == FABRIC_HELLO_BYTES, "hello on the wire");
@@ -32,6 +33,7 @@ void fabric_hello_encode(const struct fabric_hello *hello,
 
 	memcpy(&wire.magic, FABRIC_HELLO_MAGIC, sizeof(wire.magic));
 	memcpy(wire.token, hello->token, FABRIC_TOKEN_BYTES);
+	memcpy(wire.origin, hello->origin, FABRIC_ORIGIN_BYTES);
 	memcpy(buf, &wire, sizeof(wire));
 }
 
@@ -53,8 +55,9 @@ int fabric_hello_decode(const uint8_t *buf, size_t bytes,
 			       "version %u",
 			       le16toh(wire.version), le16toh(wire.bytes),
 			       HELLO_VERSION);
-	ret_hello->session = le64toh(wire.session);
-	ret_hello->channel = le32toh(wire.channel);
+	*ret_hello = (struct fabric_hello){ .session = le64toh(wire.session),
+					    .channel = le32toh(wire.channel) };
 	memcpy(ret_hello->token, wire.token, FABRIC_TOKEN_BYTES);
+	memcpy(ret_hello->origin, wire.origin, FABRIC_ORIGIN_BYTES);
 	return 0;
 }

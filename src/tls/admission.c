@@ -12,22 +12,47 @@ struct admission_name {
 	char what[12];
 	uint32_t channel;
 	uint64_t session;
+	uint8_t address[ADMISSION_ADDRESS_BYTES]; /* of an origin */
 } __attribute__((packed));
 
-void admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
-		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
+#define TOKEN_NAME_BYTES offsetof(struct admission_name, address)
+
+static void digest_cut(const uint8_t *secret, size_t secret_bytes,
+		       const struct admission_name *name, size_t name_bytes,
+		       uint8_t *ret, size_t ret_bytes)
 {
-	struct admission_name name = { .what = "rmem channel",
-				       .channel = htole32(channel),
-				       .session = htole64(session) };
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned bytes = 0;
 
 	/* it fails without memory alone; a token of zeros would admit whoever sends zeros */
-	if (!HMAC(EVP_sha256(), secret, (int)secret_bytes, (const uint8_t *)&name,
-		  sizeof(name), digest, &bytes) ||
-	    bytes < ADMISSION_BYTES)
+	if (!HMAC(EVP_sha256(), secret, (int)secret_bytes, (const uint8_t *)name,
+		  name_bytes, digest, &bytes) ||
+	    bytes < ret_bytes)
 		abort();
-	memcpy(ret_token, digest, ADMISSION_BYTES);
+	memcpy(ret, digest, ret_bytes);
 	explicit_bzero(digest, sizeof(digest));
+}
+
+void admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
+{
+	const struct admission_name name = { .what = "rmem channel",
+					     .channel = htole32(channel),
+					     .session = htole64(session) };
+
+	digest_cut(secret, secret_bytes, &name, TOKEN_NAME_BYTES, ret_token,
+		   ADMISSION_BYTES);
+}
+
+void admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		      uint32_t channel, const uint8_t address[ADMISSION_ADDRESS_BYTES],
+		      uint8_t ret_origin[ADMISSION_ORIGIN_BYTES])
+{
+	struct admission_name name = { .what = "rmem origin",
+				       .channel = htole32(channel),
+				       .session = htole64(session) };
+
+	memcpy(name.address, address, sizeof(name.address));
+	digest_cut(secret, secret_bytes, &name, sizeof(name), ret_origin,
+		   ADMISSION_ORIGIN_BYTES);
 }

@@ -13,10 +13,10 @@
 
 #include "fabric/verbs/client/cm_id.h"
 #include "fabric/verbs/client/domain.h"
+#include "librmem/channel/credential.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
-#include "tls/admission.h"
 
 #define SIGNAL_EVERY 32u
 #define INLINE_BYTES 64u
@@ -64,14 +64,16 @@ void bare_open(struct bench_env *env)
 	struct rmem *session = env->session;
 	const struct domain *domain = &session->domains->domains[0];
 	const struct fabric_domain *verbs = domain->fabric;
-	struct fabric_hello hello = { .session = session->welcome.session };
+	struct fabric_channel_params params = {
+		.hello = { .session = session->welcome.session },
+	};
+	struct credential credential;
 	struct fabric_address source;
 
 	request.open_channel.endpoint = domain->number;
-	if (session_call(session, &request, channel_id_store, &hello.channel))
+	if (session_call(session, &request, channel_id_store, &params.hello.channel))
 		give_up("the server grants no channel");
-	admission_token(session->secret, sizeof(session->secret), hello.session,
-			hello.channel, hello.token);
+	credential_give(&credential, session->secret, &params);
 	source = verbs_cm_id_source(&verbs->cm_id);
 	if (verbs_cm_id_resolve(&cm_id, &verbs->peer.address, &source,
 				verbs->rdma_options.traffic_class, TIMEOUT_MS, NULL))
@@ -81,7 +83,7 @@ void bare_open(struct bench_env *env)
 		give_up("ibv_create_cq");
 	if (qp_create(verbs, INLINE_BYTES) && qp_create(verbs, 0))
 		give_up("rdma_create_qp");
-	if (verbs_cm_id_connect(&cm_id, &hello, &verbs->rdma_options, INITIATOR_DEPTH,
+	if (verbs_cm_id_connect(&cm_id, &params, &verbs->rdma_options, INITIATOR_DEPTH,
 				verbs->attr.iwarp))
 		give_up("rdma_connect");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hostile-peer.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -34,8 +35,9 @@ void must(bool condition, const char *what)
 		fail(what);
 }
 
-int peer_connect(const char *port)
+int peer_connect_from(const char *source, const char *port)
 {
+	struct sockaddr_in from = { .sin_family = AF_INET };
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
 	struct timeval tv = { .tv_sec = ANSWER_SECONDS };
 	int fd;
@@ -47,9 +49,18 @@ int peer_connect(const char *port)
 	     "SO_RCVTIMEO");
 	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0,
 	     "SO_SNDTIMEO");
+	if (source)
+		must(inet_pton(AF_INET, source, &from.sin_addr) == 1 &&
+			     bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0,
+		     "bind");
 	must(connect(fd, ai->ai_addr, ai->ai_addrlen) == 0, "connect");
 	freeaddrinfo(ai);
 	return fd;
+}
+
+int peer_connect(const char *port)
+{
+	return peer_connect_from(NULL, port);
 }
 
 bool push(int fd, const void *bytes, size_t n)

@@ -18,6 +18,8 @@ extern struct wire_msg answer;        /* the last answer */
 void must(bool condition, const char *what);
 
 int peer_connect(const char *port);
+/* From this IPv4 address; NULL: any. */
+int peer_connect_from(const char *source, const char *port);
 /* Send bytes; false when the daemon has closed the connection. */
 bool push(int fd, const void *bytes, size_t n);
 /* Receive the next reply, skipping events; false when the daemon closed the connection. */

@@ -6,6 +6,7 @@
  *
  * Prints a line per attack.  The exit status is 1 at the first attack that the daemon does not
  * survive.  The daemon's limit of sessions must not be low. */
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "fabric/address.h"
+#include "fabric/fabric.h"
+#include "fabric/tcp/stream.h"
 #include "hostile-peer.h"
+#include "tls/admission.h"
+#include "tls/stream.h"
 
 static void attack_truncated(void)
 {
@@ -357,6 +363,71 @@ static void attack_data_port(unsigned rounds)
 	attack_end();
 }
 
+/* ---- tokens ---- */
+
+/* The status of a data connection from this source that presents a token; `named` (NULL: none) is
+ * the source that its session names. */
+static uint32_t present(const char *source, const char *named,
+			const struct wire_welcome *welcome, uint32_t channel)
+{
+	uint8_t secret[STREAM_SECRET_BYTES] = { 0 }, bytes[FABRIC_HELLO_BYTES], gid[16];
+	struct fabric_hello hello = { .session = welcome->session, .channel = channel };
+	struct stream_status status;
+	struct fabric_address from;
+	int fd = peer_connect_from(source, data_port);
+
+	/* without TLS the secret is the session's token */
+	memcpy(secret, welcome->token, sizeof(welcome->token));
+	admission_token(secret, sizeof(secret), hello.session, channel, hello.token);
+	if (named) {
+		must(fabric_address_parse(named, &from) == 0, "an address");
+		fabric_address_to_gid(&from, gid);
+		admission_origin(secret, sizeof(secret), hello.session, channel, gid,
+				 hello.origin);
+	}
+	fabric_hello_encode(&hello, bytes);
+	must(push(fd, bytes, sizeof(bytes)), "sending a hello");
+	must(recv(fd, &status, sizeof(status), MSG_WAITALL) == sizeof(status),
+	     "an answer to a hello");
+	(void)close(fd);
+	return le32toh(status.status);
+}
+
+static uint32_t channel_open(int fd, uint8_t endpoint)
+{
+	message(WIRE_TYPE_open_channel);
+	msg.open_channel.endpoint = endpoint;
+	must(ask(fd) && answer.type == WIRE_TYPE_channel, "a channel");
+	return answer.channel.channel;
+}
+
+/* A token that somebody has seen is worth nothing from another address, or twice. */
+static void attack_stolen_token(void)
+{
+	static const char other[] = "127.0.0.2", third[] = "127.0.0.3";
+	int fd = session_open();
+	const struct wire_welcome welcome = answer.welcome;
+	uint8_t endpoint = 0;
+	uint32_t channel;
+
+	attack_begin("stolen tokens of data channels");
+	while (welcome.endpoints[endpoint].fabric != WIRE_FABRIC_TCP)
+		must(++endpoint < welcome.n_endpoints, "TCP");
+	channel = channel_open(fd, endpoint);
+	must(present(other, NULL, &welcome, channel) == STREAM_REFUSED,
+	     "a token from another address");
+	must(present(other, third, &welcome, channel) == STREAM_REFUSED,
+	     "a token for a third address");
+	must(present(address, NULL, &welcome, channel) == STREAM_DONE, "a token");
+	must(present(address, NULL, &welcome, channel) == STREAM_REFUSED,
+	     "a token again");
+	channel = channel_open(fd, endpoint);
+	must(present(other, other, &welcome, channel) == STREAM_DONE,
+	     "a token for another address, which the session names");
+	session_bye(fd);
+	attack_end();
+}
+
 int main(int argc, char **argv)
 {
 	unsigned seed;
@@ -385,7 +456,11 @@ int main(int argc, char **argv)
 	attack_random(200, true);
 	attack_deaf();
 	attack_flood();
-	if (strcmp(data_port, "0") != 0)
+	if (strcmp(data_port, "0") != 0) {
 		attack_data_port(200);
+		/* from other addresses of this host */
+		if (strcmp(address, "127.0.0.1") == 0)
+			attack_stolen_token();
+	}
 	return 0;
 }

@@ -240,7 +240,8 @@ static void step_admit(struct fuzz_input *input)
 	const struct peer *peer = peer_read(input);
 	unsigned endpoint = (unsigned)fuzz_number(input, 1) % STAGE_ENDPOINTS;
 	struct fabric_hello asked = { .session = peer->session,
-				      .channel = (uint32_t)fuzz_number(input, 1) };
+				      .channel = (uint32_t)fuzz_number(input, 1),
+				      .peer = stage_address };
 	uint8_t right[ADMISSION_BYTES];
 	const struct session *session;
 

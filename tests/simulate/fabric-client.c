@@ -260,6 +260,9 @@ static int channel_connect(struct fabric_cq *cq,
 	channel->wire = wire_new(client_running(), &cq->domain->endpoint);
 	channel->wire->channel = channel;
 	channel->wire->hello = params->hello;
+	channel->wire->hello.peer = (struct fabric_address){
+		.family = 4, .bytes = { 192, 0, 2, (uint8_t)client_running() }
+	};
 	(void)wire_send(channel->wire, TO_DAEMON, PACKET_CONNECT, NULL, 0);
 	err = fd_wait(channel->alive_fd, POLLIN, clock_now_ms() + params->timeout_ms,
 		      params->cancelled);

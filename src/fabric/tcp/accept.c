@@ -30,6 +30,7 @@ struct incoming {
 	struct tcp_acceptor *acceptor;
 	struct list link; /* acceptor->waiting or acceptor->free_slots */
 	int fd;           /* -1: the slot is free */
+	struct fabric_address peer;
 	uint64_t deadline_ms;
 	size_t have;
 	uint8_t hello[FABRIC_HELLO_BYTES];
@@ -180,10 +181,12 @@ static void incoming_ready(struct tcp_source *source)
 		incoming_reject(incoming);
 		return;
 	}
+	hello.peer = incoming->peer;
 	acceptor->events->hello(acceptor->ctx, incoming_release(incoming), &hello);
 }
 
-static void acceptor_add(struct tcp_acceptor *acceptor, int fd)
+static void acceptor_add(struct tcp_acceptor *acceptor, int fd,
+			 const struct sockaddr *from)
 {
 	struct incoming *incoming;
 
@@ -196,6 +199,8 @@ static void acceptor_add(struct tcp_acceptor *acceptor, int fd)
 		return;
 	}
 	incoming->fd = fd;
+	incoming->peer = (struct fabric_address){ .family = 0 };
+	(void)fabric_address_from_sockaddr(from, &incoming->peer);
 	incoming->have = 0;
 	incoming->deadline_ms = clock_now_ms() + HELLO_MS;
 	list_move(&acceptor->waiting, &incoming->link);
@@ -240,11 +245,13 @@ static void acceptor_listening(struct tcp_source *source)
 		container_of(source, struct tcp_acceptor, listening);
 
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(acceptor->listen_fd, NULL, NULL,
+		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
+		socklen_t bytes = sizeof(from);
+		int fd = accept4(acceptor->listen_fd, (struct sockaddr *)&from, &bytes,
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
-			acceptor_add(acceptor, fd);
+			acceptor_add(acceptor, fd, (struct sockaddr *)&from);
 		else if (accept_is_over(acceptor, errno))
 			break;
 	}

@@ -155,13 +155,32 @@ static int socket_connect(int fd, const struct fabric_address *address,
 	return -err;
 }
 
-/* The first bytes on a socket fit its buffer. */
-static int socket_hello(int fd, const struct fabric_hello *hello)
+static int socket_source(int fd, struct fabric_address *ret_source)
 {
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+
+	if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
+		return -errno;
+	return fabric_address_from_sockaddr((struct sockaddr *)&addr, ret_source)
+		       ? 0
+		       : -EAFNOSUPPORT;
+}
+
+/* The first bytes on a socket fit its buffer. */
+static int socket_hello(int fd, const struct fabric_channel_params *params)
+{
+	struct fabric_hello hello = params->hello;
+	struct fabric_address source;
 	uint8_t buf[FABRIC_HELLO_BYTES];
+	int err = socket_source(fd, &source);
 	ssize_t n;
 
-	fabric_hello_encode(hello, buf);
+	if (err)
+		return err;
+	if (params->name_source)
+		params->name_source(params->name_source_ctx, &source, &hello);
+	fabric_hello_encode(&hello, buf);
 	n = send(fd, buf, sizeof(buf), MSG_NOSIGNAL);
 	if (n < 0)
 		return -errno;
@@ -222,7 +241,7 @@ static int stream_open(const struct fabric_address *address,
 	err = socket_connect(fd, address, deadline_ms, params->cancelled);
 	if (!err) {
 		step = "presenting a data stream to";
-		err = socket_hello(fd, &params->hello);
+		err = socket_hello(fd, params);
 	}
 	if (!err) {
 		step = "waiting for the admission of a data stream by";

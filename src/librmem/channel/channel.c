@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/channel/credential.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
-#include "tls/admission.h"
 #include "wire/codec.h"
 
 void channel_want(struct channel *channel, bool at_once)
@@ -360,6 +360,7 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 static void channel_connect(struct rmem *session, struct channel *channel)
 {
 	const struct channel_waiter *waiter = channel->waiter;
+	struct credential credential;
 	struct fabric_channel_params params = {
 		.hello = { .session = session->welcome.session,
 			   .channel = channel->number },
@@ -375,13 +376,13 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	struct fabric_channel *fabric;
 	int err;
 
-	admission_token(session->secret, sizeof(session->secret), params.hello.session,
-			params.hello.channel, params.hello.token);
+	credential_give(&credential, session->secret, &params);
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
 	err = session->domains->ops->connect(*channel->cq, &params, &fabric);
+	credential_wipe(&credential);
 	(void)pthread_mutex_lock(&session->lock);
 	session->connecting--;
 	(void)pthread_cond_broadcast(&session->changed);

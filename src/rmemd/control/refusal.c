@@ -15,6 +15,11 @@ const char *refusal_name(enum refusal refusal)
 		[REFUSAL_QUOTA] = "quota",
 		[REFUSAL_PROTOCOL] = "protocol",
 		[REFUSAL_REMOVED] = "removed",
+		[REFUSAL_CHANNEL_TOKEN] = "channel_token",
+		[REFUSAL_CHANNEL_ADDRESS] = "channel_address",
+		[REFUSAL_CHANNEL_NUMBER] = "channel_number",
+		[REFUSAL_CHANNEL_LATE] = "channel_late",
+		[REFUSAL_CHANNEL_JOIN] = "channel_join",
 	};
 	_Static_assert(sizeof(names) / sizeof(names[0]) == REFUSALS,
 		       "a name for each reason");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reasons to refuse a connection, counted one by one.  Threads: [any]. */
+/* The reasons to refuse a connection or a data channel, counted one by one.  Threads: [any]. */
 #ifndef RMEMD_CONTROL_REFUSAL_H
 #define RMEMD_CONTROL_REFUSAL_H
 
@@ -15,6 +15,12 @@ enum refusal {
 	REFUSAL_QUOTA,   /* there are too many sessions */
 	REFUSAL_PROTOCOL, /* no such frame, message or version */
 	REFUSAL_REMOVED,  /* its key or certificate was removed meanwhile */
+	/* data channels: */
+	REFUSAL_CHANNEL_TOKEN, /* no session has this id and token */
+	REFUSAL_CHANNEL_ADDRESS, /* it comes from an address that the session did not name */
+	REFUSAL_CHANNEL_NUMBER, /* not granted, for another endpoint, or used already */
+	REFUSAL_CHANNEL_LATE,   /* granted too long ago */
+	REFUSAL_CHANNEL_JOIN,   /* the client's queue pair cannot be connected */
 	REFUSALS,
 };
 /* As in the status. */

@@ -16,7 +16,8 @@
 #include "rmemd/control/control.h"
 #include "tls/admission.h"
 
-/* A granted channel that is not connected in this time is dropped when a limit is reached. */
+/* A granted channel that is not connected in this time is refused, and dropped when a limit is
+ * reached. */
 #define GRANT_UNUSED_MS 30000
 /* The part of the fence time that is kept for the delays of the loop, and its limit. */
 #define FENCE_RESERVE 16
@@ -111,6 +112,12 @@ static void tenant_drop_unused(const struct tenant *tenant)
 	while ((channel = list_first(&tenant->granted, struct channel, in_granted)) &&
 	       now_ms - channel->granted_ms >= GRANT_UNUSED_MS)
 		channel_drop(channel->session, channel);
+}
+
+static void channel_refused(struct control *control, enum refusal reason)
+{
+	control->counters.channels_refused++;
+	control->counters.refused[reason]++;
 }
 
 /* A granted channel is being connected. */
@@ -430,7 +437,7 @@ int session_join_channel(struct session *session, uint32_t number,
 		session->lease_client.ports[channel->endpoint].session, number, &end);
 	if (!err)
 		return 0;
-	session->sessions->control->counters.channels_refused++;
+	channel_refused(session->sessions->control, REFUSAL_CHANNEL_JOIN);
 	channel_drop(session, channel);
 	return err;
 }
@@ -448,59 +455,97 @@ void session_channel_connected(void *, void *session_cookie, uint32_t number, in
 		join_reply(session, channel, ours);
 		return;
 	}
-	session->sessions->control->counters.channels_refused++;
+	channel_refused(session->sessions->control, REFUSAL_CHANNEL_JOIN);
 	join_fail(session, channel, err, text);
 	channel_drop(session, channel);
 }
 
-/* Admit a channel that presents this hello.  session NULL: no session has the hello's id.  Returns
- * NULL if refused; *ret_why does not tell which part of the hello was wrong. */
-static struct fabric_session *session_admit(struct session *session, unsigned endpoint,
-					    const struct fabric_hello *hello,
-					    const char **ret_why)
+/* ---- admission ---- */
+
+/* Whether the channel comes from the address of the control connection, or from another one that
+ * the client has named: over RDMA, or from a host with several addresses, that is common. */
+static bool comes_from_client(const struct session *session,
+			      const struct fabric_hello *hello)
+{
+	uint8_t origin[ADMISSION_ORIGIN_BYTES], gid[16];
+
+	if (!hello->peer.family)
+		return false;
+	fabric_address_to_gid(&hello->peer, gid);
+	if (gid_is_own(session, gid))
+		return true;
+	admission_origin(session->secret, sizeof(session->secret), hello->session,
+			 hello->channel, gid, origin);
+	return secret_equal(origin, hello->origin, sizeof(origin));
+}
+
+/* Whether the hello admits its channel; else the reason why not.  *ret_why does not tell which part
+ * of the hello was wrong. */
+static bool admission_check(const struct session *session, unsigned endpoint,
+			    const struct fabric_hello *hello, enum refusal *ret_reason,
+			    const char **ret_why)
 {
 	static const uint8_t nobody[STREAM_SECRET_BYTES];
 	uint8_t token[ADMISSION_BYTES];
-	struct channel *channel;
+	const struct channel *channel;
 	bool known;
 
 	admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
 			hello->session, hello->channel, token);
 	known = secret_equal(token, hello->token, sizeof(token));
+	*ret_reason = REFUSAL_CHANNEL_TOKEN;
 	*ret_why = "no session with this id and token";
 	if (!session || !known)
-		return NULL;
+		return false;
 	channel = find_channel(session, hello->channel);
+	*ret_reason = REFUSAL_CHANNEL_NUMBER;
 	*ret_why = "a channel that was not granted";
 	if (session->state != SESSION_ACTIVE || !channel)
-		return NULL;
+		return false;
+	*ret_reason = REFUSAL_CHANNEL_ADDRESS;
+	*ret_why = "a channel from another address than its client's";
+	if (!comes_from_client(session, hello))
+		return false;
+	*ret_reason = REFUSAL_CHANNEL_NUMBER;
 	*ret_why = "a channel that was granted for another endpoint";
 	if (channel->endpoint != endpoint)
-		return NULL;
+		return false;
 	*ret_why = "a channel that is connected already";
 	if (channel->state != CHANNEL_GRANTED)
-		return NULL;
-	channel_set_admitted(channel);
-	return session->lease_client.ports[endpoint].session;
+		return false;
+	*ret_reason = REFUSAL_CHANNEL_LATE;
+	*ret_why = "a channel that was granted too long ago";
+	return clock_now_ms() - channel->granted_ms < GRANT_UNUSED_MS;
+}
+
+static void admission_refused(struct control *control, unsigned endpoint,
+			      const struct fabric_hello *hello, enum refusal reason,
+			      const char *why)
+{
+	char peer[FABRIC_ADDRESS_TEXT];
+
+	channel_refused(control, reason);
+	log_event(LOG_NOTICE, "channel-refused",
+		  &(struct log_ctx){
+			  .session = hello->session,
+			  .peer = fabric_address_host(&hello->peer, peer),
+			  .device = control->endpoints.at[endpoint].info->device },
+		  "%s", why);
 }
 
 struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
 				      const struct fabric_hello *hello)
 {
-	struct control *control = sessions->control;
 	struct session *session = sessions_find(sessions, hello->session);
+	enum refusal reason;
 	const char *why;
-	struct fabric_session *admitted = session_admit(session, endpoint, hello, &why);
 
-	if (admitted)
-		return admitted;
-	control->counters.channels_refused++;
-	log_event(LOG_NOTICE, "channel-refused",
-		  &(struct log_ctx){
-			  .session = hello->session,
-			  .device = control->endpoints.at[endpoint].info->device },
-		  "%s", why);
-	return NULL;
+	if (!admission_check(session, endpoint, hello, &reason, &why)) {
+		admission_refused(sessions->control, endpoint, hello, reason, why);
+		return NULL;
+	}
+	channel_set_admitted(find_channel(session, hello->channel));
+	return session->lease_client.ports[endpoint].session;
 }
 
 static void log_channel(int level, const char *event, const struct session_port *port,

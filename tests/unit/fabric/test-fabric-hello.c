@@ -11,6 +11,7 @@ static const struct fabric_hello example = {
 	.session = UINT64_C(0x1122334455667788),
 	.channel = UINT32_C(0x99aabbcc),
 	.token = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 },
+	.origin = { 17, 18, 19, 20, 21, 22, 23, 24 },
 };
 
 START_TEST(hello__decodes_to_equal_values)
@@ -25,6 +26,8 @@ START_TEST(hello__decodes_to_equal_values)
 	ck_assert_uint_eq(back.session, example.session);
 	ck_assert_uint_eq(back.channel, example.channel);
 	ck_assert_mem_eq(back.token, example.token, FABRIC_TOKEN_BYTES);
+	ck_assert_mem_eq(back.origin, example.origin, FABRIC_ORIGIN_BYTES);
+	ck_assert_uint_eq(back.peer.family, 0);
 	ck_assert_int_eq(fabric_hello_decode(buf, FABRIC_HELLO_BYTES, &back), 0);
 	ck_assert_uint_eq(buf[FABRIC_HELLO_BYTES], 0xff);
 }
@@ -33,9 +36,10 @@ END_TEST
 START_TEST(hello__encodes_to_fixed_bytes)
 {
 	static const uint8_t bytes[FABRIC_HELLO_BYTES] = {
-		'r',  'm',  'm',  'h',  36,   0,    2,    0,    0x88, 0x77, 0x66, 0x55,
-		0x44, 0x33, 0x22, 0x11, 0xcc, 0xbb, 0xaa, 0x99, 1,    2,    3,    4,
-		5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15,   16,
+		'r',  'm',  'm',  'h',  44,   0,    3,    0,    0x88, 0x77, 0x66,
+		0x55, 0x44, 0x33, 0x22, 0x11, 0xcc, 0xbb, 0xaa, 0x99, 1,    2,
+		3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,
+		14,   15,   16,   17,   18,   19,   20,   21,   22,   23,   24,
 	};
 	uint8_t buf[FABRIC_HELLO_BYTES];
 

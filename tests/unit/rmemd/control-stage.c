@@ -289,15 +289,16 @@ static const struct connection_ops client_ops = {
 	.abandoned = op_abandoned,
 };
 
+const struct fabric_address stage_address = { .family = 4,
+					      .bytes = { 192, 0, 2, 1 },
+					      .port = 1 };
+
 void client_init(struct client *client)
 {
-	const struct fabric_address address = { .family = 4,
-						.bytes = { 192, 0, 2, 1 },
-						.port = 1 };
-
 	memset(client, 0, sizeof(*client));
 	client->next_id = 1;
-	connection_init(&client->connection, &client_ops, &stage_control, &address);
+	connection_init(&client->connection, &client_ops, &stage_control,
+			&stage_address);
 }
 
 void client_lose(struct client *client)
@@ -498,7 +499,9 @@ void client_resume(struct client *client, const struct client *lost)
 
 bool client_admitted(const struct client *client, unsigned endpoint, uint32_t channel)
 {
-	struct fabric_hello asked = { .session = client->session, .channel = channel };
+	struct fabric_hello asked = { .session = client->session,
+				      .channel = channel,
+				      .peer = stage_address };
 
 	admission_token(client->token, sizeof(client->token), asked.session, channel,
 			asked.token);

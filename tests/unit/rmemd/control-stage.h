@@ -35,7 +35,8 @@ struct client {
 };
 
 extern struct control stage_control;
-extern struct tenants stage_tenants; /* "default" and "other" */
+extern const struct fabric_address stage_address; /* of all clients */
+extern struct tenants stage_tenants;              /* "default" and "other" */
 extern const struct tenant_limits stage_limits;
 extern struct config stage_config;
 extern struct fabric_endpoint stage_endpoint_info[STAGE_ENDPOINTS];

@@ -294,8 +294,8 @@ static int connect_try(struct fabric_channel *channel,
 	err = qp_create(channel);
 	if (err)
 		goto err_cm_id;
-	err = verbs_cm_id_connect(&channel->cm_id, &params->hello,
-				  &domain->rdma_options, depth, domain->attr.iwarp);
+	err = verbs_cm_id_connect(&channel->cm_id, params, &domain->rdma_options, depth,
+				  domain->attr.iwarp);
 	/* the channel has read the event of the domain's cm_id, which it had borrowed */
 	if (err == -ENODEV)
 		atomic_store(&domain->removed, true);

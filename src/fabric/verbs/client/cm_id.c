@@ -196,11 +196,13 @@ static int cm_id_establish(struct verbs_cm_id *cm_id, struct ibv_qp *qp,
 	return err;
 }
 
-int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *hello,
+int verbs_cm_id_connect(struct verbs_cm_id *cm_id,
+			const struct fabric_channel_params *channel,
 			const struct fabric_rdma_options *rdma_options,
 			uint8_t initiator_depth, bool iwarp)
 {
 	uint8_t private_data[FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES];
+	struct fabric_hello hello = channel->hello;
 	const struct verbs_qp_limits limits = verbs_qp_limits_of(rdma_options);
 	struct ibv_qp *qp = cm_id->id->qp;
 	struct rdma_conn_param param = {
@@ -213,10 +215,14 @@ int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *he
 		.rnr_retry_count = limits.rnr_retry_count,
 		.qp_num = qp->qp_num,
 	};
+	struct fabric_address source = { .family = 0 };
 	struct verbs_cm_event event;
 	int err = 0;
 
-	fabric_hello_encode(hello, private_data);
+	(void)fabric_address_from_sockaddr(rdma_get_local_addr(cm_id->id), &source);
+	if (channel->name_source)
+		channel->name_source(channel->name_source_ctx, &source, &hello);
+	fabric_hello_encode(&hello, private_data);
 	verbs_qp_limits_encode(&limits, private_data + FABRIC_HELLO_BYTES);
 	if (!iwarp)
 		cm_id->id->qp = NULL;

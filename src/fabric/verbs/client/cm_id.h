@@ -32,11 +32,12 @@ int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *
  * a scope. */
 struct fabric_address verbs_cm_id_source(const struct verbs_cm_id *cm_id);
 
-/* Connect the id's queue pair with these rdma_options, which the kernel ignores over iWARP.
+/* Connect the id's queue pair for this channel, with these rdma_options, which the kernel ignores over iWARP.
  *   -EACCES        the server refused the channel
  *   -ECONNREFUSED  no server listens there
  *   -ETIMEDOUT, -ECANCELED ... */
-int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *hello,
+int verbs_cm_id_connect(struct verbs_cm_id *cm_id,
+			const struct fabric_channel_params *channel,
 			const struct fabric_rdma_options *rdma_options,
 			uint8_t initiator_depth, bool iwarp);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "fabric/address.h"
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
 #include "fabric/verbs/server/device.h"
@@ -596,8 +597,11 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 	/* events of an id without a channel are ignored */
 	event->id->context = NULL;
 	if (!fabric_hello_decode(event->private_data, event->private_bytes, &hello) &&
-	    !endpoint->device->removed)
+	    !endpoint->device->removed) {
+		(void)fabric_address_from_sockaddr(rdma_get_peer_addr(event->id),
+						   &hello.peer);
 		session = server->events->admit(server->ctx, endpoint->number, &hello);
+	}
 	/* a channel that exists has an event of its own when it ends */
 	if (session && verbs_channel_find(session, hello.channel))
 		session = NULL;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "fabric/address.h"
 #include "unit/unit.h"
 
 const struct fabric_server_ops *ops = &fabric_tcp_server;
@@ -24,6 +25,7 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 {
 	(void)ctx;
 	ck_assert_uint_eq(endpoint, 0);
+	ck_assert(fabric_address_is_loopback(&hello->peer));
 	if (hello->session != 1 ||
 	    !secret_equal(hello->token, host.token, FABRIC_TOKEN_BYTES))
 		return NULL;

@@ -61,6 +61,7 @@ static void *peer_accept(void *arg)
 	ck_assert_int_eq(fabric_hello_decode(buf, sizeof(buf), &got), 0);
 	ck_assert_uint_eq(got.session, hello.session);
 	ck_assert_uint_eq(got.channel, hello.channel);
+	ck_assert_mem_eq(got.origin, "\0\0\x7f\0\0\1\0", sizeof(got.origin));
 	ck_assert_int_eq(send(ends.peer, &status, ends.status_bytes, MSG_NOSIGNAL),
 			 ends.status_bytes);
 	if (ends.status || ends.status_bytes == 1)
@@ -78,9 +79,20 @@ static void *run_cancel(void *arg)
 	return NULL;
 }
 
+/* The origin shows the source. */
+static void name_source(void *ctx, const struct fabric_address *source,
+			struct fabric_hello *named)
+{
+	ck_assert_ptr_eq(ctx, &ends);
+	ck_assert_uint_eq(source->family, 4);
+	memcpy(named->origin + 2, source->bytes, 4);
+}
+
 static int client_connect(unsigned timeout_ms)
 {
 	struct fabric_channel_params params = { .hello = hello,
+						.name_source = name_source,
+						.name_source_ctx = &ends,
 						.depth = DEPTH,
 						.timeout_ms = timeout_ms };
 	pthread_t thread;

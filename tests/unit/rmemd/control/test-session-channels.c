@@ -99,7 +99,9 @@ START_TEST(channels__are_admitted_once)
 	ck_assert(!client_admitted(&one, 1, channel + 1));
 	ck_assert(!client_admitted(&one, 1, 0));
 	ck_assert(!client_admitted(&two, 1, channel));
-	asked = (struct fabric_hello){ .session = one.session, .channel = channel };
+	asked = (struct fabric_hello){ .session = one.session,
+				       .channel = channel,
+				       .peer = stage_address };
 	admission_token(one.token, sizeof(one.token), asked.session, channel,
 			asked.token);
 	asked.token[15] ^= 0x80;
@@ -109,6 +111,96 @@ START_TEST(channels__are_admitted_once)
 	ck_assert(client_admitted(&one, 1, channel));
 	ck_assert(!client_admitted(&one, 1, channel));
 	ck_assert_uint_eq(stage_control.counters.channels_refused, 7);
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_TOKEN], 2);
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_NUMBER], 5);
+}
+END_TEST
+
+static const struct fabric_address origins[] = {
+	{ .family = 0 },
+	{ .family = 4, .bytes = { 192, 0, 2, 2 } },
+	{ .family = 6, .bytes = { [10] = 0xff, [11] = 0xff, [12] = 192, 0, 2, 2 } },
+	{ .family = 6, .bytes = { 0xfe, 0x80, [15] = 1 } },
+};
+
+static bool admitted_from(const struct fabric_address *peer,
+			  const struct fabric_address *named, uint32_t channel)
+{
+	struct fabric_hello asked = { .session = one.session,
+				      .channel = channel,
+				      .peer = *peer };
+	uint8_t gid[16];
+
+	admission_token(one.token, sizeof(one.token), asked.session, channel,
+			asked.token);
+	if (named) {
+		fabric_address_to_gid(named, gid);
+		admission_origin(one.token, sizeof(one.token), asked.session, channel,
+				 gid, asked.origin);
+	}
+	return sessions_admit(stage_control.sessions, 1, &asked);
+}
+
+/* Without a name for it, only the address of the control connection is the client's. */
+START_TEST(channels__come_from_the_client)
+{
+	const struct fabric_address *peer = &origins[_i];
+	const struct fabric_address mapped = {
+		.family = 6,
+		.bytes = { [10] = 0xff, [11] = 0xff, [12] = 192, 0, 2, 1 },
+	};
+	uint32_t channel, other;
+
+	client_open(&one);
+	channel = client_open_channel(&one, 1);
+	other = client_open_channel(&one, 1);
+	ck_assert(!admitted_from(peer, NULL, channel));
+	ck_assert(!admitted_from(peer, &stage_address, channel));
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_ADDRESS], 2);
+	/* an address that is named, but not one that is not known */
+	ck_assert(admitted_from(peer, peer, channel) == (peer->family != 0));
+	ck_assert(admitted_from(&mapped, NULL, other));
+}
+END_TEST
+
+/* A name is of one channel. */
+START_TEST(channels__are_named_one_by_one)
+{
+	struct fabric_hello asked = { .peer = origins[1] };
+	uint8_t gid[16];
+	uint32_t channel;
+
+	client_open(&one);
+	channel = client_open_channel(&one, 1);
+	fabric_address_to_gid(&asked.peer, gid);
+	asked.session = one.session;
+	asked.channel = channel + 1;
+	ck_assert_uint_eq(client_open_channel(&one, 1), asked.channel);
+	admission_token(one.token, sizeof(one.token), asked.session, asked.channel,
+			asked.token);
+	admission_origin(one.token, sizeof(one.token), asked.session, channel, gid,
+			 asked.origin);
+	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_ADDRESS], 1);
+}
+END_TEST
+
+START_TEST(channels__are_admitted_in_time)
+{
+	uint32_t channel, other;
+
+	client_open(&one);
+	channel = client_open_channel(&one, 1);
+	for (unsigned i = 0; i < 29; i++) {
+		stage_now_ms += 1000;
+		client_ok(&one, message(WIRE_TYPE_ping));
+	}
+	other = client_open_channel(&one, 1);
+	stage_now_ms += 1000;
+	client_ok(&one, message(WIRE_TYPE_ping));
+	ck_assert(!client_admitted(&one, 1, channel));
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_LATE], 1);
+	ck_assert(client_admitted(&one, 1, other));
 }
 END_TEST
 
@@ -464,6 +556,10 @@ int main(void)
 	tcase_add_loop_test(tc, hello__opens_no_channel, 0, 5);
 	tcase_add_test(tc, refused_hello__opens_no_channel);
 	tcase_add_test(tc, channels__are_admitted_once);
+	tcase_add_loop_test(tc, channels__come_from_the_client, 0,
+			    sizeof(origins) / sizeof(origins[0]));
+	tcase_add_test(tc, channels__are_named_one_by_one);
+	tcase_add_test(tc, channels__are_admitted_in_time);
 	tcase_add_test(tc, channels__have_a_limit);
 	tcase_add_test(tc, hello__joins_the_new_channel);
 	tcase_add_loop_test(tc, hello__that_cannot_join_opens_no_channel, 0, 2);
