@@ -188,6 +188,10 @@ int stream_handshake(struct stream *stream)
 	result = SSL_do_handshake(stream->ssl);
 	if (result != 1)
 		return ssl_failure(stream, result);
+	/* a client may name the key of anyone, and then be accepted by its certificate: only a key
+	 * that the handshake has used is the client's */
+	if (!SSL_session_reused(stream->ssl))
+		stream->identity[0] = '\0';
 	stream->handshaken = true;
 	stream->wants_out = false;
 	return 0;
