@@ -557,6 +557,34 @@ START_TEST(pending__tells_of_bytes_in_memory)
 }
 END_TEST
 
+/* A connection may last for months: its key is not in memory that is swapped and dumped. */
+START_TEST(key__is_forgotten_after_the_handshake)
+{
+	uint8_t master[64];
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	for (unsigned i = 0; i < 2; i++) {
+		size_t bytes = SSL_SESSION_get_master_key(
+			SSL_get_session(i ? server.ssl : client.ssl), master,
+			sizeof(master));
+
+		ck_assert_uint_ge(bytes, sizeof(key_a));
+		ck_assert_mem_ne(master, key_a, sizeof(key_a));
+	}
+	/* nothing needs it again */
+	ck_assert_int_eq(stream_send(&client, "x", 1), 1);
+	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	ck_assert_int_eq(SSL_key_update(server.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+	ck_assert_int_eq(stream_send(&server, "y", 1), 1);
+	ck_assert_int_eq(stream_receive(&client, master, 1), 1);
+	ck_assert_int_eq(stream_send(&client, "z", 1), 1);
+	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	ck_assert_int_eq(stream_secret(&server, master), 0);
+}
+END_TEST
+
 /* Whoever changes a byte on the way is found out. */
 START_TEST(bytes__that_are_changed_are_refused)
 {
@@ -627,6 +655,7 @@ int main(void)
 	tcase_add_test(tc, key__is_needed_beside_its_identity);
 	tcase_add_test(tc, key__that_is_removed_does_not_hold);
 	tcase_add_test(tc, key__is_asked_of_the_server_too);
+	tcase_add_test(tc, key__is_forgotten_after_the_handshake);
 	tcase_add_loop_test(tc, certificate__admits_by_its_names, 0, 2);
 	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 4);
 	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 4);
