@@ -177,6 +177,16 @@ static int ssl_failure(struct stream *stream, int result)
 	}
 }
 
+/* OpenSSL keeps the pre-shared key for tickets, which are not used here. */
+static void key_forget(struct stream *stream)
+{
+	static const unsigned char nothing[TLS_KEY_MAX];
+
+	/* fails only for a longer key than OpenSSL has room for */
+	(void)SSL_SESSION_set1_master_key(SSL_get_session(stream->ssl), nothing,
+					  sizeof(nothing));
+}
+
 int stream_handshake(struct stream *stream)
 {
 	int result;
@@ -188,6 +198,11 @@ int stream_handshake(struct stream *stream)
 	result = SSL_do_handshake(stream->ssl);
 	if (result != 1)
 		return ssl_failure(stream, result);
+	/* a client may name the key of anyone, and then be accepted by its certificate: only a key
+	 * that the handshake has used is the client's */
+	if (!SSL_session_reused(stream->ssl))
+		stream->identity[0] = '\0';
+	key_forget(stream);
 	stream->handshaken = true;
 	stream->wants_out = false;
 	return 0;

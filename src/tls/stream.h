@@ -21,7 +21,8 @@ struct stream {
 	bool handshaken;
 	bool wants_out; /* TLS has something to send before it goes on */
 	bool unknown;   /* server: the identity of the client's key is not known */
-	char identity[TLS_IDENTITY_MAX + 1]; /* server: of the client's key; "": none */
+	/* server: of the key that the client names, and after the handshake has; "": none */
+	char identity[TLS_IDENTITY_MAX + 1];
 };
 
 /* Bytes as they are.  Owns the socket. */

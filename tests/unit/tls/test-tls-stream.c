@@ -396,6 +396,50 @@ START_TEST(files__are_checked)
 }
 END_TEST
 
+/* ---- a key and a certificate ---- */
+
+/* A hash other than that of keys, so that the server does not look at the binder. */
+static int on_name_key(SSL *ssl, const EVP_MD *, const unsigned char **ret_identity,
+		       size_t *ret_len, SSL_SESSION **ret_session)
+{
+	static const unsigned char suite[] = { 0x13,
+					       0x02 }; /* TLS_AES_256_GCM_SHA384 */
+	static const char named[] = "victim";
+	SSL_SESSION *session = SSL_SESSION_new();
+
+	ck_assert_int_eq(SSL_SESSION_set1_master_key(session, key_b, sizeof(key_b)), 1);
+	ck_assert_int_eq(SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, suite)),
+			 1);
+	ck_assert_int_eq(SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION), 1);
+	*ret_identity = (const unsigned char *)named;
+	*ret_len = strlen(named);
+	*ret_session = session;
+	return 1;
+}
+
+/* A client with a good certificate names the key of another tenant, and does not have it: the
+ * handshake goes on without the key. */
+START_TEST(key__that_is_only_named_admits_nobody)
+{
+	struct tls_params params = { .keys = keys_of("victim", key_a),
+				     .certificate = file("server"),
+				     .ca = file("ca") };
+	char tenant[TLS_TENANT_MAX + 1];
+
+	certificate_write(folder, "server", "ca", &host);
+	ck_assert_int_eq(tls_context_server(&params, &server_context), 0);
+	client_with_certificate(&client_own, "ca", "localhost");
+	sockets_open();
+	SSL_set_psk_use_session_callback(client.ssl, on_name_key);
+	ck_assert_int_eq(SSL_set_ciphersuites(client.ssl, "TLS_AES_256_GCM_SHA384"), 1);
+	handshake();
+	ck_assert_msg(server_failed.err == 0, "%s", server_failed.text);
+	ck_assert(!stream_tenant(&server, tenant));
+	ck_assert(stream_certified(&server));
+	ck_assert(stream_still_good(&server, server_context));
+}
+END_TEST
+
 /* ---- other versions, and none ---- */
 
 START_TEST(handshake__of_tls_1_2_is_refused)
@@ -513,6 +557,34 @@ START_TEST(pending__tells_of_bytes_in_memory)
 }
 END_TEST
 
+/* A connection may last for months: its key is not in memory that is swapped and dumped. */
+START_TEST(key__is_forgotten_after_the_handshake)
+{
+	uint8_t master[64];
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	for (unsigned i = 0; i < 2; i++) {
+		size_t bytes = SSL_SESSION_get_master_key(
+			SSL_get_session(i ? server.ssl : client.ssl), master,
+			sizeof(master));
+
+		ck_assert_uint_ge(bytes, sizeof(key_a));
+		ck_assert_mem_ne(master, key_a, sizeof(key_a));
+	}
+	/* nothing needs it again */
+	ck_assert_int_eq(stream_send(&client, "x", 1), 1);
+	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	ck_assert_int_eq(SSL_key_update(server.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+	ck_assert_int_eq(stream_send(&server, "y", 1), 1);
+	ck_assert_int_eq(stream_receive(&client, master, 1), 1);
+	ck_assert_int_eq(stream_send(&client, "z", 1), 1);
+	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	ck_assert_int_eq(stream_secret(&server, master), 0);
+}
+END_TEST
+
 /* Whoever changes a byte on the way is found out. */
 START_TEST(bytes__that_are_changed_are_refused)
 {
@@ -583,12 +655,14 @@ int main(void)
 	tcase_add_test(tc, key__is_needed_beside_its_identity);
 	tcase_add_test(tc, key__that_is_removed_does_not_hold);
 	tcase_add_test(tc, key__is_asked_of_the_server_too);
+	tcase_add_test(tc, key__is_forgotten_after_the_handshake);
 	tcase_add_loop_test(tc, certificate__admits_by_its_names, 0, 2);
 	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 4);
 	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 4);
 	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
 	tcase_add_test(tc, patterns__are_checked);
 	tcase_add_test(tc, files__are_checked);
+	tcase_add_test(tc, key__that_is_only_named_admits_nobody);
 	tcase_add_test(tc, handshake__of_tls_1_2_is_refused);
 	tcase_add_test(tc, handshake__with_plain_text_is_refused);
 	tcase_add_test(tc, handshake__ends_with_its_socket);
