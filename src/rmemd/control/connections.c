@@ -31,8 +31,12 @@
 
 struct connections {
 	struct control *control;
-	struct slice_queue slices;   /* input of the unauthenticated */
-	struct list active;          /* with a session */
+	struct slice_queue slices; /* input of the unauthenticated */
+	struct list active;        /* with a session */
+	struct list
+		unchecked; /* the same, until connections_recheck() has come to them */
+	struct slice_queue rechecks;
+	struct slice_work recheck;
 	struct list unauthenticated; /* without one, the oldest first */
 	unsigned n_unauthenticated;
 	uint8_t frame[WIRE_FRAME_MAX];
@@ -233,6 +237,12 @@ static void output_sent(struct client_socket *socket)
 
 /* ---- states ---- */
 
+static void recheck_start(struct connections *connections)
+{
+	slices_add(&connections->control->slices, &connections->rechecks,
+		   &connections->recheck);
+}
+
 static void op_close(struct connection *connection)
 {
 	struct client_socket *socket = socket_of(connection);
@@ -253,12 +263,18 @@ static void op_close(struct connection *connection)
 static void op_authenticated(struct connection *connection)
 {
 	struct client_socket *socket = socket_of(connection);
+	struct connections *connections = socket->connections;
 
 	if (connection->closed)
 		return;
 	socket->state = SOCKET_SERVES;
-	socket->connections->n_unauthenticated--;
-	list_move(&socket->connections->active, &socket->link);
+	connections->n_unauthenticated--;
+	list_move(&connections->active, &socket->link);
+	/* a reload since its handshake has not looked at it */
+	if (socket->stream.context != connection->control->tls) {
+		list_move(&connections->unchecked, &socket->link);
+		recheck_start(connections);
+	}
 	(void)event_del(socket->deadline);
 	if (!socket->tenant) {
 		socket->tenant = connection->session->lease_client.tenant;
@@ -547,24 +563,40 @@ int connection_accept(struct connections *connections, int fd,
 	return 0;
 }
 
-void connections_recheck(struct connections *connections)
+/* ---- after a reload ---- */
+
+/* A slice, as a session that is fenced is a line of the log and a message under TLS. */
+static bool recheck_next(struct slice_work *work)
 {
 	static const char removed[] = "its key or certificate is not accepted any more";
-	struct control *control = connections->control;
+	struct connections *connections =
+		container_of(work, struct connections, recheck);
+	struct client_socket *socket =
+		list_first(&connections->unchecked, struct client_socket, link);
+	struct session *session;
 
-	list_for_each_entry_safe(struct client_socket, socket, &connections->active,
-				 link) {
-		struct session *session = socket->connection.session;
-
-		if (!session || socket->connection.closed ||
-		    auth_holds(control, &socket->stream,
-			       session->lease_client.tenant->name))
-			continue;
-		connection_refused(control, REFUSAL_REMOVED, socket->connection.name,
-				   removed);
+	if (!socket)
+		return false;
+	list_move(&connections->active, &socket->link);
+	session = socket->connection.session;
+	if (session && !socket->connection.closed &&
+	    !auth_holds(connections->control, &socket->stream,
+			session->lease_client.tenant->name)) {
+		connection_refused(connections->control, REFUSAL_REMOVED,
+				   socket->connection.name, removed);
 		session_fence_active(session, removed);
 	}
+	return !list_empty(&connections->unchecked);
 }
+
+void connections_recheck(struct connections *connections)
+{
+	list_splice(&connections->unchecked, &connections->active);
+	if (!list_empty(&connections->unchecked))
+		recheck_start(connections);
+}
+
+/* ---- all connections ---- */
 
 static void sockets_close(struct list *list)
 {
@@ -577,11 +609,13 @@ void connections_drain(struct connections *connections)
 	/* closing moves an active connection to the list `unauthenticated` */
 	sockets_close(&connections->unauthenticated);
 	sockets_close(&connections->active);
+	sockets_close(&connections->unchecked);
 }
 
 bool connections_drained(const struct connections *connections)
 {
 	return list_empty(&connections->active) &&
+	       list_empty(&connections->unchecked) &&
 	       list_empty(&connections->unauthenticated);
 }
 
@@ -593,6 +627,9 @@ int connections_open(struct control *control, struct connections **ret_connectio
 		return err_set(-ENOMEM, "no memory for the connections");
 	connections->control = control;
 	list_init(&connections->active);
+	list_init(&connections->unchecked);
+	slice_queue_init(&connections->rechecks);
+	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
 	slice_queue_init(&connections->slices);
 	*ret_connections = connections;
@@ -611,7 +648,9 @@ void connections_close(struct connections *connections)
 {
 	if (!connections)
 		return;
+	slices_remove(&connections->recheck);
 	sockets_free(&connections->active);
+	sockets_free(&connections->unchecked);
 	sockets_free(&connections->unauthenticated);
 	free(connections);
 }
