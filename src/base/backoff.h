@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The time to wait before the next attempt: 20 ms, then twice the last wait, up to a maximum.  Not
- * thread-safe. */
+/* The time to wait before the next attempt: up to 20 ms, then up to twice that, up to a maximum; at
+ * least half as long, by chance, so that clients that have lost their server together come back one
+ * by one.  Not thread-safe. */
 #ifndef BASE_BACKOFF_H
 #define BASE_BACKOFF_H
+
+#include "base/random.h"
 
 #define BACKOFF_FIRST_MS 20u
 
 struct backoff {
 	unsigned max_ms; /* at least BACKOFF_FIRST_MS */
-	unsigned ms;     /* the last wait; 0: there was none */
+	unsigned ms; /* the longest that the last wait could be; 0: there was none */
 };
 
 #define BACKOFF_INIT(max)       \
@@ -25,7 +28,7 @@ static inline unsigned backoff_next(struct backoff *backoff)
 		backoff->ms = BACKOFF_FIRST_MS;
 	else
 		backoff->ms = backoff->ms > half ? backoff->max_ms : backoff->ms * 2;
-	return backoff->ms;
+	return backoff->ms - (unsigned)(random_u64() % (backoff->ms / 2 + 1));
 }
 
 /* An attempt succeeded: start again with the shortest wait. */

@@ -58,7 +58,7 @@ static int bio_read(BIO *bio, char *buf, size_t bytes, size_t *ret_bytes)
 
 static int bio_write(BIO *bio, const char *buf, size_t bytes, size_t *ret_bytes)
 {
-	const struct stream *stream = BIO_get_data(bio);
+	struct stream *stream = BIO_get_data(bio);
 	ssize_t n = socket_send(stream->fd, buf, bytes);
 
 	BIO_clear_retry_flags(bio);
@@ -66,6 +66,7 @@ static int bio_write(BIO *bio, const char *buf, size_t bytes, size_t *ret_bytes)
 		BIO_set_retry_write(bio);
 	errno = n < 0 ? (int)-n : 0;
 	*ret_bytes = n > 0 ? (size_t)n : 0;
+	stream->answered |= n > 0;
 	return n > 0;
 }
 

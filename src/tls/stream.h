@@ -19,6 +19,7 @@ struct stream {
 	struct ssl_st *ssl; /* NULL: no TLS */
 	struct tls_context *context;
 	bool handshaken;
+	bool answered;  /* server: the client's first message is answered */
 	bool wants_out; /* TLS has something to send before it goes on */
 	bool unknown;   /* server: the identity of the client's key is not known */
 	/* server: of the key that the client names, and after the handshake has; "": none */

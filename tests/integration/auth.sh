@@ -82,9 +82,9 @@ reload
 refused removed 1
 status_await '.sessions.active == 0' 20 || fail "the session of a removed key is active"
 expect_error 1 'does not know this key' client ls
-# a new key of the tenant in the client's file: the session goes on
+# a new key of the tenant in the client's file, behind another tenant's: the session goes on
 cat "$dir/all.psk" "$dir/stranger/red.psk" >"$dir/rmemd.psk"
-cp "$dir/stranger/red.psk" "$dir/red.psk"
+cat "$dir/default.psk" "$dir/stranger/red.psk" >"$dir/red.psk"
 reload
 status_await '.sessions.active == 1' 30 || fail "the session did not resume with the new key"
 kill "$client_pid"

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "tls/context.h"
@@ -102,9 +103,31 @@ static int context_open(struct tls_keys *keys, struct uri *uri,
 	};
 	const char *name = *uri->servername ? uri->servername : uri->host;
 
-	if (keys)
+	if (keys) {
 		(void)strcpy(uri->tenant, tls_keys_first(keys, NULL)->tenant);
+		/* a session stays that of its tenant, whatever the file has later */
+		uri->tenant_given = true;
+	}
 	return tls_context_client(&params, name, ret_tls);
+}
+
+/* A file that is missing is all zero. */
+static void files_look(const struct uri *uri,
+		       struct credentials_file ret_files[CREDENTIALS_FILES])
+{
+	const char *paths[CREDENTIALS_FILES] = { uri->psk, uri->cert, uri->key,
+						 uri->ca };
+
+	memset(ret_files, 0, CREDENTIALS_FILES * sizeof(*ret_files));
+	for (unsigned i = 0; i < CREDENTIALS_FILES; i++) {
+		struct stat st;
+
+		if (!*paths[i] || stat(paths[i], &st))
+			continue;
+		ret_files[i].inode = st.st_ino;
+		ret_files[i].bytes = st.st_size;
+		ret_files[i].changed = st.st_ctim;
+	}
 }
 
 int credentials_open(struct credentials *credentials, struct uri *uri,
@@ -117,6 +140,8 @@ int credentials_open(struct credentials *credentials, struct uri *uri,
 	*credentials = (struct credentials){ .once = ask };
 	if (!err)
 		err = check(uri, ask || *uri->psk);
+	/* before they are read: a change meanwhile is seen later */
+	files_look(uri, credentials->files);
 	if (!err && ask)
 		err = keys_ask(uri, options, &keys);
 	else if (!err && *uri->psk)
@@ -128,15 +153,20 @@ int credentials_open(struct credentials *credentials, struct uri *uri,
 
 void credentials_renew(struct credentials *credentials, struct uri *uri)
 {
+	struct credentials_file files[CREDENTIALS_FILES];
 	struct tls_context *tls;
 	struct tls_keys *keys = NULL;
 
 	if (!credentials->tls || credentials->once)
 		return;
+	files_look(uri, files);
+	if (!memcmp(files, credentials->files, sizeof(files)))
+		return;
 	if ((*uri->psk && keys_load(uri, &keys)) || context_open(keys, uri, &tls))
 		return;
 	tls_context_unref(credentials->tls);
 	credentials->tls = tls;
+	memcpy(credentials->files, files, sizeof(files));
 }
 
 void credentials_close(struct credentials *credentials)

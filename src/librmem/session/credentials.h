@@ -4,15 +4,28 @@
 #ifndef LIBRMEM_SESSION_CREDENTIALS_H
 #define LIBRMEM_SESSION_CREDENTIALS_H
 
+#include <sys/types.h>
+#include <time.h>
+
 #include <rmem/rmem.h>
 
 #include "librmem/session/uri.h"
 
 struct tls_context;
 
+/* By which a file that was written anew is known. */
+struct credentials_file {
+	ino_t inode;
+	off_t bytes;
+	struct timespec changed;
+};
+
+#define CREDENTIALS_FILES 4 /* psk, cert, key, ca */
+
 struct credentials {
 	struct tls_context *tls; /* that of the last attempt; NULL: no TLS */
 	bool once;               /* the key is from the program, which is asked once */
+	struct credentials_file files[CREDENTIALS_FILES]; /* that were loaded last */
 };
 
 /* Load the files that the URI or the environment names, or ask the program for its key; the tenant
@@ -21,8 +34,8 @@ struct credentials {
  *   -EINVAL, -ENOENT, -ENOMEM ... */
 int credentials_open(struct credentials *credentials, struct uri *uri,
 		     const struct rmem_options *options);
-/* Load the files again for another attempt to connect, as keys and certificates are renewed.  On
- * failure those loaded before stay. */
+/* Load the files for another attempt to connect if they have changed, as keys and certificates are
+ * renewed.  The tenant stays.  On failure those loaded before stay. */
 void credentials_renew(struct credentials *credentials, struct uri *uri);
 void credentials_close(struct credentials *credentials);
 

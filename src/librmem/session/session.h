@@ -153,9 +153,10 @@ struct rmem {
 	/* lost: the server applies nothing of the channels up to the loss from this time on */
 	uint64_t fenced_ns;
 	struct backoff backoff;
-	unsigned pings;  /* heartbeats not answered yet */
-	unsigned rekeys; /* number of leases to be attached again */
-	bool sync_due;   /* the session's own queue has to handle events */
+	unsigned attempt_ms; /* the time of an attempt to resume; 0: none has begun */
+	unsigned pings;      /* heartbeats not answered yet */
+	unsigned rekeys;     /* number of leases to be attached again */
+	bool sync_due;       /* the session's own queue has to handle events */
 	uint64_t resumes;
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];

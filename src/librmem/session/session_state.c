@@ -24,8 +24,10 @@
 #include "librmem/session/resolve.h"
 #include "wire/codec.h"
 
-/* The time that one attempt to resume may take. */
+/* The time that one attempt to resume may take.  After each that was too short it is doubled: if all
+ * clients of a busy server gave up too early, none would get in. */
 #define ATTEMPT_MS 2000u
+#define ATTEMPT_MAX_MS 16000u
 /* Several addresses share the remaining time equally; each has at least this time. */
 #define ADDRESS_MIN_MS 250u
 /* Limit of unanswered heartbeats: the server needs heartbeats even if its answers are late. */
@@ -208,6 +210,7 @@ static void session_up(struct rmem *session)
 	session->state = SESSION_UP;
 	session->resumes++;
 	backoff_reset(&session->backoff);
+	session->attempt_ms = 0;
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
 	SESSION_NOTIFY(session, state, session);
@@ -338,7 +341,9 @@ static uint64_t end_ns(const struct rmem *session)
 static void session_retry(struct rmem *session, uint64_t now_ns)
 {
 	session->state = SESSION_HELLO;
-	session->retry_ns = now_ns + ATTEMPT_MS * NS_PER_MS;
+	if (session->attempt_ms == 0)
+		session->attempt_ms = ATTEMPT_MS;
+	session->retry_ns = now_ns + session->attempt_ms * NS_PER_MS;
 	credentials_renew(&session->credentials, &session->uri);
 	if (reach(session) || hello_send(session, NULL, welcome_resumed))
 		session_down(session);
@@ -357,8 +362,11 @@ static void timers_work(struct rmem *session, uint64_t now_ns)
 		}
 		break;
 	case SESSION_HELLO:
-		if (now_ns >= session->retry_ns)
-			session_down(session);
+		if (now_ns < session->retry_ns)
+			break;
+		if (session->attempt_ms < ATTEMPT_MAX_MS)
+			session->attempt_ms *= 2;
+		session_down(session);
 		break;
 	case SESSION_WAIT:
 		if (now_ns >= end_ns(session))

@@ -84,7 +84,10 @@ void connections_close(struct connections *connections);
  * -ENOMEM */
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address);
-/* End the sessions of clients that the configuration does not accept any more. */
+/* Whether a new connection would end another in its handshake.  Ends those handshakes whose clients
+ * do not answer, if no place becomes free otherwise. */
+bool connections_full(struct connections *connections);
+/* End the sessions of clients that the configuration does not accept any more, in slices. */
 void connections_recheck(struct connections *connections);
 /* Close all connections; the last one ends at most CONNECTION_LINGER_MS later. */
 void connections_drain(struct connections *connections);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/control/connection.h"
+#include "rmemd/control/client_socket.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -24,58 +24,20 @@
 
 /* Time that one client's requests may take before others get their turn. */
 #define INPUT_NS UINT64_C(200000)
-/* Bytes of a client's requests that are read before they are handled. */
-#define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
-/* Bytes given to the socket at a time: a record of TLS. */
-#define OUTPUT_BYTES 16384
+/* If no place becomes free for this time, handshakes end whose clients have not answered in it. */
+#define ANSWER_NS (250 * NS_PER_MS)
 
-struct connections {
-	struct control *control;
-	struct slice_queue slices;   /* input of the unauthenticated */
-	struct list active;          /* with a session */
-	struct list unauthenticated; /* without one, the oldest first */
-	unsigned n_unauthenticated;
-	uint8_t frame[WIRE_FRAME_MAX];
-	uint8_t inbox[INBOX_BYTES]; /* of the connection whose turn it is */
-};
-
-/* A connection goes through these in their order, and may leave some out. */
-enum socket_state {
-	SOCKET_HANDSHAKES, /* of TLS; it ends at the deadline */
-	SOCKET_GREETS,     /* no hello yet; it ends at the same deadline */
-	SOCKET_SERVES,     /* it has a session, whose fence is the limit */
-	SOCKET_CLOSES,     /* the last messages are sent, until a deadline of its own */
-};
-
-struct client_socket {
-	struct connection connection;
-	struct connections *connections;
-	struct list link;
-	enum socket_state state;
-	struct stream stream;
-	struct event *readable, *writable, *deadline;
-	struct slice_work work; /* the handshake, or to handle input */
-	struct tenant *tenant;  /* holds a reference; NULL before the hello */
-	uint8_t *unread;        /* input that is not handled yet; NULL: none */
-	size_t unread_bytes;
-	size_t behind_bytes;     /* of input behind the request that is being handled */
-	struct evbuffer *output; /* not sent yet */
-	bool begun;              /* the handshake */
-	bool hung_up;            /* stream_end() was called */
-	enum refusal refusal;    /* the reason of `why` */
-	const char *why;
-};
-
-static struct client_socket *socket_of(struct connection *connection)
+static void place_leave(struct connections *connections)
 {
-	return container_of(connection, struct client_socket, connection);
+	connections->n_unauthenticated--;
+	connections->changed_ns = clock_now_ns();
 }
 
 static void socket_free(struct client_socket *socket, const char *why)
 {
 	session_connection_lost(&socket->connection, why);
 	if (socket->state != SOCKET_SERVES)
-		socket->connections->n_unauthenticated--;
+		place_leave(socket->connections);
 	list_remove(&socket->link);
 	slices_remove(&socket->work);
 	event_drop(&socket->readable);
@@ -88,22 +50,6 @@ static void socket_free(struct client_socket *socket, const char *why)
 		evbuffer_free(socket->output);
 	free(socket->unread);
 	free(socket);
-}
-
-static void set_deadline(struct client_socket *socket, unsigned ms)
-{
-	const struct timeval tv = timeval_of_ms(ms);
-
-	/* fails only without memory, and libevent's heap had room for this event before */
-	(void)event_add(socket->deadline, &tv);
-}
-
-/* End the connection from the loop, as its functions may be on the stack now. */
-static void socket_end_soon(struct client_socket *socket, const char *why)
-{
-	socket->connection.closed = true;
-	socket->why = why;
-	event_active(socket->deadline, EV_TIMEOUT, 0);
 }
 
 /* End a connection whose deadline has passed, or whose place another one needs. */
@@ -136,102 +82,22 @@ static void handle_soon(struct client_socket *socket)
 		   &socket->work);
 }
 
-/* ---- output ---- */
-
-/* The answer to a lone request, usually a heartbeat, need not take a turn of the loop and two
- * changes of what is polled for.  Returns how many bytes went out. */
-static size_t send_at_once(struct client_socket *socket, const uint8_t *frame,
-			   size_t bytes)
-{
-	ssize_t n;
-
-	if (evbuffer_get_length(socket->output) > 0 || socket->behind_bytes > 0)
-		return 0;
-	n = stream_send(&socket->stream, frame, bytes);
-	/* an error of the socket is found again when the rest is sent */
-	return n > 0 ? (size_t)n : 0;
-}
-
-/* Send what waits.  False: the socket is full, or broken. */
-static bool output_send(struct client_socket *socket)
-{
-	struct evbuffer *output = socket->output;
-	size_t bytes;
-
-	while ((bytes = evbuffer_get_length(output)) > 0) {
-		const uint8_t *at;
-		ssize_t n;
-
-		if (bytes > OUTPUT_BYTES)
-			bytes = OUTPUT_BYTES;
-		at = evbuffer_pullup(output, (ev_ssize_t)bytes);
-		n = at ? stream_send(&socket->stream, at, bytes) : -ENOMEM;
-		if (n < 0 && n != -EAGAIN)
-			socket_end_soon(socket, strerrordesc_np((int)-n));
-		if (n < 0)
-			return false;
-		(void)evbuffer_drain(output, (size_t)n);
-	}
-	return true;
-}
-
-static void output_watch(struct client_socket *socket)
-{
-	if (event_add(socket->writable, NULL))
-		socket_end_soon(socket, "its socket cannot be watched");
-}
-
-static void op_send(struct connection *connection, const struct wire_msg *msg)
-{
-	struct client_socket *socket = socket_of(connection);
-	uint8_t *frame = socket->connections->frame;
-	size_t sent;
-	int bytes;
-
-	if (connection->closed)
-		return;
-	bytes = wire_encode(msg, frame, WIRE_FRAME_MAX);
-	if (bytes < 0) {
-		log_event(LOG_ERR, "reply-too-large",
-			  &(struct log_ctx){ .peer = connection->name },
-			  "%s does not fit a frame", wire_type_name(msg->type));
-		socket_end_soon(socket, "an answer does not fit a frame");
-		return;
-	}
-	if (evbuffer_get_length(socket->output) + (size_t)bytes >
-	    CONNECTION_OUTPUT_MAX) {
-		socket_end_soon(socket, "the client does not read its answers");
-		return;
-	}
-	sent = send_at_once(socket, frame, (size_t)bytes);
-	if (sent == (size_t)bytes)
-		return;
-	if (evbuffer_add(socket->output, frame + sent, (size_t)bytes - sent))
-		socket_end_soon(socket, "no memory for an answer");
-	else
-		output_watch(socket);
-}
-
-/* Everything is sent: tell the client by an end of file.  A close could discard what is still
- * on its way. */
-static void socket_hang_up(struct client_socket *socket)
-{
-	if (socket->hung_up)
-		return;
-	socket->hung_up = true;
-	stream_end(&socket->stream);
-}
+/* ---- states ---- */
 
 static void output_sent(struct client_socket *socket)
 {
 	(void)event_del(socket->writable);
 	if (socket->connection.closed)
-		socket_hang_up(socket);
+		output_end(socket);
 	else
 		session_connection_idle(&socket->connection);
 }
 
-/* ---- states ---- */
+static void recheck_start(struct connections *connections)
+{
+	slices_add(&connections->control->slices, &connections->rechecks,
+		   &connections->recheck);
+}
 
 static void op_close(struct connection *connection)
 {
@@ -243,9 +109,9 @@ static void op_close(struct connection *connection)
 	}
 	socket->state = SOCKET_CLOSES;
 	socket->why = "closed";
-	set_deadline(socket, CONNECTION_LINGER_MS);
+	socket_set_deadline(socket, CONNECTION_LINGER_MS);
 	if (evbuffer_get_length(socket->output) == 0)
-		socket_hang_up(socket);
+		output_end(socket);
 	/* further input is read and dropped */
 	handle_soon(socket);
 }
@@ -253,12 +119,18 @@ static void op_close(struct connection *connection)
 static void op_authenticated(struct connection *connection)
 {
 	struct client_socket *socket = socket_of(connection);
+	struct connections *connections = socket->connections;
 
 	if (connection->closed)
 		return;
 	socket->state = SOCKET_SERVES;
-	socket->connections->n_unauthenticated--;
-	list_move(&socket->connections->active, &socket->link);
+	place_leave(connections);
+	list_move(&connections->active, &socket->link);
+	/* a reload since its handshake has not looked at it */
+	if (socket->stream.context != connection->control->tls) {
+		list_move(&connections->unchecked, &socket->link);
+		recheck_start(connections);
+	}
 	(void)event_del(socket->deadline);
 	if (!socket->tenant) {
 		socket->tenant = connection->session->lease_client.tenant;
@@ -303,7 +175,7 @@ static bool op_abandoned(struct connection *connection)
 }
 
 static const struct connection_ops connection_ops = {
-	.send = op_send,
+	.send = output_add,
 	.close = op_close,
 	.identify = op_identify,
 	.secret = op_secret,
@@ -411,6 +283,11 @@ static bool handshake(struct client_socket *socket)
 	uint64_t id;
 	int err;
 
+	/* it has waited so long that the client tries again: its answer would be for nobody */
+	if (!socket->begun && op_abandoned(&socket->connection)) {
+		socket_free(socket, "the client closed it");
+		return false;
+	}
 	if (!socket->begun && auth_plain_begins(socket->stream.fd, &id)) {
 		stream_strip(&socket->stream);
 		connection_refuse(&socket->connection, id, REFUSAL_TLS, -EACCES,
@@ -420,6 +297,8 @@ static bool handshake(struct client_socket *socket)
 	}
 	socket->begun = true;
 	err = stream_handshake(&socket->stream);
+	if (socket->stream.answered && !socket->answered_ns)
+		socket->answered_ns = clock_now_ns();
 	if (!err) {
 		socket->state = SOCKET_GREETS;
 		return true;
@@ -508,8 +387,62 @@ static int socket_start(struct client_socket *socket, int fd)
 	if (!socket->output || !socket->readable || !socket->writable ||
 	    !socket->deadline)
 		return -ENOMEM;
-	set_deadline(socket, CONNECTION_HELLO_MS);
+	socket_set_deadline(socket, CONNECTION_HELLO_MS);
 	return event_add(socket->readable, NULL) ? -ENOMEM : 0;
+}
+
+/* ---- places ---- */
+
+static const char crowded[] = "no hello yet, and newer connections need the place";
+
+static bool places_used(const struct connections *connections)
+{
+	return connections->n_unauthenticated >=
+	       connections->control->config->connections_max;
+}
+
+/* Whether the connection waits for this process, or for a client that may answer yet.  A client says
+ * hello at once, so a connection that has sent less waits for nothing.  After the first message of a
+ * handshake, whose answer is the expensive part, a client has some time. */
+static bool keeps_place(const struct client_socket *socket)
+{
+	return slice_waits(&socket->work) || socket->connection.hello_pending ||
+	       (socket->state != SOCKET_CLOSES && socket->answered_ns);
+}
+
+/* The oldest connection whose place a newer one may have; without one the oldest of all. */
+static struct client_socket *place_find(const struct connections *connections)
+{
+	list_for_each_entry(struct client_socket, socket, &connections->unauthenticated,
+			    link) {
+		if (!keeps_place(socket))
+			return socket;
+	}
+	return list_first(&connections->unauthenticated, struct client_socket, link);
+}
+
+/* End the handshakes whose clients have had time to answer. */
+static void places_clear(struct connections *connections)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	list_for_each_entry_safe(struct client_socket, socket,
+				 &connections->unauthenticated, link) {
+		if (socket->answered_ns && !slice_waits(&socket->work) &&
+		    !socket->connection.hello_pending &&
+		    now_ns - socket->answered_ns >= ANSWER_NS)
+			socket_refuse(socket, REFUSAL_PLACE, crowded);
+	}
+}
+
+bool connections_full(struct connections *connections)
+{
+	if (!places_used(connections) || !keeps_place(place_find(connections)))
+		return false;
+	/* as long as handshakes are done, others need not end */
+	if (clock_now_ns() - connections->changed_ns >= ANSWER_NS)
+		places_clear(connections);
+	return places_used(connections);
 }
 
 int connection_accept(struct connections *connections, int fd,
@@ -519,12 +452,8 @@ int connection_accept(struct connections *connections, int fd,
 	struct client_socket *socket;
 	int err;
 
-	/* A client says hello at once, so the oldest connection without one is ended. */
-	if (connections->n_unauthenticated >= control->config->connections_max)
-		socket_refuse(list_first(&connections->unauthenticated,
-					 struct client_socket, link),
-			      REFUSAL_PLACE,
-			      "no hello yet, and newer connections need the place");
+	if (places_used(connections))
+		socket_refuse(place_find(connections), REFUSAL_PLACE, crowded);
 	socket = calloc(1, sizeof(*socket));
 	if (!socket) {
 		(void)close(fd);
@@ -537,6 +466,7 @@ int connection_accept(struct connections *connections, int fd,
 	slice_work_init(&socket->work, socket_serve);
 	list_append(&connections->unauthenticated, &socket->link);
 	connections->n_unauthenticated++;
+	connections->changed_ns = clock_now_ns();
 	err = socket_start(socket, fd);
 	if (err) {
 		socket_free(socket, "no memory");
@@ -547,24 +477,40 @@ int connection_accept(struct connections *connections, int fd,
 	return 0;
 }
 
-void connections_recheck(struct connections *connections)
+/* ---- after a reload ---- */
+
+/* A slice, as a session that is fenced is a line of the log and a message under TLS. */
+static bool recheck_next(struct slice_work *work)
 {
 	static const char removed[] = "its key or certificate is not accepted any more";
-	struct control *control = connections->control;
+	struct connections *connections =
+		container_of(work, struct connections, recheck);
+	struct client_socket *socket =
+		list_first(&connections->unchecked, struct client_socket, link);
+	struct session *session;
 
-	list_for_each_entry_safe(struct client_socket, socket, &connections->active,
-				 link) {
-		struct session *session = socket->connection.session;
-
-		if (!session || socket->connection.closed ||
-		    auth_holds(control, &socket->stream,
-			       session->lease_client.tenant->name))
-			continue;
-		connection_refused(control, REFUSAL_REMOVED, socket->connection.name,
-				   removed);
+	if (!socket)
+		return false;
+	list_move(&connections->active, &socket->link);
+	session = socket->connection.session;
+	if (session && !socket->connection.closed &&
+	    !auth_holds(connections->control, &socket->stream,
+			session->lease_client.tenant->name)) {
+		connection_refused(connections->control, REFUSAL_REMOVED,
+				   socket->connection.name, removed);
 		session_fence_active(session, removed);
 	}
+	return !list_empty(&connections->unchecked);
 }
+
+void connections_recheck(struct connections *connections)
+{
+	list_splice(&connections->unchecked, &connections->active);
+	if (!list_empty(&connections->unchecked))
+		recheck_start(connections);
+}
+
+/* ---- all connections ---- */
 
 static void sockets_close(struct list *list)
 {
@@ -577,11 +523,13 @@ void connections_drain(struct connections *connections)
 	/* closing moves an active connection to the list `unauthenticated` */
 	sockets_close(&connections->unauthenticated);
 	sockets_close(&connections->active);
+	sockets_close(&connections->unchecked);
 }
 
 bool connections_drained(const struct connections *connections)
 {
 	return list_empty(&connections->active) &&
+	       list_empty(&connections->unchecked) &&
 	       list_empty(&connections->unauthenticated);
 }
 
@@ -593,6 +541,9 @@ int connections_open(struct control *control, struct connections **ret_connectio
 		return err_set(-ENOMEM, "no memory for the connections");
 	connections->control = control;
 	list_init(&connections->active);
+	list_init(&connections->unchecked);
+	slice_queue_init(&connections->rechecks);
+	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
 	slice_queue_init(&connections->slices);
 	*ret_connections = connections;
@@ -611,7 +562,9 @@ void connections_close(struct connections *connections)
 {
 	if (!connections)
 		return;
+	slices_remove(&connections->recheck);
 	sockets_free(&connections->active);
+	sockets_free(&connections->unchecked);
 	sockets_free(&connections->unauthenticated);
 	free(connections);
 }

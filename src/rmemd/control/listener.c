@@ -16,9 +16,12 @@
 #include "rmemd/control/control.h"
 #include "rmemd/loop/events.h"
 
-#define BACKLOG 128
+/* Connections that the kernel holds while handshakes are under way: the clients of a rack. */
+#define BACKLOG 1024
 /* Pause after an error: without a free descriptor accept(2) fails again at once. */
 #define PAUSE_MS 100
+/* Pause until handshakes have gone on. */
+#define FULL_MS 2
 /* Accepted in a row before others get their turn. */
 #define ACCEPTS_MAX 16
 /* The kernel holds back a connection that sends nothing for about this long; the time for the
@@ -51,6 +54,17 @@ static void listener_pause(struct listener *listener, const struct timeval *paus
 		(void)evconnlistener_enable(listener->events);
 }
 
+/* Whether there is no place for another connection; then the kernel holds them. */
+static bool listener_pause_while_full(struct listener *listener)
+{
+	const struct timeval pause = timeval_of_ms(FULL_MS);
+	bool full = connections_full(listener->control->connections);
+
+	if (full)
+		listener_pause(listener, &pause);
+	return full;
+}
+
 static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 		      struct sockaddr *sockaddr, int, void *arg)
 {
@@ -64,10 +78,10 @@ static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 	if (++listener->n_accepted == ACCEPTS_MAX)
 		listener_pause(listener, &at_once);
 	control->counters.connections++;
-	if (!connection_accept(control->connections, fd, &from))
-		return;
-	connection_refused(control, REFUSAL_PLACE, fabric_address_text(&from, name),
-			   err_text());
+	if (connection_accept(control->connections, fd, &from))
+		connection_refused(control, REFUSAL_PLACE,
+				   fabric_address_text(&from, name), err_text());
+	(void)listener_pause_while_full(listener);
 }
 
 static void on_error(struct evconnlistener *, void *arg)
@@ -86,6 +100,8 @@ static void on_resume(evutil_socket_t, short, void *arg)
 	struct listener *listener = arg;
 
 	listener->n_accepted = 0;
+	if (listener_pause_while_full(listener))
+		return;
 	(void)evconnlistener_enable(listener->events);
 }
 

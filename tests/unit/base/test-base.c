@@ -449,19 +449,46 @@ START_TEST(zero_stream__zeroes_only_its_range)
 }
 END_TEST
 
+static void expect_wait(struct backoff *backoff, unsigned longest_ms)
+{
+	unsigned ms = backoff_next(backoff);
+
+	ck_assert_uint_le(ms, longest_ms);
+	ck_assert_uint_ge(ms, longest_ms / 2);
+}
+
 START_TEST(backoff__doubles_up_to_its_maximum_and_starts_again)
 {
 	static const unsigned expected[] = { 20, 40, 80, 160, 320, 500, 500 };
 	struct backoff backoff = BACKOFF_INIT(500), huge = BACKOFF_INIT(UINT_MAX);
 
 	for (unsigned i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
-		ck_assert_uint_eq(backoff_next(&backoff), expected[i]);
+		expect_wait(&backoff, expected[i]);
 	backoff_reset(&backoff);
-	ck_assert_uint_eq(backoff_next(&backoff), 20);
+	expect_wait(&backoff, 20);
 	/* doubling does not wrap */
 	for (unsigned i = 0; i < 40; i++)
 		(void)backoff_next(&huge);
-	ck_assert_uint_eq(backoff_next(&huge), UINT_MAX);
+	expect_wait(&huge, UINT_MAX);
+}
+END_TEST
+
+/* Clients that have lost their server together do not come back together. */
+START_TEST(backoff__differs)
+{
+	unsigned first = 0, others = 0;
+
+	for (unsigned i = 0; i < 100; i++) {
+		struct backoff backoff = BACKOFF_INIT(1000);
+		unsigned ms;
+
+		for (unsigned k = 0; k < 5; k++)
+			(void)backoff_next(&backoff);
+		ms = backoff_next(&backoff);
+		first = i ? first : ms;
+		others += ms != first;
+	}
+	ck_assert_uint_gt(others, 50);
 }
 END_TEST
 
@@ -490,5 +517,6 @@ int main(void)
 	tcase_add_test(tc, log__drops_events_below_its_level);
 	tcase_add_test(tc, zero_stream__zeroes_only_its_range);
 	tcase_add_test(tc, backoff__doubles_up_to_its_maximum_and_starts_again);
+	tcase_add_test(tc, backoff__differs);
 	return unit_main();
 }

@@ -2,6 +2,7 @@
 /* Listeners of control connections: when they accept, and their errors. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include "base/err.h"
 #include "unit/rmemd/control/connection-stage.h"
 #include "rmemd/control/listener.h"
+#include "tls/stream.h"
 #include "unit/unit.h"
 
 static struct listener *listen_on(const char *text, uint16_t port, int expected)
@@ -172,6 +174,137 @@ START_TEST(listener__accepts_later_without_descriptors)
 }
 END_TEST
 
+/* ---- handshakes of TLS beyond the limit of connections ---- */
+
+#define HANDSHAKES 6
+
+static struct stream streams[HANDSHAKES];
+
+static struct tls_context *key_context(int (*open)(struct tls_params *params,
+						   struct tls_context **ret))
+{
+	static const uint8_t key[32] = { 1 };
+	struct tls_params params = { 0 };
+	struct tls_context *context;
+
+	ck_assert_int_eq(tls_keys_of("default", key, sizeof(key), &params.keys), 0);
+	ck_assert_int_eq(open(&params, &context), 0);
+	return context;
+}
+
+static int open_server(struct tls_params *params, struct tls_context **ret)
+{
+	return tls_context_server(params, ret);
+}
+
+static int open_client(struct tls_params *params, struct tls_context **ret)
+{
+	return tls_context_client(params, "localhost", ret);
+}
+
+static void setup_tls(void)
+{
+	setup();
+	stage_control.tls = key_context(open_server);
+}
+
+static void teardown_tls(void)
+{
+	for (unsigned i = 0; i < HANDSHAKES; i++)
+		stream_close(&streams[i]);
+	run_loop();
+	teardown();
+	tls_context_unref(stage_control.tls);
+}
+
+/* Clients whose first messages have been sent. */
+static void handshakes_begin(void)
+{
+	struct tls_context *context = key_context(open_client);
+
+	for (unsigned i = 0; i < HANDSHAKES; i++) {
+		int fd = connect_client();
+
+		ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+		ck_assert_int_eq(stream_tls(&streams[i], fd, context), 0);
+		ck_assert_int_eq(stream_handshake(&streams[i]), -EAGAIN);
+	}
+	tls_context_unref(context);
+}
+
+static void run_until_connected(unsigned n)
+{
+	while (stage_control.counters.connections < n)
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+	run_loop();
+}
+
+static void run_until_active(unsigned n)
+{
+	while (sessions_in(SESSION_ACTIVE) < n) {
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+		slices_run(&stage_control.slices);
+	}
+}
+
+static void handshake_end(struct stream *stream)
+{
+	int err;
+
+	while ((err = stream_handshake(stream)) == -EAGAIN)
+		run_loop();
+	ck_assert_int_eq(err, 0);
+}
+
+/* A rack comes back: as long as handshakes are done, none ends for another one. */
+START_TEST(listener__leaves_connections_to_the_kernel_while_it_is_full)
+{
+	unsigned max = stage_config.connections_max;
+
+	handshakes_begin();
+	run_until_connected(max);
+	ck_assert_uint_eq(stage_control.counters.connections, max);
+	for (unsigned i = 0; i < HANDSHAKES; i++) {
+		int bytes = encode(hello(), 1);
+
+		handshake_end(&streams[i]);
+		ck_assert_int_eq((int)stream_send(&streams[i], frame, (size_t)bytes),
+				 bytes);
+		run_until_active(i + 1);
+	}
+	ck_assert_uint_eq(stage_control.counters.connections_refused, 0);
+}
+END_TEST
+
+/* Clients that begin handshakes and do nothing more keep out others for a short time. */
+START_TEST(listener__ends_handshakes_that_do_not_go_on)
+{
+	unsigned max = stage_config.connections_max;
+
+	handshakes_begin();
+	for (unsigned n = 2 * max; n <= HANDSHAKES; n += max) {
+		run_until_connected(n - max);
+		ck_assert_uint_eq(stage_control.counters.connections, n - max);
+		stage_now_ms += 300;
+		run_until_connected(n);
+		ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE],
+				  n - max);
+	}
+}
+END_TEST
+
+/* A client that has given up costs no handshake. */
+START_TEST(listener__does_not_answer_a_client_that_has_left)
+{
+	handshakes_begin();
+	for (unsigned i = 0; i + 1 < HANDSHAKES; i++)
+		stream_close(&streams[i]);
+	run_until_connected(HANDSHAKES);
+	ck_assert_uint_eq(stage_control.counters.connections_refused, 0);
+	handshake_end(&streams[HANDSHAKES - 1]);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("listener", setup, teardown);
@@ -183,5 +316,9 @@ int main(void)
 	tcase_add_test(tc, listener__accepts_a_limited_number_per_turn);
 	tcase_add_test(tc, listener__names_address_and_key_in_errors);
 	tcase_add_test(tc, listener__accepts_later_without_descriptors);
+	tc = unit_case("handshakes", setup_tls, teardown_tls);
+	tcase_add_test(tc, listener__leaves_connections_to_the_kernel_while_it_is_full);
+	tcase_add_test(tc, listener__ends_handshakes_that_do_not_go_on);
+	tcase_add_test(tc, listener__does_not_answer_a_client_that_has_left);
 	return unit_main();
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rack URI PORT SESSIONS SECONDS: sessions that lose their control connections to PORT all at once,
+ * and resume; again and again, until the time is over.  Prints "ready", waits for a line, and prints
+ * a line of JSON: the milliseconds that each round took, until the last session was back. */
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "integration/program.h"
+
+/* A round that takes longer fails. */
+#define ROUND_S 60
+#define POLL_NS 1000000
+/* Above all descriptors of this program. */
+#define FDS_MAX(sessions) (16 * (int)(sessions) + 1000)
+
+struct rack {
+	unsigned n;
+	uint16_t port;
+	rmem **sessions;
+	uint64_t *resumes; /* of each, before the round */
+};
+
+static double now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
+}
+
+static void descriptors_raise(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		fail("getrlimit", -errno);
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		fail("setrlimit", -errno);
+}
+
+static bool is_control(int fd, uint16_t port)
+{
+	struct sockaddr_in peer;
+	socklen_t bytes = sizeof(peer);
+
+	return !getpeername(fd, (struct sockaddr *)&peer, &bytes) &&
+	       peer.sin_family == AF_INET && ntohs(peer.sin_port) == port;
+}
+
+/* Returns the number of connections that were cut. */
+static unsigned cut(const struct rack *rack)
+{
+	unsigned n = 0;
+
+	for (int fd = 3; fd < FDS_MAX(rack->n); fd++)
+		if (is_control(fd, rack->port))
+			n += shutdown(fd, SHUT_RDWR) == 0;
+	return n;
+}
+
+static uint64_t resumes_of(rmem *session)
+{
+	struct rmem_info info = rmem_info_init();
+
+	must(rmem_info(session, &info), "info");
+	return info.resumes;
+}
+
+static void wait_back(const struct rack *rack)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	double until_ms = now_ms() + ROUND_S * 1e3;
+
+	for (unsigned i = 0; i < rack->n; i++)
+		while (resumes_of(rack->sessions[i]) == rack->resumes[i]) {
+			if (now_ms() > until_ms)
+				fail("a session is not back", -ETIMEDOUT);
+			(void)nanosleep(&pause, NULL);
+		}
+}
+
+static double round_ms(const struct rack *rack)
+{
+	double begin_ms;
+
+	for (unsigned i = 0; i < rack->n; i++)
+		rack->resumes[i] = resumes_of(rack->sessions[i]);
+	begin_ms = now_ms();
+	/* those that are reconnecting already come back without it */
+	if (cut(rack) == 0)
+		fail("no control connections were found", 0);
+	wait_back(rack);
+	return now_ms() - begin_ms;
+}
+
+int main(int argc, char **argv)
+{
+	struct rack rack = { 0 };
+	double until_ms;
+
+	if (argc != 5) {
+		(void)fprintf(stderr, "usage: rack URI PORT SESSIONS SECONDS\n");
+		return 2;
+	}
+	rack.port = (uint16_t)strtoul(argv[2], NULL, 10);
+	rack.n = (unsigned)strtoul(argv[3], NULL, 10);
+	rack.sessions = calloc(rack.n, sizeof(*rack.sessions));
+	rack.resumes = calloc(rack.n, sizeof(*rack.resumes));
+	if (rack.n == 0 || !rack.sessions || !rack.resumes)
+		fail("an argument is wrong", 0);
+	descriptors_raise();
+	for (unsigned i = 0; i < rack.n; i++)
+		must(rmem_open(argv[1], NULL, &rack.sessions[i]), "open");
+	step("ready");
+	until_ms = now_ms() + strtod(argv[4], NULL) * 1e3;
+	(void)printf("{\"round_ms\": [%.0f", round_ms(&rack));
+	while (now_ms() < until_ms)
+		(void)printf(", %.0f", round_ms(&rack));
+	(void)printf("]}\n");
+	(void)fflush(stdout);
+	for (unsigned i = 0; i < rack.n; i++)
+		rmem_close(rack.sessions[i]);
+	free(rack.sessions);
+	free(rack.resumes);
+	return 0;
+}
