@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease_table.h"
 #include "simulate/daemon.h"
@@ -390,11 +389,10 @@ static void tell(uint64_t lease)
 	told[n_told++] = lease;
 }
 
-void check_message(const struct connection *connection, const struct wire_msg *msg)
+void check_message(const struct wire_msg *msg)
 {
 	const struct lease *lease;
 
-	(void)connection;
 	for (unsigned i = 0; msg->type == WIRE_TYPE_lease && i < msg->lease.n_keys; i++)
 		fabric_key_told(msg->lease.keys[i].rkey);
 	if (msg->type == WIRE_TYPE_lease)

@@ -15,10 +15,11 @@
 #include "simulate/checks.h"
 #include "simulate/events.h"
 #include "simulate/fabric.h"
+#include "simulate/fds.h"
+#include "simulate/messages.h"
 #include "simulate/network.h"
 #include "simulate/storage.h"
 #include "simulate/threads.h"
-#include "simulate/transport.h"
 
 #define PAGE UINT64_C(4096)
 
@@ -377,23 +378,34 @@ bool daemon_ready(void)
 {
 	if (!daemon_up)
 		return start_ns <= sim_now_ns;
-	return running() && (transport_ready(daemon_control.connections) ||
-			     events_ready() || (stopping && stop_by_ns <= sim_now_ns));
+	return running() && (network_accept_waits() || events_ready() ||
+			     (stopping && stop_by_ns <= sim_now_ns));
 }
 
 uint64_t daemon_due_ns(void)
 {
-	uint64_t due = SIM_NEVER, next;
+	uint64_t due;
 
 	if (!daemon_up)
 		return start_ns;
 	if (daemon_paused_until_ns > sim_now_ns)
 		return daemon_paused_until_ns;
 	due = events_due_ns();
-	next = transport_due_ns(daemon_control.connections);
-	if (next < due)
-		due = next;
 	return stopping && stop_by_ns < due ? stop_by_ns : due;
+}
+
+static void accept_all(void)
+{
+	struct socket *socket;
+
+	while ((socket = network_accept())) {
+		const struct fabric_address address =
+			messages_address(socket_client(socket));
+
+		/* without memory it is closed */
+		(void)connection_accept(daemon_control.connections,
+					fds_add_socket(socket), &address);
+	}
 }
 
 void daemon_turn(void)
@@ -405,7 +417,7 @@ void daemon_turn(void)
 	}
 	sim_actor = SIM_DAEMON;
 	turn_begin(&daemon_control.turn, 0);
-	transport_turn(daemon_control.connections);
+	accept_all();
 	events_turn();
 	turn_end(&daemon_control.turn, sim_now_ns, 0);
 	sim_actor = SIM_NOBODY;
