@@ -8,6 +8,7 @@
 #include "rmemd/lease/lease_table.h"
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
+#include "simulate/keys.h"
 #include "simulate/network.h"
 
 #define PAGE UINT64_C(4096)
@@ -250,15 +251,17 @@ static void check_key(const char *addr, uint64_t bytes, uint64_t lease)
 				 (number)lease, (number)owner_at(addr + i));
 }
 
-/* A session that was silent for fence_ms has no channels.  What came while the daemon itself could not
- * act counts from when it could. */
-static void check_heard(unsigned client)
+/* A session that was silent for fence_ms has no channels, nor has one whose key was removed.  What came
+ * while the daemon itself could not act counts from when it could. */
+static void check_channel(unsigned client)
 {
 	uint64_t heard_ns = links[client].heard_ns, silent_ns;
 
 	if (heard_ns < daemon_awake_ns)
 		heard_ns = daemon_awake_ns;
 	silent_ns = sim_now_ns - heard_ns;
+	if (keys_removed(client))
+		sim_fail("client %u has a channel, and its key was removed", client);
 	if (heard_ns > sim_now_ns || silent_ns <= daemon_config.fence_ms * SIM_MS)
 		return;
 	sim_fail("client %u was silent for %llu ms, and has a channel", client,
@@ -280,7 +283,7 @@ void check_step(void)
 	fabric_each_mr(check_key);
 	fabric_check_growth();
 	if (!daemon_ready())
-		fabric_each_channel(check_heard);
+		fabric_each_channel(check_channel);
 }
 
 /* ---- bytes ---- */
@@ -438,7 +441,7 @@ void check_access(unsigned client, const char *at, uint64_t bytes, uint64_t leas
 	if (owner_at(at) != lease || owner_at(at + bytes - 1) != lease)
 		sim_fail("client %u reaches a page of lease %llu through lease %llu",
 			 client, (number)owner_at(at), (number)lease);
-	check_heard(client);
+	check_channel(client);
 }
 
 void check_late_write(char *at, uint64_t bytes, uint64_t lease)

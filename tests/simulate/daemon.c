@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "rmemd/control/auth.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/lease/lease_table.h"
 #include "rmemd/pool/plan.h"
@@ -16,10 +17,12 @@
 #include "simulate/events.h"
 #include "simulate/fabric.h"
 #include "simulate/fds.h"
+#include "simulate/keys.h"
 #include "simulate/messages.h"
 #include "simulate/network.h"
 #include "simulate/storage.h"
 #include "simulate/threads.h"
+#include "tls/context.h"
 
 #define PAGE UINT64_C(4096)
 
@@ -167,6 +170,11 @@ void daemon_init(void)
 	daemon_config.heartbeat_ms = daemon_config.fence_ms / 4;
 	daemon_config.grace_ms = graces[sim_random(2)];
 	daemon_config.sessions_max = 12;
+	if (keys_used()) {
+		daemon_config.auth = CONFIG_AUTH_PSK;
+		(void)snprintf(daemon_config.psk, sizeof(daemon_config.psk), "%s",
+			       keys_daemon_path());
+	}
 	daemon_config.n_pools = 0;
 	add_pool("one", 24 + sim_random(40));
 	if (!sim_chance(3))
@@ -228,6 +236,8 @@ void daemon_start(void)
 	control->ledger = ledger;
 	/* higher than all ids of earlier processes */
 	control->first_id = sim_now_ns / SIM_MS << 8;
+	check_start(auth_load(&daemon_config, &control->tls), "keys");
+	keys_loaded();
 	check_start(control_open(control), "control");
 	serve(&sim_verbs_server);
 	serve(&sim_tcp_server);
@@ -248,6 +258,7 @@ static void close_all(void)
 	fuse = -1;
 	network_listen(false, activated);
 	control_close(&daemon_control);
+	tls_context_unref(daemon_control.tls);
 	tenants_destroy(&tenants);
 	pools_close(pools);
 	ledger_close(ledger);
@@ -316,15 +327,29 @@ void daemon_end(void)
 
 /* ---- another configuration ---- */
 
-static void load(const struct config *fresh)
+/* As in src/rmemd/daemon.c. */
+static void apply(const struct config *fresh, struct tls_context *tls)
 {
 	char restart[256];
 
+	keys_loaded();
+	tls_context_unref(daemon_control.tls);
+	daemon_control.tls = tls;
+	(void)config_reload(&daemon_config, fresh, restart, sizeof(restart));
+	control_reload(&daemon_control);
+}
+
+static void load(const struct config *fresh)
+{
+	struct tls_context *tls = NULL;
+
 	sim_actor = SIM_DAEMON;
 	/* without memory nothing changes */
-	if (!tenants_set(&tenants, fresh->tenants, fresh->n_tenants)) {
-		(void)config_reload(&daemon_config, fresh, restart, sizeof(restart));
-		control_reload(&daemon_control);
+	if (!auth_load(fresh, &tls)) {
+		if (!tenants_set(&tenants, fresh->tenants, fresh->n_tenants))
+			apply(fresh, tls);
+		else
+			tls_context_unref(tls);
 	}
 	sim_actor = SIM_NOBODY;
 	bury();
@@ -349,6 +374,16 @@ void daemon_reload(void)
 	}
 	sim_note("the configuration is loaded again");
 	load(&fresh);
+}
+
+void daemon_load_keys(void)
+{
+	static struct config same;
+
+	if (!daemon_up || stopping)
+		return;
+	same = daemon_config;
+	load(&same);
 }
 
 void daemon_pause(uint64_t until_ns)

@@ -9,6 +9,7 @@
 #include "simulate/fabric.h"
 #include "simulate/faults.h"
 #include "simulate/fds.h"
+#include "simulate/keys.h"
 #include "simulate/network.h"
 #include "simulate/program.h"
 #include "simulate/sim.h"
@@ -104,6 +105,7 @@ static void world_begin(uint64_t seed)
 	memset(&sim_faults, 0, sizeof(sim_faults));
 	sim_faults.one_in = 2 + (unsigned)sim_random(20);
 	checks_init();
+	keys_init();
 	daemon_init();
 	program_init();
 	clients_init(2 + (unsigned)sim_random(SIM_CLIENTS - 1));
@@ -113,6 +115,7 @@ static void world_begin(uint64_t seed)
 static void world_end(void)
 {
 	daemon_end();
+	keys_end();
 	clients_end();
 	fabric_end();
 	network_close();

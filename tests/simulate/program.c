@@ -11,6 +11,7 @@
 #include "simulate/clients.h"
 #include "simulate/daemon.h"
 #include "simulate/held.h"
+#include "simulate/keys.h"
 #include "simulate/sim.h"
 
 #define PAGE 4096u
@@ -55,8 +56,10 @@ static void program_open(struct program *program)
 	options.timeout_ms = program->timeout_ms;
 	options.flags = RMEM_NO_THREAD;
 	options.client = "simulated";
-	(void)snprintf(uri, sizeof(uri), "rmem://192.0.2.200?fabric=%s&tenant=%s",
-		       fabrics[sim_random(3)], program->tenant);
+	(void)snprintf(uri, sizeof(uri), "rmem://192.0.2.200?fabric=%s&tenant=%s%s%s",
+		       fabrics[sim_random(3)], program->tenant,
+		       keys_used() ? "&psk=" : "",
+		       keys_used() ? keys_client_path(program->number) : "");
 	client_call_begin("rmem_open", program->timeout_ms + 5000);
 	err = rmem_open(uri, &options, &program->session);
 	client_call_end();
