@@ -84,7 +84,8 @@ void connections_close(struct connections *connections);
  * -ENOMEM */
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address);
-/* End the sessions of clients that the configuration does not accept any more. */
+/* End the sessions of clients that the configuration does not accept any more, and connections that
+ * have no session yet: their handshake may be older than the configuration. */
 void connections_recheck(struct connections *connections);
 /* Close all connections; the last one ends at most CONNECTION_LINGER_MS later. */
 void connections_drain(struct connections *connections);

@@ -547,23 +547,38 @@ int connection_accept(struct connections *connections, int fd,
 	return 0;
 }
 
-void connections_recheck(struct connections *connections)
+static void socket_recheck(struct client_socket *socket)
 {
 	static const char removed[] = "its key or certificate is not accepted any more";
-	struct control *control = connections->control;
+	struct connection *connection = &socket->connection;
+	struct control *control = connection->control;
+	struct session *session = connection->session;
 
-	list_for_each_entry_safe(struct client_socket, socket, &connections->active,
-				 link) {
-		struct session *session = socket->connection.session;
-
-		if (!session || socket->connection.closed ||
-		    auth_holds(control, &socket->stream,
-			       session->lease_client.tenant->name))
-			continue;
-		connection_refused(control, REFUSAL_REMOVED, socket->connection.name,
-				   removed);
-		session_fence_active(session, removed);
+	if (connection->closed)
+		return;
+	if (!session) {
+		/* its handshake or hello is judged by what was loaded before: it connects again */
+		if (socket->stream.ssl && socket->stream.context != control->tls)
+			connection_close(connection);
+		return;
 	}
+	if (auth_holds(control, &socket->stream, session->lease_client.tenant->name))
+		return;
+	connection_refused(control, REFUSAL_REMOVED, connection->name, removed);
+	session_fence_active(session, removed);
+}
+
+static void sockets_recheck(struct list *list)
+{
+	list_for_each_entry_safe(struct client_socket, socket, list, link)
+		socket_recheck(socket);
+}
+
+void connections_recheck(struct connections *connections)
+{
+	/* closing moves an active connection to the list `unauthenticated` */
+	sockets_recheck(&connections->unauthenticated);
+	sockets_recheck(&connections->active);
 }
 
 static void sockets_close(struct list *list)
