@@ -10,6 +10,7 @@
 #include "simulate/fabric.h"
 #include "simulate/keys.h"
 #include "simulate/network.h"
+#include "simulate/shares.h"
 
 #define PAGE UINT64_C(4096)
 #define PAGES_MAX 128
@@ -282,6 +283,7 @@ void check_step(void)
 			 fabric_keys());
 	fabric_each_mr(check_key);
 	fabric_check_growth();
+	shares_check();
 	if (!daemon_ready())
 		fabric_each_channel(check_channel);
 }

@@ -36,6 +36,7 @@ static struct tenants tenants;
 static struct ledger *ledger;
 static struct pools *pools;
 static bool dead, activated, stopping;
+static bool may_revoke; /* the administrator does, in this history */
 static int64_t fuse;
 static uint64_t stop_by_ns, start_ns;
 
@@ -181,6 +182,7 @@ void daemon_init(void)
 		add_pool("two", 24 + sim_random(40));
 	configure_limits(&daemon_config);
 	activated = !sim_chance(3);
+	may_revoke = sim_chance(6);
 	fuse = -1;
 	storage_open();
 }
@@ -384,6 +386,33 @@ void daemon_load_keys(void)
 		return;
 	same = daemon_config;
 	load(&same);
+}
+
+/* Of the leases that are there, one by chance. */
+static int pick_lease(const struct lease_status *status, void *arg)
+{
+	uint64_t *picked = arg;
+
+	if (!*picked || sim_chance(2))
+		*picked = status->id;
+	return 0;
+}
+
+void daemon_revoke(void)
+{
+	uint64_t id = 0;
+
+	if (!daemon_up || stopping || !may_revoke)
+		return;
+	(void)leases_each(daemon_control.leases, 0, pick_lease, &id);
+	if (!id)
+		return;
+	sim_note("lease %llu is revoked", (unsigned long long)id);
+	sim_actor = SIM_DAEMON;
+	daemon_may_revoke = true;
+	(void)leases_revoke(daemon_control.leases, id);
+	sim_actor = SIM_NOBODY;
+	bury();
 }
 
 void daemon_pause(uint64_t until_ns)

@@ -44,7 +44,7 @@ void faults_step(void)
 
 	if (!sim_chance(RARE))
 		return;
-	switch (sim_random(18)) {
+	switch (sim_random(19)) {
 	case 0:
 	case 1:
 		cut_link(client);
@@ -94,6 +94,9 @@ void faults_step(void)
 	case 16:
 		keys_step();
 		daemon_load_keys();
+		break;
+	case 17:
+		daemon_revoke();
 		break;
 	default:
 		sim_note("scrubbing is slow");

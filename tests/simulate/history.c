@@ -12,6 +12,7 @@
 #include "simulate/keys.h"
 #include "simulate/network.h"
 #include "simulate/program.h"
+#include "simulate/shares.h"
 #include "simulate/sim.h"
 
 /* Steps within which a calm system must come to an end. */
@@ -107,6 +108,7 @@ static void world_begin(uint64_t seed)
 	checks_init();
 	keys_init();
 	daemon_init();
+	shares_init();
 	program_init();
 	clients_init(2 + (unsigned)sim_random(SIM_CLIENTS - 1));
 	clients_phase = PHASE_WORK;
@@ -120,6 +122,7 @@ static void world_end(void)
 	fabric_end();
 	network_close();
 	checks_end();
+	shares_end();
 	if (fabric_client_objects())
 		sim_fail("%u objects of the clients' fabric are left",
 			 fabric_client_objects());

@@ -12,6 +12,7 @@
 #include "simulate/daemon.h"
 #include "simulate/held.h"
 #include "simulate/keys.h"
+#include "simulate/shares.h"
 #include "simulate/sim.h"
 
 #define PAGE 4096u
@@ -133,13 +134,6 @@ static void held_alloc(struct program *program)
 	model_begin(&held->model, rmem_lease_id(lease), params.bytes);
 	if (sim_chance(2))
 		bytes_check(program, held, 0, params.bytes);
-}
-
-/* The call on a lease has failed. */
-static void held_failed(struct program *program, struct held *held, int err)
-{
-	if (err == -ESTALE && rmem_lease_status(held->lease))
-		held_ended(program, held);
 }
 
 static void held_destroy(struct program *program, struct held *held)
@@ -405,6 +399,10 @@ static void act_on_lease(struct program *program, struct held *held)
 	case 13:
 		bytes_inband(program, held);
 		break;
+	case 14:
+	case 15:
+		shares_change(program, held);
+		break;
 	default:
 		bytes_use(program, held);
 		break;
@@ -415,7 +413,10 @@ static void act(struct program *program)
 {
 	struct held *held = held_pick(program);
 
-	switch (sim_random(12)) {
+	switch (sim_random(13)) {
+	case 12:
+		shares_visit(program);
+		return;
 	case 0:
 	case 1:
 	case 2:
