@@ -322,6 +322,14 @@ static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
 	return 0;
 }
 
+/* The time-out of later calls: until here it was the time left for opening. */
+static void timeout_restore(struct rmem *session, unsigned timeout_ms)
+{
+	session->timeout_ms = timeout_ms;
+	if (session->sync->queue)
+		session->sync->queue->timeout_ns = timeout_ms * NS_PER_MS;
+}
+
 static int opening_try(struct opening *opening, struct rmem **ret_session)
 {
 	struct err_saved failed;
@@ -337,7 +345,7 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 	/* from here on heartbeats are due: this thread sends them */
 	if (!session->sync->queue)
 		err = fabric_choose(session, opening->end_ns);
-	session->timeout_ms = timeout_ms;
+	timeout_restore(session, timeout_ms);
 	if (!err)
 		err = service_hand_over(session);
 	if (err) {

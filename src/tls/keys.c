@@ -62,8 +62,10 @@ static bool tenant_good(const char *tenant, size_t len)
 {
 	if (len == 0 || len > TLS_TENANT_MAX)
 		return false;
+	/* strchr() finds a zero byte, too */
 	for (size_t i = 0; i < len; i++)
-		if (!isalnum((unsigned char)tenant[i]) && !strchr("-_.", tenant[i]))
+		if (!isalnum((unsigned char)tenant[i]) &&
+		    (!tenant[i] || !strchr("-_.", tenant[i])))
 			return false;
 	return true;
 }

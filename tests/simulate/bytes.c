@@ -26,12 +26,6 @@ static uint64_t limit_ms(const struct program *program, uint64_t bytes)
 	       bytes / 4096 * program->timeout_ms;
 }
 
-static void failed(struct program *program, struct held *held, int err)
-{
-	if (err == -ESTALE && rmem_lease_status(held->lease))
-		held_ended(program, held);
-}
-
 /* A resize whose outcome is unknown may have made it shorter. */
 static bool in_doubt(const struct held *held)
 {
@@ -65,7 +59,7 @@ void bytes_check(struct program *program, struct held *held, uint64_t offset,
 	client_call_end();
 	if (program_failed(program, "rmem_read", err,
 			   program->proving ? ended : moving))
-		failed(program, held, err);
+		held_failed(program, held, err);
 	else if (!has_ended(held))
 		model_read(&held->model, offset, bytes, buf);
 }
@@ -98,7 +92,7 @@ static void write_range(struct program *program, struct held *held, uint64_t off
 	client_call_end();
 	model_write_end(&held->model, offset, bytes, !err);
 	if (program_failed(program, "rmem_write", err, moving))
-		failed(program, held, err);
+		held_failed(program, held, err);
 }
 
 void bytes_use(struct program *program, struct held *held)
@@ -208,7 +202,7 @@ void bytes_queue(struct program *program, struct held *held)
 	err = batch_wait(program, held, (unsigned)sent);
 	client_call_end();
 	if (program_failed(program, "a batch", err, cancelled))
-		failed(program, held, err);
+		held_failed(program, held, err);
 	if (sim_chance(10)) {
 		client_call_begin("rmem_queue_free", 8000);
 		rmem_queue_free(program->queue);
@@ -233,7 +227,7 @@ void bytes_inband(struct program *program, struct held *held)
 	err = rmem_read(held->lease, offset, buf, bytes);
 	client_call_end();
 	if (program_failed(program, "rmem_read", err, moving)) {
-		failed(program, held, err);
+		held_failed(program, held, err);
 		return;
 	}
 	if (has_ended(held))
@@ -243,7 +237,7 @@ void bytes_inband(struct program *program, struct held *held)
 	err = rmem_crc32c(held->lease, offset, bytes, &crc);
 	client_call_end();
 	if (program_failed(program, "rmem_crc32c", err, moving))
-		failed(program, held, err);
+		held_failed(program, held, err);
 	else if (crc != crc32c(0, buf, bytes) && !has_ended(held))
 		sim_fail("client %u: lease %llu has another checksum at the server",
 			 program->number, (unsigned long long)held->model.id);

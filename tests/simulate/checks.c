@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease_table.h"
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
+#include "simulate/keys.h"
 #include "simulate/network.h"
+#include "simulate/shares.h"
 
 #define PAGE UINT64_C(4096)
 #define PAGES_MAX 128
@@ -251,15 +252,17 @@ static void check_key(const char *addr, uint64_t bytes, uint64_t lease)
 				 (number)lease, (number)owner_at(addr + i));
 }
 
-/* A session that was silent for fence_ms has no channels.  What came while the daemon itself could not
- * act counts from when it could. */
-static void check_heard(unsigned client)
+/* A session that was silent for fence_ms has no channels, nor has one whose key was removed.  What came
+ * while the daemon itself could not act counts from when it could. */
+static void check_channel(unsigned client)
 {
 	uint64_t heard_ns = links[client].heard_ns, silent_ns;
 
 	if (heard_ns < daemon_awake_ns)
 		heard_ns = daemon_awake_ns;
 	silent_ns = sim_now_ns - heard_ns;
+	if (keys_removed(client))
+		sim_fail("client %u has a channel, and its key was removed", client);
 	if (heard_ns > sim_now_ns || silent_ns <= daemon_config.fence_ms * SIM_MS)
 		return;
 	sim_fail("client %u was silent for %llu ms, and has a channel", client,
@@ -280,8 +283,9 @@ void check_step(void)
 			 fabric_keys());
 	fabric_each_mr(check_key);
 	fabric_check_growth();
+	shares_check();
 	if (!daemon_ready())
-		fabric_each_channel(check_heard);
+		fabric_each_channel(check_channel);
 }
 
 /* ---- bytes ---- */
@@ -390,11 +394,10 @@ static void tell(uint64_t lease)
 	told[n_told++] = lease;
 }
 
-void check_message(const struct connection *connection, const struct wire_msg *msg)
+void check_message(const struct wire_msg *msg)
 {
 	const struct lease *lease;
 
-	(void)connection;
 	for (unsigned i = 0; msg->type == WIRE_TYPE_lease && i < msg->lease.n_keys; i++)
 		fabric_key_told(msg->lease.keys[i].rkey);
 	if (msg->type == WIRE_TYPE_lease)
@@ -440,7 +443,7 @@ void check_access(unsigned client, const char *at, uint64_t bytes, uint64_t leas
 	if (owner_at(at) != lease || owner_at(at + bytes - 1) != lease)
 		sim_fail("client %u reaches a page of lease %llu through lease %llu",
 			 client, (number)owner_at(at), (number)lease);
-	check_heard(client);
+	check_channel(client);
 }
 
 void check_late_write(char *at, uint64_t bytes, uint64_t lease)

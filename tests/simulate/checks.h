@@ -9,8 +9,6 @@
 #include "rmemd/pool/pools.h"
 #include "wire/msg.h"
 
-struct connection;
-
 void checks_init(void);
 void checks_end(void);
 
@@ -26,7 +24,7 @@ void check_restored(void);
 void check_rest(void);
 
 /* A message leaves the daemon: a new lease is zero. */
-void check_message(const struct connection *connection, const struct wire_msg *msg);
+void check_message(const struct wire_msg *msg);
 /* Memory is freed: no key reaches it. */
 void check_freed(const struct extent *extent);
 /* A client reaches memory through a key of this lease: it is the lease's, and the client was heard. */

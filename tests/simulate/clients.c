@@ -7,6 +7,7 @@
 
 #include "simulate/daemon.h"
 #include "simulate/fds.h"
+#include "simulate/keys.h"
 #include "simulate/network.h"
 #include "simulate/program.h"
 
@@ -134,7 +135,8 @@ static void look_at(unsigned i)
 		    sim_faults.registration_ns > sim_now_ns ||
 		    sim_faults.slow_device_ns > sim_now_ns;
 
-	if ((cut || away || full) && clients[i].disturbed_ns < sim_now_ns)
+	if ((cut || away || full || keys_disturb(i)) &&
+	    clients[i].disturbed_ns < sim_now_ns)
 		clients[i].disturbed_ns = sim_now_ns;
 }
 

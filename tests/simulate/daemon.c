@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "rmemd/control/auth.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/lease/lease_table.h"
 #include "rmemd/pool/plan.h"
@@ -15,10 +16,13 @@
 #include "simulate/checks.h"
 #include "simulate/events.h"
 #include "simulate/fabric.h"
+#include "simulate/fds.h"
+#include "simulate/keys.h"
+#include "simulate/messages.h"
 #include "simulate/network.h"
 #include "simulate/storage.h"
 #include "simulate/threads.h"
-#include "simulate/transport.h"
+#include "tls/context.h"
 
 #define PAGE UINT64_C(4096)
 
@@ -32,6 +36,7 @@ static struct tenants tenants;
 static struct ledger *ledger;
 static struct pools *pools;
 static bool dead, activated, stopping;
+static bool may_revoke; /* the administrator does, in this history */
 static int64_t fuse;
 static uint64_t stop_by_ns, start_ns;
 
@@ -166,12 +171,18 @@ void daemon_init(void)
 	daemon_config.heartbeat_ms = daemon_config.fence_ms / 4;
 	daemon_config.grace_ms = graces[sim_random(2)];
 	daemon_config.sessions_max = 12;
+	if (keys_used()) {
+		daemon_config.auth = CONFIG_AUTH_PSK;
+		(void)snprintf(daemon_config.psk, sizeof(daemon_config.psk), "%s",
+			       keys_daemon_path());
+	}
 	daemon_config.n_pools = 0;
 	add_pool("one", 24 + sim_random(40));
 	if (!sim_chance(3))
 		add_pool("two", 24 + sim_random(40));
 	configure_limits(&daemon_config);
 	activated = !sim_chance(3);
+	may_revoke = sim_chance(6);
 	fuse = -1;
 	storage_open();
 }
@@ -227,6 +238,8 @@ void daemon_start(void)
 	control->ledger = ledger;
 	/* higher than all ids of earlier processes */
 	control->first_id = sim_now_ns / SIM_MS << 8;
+	check_start(auth_load(&daemon_config, &control->tls), "keys");
+	keys_loaded();
 	check_start(control_open(control), "control");
 	serve(&sim_verbs_server);
 	serve(&sim_tcp_server);
@@ -247,6 +260,7 @@ static void close_all(void)
 	fuse = -1;
 	network_listen(false, activated);
 	control_close(&daemon_control);
+	tls_context_unref(daemon_control.tls);
 	tenants_destroy(&tenants);
 	pools_close(pools);
 	ledger_close(ledger);
@@ -315,15 +329,29 @@ void daemon_end(void)
 
 /* ---- another configuration ---- */
 
-static void load(const struct config *fresh)
+/* As in src/rmemd/daemon.c. */
+static void apply(const struct config *fresh, struct tls_context *tls)
 {
 	char restart[256];
 
+	keys_loaded();
+	tls_context_unref(daemon_control.tls);
+	daemon_control.tls = tls;
+	(void)config_reload(&daemon_config, fresh, restart, sizeof(restart));
+	control_reload(&daemon_control);
+}
+
+static void load(const struct config *fresh)
+{
+	struct tls_context *tls = NULL;
+
 	sim_actor = SIM_DAEMON;
 	/* without memory nothing changes */
-	if (!tenants_set(&tenants, fresh->tenants, fresh->n_tenants)) {
-		(void)config_reload(&daemon_config, fresh, restart, sizeof(restart));
-		control_reload(&daemon_control);
+	if (!auth_load(fresh, &tls)) {
+		if (!tenants_set(&tenants, fresh->tenants, fresh->n_tenants))
+			apply(fresh, tls);
+		else
+			tls_context_unref(tls);
 	}
 	sim_actor = SIM_NOBODY;
 	bury();
@@ -348,6 +376,43 @@ void daemon_reload(void)
 	}
 	sim_note("the configuration is loaded again");
 	load(&fresh);
+}
+
+void daemon_load_keys(void)
+{
+	static struct config same;
+
+	if (!daemon_up || stopping)
+		return;
+	same = daemon_config;
+	load(&same);
+}
+
+/* Of the leases that are there, one by chance. */
+static int pick_lease(const struct lease_status *status, void *arg)
+{
+	uint64_t *picked = arg;
+
+	if (!*picked || sim_chance(2))
+		*picked = status->id;
+	return 0;
+}
+
+void daemon_revoke(void)
+{
+	uint64_t id = 0;
+
+	if (!daemon_up || stopping || !may_revoke)
+		return;
+	(void)leases_each(daemon_control.leases, 0, pick_lease, &id);
+	if (!id)
+		return;
+	sim_note("lease %llu is revoked", (unsigned long long)id);
+	sim_actor = SIM_DAEMON;
+	daemon_may_revoke = true;
+	(void)leases_revoke(daemon_control.leases, id);
+	sim_actor = SIM_NOBODY;
+	bury();
 }
 
 void daemon_pause(uint64_t until_ns)
@@ -377,23 +442,34 @@ bool daemon_ready(void)
 {
 	if (!daemon_up)
 		return start_ns <= sim_now_ns;
-	return running() && (transport_ready(daemon_control.connections) ||
-			     events_ready() || (stopping && stop_by_ns <= sim_now_ns));
+	return running() && (network_accept_waits() || events_ready() ||
+			     (stopping && stop_by_ns <= sim_now_ns));
 }
 
 uint64_t daemon_due_ns(void)
 {
-	uint64_t due = SIM_NEVER, next;
+	uint64_t due;
 
 	if (!daemon_up)
 		return start_ns;
 	if (daemon_paused_until_ns > sim_now_ns)
 		return daemon_paused_until_ns;
 	due = events_due_ns();
-	next = transport_due_ns(daemon_control.connections);
-	if (next < due)
-		due = next;
 	return stopping && stop_by_ns < due ? stop_by_ns : due;
+}
+
+static void accept_all(void)
+{
+	struct socket *socket;
+
+	while ((socket = network_accept())) {
+		const struct fabric_address address =
+			messages_address(socket_client(socket));
+
+		/* without memory it is closed */
+		(void)connection_accept(daemon_control.connections,
+					fds_add_socket(socket), &address);
+	}
 }
 
 void daemon_turn(void)
@@ -405,7 +481,7 @@ void daemon_turn(void)
 	}
 	sim_actor = SIM_DAEMON;
 	turn_begin(&daemon_control.turn, 0);
-	transport_turn(daemon_control.connections);
+	accept_all();
 	events_turn();
 	turn_end(&daemon_control.turn, sim_now_ns, 0);
 	sim_actor = SIM_NOBODY;

@@ -41,6 +41,10 @@ void daemon_point(void);
 bool daemon_is_dead(void);
 /* Load another configuration. */
 void daemon_reload(void);
+/* Revoke a lease, as rmemctl does. */
+void daemon_revoke(void);
+/* The same one, with other keys. */
+void daemon_load_keys(void);
 /* Configuration of the pools as at first. */
 void daemon_heal(void);
 

@@ -67,7 +67,9 @@ int event_base_loopbreak(struct event_base *)
 
 static bool io_due(const struct event *event)
 {
-	return event->watched && (fds_events(event->fd) & POLLIN);
+	short wanted = (short)(event->what & EV_WRITE ? POLLOUT : POLLIN);
+
+	return event->watched && (fds_events(event->fd) & wanted);
 }
 
 bool events_ready(void)
@@ -107,7 +109,9 @@ static void run(struct event *event)
 		event->due_ns = SIM_NEVER;
 		event->watched = event->watched && (event->what & EV_PERSIST);
 	}
-	event->call(event->fd, event->fd < 0 ? EV_TIMEOUT : EV_READ, event->arg);
+	event->call(event->fd,
+		    event->fd < 0 ? EV_TIMEOUT : event->what & (EV_READ | EV_WRITE),
+		    event->arg);
 }
 
 static void activate(bool timers)

@@ -438,6 +438,18 @@ bool fabric_reaches_lease(uint64_t lease)
 	return false;
 }
 
+void fabric_each_guest(void (*each)(uint64_t lease, const char *owner,
+				    const char *tenant))
+{
+	EACH_MR(mr)
+	if (mr_works(mr)) {
+		const struct mr *of = mr->cookie;
+
+		each(mr->lease, of->segment->lease->tenant->name,
+		     of->client->tenant->name);
+	}
+}
+
 unsigned fabric_keys(void)
 {
 	unsigned n = 0;

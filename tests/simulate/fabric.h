@@ -30,6 +30,9 @@ void fabric_end(void);
 unsigned fabric_client_objects(void);
 /* Whether a key of the lease works. */
 bool fabric_reaches_lease(uint64_t lease);
+/* Each working key, with the tenants of the lease and of the session. */
+void fabric_each_guest(void (*each)(uint64_t lease, const char *owner,
+				    const char *tenant));
 unsigned fabric_keys(void);
 /* No segment grows again where a key reaches that is dying since it was cut. */
 void fabric_check_growth(void);

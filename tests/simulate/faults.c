@@ -4,6 +4,7 @@
 #include "simulate/clients.h"
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
+#include "simulate/keys.h"
 #include "simulate/network.h"
 #include "simulate/sim.h"
 
@@ -43,7 +44,7 @@ void faults_step(void)
 
 	if (!sim_chance(RARE))
 		return;
-	switch (sim_random(16)) {
+	switch (sim_random(19)) {
 	case 0:
 	case 1:
 		cut_link(client);
@@ -89,6 +90,14 @@ void faults_step(void)
 		sim_note("devices are slow");
 		sim_faults.slow_device_ns = soon(5000);
 		break;
+	case 15:
+	case 16:
+		keys_step();
+		daemon_load_keys();
+		break;
+	case 17:
+		daemon_revoke();
+		break;
 	default:
 		sim_note("scrubbing is slow");
 		sim_faults.slow_scrub_ns = soon(10000);
@@ -107,5 +116,7 @@ void faults_heal(void)
 		links[i].down_until_ns[TO_DAEMON] = links[i].down_until_ns[TO_CLIENT] =
 			0;
 	clients_heal();
+	keys_heal();
 	daemon_heal();
+	daemon_load_keys();
 }

@@ -164,6 +164,7 @@ int __wrap_socket(int domain, int type, int protocol);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t bytes);
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t bytes);
 int __wrap_getsockname(int fd, struct sockaddr *at, socklen_t *bytes);
+int __wrap_shutdown(int fd, int how);
 ssize_t __wrap_send(int fd, const void *from, size_t bytes, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
 int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
@@ -343,14 +344,29 @@ int __wrap_getsockname(int, struct sockaddr *at, socklen_t *bytes)
 	return 0;
 }
 
+/* What the daemon sends after its death, nobody sees. */
+static bool sender_is_dead(void)
+{
+	return sim_actor == SIM_DAEMON && daemon_is_dead();
+}
+
+int __wrap_shutdown(int fd, int)
+{
+	if (!sender_is_dead())
+		socket_shut(fds_socket(fd));
+	return 0;
+}
+
 ssize_t __wrap_send(int fd, const void *from, size_t bytes, int)
 {
+	if (sender_is_dead())
+		return (ssize_t)bytes;
 	return socket_send(fds_socket(fd), from, bytes);
 }
 
-ssize_t __wrap_recv(int fd, void *to, size_t bytes, int)
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
 {
-	return socket_receive(fds_socket(fd), to, bytes);
+	return socket_receive(fds_socket(fd), to, bytes, flags & MSG_PEEK);
 }
 
 /* A session has one thread here, so nobody would signal. */

@@ -118,6 +118,12 @@ void held_ended(struct program *program, struct held *held)
 	held->detaching = false;
 }
 
+void held_failed(struct program *program, struct held *held, int err)
+{
+	if (err == -ESTALE && rmem_lease_status(held->lease))
+		held_ended(program, held);
+}
+
 void held_session_gone(struct program *program)
 {
 	for (unsigned i = 0; i < HELD_MAX; i++) {
@@ -129,6 +135,7 @@ void held_session_gone(struct program *program)
 	}
 	program->session = NULL;
 	program->queue = NULL;
+	program->visited = NULL;
 	program->lost = false;
 	program->late = 0;
 }

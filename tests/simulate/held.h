@@ -29,6 +29,7 @@ struct program {
 	const char *tenant;
 	rmem *session; /* NULL: none */
 	rmem_queue *queue;
+	rmem_lease *visited; /* of another tenant; NULL: none */
 	unsigned timeout_ms;
 	unsigned names; /* number of names ever used */
 	unsigned late;  /* allocations of this session that had no answer in time */
@@ -43,6 +44,8 @@ bool program_failed(const struct program *program, const char *call, int err,
 		    const int *also);
 /* The lease has ended: is there a reason?  It is forgotten. */
 void held_ended(struct program *program, struct held *held);
+/* A call on the lease has failed: perhaps as it has ended. */
+void held_failed(struct program *program, struct held *held, int err);
 /* Forget it; its handle is gone. */
 void held_drop(struct held *held);
 /* A lease in use by this session, by chance; NULL: none. */

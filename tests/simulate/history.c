@@ -9,8 +9,10 @@
 #include "simulate/fabric.h"
 #include "simulate/faults.h"
 #include "simulate/fds.h"
+#include "simulate/keys.h"
 #include "simulate/network.h"
 #include "simulate/program.h"
+#include "simulate/shares.h"
 #include "simulate/sim.h"
 
 /* Steps within which a calm system must come to an end. */
@@ -104,7 +106,9 @@ static void world_begin(uint64_t seed)
 	memset(&sim_faults, 0, sizeof(sim_faults));
 	sim_faults.one_in = 2 + (unsigned)sim_random(20);
 	checks_init();
+	keys_init();
 	daemon_init();
+	shares_init();
 	program_init();
 	clients_init(2 + (unsigned)sim_random(SIM_CLIENTS - 1));
 	clients_phase = PHASE_WORK;
@@ -113,10 +117,12 @@ static void world_begin(uint64_t seed)
 static void world_end(void)
 {
 	daemon_end();
+	keys_end();
 	clients_end();
 	fabric_end();
 	network_close();
 	checks_end();
+	shares_end();
 	if (fabric_client_objects())
 		sim_fail("%u objects of the clients' fabric are left",
 			 fabric_client_objects());

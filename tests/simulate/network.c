@@ -174,17 +174,14 @@ short socket_events(const struct socket *socket)
 	short events = 0;
 
 	if (socket->error || socket->state == STATE_BROKEN)
-		return POLLIN | POLLOUT | POLLERR | POLLHUP;
+		return POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDHUP;
 	if (socket->in_bytes || socket->end)
 		events |= POLLIN;
+	if (socket->end)
+		events |= POLLRDHUP;
 	if (socket->state == STATE_OPEN && has_room(socket))
 		events |= POLLOUT;
 	return events;
-}
-
-bool socket_ended(const struct socket *socket)
-{
-	return socket->error || socket->end || socket->state == STATE_BROKEN;
 }
 
 unsigned socket_client(const struct socket *socket)
@@ -229,7 +226,7 @@ ssize_t socket_send(struct socket *socket, const void *from, size_t bytes)
 	return (ssize_t)bytes;
 }
 
-ssize_t socket_receive(struct socket *socket, void *to, size_t bytes)
+ssize_t socket_receive(struct socket *socket, void *to, size_t bytes, bool peek)
 {
 	if (socket->error)
 		return socket_take_error(socket);
@@ -240,6 +237,8 @@ ssize_t socket_receive(struct socket *socket, void *to, size_t bytes)
 	if (bytes > socket->in_bytes)
 		bytes = socket->in_bytes;
 	memcpy(to, socket->in, bytes);
+	if (peek)
+		return (ssize_t)bytes;
 	socket->in_bytes -= bytes;
 	memmove(socket->in, socket->in + bytes, socket->in_bytes);
 	return (ssize_t)bytes;

@@ -37,10 +37,9 @@ void socket_reset(struct socket *socket);
 /* The peer reads an end of file behind what was sent. */
 void socket_shut(struct socket *socket);
 short socket_events(const struct socket *socket);
-/* Whether the peer has closed its end, and this host knows. */
-bool socket_ended(const struct socket *socket);
 ssize_t socket_send(struct socket *socket, const void *from, size_t bytes);
-ssize_t socket_receive(struct socket *socket, void *to, size_t bytes);
+/* `peek`: the bytes stay. */
+ssize_t socket_receive(struct socket *socket, void *to, size_t bytes, bool peek);
 unsigned socket_client(const struct socket *socket);
 
 /* A connection that waits to be accepted; NULL: none. */

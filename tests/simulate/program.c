@@ -11,6 +11,8 @@
 #include "simulate/clients.h"
 #include "simulate/daemon.h"
 #include "simulate/held.h"
+#include "simulate/keys.h"
+#include "simulate/shares.h"
 #include "simulate/sim.h"
 
 #define PAGE 4096u
@@ -55,8 +57,10 @@ static void program_open(struct program *program)
 	options.timeout_ms = program->timeout_ms;
 	options.flags = RMEM_NO_THREAD;
 	options.client = "simulated";
-	(void)snprintf(uri, sizeof(uri), "rmem://192.0.2.200?fabric=%s&tenant=%s",
-		       fabrics[sim_random(3)], program->tenant);
+	(void)snprintf(uri, sizeof(uri), "rmem://192.0.2.200?fabric=%s&tenant=%s%s%s",
+		       fabrics[sim_random(3)], program->tenant,
+		       keys_used() ? "&psk=" : "",
+		       keys_used() ? keys_client_path(program->number) : "");
 	client_call_begin("rmem_open", program->timeout_ms + 5000);
 	err = rmem_open(uri, &options, &program->session);
 	client_call_end();
@@ -130,13 +134,6 @@ static void held_alloc(struct program *program)
 	model_begin(&held->model, rmem_lease_id(lease), params.bytes);
 	if (sim_chance(2))
 		bytes_check(program, held, 0, params.bytes);
-}
-
-/* The call on a lease has failed. */
-static void held_failed(struct program *program, struct held *held, int err)
-{
-	if (err == -ESTALE && rmem_lease_status(held->lease))
-		held_ended(program, held);
 }
 
 static void held_destroy(struct program *program, struct held *held)
@@ -402,6 +399,10 @@ static void act_on_lease(struct program *program, struct held *held)
 	case 13:
 		bytes_inband(program, held);
 		break;
+	case 14:
+	case 15:
+		shares_change(program, held);
+		break;
 	default:
 		bytes_use(program, held);
 		break;
@@ -412,7 +413,10 @@ static void act(struct program *program)
 {
 	struct held *held = held_pick(program);
 
-	switch (sim_random(12)) {
+	switch (sim_random(13)) {
+	case 12:
+		shares_visit(program);
+		return;
 	case 0:
 	case 1:
 	case 2:

@@ -200,27 +200,14 @@ static void lease_rekey(struct rmem_lease *lease)
 	rekeys_send(session);
 }
 
-int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply)
-{
-	struct rmem *session = ctx;
-	struct wire_msg request;
-
-	if (err || lease_find(session, reply->lease.lease))
-		return 0;
-	wire_msg_init(&request, WIRE_TYPE_detach);
-	request.detach.lease = reply->lease.lease;
-	/* if the request cannot be sent, the lease is detached with the session */
-	(void)connection_call(session->connection, &request, NULL, NULL, NULL);
-	return 0;
-}
-
 /* Forget the attach request before the handle is freed. */
 static void rekey_abandon(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
 	if (lease->rekey) {
-		connection_abandon(lease->rekey, lease_attach_undo, session);
+		/* it attaches nothing that would have to be detached */
+		connection_abandon(lease->rekey, NULL, NULL);
 		session->leases->rekeys_sent--;
 	} else if (list_empty(&lease->rekey_node)) {
 		return;

@@ -213,8 +213,6 @@ int lease_enter(struct rmem_lease *lease);
 extern const struct session_observer lease_observer;
 /* Make leases_work() look at the leases: queues ask for rkeys or atomic devices.  [any] */
 void leases_want(struct rmem *session);
-/* Detach a lease that was attached too late for its caller; a connection_done. */
-int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply);
 /* The lease with that id in this session, or NULL.  Under the lock. */
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
 /* End the lease: its operations fail.  Under the lock. */

@@ -56,6 +56,21 @@ static int allocate_undo(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
+/* Detach a lease that was attached too late for its caller. */
+static int attach_undo(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+	struct wire_msg request;
+
+	if (err || lease_find(session, reply->lease.lease))
+		return 0;
+	wire_msg_init(&request, WIRE_TYPE_detach);
+	request.detach.lease = reply->lease.lease;
+	/* if the request cannot be sent, the lease is detached with the session */
+	(void)connection_call(session->connection, &request, NULL, NULL, NULL);
+	return 0;
+}
+
 /* Send the request for a new lease, and wait for the reply. */
 static int lease_request(struct rmem *session, const struct wire_msg *request,
 			 struct rmem_lease **ret_lease)
@@ -73,7 +88,7 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	notice_source_init(&lease->notices);
 	err = session_call_undo(session, request, lease_granted,
 				request->type == WIRE_TYPE_allocate ? allocate_undo
-								    : lease_attach_undo,
+								    : attach_undo,
 				lease);
 	if (err) {
 		free(lease);

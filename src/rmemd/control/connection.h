@@ -87,7 +87,8 @@ int connection_accept(struct connections *connections, int fd,
 /* Whether a new connection would end another in its handshake.  Ends those handshakes whose clients
  * do not answer, if no place becomes free otherwise. */
 bool connections_full(struct connections *connections);
-/* End the sessions of clients that the configuration does not accept any more, in slices. */
+/* End the connections that have no session yet, whose handshake may be older than the configuration;
+ * and, in slices, the sessions of clients that the configuration does not accept any more. */
 void connections_recheck(struct connections *connections);
 /* Close all connections; the last one ends at most CONNECTION_LINGER_MS later. */
 void connections_drain(struct connections *connections);

@@ -93,12 +93,6 @@ static void output_sent(struct client_socket *socket)
 		session_connection_idle(&socket->connection);
 }
 
-static void recheck_start(struct connections *connections)
-{
-	slices_add(&connections->control->slices, &connections->rechecks,
-		   &connections->recheck);
-}
-
 static void op_close(struct connection *connection)
 {
 	struct client_socket *socket = socket_of(connection);
@@ -126,11 +120,6 @@ static void op_authenticated(struct connection *connection)
 	socket->state = SOCKET_SERVES;
 	place_leave(connections);
 	list_move(&connections->active, &socket->link);
-	/* a reload since its handshake has not looked at it */
-	if (socket->stream.context != connection->control->tls) {
-		list_move(&connections->unchecked, &socket->link);
-		recheck_start(connections);
-	}
 	(void)event_del(socket->deadline);
 	if (!socket->tenant) {
 		socket->tenant = connection->session->lease_client.tenant;
@@ -503,11 +492,24 @@ static bool recheck_next(struct slice_work *work)
 	return !list_empty(&connections->unchecked);
 }
 
+/* A handshake or hello that is under way would be judged by what was loaded before.  There are few,
+ * and their clients connect again. */
+static void unauthenticated_end(struct connections *connections)
+{
+	list_for_each_entry_safe(struct client_socket, socket,
+				 &connections->unauthenticated, link)
+		if (!socket->connection.closed && socket->stream.ssl &&
+		    socket->stream.context != connections->control->tls)
+			connection_close(&socket->connection);
+}
+
 void connections_recheck(struct connections *connections)
 {
+	unauthenticated_end(connections);
 	list_splice(&connections->unchecked, &connections->active);
 	if (!list_empty(&connections->unchecked))
-		recheck_start(connections);
+		slices_add(&connections->control->slices, &connections->rechecks,
+			   &connections->recheck);
 }
 
 /* ---- all connections ---- */

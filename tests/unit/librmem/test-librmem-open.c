@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* before the case's `queue` */
+#include "librmem/sync.h"
+
 #include "unit/librmem/core-case.h"
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
@@ -111,6 +114,18 @@ START_TEST(open__prefers_rdma)
 	lease = alloc(20000, NULL);
 	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
 	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)) + 5, buf, sizeof(buf));
+}
+END_TEST
+
+/* Opening has a part of the time-out, which is not that of later operations. */
+START_TEST(open__leaves_operations_the_whole_timeout)
+{
+	if (_i)
+		serve_rdma();
+	ck_assert_int_eq(open_within(0, 60000), 0);
+	ck_assert_int_eq(info().fabric, _i ? RMEM_FABRIC_RDMA : RMEM_FABRIC_TCP);
+	ck_assert_uint_eq(client->timeout_ms, 60000);
+	ck_assert_uint_eq(client->sync->queue->timeout_ns, 60000 * NS_PER_MS);
 }
 END_TEST
 
@@ -949,6 +964,7 @@ int main(void)
 
 	tcase_add_test(tc, open__reports_the_session);
 	tcase_add_test(tc, open__prefers_rdma);
+	tcase_add_loop_test(tc, open__leaves_operations_the_whole_timeout, 0, 2);
 	tcase_add_loop_test(tc, write__and_read_move_any_size, 0, 2);
 	tcase_add_test(tc, open__adds_channels_to_sole_endpoints);
 	tcase_add_loop_test(tc, open__succeeds_without_an_extra_channel, 0, 2);

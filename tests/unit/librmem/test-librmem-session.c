@@ -217,6 +217,38 @@ START_TEST(reply__that_comes_too_late_frees_the_lease)
 }
 END_TEST
 
+static void *run_attach(void *arg)
+{
+	rmem_lease **ret_lease = arg;
+
+	ck_assert_int_eq(rmem_attach(client, "name", RMEM_READ | RMEM_WRITE, ret_lease),
+			 0);
+	return NULL;
+}
+
+/* The handle for which keys were asked is gone when they come, and the lease is attached again. */
+START_TEST(attach__is_not_undone_by_keys_of_an_earlier_handle)
+{
+	rmem_lease *lease;
+	pthread_t thread;
+
+	open_with(0);
+	lease = alloc(1000, "name");
+	proxy.hold = WIRE_TYPE_attach;
+	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	proxy_await(WIRE_TYPE_attach, 1);
+	ck_assert_int_eq(rmem_detach(lease), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_attach, &lease), 0);
+	proxy_await(WIRE_TYPE_attach, 2);
+	proxy_release();
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	/* its answer comes behind that of any other request */
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_detach], 1);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 1), 0);
+}
+END_TEST
+
 START_TEST(mute_server__stops_operations_at_the_fence_time)
 {
 	struct rmem_op op = {
@@ -400,6 +432,7 @@ int main(void)
 	tcase_add_test(tc, alloc__that_times_out_frees_the_granted_lease);
 	tcase_add_test(tc, queue_create__whose_reply_was_lost);
 	tcase_add_test(tc, reply__that_comes_too_late_frees_the_lease);
+	tcase_add_test(tc, attach__is_not_undone_by_keys_of_an_earlier_handle);
 	tcase_add_test(tc, mute_server__stops_operations_at_the_fence_time);
 	tcase_add_test(tc, session__unknown_to_the_server_is_lost);
 	tcase_add_test(tc, session__lost_while_it_resumes_says_so_of_its_leases);

@@ -18,14 +18,19 @@
 static char path[] = "/tmp/rmem-keys-XXXXXX";
 static struct tls_keys *keys;
 
-static void file_write(const char *text, mode_t mode)
+static void bytes_write(const char *text, size_t bytes, mode_t mode)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	ck_assert_int_eq(write(fd, text, bytes), (ssize_t)bytes);
 	ck_assert_int_eq(fchmod(fd, mode), 0);
 	ck_assert_int_eq(close(fd), 0);
+}
+
+static void file_write(const char *text, mode_t mode)
+{
+	bytes_write(text, strlen(text), mode);
 }
 
 static void setup(void)
@@ -130,6 +135,17 @@ START_TEST(load__refuses_malformed_files)
 }
 END_TEST
 
+/* It would be the key of the tenant "a". */
+START_TEST(load__refuses_a_tenant_with_a_zero_byte)
+{
+	static const char text[] = "a\0b:" KEY_A "\n";
+
+	bytes_write(text, sizeof(text) - 1, 0600);
+	ck_assert_int_eq(tls_keys_load(path, &keys), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "a tenant's name is"), "%s", err_text());
+}
+END_TEST
+
 START_TEST(load__refuses_files_that_others_can_read)
 {
 	static const mode_t modes[] = { 0604, 0644, 0602, 0601, 0660, 0666 };
@@ -210,6 +226,7 @@ int main(void)
 	tcase_add_test(tc, find__of_an_unknown_identity);
 	tcase_add_loop_test(tc, load__refuses_malformed_files, 0,
 			    sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(tc, load__refuses_a_tenant_with_a_zero_byte);
 	tcase_add_loop_test(tc, load__refuses_files_that_others_can_read, 0, 6);
 	tcase_add_test(tc, load__of_no_file);
 	tcase_add_test(tc, of__checks_the_key);

@@ -151,17 +151,6 @@ START_TEST(other_keys__keep_their_sessions)
 }
 END_TEST
 
-START_TEST(key_removed_before_the_hello__ends_the_session)
-{
-	connect_client(&streams[0], "default", key_a);
-	server_key("other", key_b);
-	connections_recheck(connections);
-	open_tls_session(&streams[0], "default");
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 0);
-	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_REMOVED], 1);
-}
-END_TEST
-
 int main(void)
 {
 	TCase *tc = unit_case("keys", setup, teardown);
@@ -169,6 +158,5 @@ int main(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 	tcase_add_test(tc, removed_key__ends_its_sessions_in_slices);
 	tcase_add_test(tc, other_keys__keep_their_sessions);
-	tcase_add_test(tc, key_removed_before_the_hello__ends_the_session);
 	return unit_main();
 }
