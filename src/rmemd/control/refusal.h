@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reasons to refuse a connection, counted one by one.  Threads: [any]. */
+/* The reasons to refuse a connection, or a request of a session, counted one by one.
+ * Threads: [any]. */
 #ifndef RMEMD_CONTROL_REFUSAL_H
 #define RMEMD_CONTROL_REFUSAL_H
 
@@ -19,5 +20,19 @@ enum refusal {
 };
 /* As in the status. */
 const char *refusal_name(enum refusal refusal);
+
+enum request_refusal {
+	REQUEST_MISSING, /* there is no lease of that name for this tenant */
+	REQUEST_STALE,   /* there is no lease of that number for this session */
+	REQUEST_DENIED,  /* the tenant has no right to it */
+	REQUEST_QUOTA,   /* it would exceed a limit */
+	REQUEST_FULL,    /* there is no memory for it */
+	REQUEST_OTHER,
+	REQUEST_REFUSALS,
+};
+/* Of the error that answers the request. */
+enum request_refusal request_refusal_of(int err);
+/* As in the status. */
+const char *request_refusal_name(enum request_refusal refusal);
 
 #endif
