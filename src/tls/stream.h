@@ -13,6 +13,8 @@
 
 /* Length of stream_secret(). */
 #define STREAM_SECRET_BYTES 32
+/* How often the other side may change its keys of TLS: each change takes as long as many frames. */
+#define STREAM_KEY_UPDATES_MAX 64
 
 struct stream {
 	int fd;             /* -1: none */
@@ -21,6 +23,7 @@ struct stream {
 	bool handshaken;
 	bool wants_out; /* TLS has something to send before it goes on */
 	bool unknown;   /* server: the identity of the client's key is not known */
+	unsigned key_updates;                /* that were received */
 	char identity[TLS_IDENTITY_MAX + 1]; /* server: of the client's key; "": none */
 };
 
