@@ -183,6 +183,7 @@ static void output_watch(struct client_socket *socket)
 
 static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
+	static const char unread[] = "the client does not read its answers";
 	struct client_socket *socket = socket_of(connection);
 	uint8_t *frame = socket->connections->frame;
 	size_t sent;
@@ -200,7 +201,9 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 	}
 	if (evbuffer_get_length(socket->output) + (size_t)bytes >
 	    CONNECTION_OUTPUT_MAX) {
-		socket_end_soon(socket, "the client does not read its answers");
+		connection_refused(connection->control, REFUSAL_UNREAD,
+				   connection->name, unread);
+		socket_end_soon(socket, unread);
 		return;
 	}
 	sent = send_at_once(socket, frame, (size_t)bytes);
@@ -385,6 +388,9 @@ static bool inbox_fill(struct client_socket *socket, size_t *ret_bytes)
 	/* an end behind input is found again when that is handled */
 	if (n_bytes > unread_bytes || n == -EAGAIN)
 		return true;
+	if (n == -EPROTO)
+		connection_refused(socket->connection.control, REFUSAL_TLS,
+				   socket->connection.name, err_text());
 	socket_free(socket, n < 0 ? err_text() : "the client closed it");
 	return false;
 }

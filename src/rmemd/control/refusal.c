@@ -16,6 +16,7 @@ const char *refusal_name(enum refusal refusal)
 		[REFUSAL_SESSION] = "session",
 		[REFUSAL_QUOTA] = "quota",
 		[REFUSAL_PROTOCOL] = "protocol",
+		[REFUSAL_UNREAD] = "unread",
 		[REFUSAL_REMOVED] = "removed",
 	};
 	_Static_assert(sizeof(names) / sizeof(names[0]) == REFUSALS,

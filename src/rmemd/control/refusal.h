@@ -7,7 +7,7 @@
 enum refusal {
 	REFUSAL_PLACE,       /* newer ones needed its place */
 	REFUSAL_LATE,        /* no hello in time */
-	REFUSAL_TLS,         /* no handshake of TLS 1.3 */
+	REFUSAL_TLS,         /* no handshake of TLS 1.3, or a violation after it */
 	REFUSAL_UNKNOWN_KEY, /* no pre-shared key has this identity */
 	REFUSAL_WRONG_KEY,   /* the client does not have the key of its identity */
 	REFUSAL_CERTIFICATE, /* none, or it is not good */
@@ -15,6 +15,7 @@ enum refusal {
 	REFUSAL_SESSION, /* the session to be resumed has ended, or is another client's */
 	REFUSAL_QUOTA,   /* there are too many sessions */
 	REFUSAL_PROTOCOL, /* no such frame, message or version */
+	REFUSAL_UNREAD,   /* it does not read its answers */
 	REFUSAL_REMOVED,  /* its key or certificate was removed meanwhile */
 	REFUSALS,
 };
