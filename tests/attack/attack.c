@@ -19,8 +19,15 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } groups[] = {
-	{ "tokens", attack_tokens },   { "keys", attack_keys },
-	{ "bounds", attack_bounds },   { "leases", attack_leases },
+	{ "tokens", attack_tokens },
+	{ "keys", attack_keys },
+	{ "bounds", attack_bounds },
+	{ "leases", attack_leases },
+	{ "tls", attack_tls },
+	{ "certificates", attack_certificates },
+	{ "handshakes", attack_handshakes },
+	{ "frames", attack_frames },
+	{ "admin", attack_admin },
 	{ "restart", attack_restart },
 };
 
@@ -37,6 +44,11 @@ static void group_run(const char *name)
 
 int main(int argc, char **argv)
 {
+	if (argc == 3 && strcmp(argv[2], "files") == 0) {
+		attack_options.folder = argv[1];
+		attack_files();
+		return 0;
+	}
 	if (argc < 8) {
 		(void)fprintf(stderr, "attack: see the head of attack.c\n");
 		return 2;

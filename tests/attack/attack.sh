@@ -9,7 +9,8 @@
 need openssl
 
 rounds=${RMEM_ATTACK_ROUNDS:-1}
-groups=" ${RMEM_ATTACK_GROUPS:-tokens keys bounds leases restart} "
+groups=" ${RMEM_ATTACK_GROUPS:-tokens keys bounds leases tls handshakes frames admin restart
+	certificates server} "
 n_attempts=0 n_refused=0 n_noticed=0
 attack=$(built tests/attack/attack)
 honest=$(built tests/attack/honest)
@@ -111,14 +112,19 @@ access = read-only
 [tenant narrow]
 names = narrow/*
 pools = private
+sessions = 2
+channels = 4
+lease_max = 64M
 [server]
 auth = psk
 psk = $dir/rmemd.psk
 [limits]
 connections = 32
+[admin]
+view_group = daemon
 "
 server_start
-mapfile -t here < <(wanted tokens keys bounds leases)
+mapfile -t here < <(wanted tokens keys bounds leases tls handshakes frames admin)
 if [ ${#here[@]} -gt 0 ]; then
 	honest_start red blue
 	run_attack "${here[@]}"
