@@ -300,6 +300,9 @@ START_TEST(certificate__of_the_client_must_be_good)
 	static const struct test_certificate other_ca = { .subject = "other CA",
 							  .names = NULL,
 							  .days = 5 };
+	static const struct test_certificate twin_ca = { .subject = "test CA",
+							 .names = NULL,
+							 .days = 5 };
 
 	server_with_certificate(&host, "ca");
 	switch (_i) {
@@ -323,6 +326,14 @@ START_TEST(certificate__of_the_client_must_be_good)
 			      "local issuer certificate",
 			      "TLS: the other side does not know who signed the "
 			      "certificate");
+		break;
+	case 3:
+		/* a CA of the same name, with another key */
+		certificate_write(folder, "twin", NULL, &twin_ca);
+		client_with_certificate(&client_own, "twin", "localhost");
+		expect_failed("TLS: the certificate of the other side: certificate "
+			      "signature failure",
+			      "TLS: the other side does not accept this key");
 		break;
 	default:
 		/* by itself */
@@ -627,7 +638,7 @@ int main(void)
 	tcase_add_test(tc, key__that_is_removed_does_not_hold);
 	tcase_add_test(tc, key__is_asked_of_the_server_too);
 	tcase_add_loop_test(tc, certificate__admits_by_its_names, 0, 2);
-	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 4);
+	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 5);
 	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 4);
 	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
 	tcase_add_test(tc, patterns__are_checked);
