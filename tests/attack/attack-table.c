@@ -32,7 +32,7 @@ static void row(const char *by, const char *counted)
 {
 	const char *fabric = attack_options.fabric == FABRIC_TCP ? "tcp" : "rdma";
 
-	(void)printf("%-56s | %-6s | %-44s | %s\n", now.what, fabric, by, counted);
+	(void)printf("%-56s | %-6s | %-60.60s | %s\n", now.what, fabric, by, counted);
 	(void)fflush(stdout);
 }
 

@@ -29,6 +29,7 @@ static const struct {
 	{ "frames", attack_frames },
 	{ "admin", attack_admin },
 	{ "restart", attack_restart },
+	{ "server", attack_server },
 };
 
 static void group_run(const char *name)
