@@ -86,6 +86,18 @@ static int on_use_key(SSL *ssl, const EVP_MD *, const unsigned char **ret_identi
 	return *ret_session ? 1 : 0;
 }
 
+/* ---- messages ---- */
+
+static void on_message(int sent, int, int type, const void *message, size_t bytes,
+		       SSL *ssl, void *)
+{
+	struct stream *stream = SSL_get_app_data(ssl);
+
+	if (!sent && type == SSL3_RT_HANDSHAKE && bytes > 0 &&
+	    *(const unsigned char *)message == SSL3_MT_KEY_UPDATE)
+		stream->key_updates++;
+}
+
 /* ---- certificates ---- */
 
 static int file_failure(const char *what, const char *path)
@@ -143,7 +155,9 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 	ERR_clear_error();
 	if (!ctx || !SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) ||
 	    !SSL_CTX_set_ciphersuites(ctx, suites) ||
-	    !SSL_CTX_set_num_tickets(ctx, 0)) {
+	    !SSL_CTX_set_num_tickets(ctx, 0) ||
+	    /* who sends early data is refused: it could be sent again by anybody */
+	    !SSL_CTX_set_recv_max_early_data(ctx, 0)) {
 		SSL_CTX_free(ctx);
 		return tls_failure(-ENOMEM, "TLS");
 	}
@@ -155,6 +169,7 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS |
 					    SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_msg_callback(ctx, on_message);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
 			   NULL);
 	*ret_ctx = ctx;

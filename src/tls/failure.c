@@ -42,8 +42,8 @@ static const struct {
 	  "the other side asks for something else, a pre-shared key or a certificate" },
 	{ SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, EACCES,
 	  "the client shows no pre-shared key, and the server has no certificate" },
-	{ SSL_R_NO_SHARED_CIPHER, EACCES,
-	  "the client shows no pre-shared key, and the server has no certificate" },
+	{ SSL_R_NO_SHARED_CIPHER, EPROTO,
+	  "the two sides have no cipher in common that goes with the keys" },
 	{ SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, EACCES,
 	  "the client shows no certificate" },
 	{ SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, EACCES,
@@ -69,7 +69,9 @@ int tls_connection_failure(const struct ssl_st *ssl)
 	int reason = ERR_GET_REASON(ERR_peek_error());
 	long verified = SSL_get_verify_result(ssl);
 
-	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
+	/* behind the errors of the verification itself, such as of a signature */
+	if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED &&
+	    verified != X509_V_OK) {
 		ERR_clear_error();
 		return err_set(-EACCES, "TLS: the certificate of the other side: %s",
 			       X509_verify_cert_error_string(verified));

@@ -40,11 +40,17 @@ static bool is_full(ssize_t result)
 	return result == -EAGAIN || result == -EINTR || result == -ENOTCONN;
 }
 
+static bool is_flooded(const struct stream *stream)
+{
+	return stream->key_updates > STREAM_KEY_UPDATES_MAX;
+}
+
 /* OpenSSL's own BIO for sockets would raise SIGPIPE in programs that use the library. */
 static int bio_read(BIO *bio, char *buf, size_t bytes, size_t *ret_bytes)
 {
 	const struct stream *stream = BIO_get_data(bio);
-	ssize_t n = socket_receive(stream->fd, buf, bytes);
+	ssize_t n =
+		is_flooded(stream) ? -EPROTO : socket_receive(stream->fd, buf, bytes);
 
 	BIO_clear_retry_flags(bio);
 	if (is_full(n))
@@ -159,6 +165,10 @@ static int ssl_failure(struct stream *stream, int result)
 {
 	int saved = errno;
 
+	if (is_flooded(stream))
+		return err_set(-EPROTO,
+			       "TLS: the other side has changed its keys %u times",
+			       stream->key_updates);
 	switch (SSL_get_error(stream->ssl, result)) {
 	case SSL_ERROR_WANT_READ:
 		stream->wants_out = false;

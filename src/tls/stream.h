@@ -13,6 +13,8 @@
 
 /* Length of stream_secret(). */
 #define STREAM_SECRET_BYTES 32
+/* How often the other side may change its keys of TLS: each change takes as long as many frames. */
+#define STREAM_KEY_UPDATES_MAX 64
 
 struct stream {
 	int fd;             /* -1: none */
@@ -22,6 +24,7 @@ struct stream {
 	bool answered;  /* server: the client's first message is answered */
 	bool wants_out; /* TLS has something to send before it goes on */
 	bool unknown;   /* server: the identity of the client's key is not known */
+	unsigned key_updates; /* that were received */
 	/* server: of the key that the client names, and after the handshake has; "": none */
 	char identity[TLS_IDENTITY_MAX + 1];
 };

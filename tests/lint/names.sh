@@ -235,6 +235,13 @@ awk '
 ' etc/rmemd.conf.in | sed 's,@runstatedir@,/run,' >"$tmp/rmemd.conf"
 compare defaults rmemd.conf
 
+# ---- reasons why connections and requests are refused ----
+
+grep -oE '\[(REFUSAL|REQUEST)_[A-Z_]+\] = "[a-z_]+"' src/rmemd/control/refusal.c |
+	sed 's/.* = "\(.*\)"/\1/' | sort >"$tmp/refusals of rmemd"
+sed -n '/^\.Ss What is counted/,/^\.Sh/s/^\.It Li //p' man/rmemd.8 | sort >"$tmp/refusals in rmemd.8"
+compare "refusals of rmemd" "refusals in rmemd.8"
+
 # ---- commands and options ----
 
 # program NAME PROGRAM PAGE: the commands and long options in its usage are those of its page

@@ -210,6 +210,7 @@ static json_t *counters_view(const struct admin_sources *from)
 	const struct control_counters *counters = &from->control->counters;
 	const struct leases_counters *leases = leases_counters(from->control->leases);
 	json_t *object = json_object(), *refused = json_object();
+	json_t *requests = json_object();
 
 	view_number(&object, "connections", counters->connections);
 	view_number(&object, "connections_refused", counters->connections_refused);
@@ -218,6 +219,10 @@ static json_t *counters_view(const struct admin_sources *from)
 	view_add(&object, "refused", refused);
 	view_number(&object, "requests", counters->requests);
 	view_number(&object, "requests_failed", counters->requests_failed);
+	for (unsigned i = 0; i < REQUEST_REFUSALS; i++)
+		view_number(&requests, request_refusal_name(i),
+			    counters->requests_refused[i]);
+	view_add(&object, "requests_refused", requests);
 	view_number(&object, "sessions_opened", counters->sessions_opened);
 	view_number(&object, "sessions_fenced", counters->sessions_fenced);
 	view_number(&object, "sessions_resumed", counters->sessions_resumed);

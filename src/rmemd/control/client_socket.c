@@ -70,6 +70,7 @@ void output_watch(struct client_socket *socket)
 
 void output_add(struct connection *connection, const struct wire_msg *msg)
 {
+	static const char unread[] = "the client does not read its answers";
 	struct client_socket *socket = socket_of(connection);
 	uint8_t *frame = socket->connections->frame;
 	size_t sent;
@@ -87,7 +88,9 @@ void output_add(struct connection *connection, const struct wire_msg *msg)
 	}
 	if (evbuffer_get_length(socket->output) + (size_t)bytes >
 	    CONNECTION_OUTPUT_MAX) {
-		socket_end_soon(socket, "the client does not read its answers");
+		connection_refused(connection->control, REFUSAL_UNREAD,
+				   connection->name, unread);
+		socket_end_soon(socket, unread);
 		return;
 	}
 	sent = send_at_once(socket, frame, (size_t)bytes);

@@ -36,6 +36,7 @@ void connection_send_error(struct connection *connection, uint64_t id, int err,
 	(void)snprintf(out->error.text, sizeof(out->error.text), "%.*s",
 		       (int)utf8_cut(text, WIRE_NAME_MAX), text);
 	connection->control->counters.requests_failed++;
+	connection->control->counters.requests_refused[request_refusal_of(err)]++;
 	connection_send(connection, out);
 }
 

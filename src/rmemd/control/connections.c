@@ -246,6 +246,9 @@ static bool inbox_fill(struct client_socket *socket, size_t *ret_bytes)
 	/* an end behind input is found again when that is handled */
 	if (n_bytes > unread_bytes || n == -EAGAIN)
 		return true;
+	if (n == -EPROTO)
+		connection_refused(socket->connection.control, REFUSAL_TLS,
+				   socket->connection.name, err_text());
 	socket_free(socket, n < 0 ? err_text() : "the client closed it");
 	return false;
 }

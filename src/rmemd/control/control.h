@@ -28,7 +28,8 @@ struct control_counters {
 	uint64_t connections_refused;
 	uint64_t refused[REFUSALS]; /* by reason */
 	uint64_t requests;
-	uint64_t requests_failed;
+	uint64_t requests_failed; /* sum of requests_refused */
+	uint64_t requests_refused[REQUEST_REFUSALS];
 	uint64_t sessions_opened;
 	uint64_t sessions_fenced;
 	uint64_t sessions_resumed;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/refusal.h"
 
+#include <errno.h>
+
 const char *refusal_name(enum refusal refusal)
 {
 	static const char *const names[] = {
@@ -14,6 +16,7 @@ const char *refusal_name(enum refusal refusal)
 		[REFUSAL_SESSION] = "session",
 		[REFUSAL_QUOTA] = "quota",
 		[REFUSAL_PROTOCOL] = "protocol",
+		[REFUSAL_UNREAD] = "unread",
 		[REFUSAL_REMOVED] = "removed",
 		[REFUSAL_CHANNEL_TOKEN] = "channel_token",
 		[REFUSAL_CHANNEL_ADDRESS] = "channel_address",
@@ -22,6 +25,38 @@ const char *refusal_name(enum refusal refusal)
 		[REFUSAL_CHANNEL_JOIN] = "channel_join",
 	};
 	_Static_assert(sizeof(names) / sizeof(names[0]) == REFUSALS,
+		       "a name for each reason");
+
+	return names[refusal];
+}
+
+enum request_refusal request_refusal_of(int err)
+{
+	switch (err) {
+	case -ENOENT:
+		return REQUEST_MISSING;
+	case -ESTALE:
+		return REQUEST_STALE;
+	case -EACCES:
+		return REQUEST_DENIED;
+	case -EDQUOT:
+		return REQUEST_QUOTA;
+	case -ENOSPC:
+	case -ENOMEM:
+		return REQUEST_FULL;
+	default:
+		return REQUEST_OTHER;
+	}
+}
+
+const char *request_refusal_name(enum request_refusal refusal)
+{
+	static const char *const names[] = {
+		[REQUEST_MISSING] = "missing", [REQUEST_STALE] = "stale",
+		[REQUEST_DENIED] = "denied",   [REQUEST_QUOTA] = "quota",
+		[REQUEST_FULL] = "full",       [REQUEST_OTHER] = "other",
+	};
+	_Static_assert(sizeof(names) / sizeof(names[0]) == REQUEST_REFUSALS,
 		       "a name for each reason");
 
 	return names[refusal];

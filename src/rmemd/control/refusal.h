@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reasons to refuse a connection or a data channel, counted one by one.  Threads: [any]. */
+/* The reasons to refuse a connection, a data channel or a request of a session, counted one by one.
+ * Threads: [any]. */
 #ifndef RMEMD_CONTROL_REFUSAL_H
 #define RMEMD_CONTROL_REFUSAL_H
 
 enum refusal {
 	REFUSAL_PLACE,       /* newer ones needed its place */
 	REFUSAL_LATE,        /* no hello in time */
-	REFUSAL_TLS,         /* no handshake of TLS 1.3 */
+	REFUSAL_TLS,         /* no handshake of TLS 1.3, or a violation after it */
 	REFUSAL_UNKNOWN_KEY, /* no pre-shared key has this identity */
 	REFUSAL_WRONG_KEY,   /* the client does not have the key of its identity */
 	REFUSAL_CERTIFICATE, /* none, or it is not good */
@@ -14,6 +15,7 @@ enum refusal {
 	REFUSAL_SESSION, /* the session to be resumed has ended, or is another client's */
 	REFUSAL_QUOTA,   /* there are too many sessions */
 	REFUSAL_PROTOCOL, /* no such frame, message or version */
+	REFUSAL_UNREAD,   /* it does not read its answers */
 	REFUSAL_REMOVED,  /* its key or certificate was removed meanwhile */
 	/* data channels: */
 	REFUSAL_CHANNEL_TOKEN, /* no session has this id and token */
@@ -25,5 +27,19 @@ enum refusal {
 };
 /* As in the status. */
 const char *refusal_name(enum refusal refusal);
+
+enum request_refusal {
+	REQUEST_MISSING, /* there is no lease of that name for this tenant */
+	REQUEST_STALE,   /* there is no lease of that number for this session */
+	REQUEST_DENIED,  /* the tenant has no right to it */
+	REQUEST_QUOTA,   /* it would exceed a limit */
+	REQUEST_FULL,    /* there is no memory for it */
+	REQUEST_OTHER,
+	REQUEST_REFUSALS,
+};
+/* Of the error that answers the request. */
+enum request_refusal request_refusal_of(int err);
+/* As in the status. */
+const char *request_refusal_name(enum request_refusal refusal);
 
 #endif

@@ -47,7 +47,8 @@ static X509 *certificate_fill(const struct test_certificate *params, EVP_PKEY *k
 	ck_assert_int_eq(X509_set_version(certificate, X509_VERSION_3), 1);
 	ck_assert_int_eq(ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++serial),
 			 1);
-	(void)X509_gmtime_adj(X509_getm_notBefore(certificate), -10 * DAY_S);
+	(void)X509_gmtime_adj(X509_getm_notBefore(certificate),
+			      (params->begin_days ? params->begin_days : -10) * DAY_S);
 	(void)X509_gmtime_adj(X509_getm_notAfter(certificate), end_s);
 	ck_assert_int_eq(X509_NAME_add_entry_by_txt(name, "O", MBSTRING_ASC,
 						    (const unsigned char *)"rmem, test",
@@ -63,10 +64,13 @@ static X509 *certificate_fill(const struct test_certificate *params, EVP_PKEY *k
 		1);
 	ck_assert_int_eq(X509_set_pubkey(certificate, key), 1);
 	extension_add(certificate, ca ? ca : certificate, NID_basic_constraints,
-		      ca ? "critical,CA:FALSE" : "critical,CA:TRUE");
+		      ca || params->leaf ? "critical,CA:FALSE" : "critical,CA:TRUE");
 	if (params->names)
 		extension_add(certificate, ca ? ca : certificate, NID_subject_alt_name,
 			      params->names);
+	if (params->usage)
+		extension_add(certificate, ca ? ca : certificate, NID_ext_key_usage,
+			      params->usage);
 	return certificate;
 }
 

@@ -3,10 +3,15 @@
 #ifndef UNIT_TLS_CERTIFICATES_H
 #define UNIT_TLS_CERTIFICATES_H
 
+#include <stdbool.h>
+
 struct test_certificate {
 	const char *subject; /* common name */
 	const char *names;   /* subjectAltName as in openssl.cnf; NULL: none */
-	int days; /* it is valid for, from yesterday on; negative: it has expired */
+	int days;          /* it is valid for, from now on; negative: it has expired */
+	int begin_days;    /* it is valid from then on; 0: it is valid already */
+	const char *usage; /* extendedKeyUsage; NULL: any */
+	bool leaf;         /* signed by itself, but not as a CA */
 };
 
 /* Write FOLDER/NAME.pem, a certificate and its key, signed by FOLDER/CA.pem; ca NULL: by itself, as

@@ -34,7 +34,9 @@ static const char *file(const char *name)
 
 static void setup(void)
 {
-	const struct test_certificate ca = { "test CA", NULL, 10 };
+	const struct test_certificate ca = { .subject = "test CA",
+					     .names = NULL,
+					     .days = 10 };
 
 	(void)strcpy(folder + strlen(folder) - 6, "XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -232,7 +234,9 @@ END_TEST
 /* A server that has no key of the client is none that the client trusts. */
 START_TEST(key__is_asked_of_the_server_too)
 {
-	static const struct test_certificate own = { "localhost", "DNS:localhost", 5 };
+	static const struct test_certificate own = { .subject = "localhost",
+						     .names = "DNS:localhost",
+						     .days = 5 };
 
 	server_with_certificate(&own, "ca");
 	client_with_key("a", key_a);
@@ -247,12 +251,17 @@ END_TEST
 
 /* ---- certificates ---- */
 
-static const struct test_certificate host = { "host", "DNS:localhost,IP:127.0.0.1", 5 };
+static const struct test_certificate host = { .subject = "host",
+					      .names = "DNS:localhost,IP:127.0.0.1",
+					      .days = 5 };
 
 START_TEST(certificate__admits_by_its_names)
 {
 	static const struct test_certificate own = {
-		"cache", "URI:spiffe://example.org/cache/7,DNS:c7.example.org", 5
+		.subject = "cache",
+		.names = "URI:spiffe://example.org/cache/7,"
+			 "DNS:c7.example.org",
+		.days = 5
 	};
 	char tenant[TLS_TENANT_MAX + 1];
 
@@ -279,12 +288,21 @@ START_TEST(certificate__admits_by_its_names)
 }
 END_TEST
 
-static const struct test_certificate expired = { "cache", NULL, -1 };
-static const struct test_certificate client_own = { "cache", NULL, 5 };
+static const struct test_certificate expired = { .subject = "cache",
+						 .names = NULL,
+						 .days = -1 };
+static const struct test_certificate client_own = { .subject = "cache",
+						    .names = NULL,
+						    .days = 5 };
 
 START_TEST(certificate__of_the_client_must_be_good)
 {
-	static const struct test_certificate other_ca = { "other CA", NULL, 5 };
+	static const struct test_certificate other_ca = { .subject = "other CA",
+							  .names = NULL,
+							  .days = 5 };
+	static const struct test_certificate twin_ca = { .subject = "test CA",
+							 .names = NULL,
+							 .days = 5 };
 
 	server_with_certificate(&host, "ca");
 	switch (_i) {
@@ -309,6 +327,14 @@ START_TEST(certificate__of_the_client_must_be_good)
 			      "TLS: the other side does not know who signed the "
 			      "certificate");
 		break;
+	case 3:
+		/* a CA of the same name, with another key */
+		certificate_write(folder, "twin", NULL, &twin_ca);
+		client_with_certificate(&client_own, "twin", "localhost");
+		expect_failed("TLS: the certificate of the other side: certificate "
+			      "signature failure",
+			      "TLS: the other side does not accept this key");
+		break;
 	default:
 		/* by itself */
 		client_with_certificate(&client_own, NULL, "localhost");
@@ -324,7 +350,9 @@ END_TEST
 
 START_TEST(certificate__of_the_server_must_be_good)
 {
-	static const struct test_certificate late = { "host", "DNS:localhost", -1 };
+	static const struct test_certificate late = { .subject = "host",
+						      .names = "DNS:localhost",
+						      .days = -1 };
 	static const char *const texts[] = { "certificate has expired",
 					     "hostname mismatch", "IP address mismatch",
 					     "self-signed certificate" };
@@ -344,7 +372,9 @@ END_TEST
 
 START_TEST(certificate__of_another_ca_does_not_hold)
 {
-	static const struct test_certificate next_ca = { "next CA", NULL, 5 };
+	static const struct test_certificate next_ca = { .subject = "next CA",
+							 .names = NULL,
+							 .days = 5 };
 	struct tls_params next = { .certificate = NULL };
 	struct tls_context *later;
 
@@ -605,6 +635,30 @@ START_TEST(bytes__that_are_changed_are_refused)
 }
 END_TEST
 
+/* Each change costs the other side as much as many frames. */
+START_TEST(keys__are_not_changed_without_an_end)
+{
+	uint8_t byte;
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	for (unsigned i = 0; i < STREAM_KEY_UPDATES_MAX; i++) {
+		ck_assert_int_eq(
+			SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		ck_assert_int_eq(SSL_do_handshake(client.ssl), 1);
+		ck_assert_int_eq(stream_receive(&server, &byte, 1), -EAGAIN);
+	}
+	ck_assert_int_eq(stream_send(&client, "a", 1), 1);
+	ck_assert_int_eq(stream_receive(&server, &byte, 1), 1);
+	ck_assert_int_eq(SSL_key_update(client.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+	ck_assert_int_eq(SSL_do_handshake(client.ssl), 1);
+	ck_assert_int_eq(stream_receive(&server, &byte, 1), -EPROTO);
+	ck_assert_str_eq(err_text(),
+			 "TLS: the other side has changed its keys 65 times");
+}
+END_TEST
+
 START_TEST(send__to_a_closed_socket_raises_no_signal)
 {
 	server_with_key("a", key_a);
@@ -657,7 +711,7 @@ int main(void)
 	tcase_add_test(tc, key__is_asked_of_the_server_too);
 	tcase_add_test(tc, key__is_forgotten_after_the_handshake);
 	tcase_add_loop_test(tc, certificate__admits_by_its_names, 0, 2);
-	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 4);
+	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 5);
 	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 4);
 	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
 	tcase_add_test(tc, patterns__are_checked);
@@ -669,6 +723,7 @@ int main(void)
 	tcase_add_loop_test(tc, bytes__arrive_in_order, 0, 2);
 	tcase_add_test(tc, pending__tells_of_bytes_in_memory);
 	tcase_add_test(tc, bytes__that_are_changed_are_refused);
+	tcase_add_test(tc, keys__are_not_changed_without_an_end);
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
 	tcase_add_test(tc, secret__is_of_one_connection);
 	return unit_main();

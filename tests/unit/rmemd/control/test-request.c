@@ -153,6 +153,26 @@ START_TEST(hostile_values__are_ordinary_errors)
 }
 END_TEST
 
+START_TEST(failed_requests__are_counted_by_their_reasons)
+{
+	const uint64_t *refused = stage_control.counters.requests_refused;
+	struct wire_msg *msg;
+
+	client_open(&one);
+	client_fail(&one, lease_message(WIRE_TYPE_free, 12345), -ESTALE);
+	client_fail(&one, message(WIRE_TYPE_stat), -ENOENT);
+	client_fail(&one, message(WIRE_TYPE_stat), -ENOENT);
+	msg = message(WIRE_TYPE_allocate);
+	msg->allocate.bytes = UINT64_MAX;
+	client_fail(&one, msg, -ENOSPC);
+	ck_assert_uint_eq(refused[REQUEST_STALE], 1);
+	ck_assert_uint_eq(refused[REQUEST_MISSING], 2);
+	ck_assert_uint_eq(refused[REQUEST_FULL], 1);
+	ck_assert_uint_eq(refused[REQUEST_DENIED], 0);
+	ck_assert_uint_eq(stage_control.counters.requests_failed, 4);
+}
+END_TEST
+
 START_TEST(lease__is_resized_renamed_renewed_and_expires)
 {
 	struct wire_msg *msg;
@@ -611,6 +631,7 @@ int main(void)
 	tcase_add_loop_test(tc, replies_and_events__are_not_requests, 0, 4);
 	tcase_add_loop_test(tc, malformed_frame__closes_the_connection, 0, 4);
 	tcase_add_test(tc, hostile_values__are_ordinary_errors);
+	tcase_add_test(tc, failed_requests__are_counted_by_their_reasons);
 	tcase_add_test(tc, lease__is_resized_renamed_renewed_and_expires);
 	tcase_add_test(tc, placement__is_passed_to_the_pools_and_reported);
 	tcase_add_test(tc, atomic_device__is_the_same_for_all_sessions);

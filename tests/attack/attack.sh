@@ -1,0 +1,185 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# An attacker tries what the daemon and the library must refuse, beside honest clients that must not
+# notice.  Prints a line per attempt; the last line has the totals.
+#   RMEM_ATTACK_GROUPS  the groups of attempts, default all that apply
+#   RMEM_ATTACK_ROUNDS  1; higher: attempts that guess or flood take that many times longer
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/../integration/lib.sh" || exit 1
+need openssl
+
+rounds=${RMEM_ATTACK_ROUNDS:-1}
+# over RDMA those that depend on the fabric
+all="tokens keys bounds leases restart"
+[ "$FABRIC" != tcp ] || all+=" tls handshakes frames admin certificates server"
+groups=" ${RMEM_ATTACK_GROUPS:-$all} "
+n_attempts=0 n_refused=0 n_noticed=0
+attack=$(built tests/attack/attack)
+honest=$(built tests/attack/honest)
+fabric=$FABRIC
+[ "$fabric" = tcp ] || fabric=rdma
+
+# wanted NAME...: those of the groups that were asked for
+wanted()
+{
+	local name
+	for name; do
+		[[ $groups != *" $name "* ]] || echo "$name"
+	done
+}
+
+# The attacker asks for a restart of the daemon by a line "restart SIGNAL", and waits for a line.
+answer_requests()
+{
+	local line
+	while IFS= read -r line; do
+		case $line in
+		restart\ *)
+			kill -"${line#restart SIG}" "$server_pid"
+			process_await "$server_pid" 30 || fail "rmemd did not end"
+			server_restart
+			echo >&"$to_attacker"
+			;;
+		*' attempts, '*' refused')
+			n_attempts=$((n_attempts + ${line%% *}))
+			line=${line#*, }
+			n_refused=$((n_refused + ${line%% *}))
+			;;
+		*)
+			echo "$line"
+			[[ $line != FAIL:* ]] || exit 1
+			;;
+		esac
+	done
+}
+
+# The command that runs these groups of attempts
+attack_command()
+{
+	timeout $((300 * rounds * patience)) "$attack" "$dir" "$LISTEN" "$port" \
+		$((port + 2)) "$fabric" "$rounds" "$@" 2>&1
+}
+
+# run_attack GROUP...: run these groups of attempts against the daemon
+run_attack()
+{
+	local from
+	[ $# -gt 0 ] || return 0
+	mkfifo "$dir/to-attacker"
+	exec {to_attacker}<>"$dir/to-attacker"
+	rm "$dir/to-attacker"
+	exec {from}< <(attack_command "$@" <&"$to_attacker")
+	answer_requests <&"$from"
+	exec {from}<&- {to_attacker}>&-
+}
+
+honest_pids=()
+
+# honest_start NAME URI
+honest_start()
+{
+	"$honest" "$2" >"$dir/honest-$1.out" 2>&1 &
+	pids+=($!)
+	honest_pids+=($!)
+	poll_await 30 grep -q '^ready' "$dir/honest-$1.out" ||
+		fail "the honest client of $1 does not start: $(cat "$dir/honest-$1.out")"
+}
+
+# End the honest clients, and count those that noticed something.
+honest_stop()
+{
+	local pid
+	for pid in "${honest_pids[@]}"; do
+		kill -TERM "$pid" 2>/dev/null || true
+		process_await "$pid" 60 || fail "an honest client does not end"
+		[ "$process_status" -eq 0 ] || n_noticed=$((n_noticed + 1))
+	done
+	honest_pids=()
+	grep -H '^noticed' "$dir"/honest-*.out | sed 's,.*/honest-,,' || true
+}
+
+# ---- a hostile server, beside all that follows: it mostly waits ----
+
+for tenant in red blue mallory reader narrow; do
+	"$RMEMCTL" keygen "$tenant" "$dir" >/dev/null
+done
+"$attack" "$dir" files
+ports_choose
+server_groups=$(wanted server)
+if [ -n "$server_groups" ]; then
+	RMEM=$RMEM attack_command "$server_groups" >"$dir/hostile-server.out" </dev/null &
+	server_attack=$!
+	pids+=("$server_attack")
+fi
+
+# ---- pre-shared keys ----
+
+state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
+test_cleanup() { rm -rf "$state"; }
+config_extra="
+[pool private]
+size = 16M
+page_size = base
+[tenant red]
+[tenant blue]
+[tenant mallory]
+[tenant reader]
+access = read-only
+[tenant narrow]
+names = narrow/*
+pools = private
+sessions = 2
+channels = 4
+lease_max = 64M
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+[limits]
+connections = 32
+[admin]
+view_group = daemon
+"
+mapfile -t here < <(wanted tokens keys bounds leases tls handshakes frames admin)
+server_start
+if [ ${#here[@]} -gt 0 ]; then
+	honest_start red "$uri&psk=$dir/red.psk"
+	honest_start blue "$uri&psk=$dir/blue.psk"
+	run_attack "${here[@]}"
+	honest_stop
+fi
+mapfile -t here < <(wanted restart)
+run_attack "${here[@]}"
+server_stop
+
+# ---- certificates ----
+
+config_extra="
+[tenant red]
+certificates = spiffe://example.org/red/*
+[tenant blue]
+[tenant mallory]
+certificates = spiffe://example.org/mallory/*
+[server]
+auth = certificate
+certificate = $dir/server.pem
+key = $dir/server.pem
+ca = $dir/ca.pem
+"
+mapfile -t here < <(wanted certificates)
+if [ ${#here[@]} -gt 0 ]; then
+	server_start
+	export RMEM_CA=$dir/ca.pem RMEM_CERT=$dir/red.pem RMEM_KEY=$dir/red.pem
+	honest_start red "$uri&tenant=red"
+	unset RMEM_CA RMEM_CERT RMEM_KEY
+	run_attack "${here[@]}"
+	honest_stop
+	server_stop
+fi
+
+if [ -n "$server_groups" ]; then
+	process_await "$server_attack" 300 || fail "the hostile server does not end"
+	answer_requests <"$dir/hostile-server.out"
+fi
+
+echo "$n_attempts attempts, $n_refused refused, $n_noticed noticed"
+[ "$n_attempts" -gt 0 ] && [ "$n_refused" -eq "$n_attempts" ] && [ "$n_noticed" -eq 0 ]
