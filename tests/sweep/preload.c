@@ -432,11 +432,6 @@ CALL_RETURNS(CALL_THREAD, EAGAIN, pthread_create,
 	     (ret, attr, run, arg))
 CALL_RETURNS(CALL_THREAD, EAGAIN, pthread_key_create,
 	     (pthread_key_t * ret, void (*end)(void *)), (ret, end))
-CALL_RETURNS(CALL_THREAD, ENOMEM, pthread_cond_init,
-	     (pthread_cond_t * cond, const pthread_condattr_t *attr), (cond, attr))
-CALL_RETURNS(CALL_THREAD, ENOMEM, pthread_mutex_init,
-	     (pthread_mutex_t * mutex, const pthread_mutexattr_t *attr), (mutex, attr))
-
 /* ---- RDMA ---- */
 
 #undef ibv_query_port
