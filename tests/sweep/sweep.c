@@ -106,7 +106,8 @@ static void job_remove(const struct job *job, const char *part)
 {
 	char command[128];
 
-	(void)snprintf(command, sizeof(command), "rm -rf %.63s%s", job->directory, part);
+	(void)snprintf(command, sizeof(command), "rm -rf %.63s%s", job->directory,
+		       part);
 	if (system(command))
 		fail(command);
 }
