@@ -15,7 +15,8 @@
  *   EINVAL      an argument is NULL or out of its range; the text names it
  *   ENOMEM      this host or the server lacks memory, or RLIMIT_MEMLOCK is too low to
  *               register it
- *   EACCES      authentication failed, or the lease does not permit the operation
+ *   EACCES      authentication failed, or the lease or the rights of the tenant do not permit the
+ *               operation; the text names the key of the server's configuration
  *   ENOENT      no lease has that name
  *   EEXIST      the name is taken
  *   ENOSPC      the server's pools cannot hold the request
@@ -91,8 +92,10 @@
  * system calls that are cancellation points: disable cancellation around them.
  *
  * fork().  The parent goes on undisturbed.  In the child:
- *   - Each call that uses what the parent has opened fails with ESTALE.  rmem_lease_status()
- *     returns that too; rmem_close() and rmem_queue_free() do nothing.
+ *   - Each call that uses what the parent has opened fails with ESTALE at once.
+ *     rmem_lease_status() returns that too, and rmem_lease_reason() RMEM_REASON_LOST.  Other
+ *     calls that cannot fail, such as rmem_lease_bytes(), return what they returned in the
+ *     parent.  rmem_close() and rmem_queue_free() do nothing.
  *   - The copies of the descriptors are closed, those of rmem_fd(), rmem_queue_fd() and
  *     rmem_notified_fd() included; descriptors of RDMA devices stay open until the child ends or
  *     calls exec().
@@ -142,6 +145,12 @@ enum rmem_fabric {
 
 #define RMEM_NO_THREAD 1u /* the program drives the session: rmem_fd, rmem_process */
 
+/* Supplies the pre-shared key of a tenant: writes 16 to `bytes`, which is 64, bytes to key, and their
+ * number to *ret_bytes.  Returns 0, or non-zero: there is none, and rmem_open() fails with EACCES.
+ * Called once, inside rmem_open(), which copies the key and wipes its own buffer. */
+typedef int rmem_psk(void *ctx, const char *tenant, unsigned char *key, size_t bytes,
+		     size_t *ret_bytes);
+
 /* Options beyond the URI.  Start from rmem_options_init(); members are only ever added. */
 struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
@@ -150,6 +159,8 @@ struct rmem_options {
 	/* how rmemctl shows this session: 1 to 64 bytes of UTF-8 without control
 	 * or invisible characters; NULL: program name and process id */
 	const char *client;
+	rmem_psk *psk; /* supplies the key, instead of a file; NULL: none */
+	void *psk_ctx; /* passed to psk() */
 };
 static inline struct rmem_options rmem_options_init(void)
 {
@@ -164,7 +175,8 @@ static inline struct rmem_options rmem_options_init(void)
  *   uri      [rmem://]HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; NULL:
  *            the environment variable RMEM_SERVER, as in secure_getenv(3).  An IPv6 address
  *            is in brackets.  channels: per queue, 1 to RMEM_CHANNELS_MAX, default
- *            1.  tenant: the identity that borrows, default "default".  Options for the
+ *            1.  tenant: the identity that borrows, default that of the key, or "default".
+ *            psk, cert, key, ca, servername: authentication, see rmem_open(3).  Options for the
  *            use of RDMA devices, see rmem_open(3): source, mtu, traffic_class,
  *            service_level, ack_timeout, retry_count, rnr_retry_count, rd_atomic,
  *            relaxed_ordering, connect, gid_index, pkey.
@@ -179,7 +191,8 @@ static inline struct rmem_options rmem_options_init(void)
  * reached.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed, or there is no URI
- *   EACCES  the server has no such tenant, or the tenant is leaving
+ *   EACCES  the server has no such tenant, or the tenant is leaving; the server does not accept
+ *           the key or certificate, or this side not the server's; others can read a key's file
  *   ENODEV  fabric=rdma and this host or the server has no RDMA device
  *   ENOTSUP the server has no protocol version in common with this library
  *   EDQUOT  the server or tenant has as many sessions as allowed, or the tenant as many
@@ -305,7 +318,7 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
  *   EEXIST  the name is taken
  *   ENOSPC  the pools that this host reaches cannot hold it
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EACCES  the tenant is leaving
+ *   EACCES  the tenant is leaving, may only read, or may not give this name
  *   EBUSY, ENOTSUP  as for rmem_attach(), with RMEM_ALLOC_ATTACH  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
@@ -322,9 +335,23 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
  *   ENOTSUP part of it is lent only through RDMA devices that this host does not reach, or
  *           to which the session can have no channel now
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EACCES  the tenant is leaving  [any] */
+ *   EACCES  the tenant is leaving, or may only read  [any] */
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
+
+/* Server call: attach a lease that another tenant shares, see rmem_share().
+ *   - The session reads and writes it, notifies, watches and detaches it as its own leases.  Only
+ *     its owner can end, rename, renew, grow, shrink or share it.
+ *   - Its bytes count for the limits of the owner, its attachments and rkeys for those of the
+ *     session's tenant.
+ *   - When the owner ends the share, the lease ends for this session: RMEM_REASON_UNSHARED.
+ *   tenant  that owns the lease; a lease of the session's own tenant is attached too
+ *   EINVAL  also: tenant is empty, longer than 64 bytes, or not UTF-8
+ *   ENOENT  the tenant shares no lease of that name with the session's tenant
+ *   EACCES  also: it is shared for reading only
+ * Other arguments and errors as for rmem_attach().  [any] */
+RMEM_API int rmem_attach_shared(rmem *session, const char *tenant, const char *name,
+				unsigned rights, rmem_lease **ret_lease);
 
 /* Server call: detach the lease from this session.  A named lease lives on; an ephemeral
  * lease is freed.  The handle is gone on success; success also if the lease had ended already.
@@ -350,8 +377,26 @@ RMEM_API int rmem_destroy(rmem_lease *lease);
  *   EEXIST  the name is taken and RMEM_RENAME_REPLACE is not given; or a lease of that name is
  *           being allocated
  *   EDQUOT  the lease was ephemeral, and its ttl_ms is more than the tenant's ttl_max
- *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
+ *   EACCES  the lease is attached for reading only; or the tenant is leaving, may only read, or may
+ *           not give this name  [any] */
 RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
+
+/* Server call: let the sessions of another tenant attach the lease, see rmem_attach_shared().  A
+ * second call changes the rights.  The share lasts until rmem_unshare() or the end of the lease,
+ * also when the lease is renamed and when the server restarts.
+ *   tenant  another tenant of the server
+ *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE.  If they are fewer than before, attachments of
+ *           the tenant that have more end, as in rmem_unshare()
+ *   EINVAL  rights or tenant is out of its range; or the lease has no name, or is the tenant's own
+ *   ENOENT  the server has no tenant of that name
+ *   EDQUOT  the lease is shared with 16 tenants already
+ *   EACCES  the lease is attached for reading only, or belongs to another tenant, or the tenant may
+ *           only read  [any] */
+RMEM_API int rmem_share(rmem_lease *lease, const char *tenant, unsigned rights);
+/* Server call: end the share.  The tenant's sessions lose the lease at once: when the call returns
+ * their rkeys are dead.  Success also if there is no such share.
+ *   EINVAL, EACCES  as for rmem_share()  [any] */
+RMEM_API int rmem_unshare(rmem_lease *lease, const char *tenant);
 
 /* Server call: make the lease longer.  Added bytes read as zero; the others keep their
  * offsets and contents.  Operations can go on meanwhile.
@@ -397,7 +442,8 @@ RMEM_API int rmem_keep(rmem_lease *lease, uint64_t ttl_ms);
 /* Server call: end a named lease of the tenant as rmem_destroy() does, without attaching it.
  *   name    up to RMEM_NAME_MAX bytes
  *   EINVAL  name is too long, has control characters or is not UTF-8
- *   ENOENT  no lease has that name  [any] */
+ *   ENOENT  no lease has that name
+ *   EACCES  the tenant may only read  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
 
 /* A lease as the server describes it.  Start from rmem_stat_init(). */
@@ -495,6 +541,8 @@ enum rmem_reason {
 	RMEM_REASON_UNKNOWN = 6,
 	/* the outcome of a failed operation is unknown: it may have been done, or part of it */
 	RMEM_REASON_OUTCOME = 7,
+	/* the tenant that owns it shares it no longer with this one, or with fewer rights */
+	RMEM_REASON_UNSHARED = 8,
 };
 
 /* Why the lease has ended; the texts of errors tell it too.  [any] */
@@ -970,8 +1018,8 @@ RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *pa
 /* End the queue.  Outstanding operations are flushed without completions; their memory is
  * the caller's again on return.  The server may still apply them for a while; if it must not,
  * first call rmem_cancel() and take the completions.  If a channel of the queue is being
- * connected again, the call waits for the end of the attempt, at most 4 s.  NULL: nothing.
- * [owner] */
+ * connected again, the call waits until that is given up, within about 0.1 s (over siw longer,
+ * see rmem_queue_create(3)).  NULL: nothing.  [owner] */
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* There is no flush call: a write, vectored too, completes only once it is placed in the

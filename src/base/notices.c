@@ -11,10 +11,16 @@ void notice_source_init(struct notice_source *source)
 	list_init(&source->late);
 }
 
+void notices_init(struct notices *notices)
+{
+	*notices = (struct notices){ 0 };
+	list_init(&notices->late);
+}
+
 int notices_open(struct notices *notices, unsigned room)
 {
-	*notices = (struct notices){ .ring = calloc(room, sizeof(*notices->ring)) };
-	list_init(&notices->late);
+	notices_init(notices);
+	notices->ring = calloc(room, sizeof(*notices->ring));
 	if (!notices->ring)
 		return err_set(-ENOMEM, "no memory for notifications");
 	notices->room = room;
@@ -24,8 +30,7 @@ int notices_open(struct notices *notices, unsigned room)
 void notices_close(struct notices *notices)
 {
 	free(notices->ring);
-	*notices = (struct notices){ 0 };
-	list_init(&notices->late);
+	notices_init(notices);
 }
 
 static uint32_t lost_add(uint32_t a, uint32_t b)

@@ -38,6 +38,8 @@ struct notices {
 
 void notice_source_init(struct notice_source *source);
 
+/* An empty queue without room, as after notices_close(). */
+void notices_init(struct notices *notices);
 /* Create a queue with room for `room` notices.  -ENOMEM: there is no room, and the queue keeps
  * the last notice of each source. */
 int notices_open(struct notices *notices, unsigned room);

@@ -217,6 +217,8 @@ struct fabric_server_params {
 	const char *const *devices;
 	const struct fabric_device_params *device_params; /* verbs */
 	unsigned n_device_params;
+	/* verbs: for this time a key that has died is not handed out again; 0: as the device does */
+	uint64_t key_rest_ms;
 	unsigned threads; /* tcp: data threads, >= 1 */
 	unsigned backlog; /* limit of connections that wait to be admitted */
 };
@@ -441,7 +443,8 @@ struct fabric_channel_params {
 	struct fabric_hello hello;
 	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
-	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never */
+	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never.  Over
+	 * siw a system call that connects is finished first */
 	const atomic_bool *cancelled;
 	void *owner; /* returned in its completions */
 	/* FABRIC_ENDPOINT_DIRECT: send this queue pair's attributes to the server and receive

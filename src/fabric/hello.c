@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-#define HELLO_VERSION 1
+#define HELLO_VERSION 2
 
 struct hello_wire {
 	uint32_t magic; /* the bytes of FABRIC_HELLO_MAGIC */

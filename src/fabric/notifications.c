@@ -6,7 +6,7 @@ void fabric_notifications_init(struct fabric_notifications *notifications)
 	*notifications = (struct fabric_notifications){ .event_pending = false };
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&notifications->lock, NULL);
-	list_init(&notifications->queue.late);
+	notices_init(&notifications->queue);
 	notice_source_init(&notifications->source);
 }
 

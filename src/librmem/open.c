@@ -78,6 +78,9 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 				    sizeof(all), "rmem_options");
 	if (err)
 		return err;
+	err = credentials_open(&session->credentials, &session->uri, &all);
+	if (err)
+		return err;
 	if (all.flags & ~RMEM_NO_THREAD)
 		return err_set(-EINVAL, "flags 0x%x are unknown", all.flags);
 	session->no_thread = (all.flags & RMEM_NO_THREAD) != 0;
@@ -137,6 +140,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 		err = process_add(session);
 	if (err) {
 		connection_free(session->connection);
+		credentials_close(&session->credentials);
 		session_fds_close(session);
 		free(whole);
 		return err;
@@ -258,6 +262,7 @@ static void session_close(struct rmem *session)
 	buffers_destroy(session);
 	domain_set_close(session->domains);
 	connection_free(session->connection);
+	credentials_close(&session->credentials);
 	session_fds_close(session);
 	(void)pthread_mutex_destroy(&session->lock);
 	(void)pthread_cond_destroy(&session->changed);

@@ -132,6 +132,7 @@ static int terminal_check(rmem_lease *lease, uint64_t bytes)
 }
 
 static bool force;
+static const char *owner; /* NULL: this tenant */
 
 struct get {
 	rmem *session;
@@ -197,13 +198,20 @@ static int get_restart(struct get *get)
 	return transfer_reset(get->transfer);
 }
 
+static int get_attach(const struct get *get, rmem_lease **ret_lease)
+{
+	if (owner)
+		return rmem_attach_shared(get->session, owner, get->name, RMEM_READ,
+					  ret_lease);
+	return rmem_attach(get->session, get->name, RMEM_READ, ret_lease);
+}
+
 /* Read the content that has the name.  1: the content was replaced during the transfer; err_text()
  * has the cause. */
 static int get_once(struct get *get)
 {
 	rmem_lease *lease;
-	int restarted, err = session_result(
-			       rmem_attach(get->session, get->name, RMEM_READ, &lease));
+	int restarted, err = session_result(get_attach(get, &lease));
 
 	if (err)
 		return err == -ESTALE ? 1 : err;
@@ -253,13 +261,16 @@ static int get_run(rmem *session, char **args)
 static const struct option_row get_options[] = {
 	{ "force", 0, OPTION_FLAG, &force,
 	  .help = "write binary data to a terminal too" },
+	{ "of", 0, OPTION_TEXT, &owner, .argument = "TENANT",
+	  .help = "what that tenant shares with this one" },
 	{ .more = range_options },
 	{ 0 },
 };
 
 const struct command get_command = {
 	.name = "get",
-	.synopsis = "get [--force] [--offset N] [--length N] NAME [FILE|-]",
+	.synopsis =
+		"get [--force] [--of TENANT] [--offset N] [--length N] NAME [FILE|-]",
 	.summary =
 		"write what is stored under a name to a file, or the standard output",
 	.options = get_options,

@@ -39,7 +39,7 @@ static const char *const reasons[] = {
 	[RMEM_REASON_NONE] = "unknown",      [RMEM_REASON_FREED] = "freed",
 	[RMEM_REASON_EXPIRED] = "expired",   [RMEM_REASON_REVOKED] = "revoked",
 	[RMEM_REASON_REPLACED] = "replaced", [RMEM_REASON_LOST] = "lost",
-	[RMEM_REASON_UNKNOWN] = "unknown",
+	[RMEM_REASON_UNKNOWN] = "unknown",   [RMEM_REASON_UNSHARED] = "unshared",
 };
 
 /* The last line.  Without its server the watcher knows nothing of the memory, which may live on. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,14 +111,16 @@ static int status_error(long status, const char *body)
 	json_t *json = body ? json_loads(body, 0, NULL) : NULL;
 	const char *text = json_string_value(json_object_get(json, "error"));
 
-	(void)err_set(-EPROTO, "rmemd answers %ld%s%s", status, text ? ": " : "",
+	int err = status == 403 ? -EACCES : -EPROTO;
+
+	(void)err_set(err, "rmemd answers %ld%s%s", status, text ? ": " : "",
 		      text ? text : "");
 	json_decref(json);
-	return -EPROTO;
+	return err;
 }
 
 static CURLcode request_perform(CURL *curl, const char *socket_path, const char *url,
-				struct body *body)
+				bool post, struct body *body)
 {
 	CURLcode code;
 
@@ -125,6 +128,7 @@ static CURLcode request_perform(CURL *curl, const char *socket_path, const char 
 	if ((code = curl_easy_setopt(curl, CURLOPT_NOPROXY, "*")) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket_path)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_URL, url)) ||
+	    (post && (code = curl_easy_setopt(curl, CURLOPT_POSTFIELDS, ""))) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, ANSWER_MS)) ||
@@ -134,7 +138,8 @@ static CURLcode request_perform(CURL *curl, const char *socket_path, const char 
 	return curl_easy_perform(curl);
 }
 
-int client_get(const char *socket_path, const char *resource, char **ret_body)
+static int request(const char *socket_path, const char *resource, bool post,
+		   char **ret_body)
 {
 	struct body body = { 0 };
 	char url[URL_BYTES];
@@ -148,7 +153,7 @@ int client_get(const char *socket_path, const char *resource, char **ret_body)
 	if (!curl)
 		return err_set(-ENOMEM, "libcurl cannot be set up");
 	(void)snprintf(url, sizeof(url), "http://rmemd%s", resource);
-	code = request_perform(curl, socket_path, url, &body);
+	code = request_perform(curl, socket_path, url, post, &body);
 	if (code == CURLE_OK)
 		code = curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 	if (code == CURLE_COULDNT_CONNECT)
@@ -176,4 +181,14 @@ int client_get(const char *socket_path, const char *resource, char **ret_body)
 	curl_easy_cleanup(curl);
 	free(body.text);
 	return err;
+}
+
+int client_get(const char *socket_path, const char *resource, char **ret_body)
+{
+	return request(socket_path, resource, false, ret_body);
+}
+
+int client_post(const char *socket_path, const char *resource, char **ret_body)
+{
+	return request(socket_path, resource, true, ret_body);
 }

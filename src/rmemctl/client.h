@@ -5,9 +5,11 @@
 
 /* The body of GET `resource`; a string that the caller frees.
  *   -ECONNREFUSED  no daemon serves the socket
- *   -EACCES        this user may not connect
+ *   -EACCES        this user may not connect, or not do this
  *   -EPROTO        the HTTP status is not 200
  *   -ETIMEDOUT, -EMSGSIZE, -ENOMEM, -EIO ... ; the text has cause and remedy */
 int client_get(const char *socket_path, const char *resource, char **ret_body);
+/* As above, by POST: the daemon acts. */
+int client_post(const char *socket_path, const char *resource, char **ret_body);
 
 #endif

@@ -70,6 +70,7 @@ static const struct column leases_columns[] = {
 	{ "PLACEMENT", "placement", CELL_TEXT, "-", COLUMN_WIDE },
 	{ "(NODE)", "node_asked", CELL_NUMBER, "any", COLUMN_WIDE },
 	{ "NODES", "nodes", CELL_SHARES, "-", COLUMN_WIDE },
+	{ "SHARED", "shares", CELL_LIST, "-", COLUMN_WIDE },
 	{ "SESSIONS", "sessions", CELL_NUMBER, "-", COLUMN_ALWAYS },
 	{ "WRITERS", "writers", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "AGE", "age_ms", CELL_TIME, "-", COLUMN_ALWAYS },
@@ -94,7 +95,14 @@ static const struct column tenants_columns[] = {
 	{ "LEASE-MIN", "lease_min", CELL_BYTES, "none", COLUMN_WIDE },
 	{ "LEASE-MAX", "lease_max", CELL_BYTES, "none", COLUMN_WIDE },
 	{ "TTL-MAX", "ttl_max_ms", CELL_TIME, "none", COLUMN_WIDE },
+	{ "ACCESS", "access", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "POOLS", "pools", CELL_LIST, "all", COLUMN_WIDE },
+	{ "NAMES", "names", CELL_LIST, "all", COLUMN_WIDE },
 	{ "REFUSED", "refused", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "NO-POOL", "denied_pools", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "NO-WRITE", "denied_access", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "NO-NAME", "denied_names", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "NO-SHARE", "denied_shares", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "ACCESSES", "accesses_refused", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ 0 },
 };
@@ -163,6 +171,9 @@ static const struct field status_rest[] = {
 	{ "\nrefused    connections ", "counters", "connections_refused", CELL_NUMBER,
 	  "-" },
 	{ ", channels ", "counters", "channels_refused", CELL_NUMBER, "-" },
+	{ ", of rmemctl ", "counters", "admin_views_refused", CELL_NUMBER, "-" },
+	{ " to look and ", "counters", "admin_acts_refused", CELL_NUMBER, "-" },
+	{ " to act", NULL, NULL, CELL_TEXT, NULL },
 	{ "\nturns      ", "turns", "count", CELL_NUMBER, "-" },
 	{ ", ", "turns", "long", CELL_NUMBER, "-" },
 	{ " too long; the longest recent one took ", "turns", "wall_recent_us",
@@ -172,6 +183,26 @@ static const struct field status_rest[] = {
 	{ 0 },
 };
 
+/* The reasons for which connections were refused, if there are any. */
+static void refused_show(FILE *out, const json_t *answer)
+{
+	json_t *reasons =
+		json_object_get(json_object_get(answer, "counters"), "refused");
+	const char *reason, *before = "refusals   ";
+	json_t *number;
+
+	json_object_foreach(reasons, reason, number)
+	{
+		if (json_integer_value(number) == 0)
+			continue;
+		(void)fprintf(out, "%s%s %" JSON_INTEGER_FORMAT, before, reason,
+			      json_integer_value(number));
+		before = ", ";
+	}
+	if (*before == ',')
+		(void)fputc('\n', out);
+}
+
 static void status_show(FILE *out, const json_t *answer)
 {
 	fields_print(out, status_head, answer);
@@ -179,6 +210,7 @@ static void status_show(FILE *out, const json_t *answer)
 	fabric_show(out, answer, "rdma");
 	fabric_show(out, answer, "tcp");
 	fields_print(out, status_rest, answer);
+	refused_show(out, answer);
 }
 
 static const struct field device_fields[] = {
@@ -263,16 +295,43 @@ static void devices_show(FILE *out, const json_t *answer)
 	}
 }
 
+/* The daemon has read its configuration again. */
+static void reload_show(FILE *out, const json_t *answer)
+{
+	const char *keys = json_string_value(json_object_get(answer, "needs_restart"));
+
+	if (!keys || !*keys)
+		return;
+	(void)fprintf(out, "needs a restart: ");
+	text_print(out, keys);
+	(void)fputc('\n', out);
+}
+
 const struct command commands[] = {
-	{ "status", "the daemon as a whole", NULL, status_show },
-	{ "pools", "its memory: nodes, pages, what is lent and free", pools_columns,
-	  NULL },
-	{ "devices", "where it serves data: RDMA devices, and TCP", devices_columns,
-	  devices_show },
-	{ "sessions", "its clients", sessions_columns, NULL },
-	{ "leases", "what is lent, and to whom", leases_columns, NULL },
-	{ "tenants", "their limits, and what is used of them", tenants_columns, NULL },
-	{ NULL, NULL, NULL, NULL },
+	{ .name = "status", .summary = "the daemon as a whole", .show = status_show },
+	{ .name = "pools",
+	  .summary = "its memory: nodes, pages, what is lent and free",
+	  .columns = pools_columns },
+	{ .name = "devices",
+	  .summary = "where it serves data: RDMA devices, and TCP",
+	  .columns = devices_columns,
+	  .show = devices_show },
+	{ .name = "sessions", .summary = "its clients", .columns = sessions_columns },
+	{ .name = "leases",
+	  .summary = "what is lent, and to whom",
+	  .columns = leases_columns },
+	{ .name = "tenants",
+	  .summary = "their limits and rights, and what is used of them",
+	  .columns = tenants_columns },
+	{ .name = "reload",
+	  .summary = "read the configuration again",
+	  .show = reload_show,
+	  .acts = true },
+	{ .name = "revoke",
+	  .summary = "end the lease with this number, for all clients",
+	  .acts = true,
+	  .takes = "lease" },
+	{ .name = NULL },
 };
 
 int command_find(const char *name, const struct command **ret_command)

@@ -17,6 +17,8 @@ struct command {
 	const struct column *columns; /* of the list; NULL: the answer has none */
 	/* Print more of the answer, below the table; NULL: no more. */
 	void (*show)(FILE *out, const json_t *answer);
+	bool acts;         /* the daemon acts, and shows nothing */
+	const char *takes; /* the name of a number that it needs; NULL: none */
 };
 
 /* Ends with a command without a name. */

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "rmemd/admin/admin.h"
+#include "rmemd/control/auth.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/descriptors.h"
@@ -29,6 +30,7 @@
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/progress.h"
 #include "rmemd/system/systemd.h"
+#include "tls/context.h"
 
 /* Period of the line for the service manager and of the log's summary of dropped lines. */
 #define STATUS_S 5
@@ -138,21 +140,50 @@ static int log_leaving(const struct tenant *tenant, void *)
 	return 0;
 }
 
-static void reload(struct daemon *daemon)
+/* Load the configuration anew, with its keys and certificates; nothing is changed on failure. */
+static int reload_files(struct daemon *daemon, struct config *fresh,
+			struct tls_context **ret_tls)
+{
+	enum config_auth auth;
+	int err = 0;
+
+	config_default(fresh);
+	if (daemon->config_path)
+		err = config_load(daemon->config_path, fresh);
+	if (err)
+		return err;
+	/* another kind needs a restart */
+	auth = fresh->auth;
+	fresh->auth = daemon->config.auth;
+	if (auth == fresh->auth)
+		err = auth_load(fresh, ret_tls);
+	else
+		*ret_tls = daemon->control.tls ? tls_context_ref(daemon->control.tls)
+					       : NULL;
+	fresh->auth = auth;
+	if (!err)
+		err = tenants_set(&daemon->tenants, fresh->tenants, fresh->n_tenants);
+	if (err)
+		tls_context_unref(*ret_tls);
+	return err;
+}
+
+/* As admin_sources.reload(). */
+static int configure(struct daemon *daemon, char *restart, size_t restart_bytes)
 {
 	static struct config fresh;
-	char restart[256];
+	struct tls_context *tls = NULL;
 	int level;
 
-	config_default(&fresh);
-	if ((daemon->config_path && config_load(daemon->config_path, &fresh)) ||
-	    tenants_set(&daemon->tenants, fresh.tenants, fresh.n_tenants)) {
+	if (reload_files(daemon, &fresh, &tls)) {
 		log_event(LOG_ERR, "reload-failed", NULL, "%s; nothing was changed",
 			  err_text());
-		return;
+		return -EINVAL;
 	}
+	tls_context_unref(daemon->control.tls);
+	daemon->control.tls = tls;
 	level = daemon->config.log_level;
-	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
+	(void)config_reload(&daemon->config, &fresh, restart, restart_bytes);
 	control_reload(&daemon->control);
 	/* a change of the level hides this line in neither direction */
 	log_set_level(level > fresh.log_level ? level : fresh.log_level);
@@ -161,18 +192,28 @@ static void reload(struct daemon *daemon)
 		  *restart ? "; needs a restart: " : "", restart);
 	(void)tenants_each(&daemon->tenants, log_leaving, NULL);
 	log_set_level(daemon->config.log_level);
+	return 0;
+}
+
+static int reload(void *ctx, char *restart, size_t restart_bytes)
+{
+	struct daemon *daemon = ctx;
+	struct err_saved result;
+
+	if (daemon->stopping)
+		return err_set(-EAGAIN, "the daemon stops");
+	systemd_reloading();
+	err_save(&result, configure(daemon, restart, restart_bytes));
+	(void)describe(daemon);
+	systemd_ready(daemon->status_text);
+	return err_restore(&result);
 }
 
 static void on_reload(evutil_socket_t, short, void *arg)
 {
-	struct daemon *daemon = arg;
+	char restart[ADMIN_RESTART_BYTES];
 
-	if (daemon->stopping)
-		return;
-	systemd_reloading();
-	reload(daemon);
-	(void)describe(daemon);
-	systemd_ready(daemon->status_text);
+	(void)reload(arg, restart, sizeof(restart));
 }
 
 /* Whether a restart loses what is lent. */
@@ -235,13 +276,14 @@ static int listen_on(struct daemon *daemon, struct fabric_address address)
 /* The configuration knows nothing of the sockets that were passed. */
 static int check_passed(const struct daemon *daemon, const struct listener *listener)
 {
-	if (daemon->config.insecure || listener->loopback)
+	if (daemon->config.auth != CONFIG_AUTH_NONE || daemon->config.insecure ||
+	    listener->loopback)
 		return 0;
 	return err_set(
 		-EINVAL,
 		"the socket that was passed listens on %s, which is not loopback, and "
-		"auth = none accepts any client: add insecure = yes if every host "
-		"that reaches it is trusted",
+		"auth = none accepts any client: say auth = psk or certificate, or add "
+		"insecure = yes if every host that reaches it is trusted",
 		listener->name);
 }
 
@@ -323,6 +365,7 @@ static int open_state(struct daemon *daemon, const struct systemd_fds *fds)
 static int open_control(struct daemon *daemon)
 {
 	struct control *control = &daemon->control;
+	int err;
 
 	daemon->base = event_base_new();
 	if (!daemon->base)
@@ -332,7 +375,8 @@ static int open_control(struct daemon *daemon)
 	control->tenants = &daemon->tenants;
 	control->ledger = daemon->ledger;
 	control->first_id = first_id();
-	return control_open(control);
+	err = auth_load(control->config, &control->tls);
+	return err ? err : control_open(control);
 }
 
 static int start_control(struct daemon *daemon)
@@ -403,6 +447,8 @@ int daemon_open(const struct config *config, const char *config_path,
 	daemon->config_path = config_path;
 	daemon->sources.control = &daemon->control;
 	daemon->sources.started_ms = clock_now_ms();
+	daemon->sources.reload = reload;
+	daemon->sources.ctx = daemon;
 	tenants_init(&daemon->tenants);
 	err = open_all(daemon);
 	if (err) {
@@ -482,6 +528,7 @@ void daemon_close(struct daemon *daemon)
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
 	control_close(&daemon->control);
+	tls_context_unref(daemon->control.tls);
 	tenants_destroy(&daemon->tenants);
 	log_ratelimit_flush();
 	systemd_watchdog_stop();

@@ -82,6 +82,7 @@ static int open_verbs(struct control *control, char *missing, size_t missing_byt
 		.devices = config->n_devices ? devices : NULL,
 		.device_params = devices_own,
 		.n_device_params = config->n_device_params + 1,
+		.key_rest_ms = config->key_rest_ms,
 		.threads = 1,
 		.backlog = config->connections_max,
 	};

@@ -285,6 +285,17 @@ unsigned wire_frame_type(const uint8_t *buf)
 	return (unsigned)get_int(&in, "type", 2);
 }
 
+uint64_t wire_frame_id(const uint8_t *buf, size_t bytes)
+{
+	struct in in = { buf, WIRE_HEADER_BYTES, NULL, NULL };
+
+	if (bytes < WIRE_HEADER_BYTES)
+		return 0;
+	(void)get_int(&in, "length", 4);
+	(void)get_int(&in, "type", 4);
+	return get_int(&in, "id", 8);
+}
+
 int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg)
 {
 	struct in in = { buf, bytes, NULL, NULL };

@@ -23,6 +23,9 @@ int wire_frame_bytes(const uint8_t *buf, size_t bytes);
 /* The type in the header of a complete frame, known or not. */
 unsigned wire_frame_type(const uint8_t *buf);
 
+/* The id in the header of a frame; 0: the header is not complete. */
+uint64_t wire_frame_id(const uint8_t *buf, size_t bytes);
+
 /* Set the type and zero its fields.  The rest of the structure, which is many times larger than
  * most messages, is not touched. */
 void wire_msg_init(struct wire_msg *msg, enum wire_type type);

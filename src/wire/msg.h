@@ -41,6 +41,8 @@
 #define WIRE_NOTICES_MAX 256
 /* of notice.lost: this number or more */
 #define WIRE_LOST_MAX UINT32_MAX
+/* of welcome.fence_ms: a client waits up to twice that time for a server that does not answer */
+#define WIRE_FENCE_MS_MAX 600000
 
 /* Values of fields. */
 enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS = 2 };
@@ -76,6 +78,7 @@ enum wire_reason {
 	WIRE_REASON_FENCED = 5,   /* no message from the client in time */
 	WIRE_REASON_TRIMMED = 6,  /* the lease became shorter */
 	WIRE_REASON_REPLACED = 7, /* another session gave its name to another lease */
+	WIRE_REASON_UNSHARED = 8, /* the tenant that owns it shares it no longer */
 };
 
 /* Items of lists: name, fields. */
@@ -223,7 +226,8 @@ enum wire_reason {
 	U64(lease)                                                 \
 	U8(rights)                                                 \
 	STR(name, WIRE_NAME_MAX)                                   \
-	U8(reach) /* as in allocate */
+	U8(reach)                   /* as in allocate */           \
+	STR(tenant, WIRE_LABEL_MAX) /* that shares it; "": its own */
 #define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
 #define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U64(lease)                                                \
@@ -239,7 +243,13 @@ enum wire_reason {
 #define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	STR(name, WIRE_NAME_MAX)
 #define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	STR(name, WIRE_NAME_MAX)
+	STR(name, WIRE_NAME_MAX)                                 \
+	STR(tenant, WIRE_LABEL_MAX) /* that shares it; "": its own */
+/* A named lease of the session's tenant, with another tenant. */
+#define WIRE_FIELDS_share(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                \
+	U8(rights) /* 0: end the share */                         \
+	STR(tenant, WIRE_LABEL_MAX)
 #define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U64(after) /* a lease id: continue after it */           \
 	STR(prefix, WIRE_NAME_MAX)
@@ -308,7 +318,8 @@ enum wire_reason {
 	  "learn or choose the device of a lease's atomics")                      \
 	M(watch, 0x11, 1, "start the notifications of a lease")                   \
 	M(unwatch, 0x12, 1, "stop them")                                          \
-	M(join_channel, 0x13, 1, "connect a data connection's queue pairs")
+	M(join_channel, 0x13, 1, "connect a data connection's queue pairs")       \
+	M(share, 0x14, 1, "let another tenant attach a lease")
 #define WIRE_REPLIES(M)                                          \
 	M(error, 0x40, 1, "the request failed")                  \
 	M(ok, 0x41, 1, "the request is done")                    \

@@ -14,6 +14,7 @@
 #include "fabric/inband.h"
 #include "fabric/tcp/stream.h"
 #include "fairness-crowd.h"
+#include "tls/admission.h"
 
 #define BATCH 64u
 
@@ -56,7 +57,8 @@ static int stream_open(const struct crowd_member *member, uint32_t number)
 	struct stream_status status;
 	int fd = peer_connect(data_port);
 
-	memcpy(hello.token, member->token, sizeof(hello.token));
+	admission_token(member->token, sizeof(member->token), hello.session,
+			hello.channel, hello.token);
 	fabric_hello_encode(&hello, bytes);
 	if (push(fd, bytes, sizeof(bytes)) &&
 	    recv(fd, &status, sizeof(status), MSG_WAITALL) == sizeof(status) &&

@@ -11,6 +11,7 @@
 
 #include "fabric/fabric.h"
 #include "fairness-crowd.h"
+#include "tls/admission.h"
 
 #define RESOLVE_MS 2000
 #define DEPTH 4
@@ -86,7 +87,8 @@ static void half_connect(struct halfopen *halfopen, struct half *half, uint32_t 
 		.rnr_retry_count = 1,
 	};
 
-	memcpy(hello.token, member->token, sizeof(hello.token));
+	admission_token(member->token, sizeof(member->token), hello.session,
+			hello.channel, hello.token);
 	fabric_hello_encode(&hello, bytes);
 	half_resolve(halfopen, half);
 	half_qp_make(half);

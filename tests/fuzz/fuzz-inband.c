@@ -6,18 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
 #include "fabric/inband.h"
+#include "fuzz/target.h"
 
 #define GUARD 64
 #define GUARD_BYTE 0x5a
 #define RANGES_MAX 2 /* of a copy */
+#define N_OPS 5
 
 struct range {
 	char *memory, *before; /* memory with guards, and the bytes that it must have */
 	size_t bytes;
 	unsigned rights;
 };
+
+const unsigned fuzz_rounds = 2000000;
 
 static struct range ranges[RANGES_MAX];
 static unsigned n_ranges, notes;
@@ -77,14 +80,14 @@ size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 		.pattern = 0x0123456789abcdef,
 		.value = which,
 	};
-	enum fabric_opcode opcode = FABRIC_PING + which % 5;
+	enum fabric_opcode opcode = FABRIC_PING + which % N_OPS;
 	uint32_t bytes =
 		opcode == FABRIC_PING || opcode == FABRIC_NOTIFY ? 0 : which % 300 + 1;
 	struct inband_request request = inband_request_make(opcode, bytes, &operands);
 
 	request.rkey = htole64(1);
 	request.addr = htole64(which);
-	if (max < sizeof(request))
+	if (which >= 2 * N_OPS || max < sizeof(request))
 		return 0;
 	memcpy(input, &request, sizeof(request));
 	return sizeof(request);

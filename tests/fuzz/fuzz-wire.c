@@ -3,11 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "fuzz/target.h"
 #include "wire/codec.h"
 
 #define TYPE_OF(name, number, since, text) WIRE_TYPE_##name,
 static const enum wire_type types[] = { WIRE_MESSAGES(TYPE_OF) };
+
+#define N_TYPES (sizeof(types) / sizeof(types[0]))
+
+const unsigned fuzz_rounds = 2000000;
 
 static struct wire_msg msg;
 
@@ -15,8 +19,10 @@ size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
 	int bytes;
 
+	if (which >= N_TYPES)
+		return 0;
 	memset(&msg, 0, sizeof(msg));
-	msg.type = types[which % (sizeof(types) / sizeof(types[0]))];
+	msg.type = types[which];
 	msg.id = which;
 	bytes = wire_encode(&msg, input, max);
 	return bytes > 0 ? (size_t)bytes : 0;

@@ -3,14 +3,20 @@
  *
  *   fork URI ROUNDS
  *
- * In the child every use of what the parent has opened fails with ESTALE, none of the parent's
- * descriptors is open, and a session of the child's own lives for longer than the fence.  The
- * parent's sessions are not disturbed.  The exit status is 1 at the first promise that is broken. */
+ * In the child every use of what the parent has opened fails with ESTALE, or does nothing, at once,
+ * and touches no descriptor.  None of the parent's descriptors is open there, and a session of the
+ * child's own lives for longer than the fence.  The parent's sessions are not disturbed.  The exit
+ * status is 1 at the first promise that is broken.  The first child prints each function of the
+ * library that it has called, for a script that knows all of them. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +24,11 @@
 #include "program.h"
 
 #define BYTES 4096u
+#define FDS_MAX 256
+/* What a call in a child may take, with room for a busy machine: half the time-out of sessions. */
+#define AT_ONCE_S 5
+/* Limit of a child; one that hangs is killed. */
+#define CHILD_S 60
 
 static const char *uri;
 static atomic_bool started, stop;
@@ -25,6 +36,10 @@ static rmem *session, *driven;
 static rmem_lease *lease;
 static rmem_queue *queue;
 static rmem_buffer *buffer;
+static uint64_t lease_id;
+static void *buffer_addr;
+
+static bool reports; /* the child prints the names of the functions that it calls */
 
 static unsigned descriptors(void)
 {
@@ -85,69 +100,238 @@ static void *traffic(void *arg)
 	return NULL;
 }
 
-static void stale(int result, const char *what)
+/* A thread of the parent: makes the calls that hold a lock of the library, for its own lease. */
+static void *lockers(void *arg)
 {
-	if (result != -ESTALE)
-		fail(what, result);
-	if (!strstr(rmem_error(), "parent process"))
-		fail("the text", result);
+	struct rmem_buffer_params params = rmem_buffer_params_init();
+	char name[RMEM_NAME_MAX + 1];
+	rmem_buffer *of;
+
+	params.bytes = BYTES;
+	while (!stop) {
+		for (unsigned i = 0; i < 20000; i++)
+			(void)rmem_lease_name(lease, name, sizeof(name));
+		must(rmem_read(lease, 0, name, sizeof(name)), "read");
+		must(rmem_buffer_create(session, &params, &of), "buffer");
+		must(rmem_buffer_free(of), "buffer_free");
+	}
+	return arg;
+}
+
+/* ---- what a child may not do: decoys have the numbers of the parent's descriptors ---- */
+
+static struct decoys {
+	int top;   /* the parent's highest descriptor */
+	int end;   /* the other end of the decoys */
+	ino_t ino; /* of the decoys, which are one socket */
+	bool is[FDS_MAX];
+} decoys;
+
+static ino_t inode(int fd)
+{
+	struct stat now;
+
+	return fstat(fd, &now) ? 0 : now.st_ino;
+}
+
+/* In the parent. */
+static void decoys_prepare(void)
+{
+	for (int fd = 0; fd < FDS_MAX; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
+			decoys.top = fd;
+}
+
+/* In the child: a byte waits to be read from each of them. */
+static void decoys_open(void)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair))
+		fail("socketpair", -errno);
+	decoys.end = fcntl(pair[1], F_DUPFD_CLOEXEC, FDS_MAX);
+	(void)close(pair[1]);
+	if (decoys.end < 0 || send(decoys.end, "", 1, 0) != 1)
+		fail("a socket of the child", -errno);
+	decoys.ino = inode(pair[0]);
+	for (int fd = 0; fd <= decoys.top; fd++) {
+		decoys.is[fd] = fd == pair[0] ||
+				(fcntl(fd, F_GETFD) < 0 && dup2(pair[0], fd) == fd);
+	}
+}
+
+/* No call has closed, read or written them. */
+static void decoys_close(void)
+{
+	unsigned char byte;
+
+	for (int fd = 0; fd <= decoys.top; fd++) {
+		int unread = 0;
+
+		if (!decoys.is[fd])
+			continue;
+		if (inode(fd) != decoys.ino)
+			fail("the child has closed a descriptor of the parent", fd);
+		if (ioctl(fd, FIONREAD, &unread) || unread != 1)
+			fail("the child has read a descriptor of the parent", fd);
+	}
+	if (recv(decoys.end, &byte, 1, 0) >= 0)
+		fail("the child has written to a descriptor of the parent", byte);
+	for (int fd = 0; fd <= decoys.top; fd++)
+		if (decoys.is[fd])
+			(void)close(fd);
+	(void)close(decoys.end);
+}
+
+/* ---- the calls of a child ---- */
+
+static const char *call_text; /* begins with the function's name */
+static size_t call_name_bytes;
+static struct timespec call_begun;
+
+static void call_begin(const char *text)
+{
+	call_text = text;
+	call_name_bytes = strcspn(text, "(");
+	if (reports)
+		(void)dprintf(STDOUT_FILENO, "called: %.*s\n", (int)call_name_bytes,
+			      text);
+	(void)clock_gettime(CLOCK_MONOTONIC, &call_begun);
+}
+
+static void call_end(bool kept_promise, long result)
+{
+	struct timespec now;
+
+	if (!kept_promise)
+		fail(call_text, result);
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec - call_begun.tv_sec > AT_ONCE_S)
+		fail("it is late", now.tv_sec - call_begun.tv_sec);
+}
+
+static void stale(long result)
+{
+	call_end(result == -ESTALE &&
+			 !strncmp(rmem_error(), call_text, call_name_bytes) &&
+			 strstr(rmem_error(), "parent process"),
+		 result);
+}
+
+#define STALE(call) (call_begin(#call), stale(call))
+#define HOLDS(condition) (call_begin(#condition), call_end(condition, 0))
+#define DOES_NOTHING(call) (call_begin(#call), call, call_end(true, 0))
+
+static int list_each(const struct rmem_stat *stat, void *arg)
+{
+	(void)arg;
+	fail("a child lists leases", (long)stat->id);
+}
+
+static void inherited_leases(void)
+{
+	struct rmem_alloc_params params = rmem_alloc_params_init();
+	struct rmem_layout layout = rmem_layout_init();
+	struct rmem_wanted wanted = rmem_wanted_init();
+	struct rmem_stat stat = rmem_stat_init();
+	rmem_lease *another;
+	char name[8];
+
+	params.bytes = 8;
+	STALE(rmem_alloc(session, &params, &another));
+	STALE(rmem_attach(session, "name", RMEM_READ, &another));
+	STALE(rmem_attach_shared(session, "other", "name", RMEM_READ, &another));
+	STALE(rmem_share(lease, "other", RMEM_READ));
+	STALE(rmem_unshare(lease, "other"));
+	STALE(rmem_rename(lease, "name", 0));
+	STALE(rmem_grow(lease, BYTES + 1));
+	STALE(rmem_shrink(lease, 1));
+	STALE(rmem_renew(lease, 1));
+	STALE(rmem_keep(lease, 60000));
+	STALE(rmem_remove(session, "name"));
+	STALE(rmem_stat(session, "name", &stat));
+	STALE(rmem_list(session, NULL, list_each, NULL));
+	STALE(rmem_lease_layout(lease, &layout));
+	STALE(rmem_lease_wanted(lease, &wanted));
+	STALE(rmem_watch(lease));
+	STALE(rmem_unwatch(lease));
+	STALE(rmem_destroy(lease));
+	STALE(rmem_detach(lease));
+	HOLDS(rmem_lease_status(lease) == -ESTALE);
+	HOLDS(rmem_lease_reason(lease) == RMEM_REASON_LOST);
+	HOLDS(rmem_lease_bytes(lease) == BYTES);
+	HOLDS(rmem_lease_id(lease) == lease_id);
+	HOLDS(rmem_lease_name(lease, name, sizeof(name)) == 0);
+	HOLDS(rmem_lease_rights(lease) == (RMEM_READ | RMEM_WRITE));
+	HOLDS(rmem_lease_node(lease) >= RMEM_NODE_ANY);
+}
+
+static void inherited_synchronous(void)
+{
+	unsigned char bytes[8];
+	struct rmem_vec vec = { .addr = bytes, .bytes = sizeof(bytes) };
+	uint32_t crc;
+
+	STALE(rmem_read(lease, 0, bytes, sizeof(bytes)));
+	STALE(rmem_write(lease, 0, bytes, sizeof(bytes)));
+	STALE(rmem_readv(lease, 0, &vec, 1));
+	STALE(rmem_writev(lease, 0, &vec, 1));
+	STALE(rmem_compare_swap(lease, 0, 0, 1, NULL));
+	STALE(rmem_fetch_add(lease, 0, 1, NULL));
+	STALE(rmem_fill(lease, 0, 8, 0));
+	STALE(rmem_copy(lease, 0, lease, 8, 8));
+	STALE(rmem_crc32c(lease, 0, 8, &crc));
+	STALE(rmem_write_notify(lease, 0, bytes, sizeof(bytes), 1));
+	STALE(rmem_ping_data(session, NULL));
+}
+
+static void inherited_queue(void)
+{
+	struct rmem_completion completion;
+	unsigned char bytes[8];
+	struct rmem_op op = rmem_op_read(lease, 0, bytes, sizeof(bytes));
+	rmem_queue *another;
+
+	STALE(rmem_queue_create(session, NULL, &another));
+	STALE(rmem_submit(queue, &op, 1));
+	STALE(rmem_poll(queue, &completion, 1));
+	STALE(rmem_wait(queue, &completion, 1, 1, -1));
+	STALE(rmem_cancel(queue, NULL));
+	STALE(rmem_cancel_cookie(queue, 0));
+	STALE(rmem_queue_arm(queue));
+	STALE(rmem_queue_fd(queue));
+	/* the parent has submitted it */
+	HOLDS(rmem_queue_outstanding(queue) == 1);
+	HOLDS(rmem_completion_error(queue, NULL)[0] == '\0');
+	DOES_NOTHING(rmem_queue_free(queue));
 }
 
 static void inherited_use(void)
 {
-	struct rmem_op op = { .opcode = RMEM_OP_READ, .lease = lease, .bytes = 8 };
-	struct rmem_queue_params queue_params = rmem_queue_params_init();
-	struct rmem_buffer_params buffer_params = rmem_buffer_params_init();
-	struct rmem_alloc_params alloc_params = rmem_alloc_params_init();
+	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_info info = rmem_info_init();
-	struct rmem_stat stat = rmem_stat_init();
-	struct rmem_completion completion;
 	struct rmem_notice notice;
-	rmem_buffer *another_buffer;
-	rmem_queue *another_queue;
-	rmem_lease *another_lease;
-	unsigned char bytes[8];
+	rmem_buffer *another;
 
-	op.addr = bytes;
-	buffer_params.bytes = alloc_params.bytes = 8;
-	stale(rmem_read(lease, 0, bytes, 8), "read");
-	stale(rmem_write(lease, 0, bytes, 8), "write");
-	stale(rmem_fetch_add(lease, 0, 1, NULL), "fetch_add");
-	stale(rmem_submit(queue, &op, 1), "submit");
-	stale(rmem_poll(queue, &completion, 1), "poll");
-	stale(rmem_wait(queue, &completion, 1, 1, -1), "wait");
-	stale(rmem_cancel(queue, NULL), "cancel");
-	stale(rmem_cancel_cookie(queue, 0), "cancel by cookie");
-	stale(rmem_queue_arm(queue), "queue_arm");
-	stale(rmem_queue_fd(queue), "queue_fd");
-	stale(rmem_queue_create(session, &queue_params, &another_queue), "queue");
-	stale(rmem_buffer_create(session, &buffer_params, &another_buffer), "buffer");
-	stale(rmem_buffer_free(buffer), "buffer_free");
-	stale(rmem_ping(session, NULL), "ping");
-	stale(rmem_ping_data(session, NULL), "ping_data");
-	stale(rmem_info(session, &info), "info");
-	stale(rmem_alloc(session, &alloc_params, &another_lease), "alloc");
-	stale(rmem_watch(lease), "watch");
-	stale(rmem_unwatch(lease), "unwatch");
-	stale(rmem_notified(session, &notice, 1, -1), "notified");
-	stale(rmem_notified_fd(session), "notified_fd");
-	stale(rmem_fd(driven), "fd");
-	stale(rmem_process(driven), "process");
-	stale(rmem_attach(session, "name", RMEM_READ, &another_lease), "attach");
-	stale(rmem_rename(lease, "name", 0), "rename");
-	stale(rmem_grow(lease, rmem_lease_bytes(lease) + 1), "grow");
-	stale(rmem_shrink(lease, 1), "shrink");
-	stale(rmem_renew(lease, 1), "renew");
-	stale(rmem_keep(lease, 60000), "keep");
-	stale(rmem_stat(session, "name", &stat), "stat");
-	stale(rmem_remove(session, "name"), "remove");
-	stale(rmem_destroy(lease), "free");
-	stale(rmem_detach(lease), "detach");
-	if (rmem_lease_status(lease) != -ESTALE)
-		fail("lease_status", rmem_lease_status(lease));
-	rmem_queue_free(queue);
-	rmem_close(session);
-	rmem_close(driven);
+	HOLDS(rmem_version()[0] != '\0');
+	HOLDS(rmem_thread_timeout(0) == 0);
+	inherited_leases();
+	inherited_synchronous();
+	inherited_queue();
+	params.bytes = 8;
+	STALE(rmem_buffer_create(session, &params, &another));
+	STALE(rmem_buffer_free(buffer));
+	HOLDS(rmem_buffer_addr(buffer) == buffer_addr);
+	HOLDS(rmem_buffer_bytes(buffer) == BYTES);
+	STALE(rmem_notified(session, &notice, 1, -1));
+	STALE(rmem_notified_fd(session));
+	STALE(rmem_info(session, &info));
+	STALE(rmem_ping(session, NULL));
+	STALE(rmem_fd(driven));
+	STALE(rmem_process(driven));
+	HOLDS(rmem_error()[0] != '\0');
+	DOES_NOTHING(rmem_close(session));
+	DOES_NOTHING(rmem_close(driven));
 }
 
 static void sleep_ms(uint64_t ms)
@@ -174,8 +358,12 @@ static void own_use(unsigned char value, bool live)
 	rmem_lease *of;
 	rmem *own;
 
-	must(rmem_open(uri, NULL, &own), "open in the child");
+	HOLDS(rmem_open(uri, NULL, &own) == 0);
 	lease_make(own, &of);
+	/* errors show the name of a lease */
+	must(rmem_rename(of, "child", RMEM_RENAME_REPLACE), "rename");
+	if (rmem_grow(of, 0) != -EINVAL || !strstr(rmem_error(), "child"))
+		fail("grow", 0);
 	check_lease(of, value);
 	(void)resumes(own, &fence_ms);
 	if (live)
@@ -183,14 +371,19 @@ static void own_use(unsigned char value, bool live)
 	check_lease(of, (unsigned char)(value + 1));
 	if (resumes(own, &fence_ms) != 0)
 		fail("the child's session was lost", 0);
+	must(rmem_destroy(of), "destroy");
 	rmem_close(own);
 }
 
 static void child_run(unsigned before, unsigned round)
 {
+	(void)alarm(CHILD_S);
+	reports = round == 0;
 	if (descriptors() != before)
 		fail("the child has descriptors of the parent", (long)descriptors());
+	decoys_open();
 	inherited_use();
+	decoys_close();
 	own_use((unsigned char)(3 * round), round == 0);
 	if (descriptors() != before)
 		fail("the child has descriptors left", (long)descriptors());
@@ -201,6 +394,7 @@ static void sessions_open(void)
 {
 	struct rmem_options options = rmem_options_init();
 	struct rmem_buffer_params params = rmem_buffer_params_init();
+	struct rmem_op op = rmem_op_init(RMEM_OP_PING, NULL, 0, 0);
 
 	options.flags = RMEM_NO_THREAD;
 	params.bytes = BYTES;
@@ -210,12 +404,16 @@ static void sessions_open(void)
 	must(rmem_buffer_create(session, &params, &buffer), "buffer");
 	must(rmem_notified_fd(session), "notified_fd");
 	lease_make(session, &lease);
+	lease_id = rmem_lease_id(lease);
+	buffer_addr = rmem_buffer_addr(buffer);
+	must(rmem_submit(queue, &op, 1), "submit");
+	decoys_prepare();
 }
 
 int main(int argc, char **argv)
 {
 	unsigned rounds, before, fence_ms;
-	pthread_t thread;
+	pthread_t threads[2];
 	int status;
 
 	if (argc != 3) {
@@ -226,7 +424,8 @@ int main(int argc, char **argv)
 	rounds = (unsigned)strtoul(argv[2], NULL, 10);
 	before = descriptors();
 	sessions_open();
-	if (pthread_create(&thread, NULL, traffic, NULL) != 0)
+	if (pthread_create(&threads[0], NULL, traffic, NULL) != 0 ||
+	    pthread_create(&threads[1], NULL, lockers, NULL) != 0)
 		fail("pthread_create", 0);
 	while (!started)
 		sleep_ms(1);
@@ -241,7 +440,8 @@ int main(int argc, char **argv)
 		check_lease(lease, (unsigned char)(round + 1));
 	}
 	stop = true;
-	(void)pthread_join(thread, NULL);
+	(void)pthread_join(threads[0], NULL);
+	(void)pthread_join(threads[1], NULL);
 	if (resumes(session, &fence_ms) != 0)
 		fail("the parent's session was lost", 0);
 	kept("a child has none of its parent's sessions, and sessions of its own");

@@ -71,7 +71,42 @@ process_await "$put_pid" 30 || fail "put does not end"
 [ "$process_status" -eq 0 ] || fail "put ended with $process_status"
 ok "sessions and leases in use"
 
-client rm kept coming
+# ---- acting ----
+
+id=$(rmemctl --json leases | jq -r '.leases[] | select(.name == "coming") | .id')
+rmemctl revoke "$id"
+log_await 'lease-revoked: "coming"' || fail "no line about the revoked lease"
+log_await 'admin-acts: user .*: /v1/revoke' || fail "no line about who revoked it"
+expect_error 1 "rmemd answers 404: there is no lease $id" rmemctl revoke "$id"
+expect_error 2 'revoke needs the number of one lease' rmemctl revoke
+expect_error 2 "revoke: 'x' is not a number" rmemctl revoke x
+[ -z "$(rmemctl reload)" ] || fail "a reload without a change says something"
+sed -i "s/^socket = .*/&x/" "$dir/rmemd.conf"
+[ "$(rmemctl reload)" = 'needs a restart: [admin] socket' ] || fail "reload: $(rmemctl reload)"
+ok "reload and revoke"
+
+# as_user GROUP ARGUMENT...: rmemctl of another user than the daemon's
+as_user()
+{
+	local group=$1
+	shift
+	setpriv --reuid=65534 --regid=65534 --groups="$group" -- "$(built src/rmemctl/rmemctl)" \
+		-s "$dir/admin.sock" "$@"
+}
+if [ "$(id -u)" = 0 ] && "$(built src/rmemctl/rmemctl)" --version >"$dir/out" &&
+	chmod 711 "$dir" && as_user 0 --version >"$dir/out" 2>&1; then
+	as_user "$(id -g)" status >"$dir/out"
+	expect_error 1 'rmemd answers 403: user 65534 may not act: .*\[admin\] act_group' \
+		as_user "$(id -g)" revoke "$id"
+	chmod 666 "$dir/admin.sock"
+	expect_error 1 'rmemd answers 403: user 65534 may neither look nor act: .* view_group may' \
+		as_user 65534 status
+	[ "$(status_get '.counters.admin_acts_refused, .counters.admin_views_refused' | xargs)" = "1 1" ] ||
+		fail "$(status_get .counters)"
+	ok "users and groups"
+fi
+
+client rm kept
 status_await '.sessions.active == 0' 20 || fail "a session is left"
 lent_zero 20
 [ "$(status_get .sessions.keys)" -eq 0 ] || fail "a key is left"

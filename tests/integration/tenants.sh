@@ -165,6 +165,31 @@ poll_await 20 json_is tenants 'all(.tenants[]; .name != "blue")' ||
 	fail "blue is not removed: $(rmemctl tenants)"
 ok "removed"
 
+# ---- rights ----
+
+printf '[tenant green]\naccess = read-write\nnames = job-*\npools = small\n' >"$dir/green"
+sed -i '/^\[tenant green\]/d' "$dir/rmemd.conf"
+cat "$dir/green" >>"$dir/rmemd.conf"
+reload ''
+as green put job-1 "$dir/blue"
+expect_error 1 'tenant green may not name a lease "data": \[tenant green\] names allows other' \
+	as green put data "$dir/blue"
+make_file "$dir/huge" 250000000
+expect_error 1 'no room for .*; \[tenant green\] pools allows no others' as green put job-2 "$dir/huge"
+rm "$dir/huge"
+reload 's/^access = read-write/access = read-only/'
+as green get job-1 >"$dir/out"
+same "$dir/blue" "$dir/out"
+[ "$(as green ls)" = job-1 ] || fail "green does not see its lease"
+expect_error 1 'tenant green may read leases and change nothing: \[tenant green\] access = read-only' \
+	as green rm job-1
+expect_error 1 'tenant green may read leases' as green put job-3 "$dir/blue"
+tenant_await green '.access == "read-only" and .denied_names == 1 and .denied_pools == 1 and .denied_access == 2'
+reload 's/^access = read-only/access = read-write/; s/^names = job-\*//'
+as green put data "$dir/blue"
+as green rm job-1 data
+ok "rights"
+
 as red rm data more yet-more little short
 lent_zero 20
 json_is tenants 'all(.tenants[]; .lent_bytes + .leases + .sessions + .channels + .keys == 0)' ||

@@ -9,7 +9,7 @@ trap 'rm -rf "$tmp"' EXIT
 cp "$top_srcdir/dev" "$tmp/dev" || exit 1
 touch "$tmp/config.status"
 
-for command in demo check soak sanitize 'bench loopback'; do
+for command in demo check soak fuzz sanitize 'bench loopback'; do
 	status=0
 	# shellcheck disable=SC2086 # a command and its arguments
 	timeout 20 "$tmp/dev" $command >"$tmp/out" 2>&1 </dev/null || status=$?

@@ -10,28 +10,29 @@ cd "${top_srcdir:-$(dirname "$0")/../..}"
 rules='
 include/rmem
 src/base
+src/tls: base
 src/wire: base
 src/fabric: base
 src/fabric/tcp: base fabric wire/codec.h
 src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common
-src/librmem: base wire fabric librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
-src/librmem/session: base wire fabric librmem/channel/domain.h rmem/rmem.h
-src/librmem/channel: base wire fabric librmem/session rmem/rmem.h
+src/librmem: base tls wire fabric librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
+src/librmem/session: base tls wire fabric librmem/channel/domain.h rmem/rmem.h
+src/librmem/channel: base tls wire fabric librmem/session rmem/rmem.h
 src/librmem/lease: base wire fabric librmem/session librmem/channel librmem/params.h rmem/rmem.h
 src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease librmem/params.h rmem/rmem.h
-src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool rmemd/state rmemd/system
+src/rmemd: base tls wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool rmemd/state rmemd/system
 src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool
-src/rmemd/config: base fabric rmemd/lease rmemd/pool
-src/rmemd/control: base wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool rmemd/state
+src/rmemd/config: base tls/certificate.h fabric rmemd/lease rmemd/pool
+src/rmemd/control: base tls wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool rmemd/state
 src/rmemd/lease: base wire fabric rmemd/config rmemd/loop rmemd/pool rmemd/state
 src/rmemd/loop: base
 src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
 src/rmem: base wire/codec.h rmem/rmem.h
-src/rmemctl: base
+src/rmemctl: base tls/keys.h
 src/examples: rmem/rmem.h
 '
 

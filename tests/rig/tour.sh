@@ -116,6 +116,22 @@ rmemctl status | grep -E '^control .*192.0.2.10:7460' || fail "the status shows 
 
 [ -n "$(RMEM_SERVER=192.0.2.10 rmem ls)" ] || fail "a restart loses the leases"
 
+echo "-- who may look and act"
+member()
+{
+	setpriv --reuid=nobody --regid=nogroup --groups=rmem -- "$@"
+}
+member rmemctl status | grep -E '^control .*192.0.2.10:7460' || fail "a member of rmem may not look"
+! member rmemctl revoke 1 2>/tmp/refused || fail "a member of rmem may act"
+grep -E 'answers 403: user [0-9]+ may not act' /tmp/refused || fail "$(cat /tmp/refused)"
+! setpriv --reuid=nobody --regid=nogroup --clear-groups rmemctl status 2>/tmp/refused ||
+	fail "any user may look"
+printf '[admin]\nact_group = rmem\n' >>$conf
+systemctl restart rmemd || fail "restart"
+! member rmemctl revoke 1 2>/tmp/refused || fail "a lease is revoked that is none"
+grep 'answers 404: there is no lease 1' /tmp/refused || fail "$(cat /tmp/refused)"
+logged -p warning 'admin-refused: user'
+
 echo "-- one more port"
 pid=$(show MainPID)
 printf '[Socket]\nListenStream=192.0.2.10:7480\n' >/etc/systemd/system/rmemd.socket.d/more.conf

@@ -10,6 +10,7 @@
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
+#include "tls/admission.h"
 #include "wire/codec.h"
 
 void channel_want(struct channel *channel, bool at_once)
@@ -154,6 +155,12 @@ static int closed(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
+/* When a server that has been asked now is given up. */
+static uint64_t close_due_ns(const struct rmem *session, uint64_t now_ns)
+{
+	return now_ns + session->welcome.fence_ms * NS_PER_MS;
+}
+
 /* Ask the server to close its end of the last connection, so that lost fragments can be posted
  * again. */
 static void channel_close(struct rmem *session, struct channel *channel)
@@ -163,7 +170,18 @@ static void channel_close(struct rmem *session, struct channel *channel)
 		channel->stage = CHANNEL_CLOSING;
 	else
 		channel_peer_end(channel, PEER_END_UNKNOWN);
+	channel->close_due_ns = close_due_ns(session, clock_now_ns());
 	channel->number = 0;
+}
+
+/* The server's end of the connection is closed once it has fenced the session, or has resumed it on
+ * another control connection. */
+static void channel_close_give_up(struct rmem *session, struct channel *channel)
+{
+	connection_abandon(channel->call, NULL, NULL);
+	channel->call = NULL;
+	channel->stage = CHANNEL_WANTED;
+	session_distrust(session, WIRE_TYPE_close_channel);
 }
 
 /* In this stage, the server's end of the last connection is not known to be closed. */
@@ -190,6 +208,13 @@ static void channel_work(struct rmem *session, struct channel *channel, uint64_t
 		 * nothing any more */
 		if (now_ns >= session->fenced_ns && channel_peer_awaited(channel))
 			channel_peer_end(channel, PEER_END_CLOSED);
+		/* the request is sent again */
+		channel->close_due_ns = close_due_ns(session, now_ns);
+		return;
+	}
+	if (channel_peer_open(channel, CHANNEL_CLOSING) &&
+	    now_ns >= channel->close_due_ns) {
+		channel_close_give_up(session, channel);
 		return;
 	}
 	if (peer_open && channel->number != 0)
@@ -215,6 +240,8 @@ static uint64_t channel_due(const struct rmem *session, const struct channel *ch
 		return channel_peer_awaited(channel) ? session->fenced_ns : UINT64_MAX;
 	if (channel_peer_open(channel, CHANNEL_WANTED))
 		return 0;
+	if (channel_peer_open(channel, CHANNEL_CLOSING))
+		return channel->close_due_ns;
 	if (channel->stage == CHANNEL_WANTED && recovery_askable(session, channel))
 		return channel->retry_ns;
 	return UINT64_MAX;
@@ -247,7 +274,8 @@ static void channel_watch(struct rmem *session, struct channel *channel,
 static bool channel_is_ready(const struct rmem *session, const struct channel *channel)
 {
 	return session->state == SESSION_UP && session->rekeys == 0 &&
-	       channel->stage == CHANNEL_REKEY && recovery_usable(session, channel);
+	       channel->stage == CHANNEL_REKEY && !atomic_load(&channel->cancelled) &&
+	       recovery_usable(session, channel);
 }
 
 /* A ready channel for which no thread waits; a waiting thread connects its channel itself. */
@@ -288,7 +316,8 @@ static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 	request.join_channel.channel = channel->joining;
 	WIRE_END_COPY(&request.join_channel, ours);
 	return session_call_while_up(channel->session, &request, joined, ret_theirs,
-				     clock_now_ns() + timeout_ms * NS_PER_MS);
+				     clock_now_ns() + timeout_ms * NS_PER_MS,
+				     &channel->cancelled);
 }
 
 /* Only the owner may free a connection, so even a connection that came too late becomes `fresh`. */
@@ -310,6 +339,11 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 
 static void channel_unconnected(struct rmem *session, struct channel *channel, int err)
 {
+	if (atomic_load(&channel->cancelled)) {
+		/* this says nothing about the device */
+		channel->stage = CHANNEL_USED;
+		return;
+	}
 	/* heartbeats were due: the waiting thread tries again after them */
 	if (channel->waiter && err == -ETIMEDOUT &&
 	    clock_now_ns() < channel->waiter->end_ns) {
@@ -332,7 +366,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 		.depth = channel->depth,
 		.timeout_ms = waiter ? connect_timeout_ms(session, waiter->end_ns)
 				     : connect_patience_ms(session),
-		.cancelled = &session->cancelled,
+		.cancelled = &channel->cancelled,
 		.exchange = session->welcomed ? qp_exchange : early_hello_exchange,
 		.exchange_ctx = channel,
 		.owner = channel->owner,
@@ -341,7 +375,8 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	struct fabric_channel *fabric;
 	int err;
 
-	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
+	admission_token(session->secret, sizeof(session->secret), params.hello.session,
+			params.hello.channel, params.hello.token);
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;
@@ -573,13 +608,20 @@ void channel_add(struct channel *channel)
 	list_append(&channel->session->channels->all, &channel->node);
 }
 
+void channel_cancel(struct channel *channel)
+{
+	atomic_store(&channel->cancelled, true);
+	/* the thread may wait for the server's answer */
+	(void)pthread_cond_broadcast(&channel->session->changed);
+}
+
 void channel_remove(struct channel *channel)
 {
 	struct rmem *session = channel->session;
 
-	list_remove(&channel->node);
 	while (channel->stage == CHANNEL_CONNECTING)
 		(void)pthread_cond_wait(&session->changed, &session->lock);
+	list_remove(&channel->node);
 	if (channel->call)
 		connection_abandon(channel->call, channel_undo, session);
 	channel_unwatch(channel);
@@ -623,6 +665,12 @@ static void channels_work(struct rmem *session, uint64_t now_ns)
 	channels_progress(session, now_ns);
 }
 
+static void channels_cancel(struct rmem *session)
+{
+	list_for_each_entry(struct channel, channel, &session->channels->all, node)
+		channel_cancel(channel);
+}
+
 static void channels_inherited(struct rmem *session)
 {
 	early_hello_reset();
@@ -642,5 +690,6 @@ const struct session_observer channel_observer = {
 	.due = channels_due,
 	.ready = channels_ready,
 	.run = channels_connect_one,
+	.cancel = channels_cancel,
 	.inherited = channels_inherited,
 };

@@ -57,6 +57,9 @@ struct channel {
 	/* Tells the owner that the channel has changed; under the lock. */
 	void (*wake)(struct rmem_queue *queue);
 
+	/* the thread that connects the channel gives up; set under the lock, never reset */
+	atomic_bool cancelled;
+
 	/* state of the server's end of the last connection.  [any] */
 	_Atomic int peer_end; /* enum peer_end */
 
@@ -71,6 +74,8 @@ struct channel {
 	bool ended;   /* the server ended the channel before it was connected */
 	struct fabric_channel *fresh;
 	struct connection_call *call;
+	/* CHANNEL_CLOSING: a server that has not answered until then is given up */
+	uint64_t close_due_ns;
 	uint64_t retry_ns;
 	struct backoff backoff;
 	/* the thread that waits for the first connection; NULL: none */
@@ -97,9 +102,13 @@ bool channel_adopt(struct channel *channel);
 /* Before the owner frees the connection: ask for a new connection, at once if this connection is
  * `proven`, that is, something has completed on it.  [owner], under the lock */
 void channel_release(struct channel *channel, bool proven);
-/* Add the channel to its session, or remove it; after removal the owner frees the connections.
- * Under the lock, which channel_remove() may release meanwhile. */
+/* Add the channel to its session.  Under the lock. */
 void channel_add(struct channel *channel);
+/* No thread connects the channel from now on; a thread that connects it now gives up within
+ * FD_WAIT_CANCEL_MS.  Under the lock. */
+void channel_cancel(struct channel *channel);
+/* Remove a cancelled channel from its session; then the owner frees the connections.  Under the
+ * lock, which is released while a thread gives up connecting the channel. */
 void channel_remove(struct channel *channel);
 
 /* Ask for a new connection, at once or after a back-off.  Under the lock. */

@@ -20,6 +20,7 @@ void lease_table_init(struct lease_table *table)
 	*table = (struct lease_table){ .notice_fd = -1, .keep_due_ns = UINT64_MAX };
 	list_init(&table->kept);
 	list_init(&table->all);
+	notices_init(&table->notices);
 	list_init(&table->rekeys_outstanding);
 	list_init(&table->inflights);
 	map_init(&table->by_id);
@@ -166,6 +167,7 @@ static void rekey_finish(struct rmem_lease *lease)
 static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
+	const struct rmem *session = lease->session;
 
 	if (!err && reply->lease.lease != lease->id)
 		err = err_set(-EPROTO,
@@ -174,9 +176,10 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 			      reply->lease.lease, lease->id);
 	else if (!err)
 		err = lease_publish(lease, &reply->lease);
-	else if (err == -ESTALE || err == -ENOENT)
+	else if ((err == -ESTALE || err == -ENOENT) && session->state != SESSION_LOST)
 		lease_end(lease, RMEM_REASON_UNKNOWN);
-	/* any other error: the old rkeys stay, and operations report errors */
+	/* any other error: the old rkeys stay, and operations report errors; of a lost session
+	 * the request ends in -ESTALE, and the lease may live on */
 	rekey_finish(lease);
 	return err == -EPROTO ? err : 0;
 }
@@ -407,6 +410,8 @@ static enum rmem_reason reason_from_wire(unsigned reason)
 		return RMEM_REASON_REVOKED;
 	case WIRE_REASON_REPLACED:
 		return RMEM_REASON_REPLACED;
+	case WIRE_REASON_UNSHARED:
+		return RMEM_REASON_UNSHARED;
 	default:
 		return RMEM_REASON_FREED;
 	}
@@ -468,8 +473,12 @@ static void leases_endpoint_opened(struct rmem *session, unsigned endpoint)
 
 static void leases_inherited(struct rmem *session)
 {
-	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node)
+	lease_names_reset();
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
+		if (!lease_ended(lease))
+			atomic_store(&lease->reason, RMEM_REASON_LOST);
 		atomic_store(&lease->status, -ESTALE);
+	}
 	if (session->leases->notice_fd >= 0)
 		(void)close(session->leases->notice_fd);
 	session->leases->notice_fd = -1;
@@ -526,6 +535,8 @@ int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout)
 
 	if (!lease || !layout)
 		return err_set(-EINVAL, "rmem_lease_layout: an argument is NULL");
+	if (session_own(lease->session))
+		return lease_error(lease, -ESTALE, "rmem_lease_layout");
 	(void)pthread_mutex_lock(&lease->session->lock);
 	/* under the lock, the attachment cannot be replaced */
 	att = lease_attachment(lease);

@@ -149,8 +149,16 @@ static inline bool lease_ended(const struct rmem_lease *lease)
 /* Remember the name; "": none.  Without memory the lease is shown by its number alone.  Under the
  * lock. */
 void lease_name_set(struct rmem_lease *lease, const char *name);
+/* Copy a name that the program gave for a lease, or with !`given` for the beginning of names, which
+ * may be empty.  -EINVAL  [any] */
+int lease_name_parse(const char *name, bool given, char dst[WIRE_NAME_MAX + 1]);
+/* Copy a tenant's name; NULL: the session's own tenant, "".  -EINVAL  [any] */
+int lease_tenant_parse(const char *tenant, char dst[WIRE_LABEL_MAX + 1]);
 /* `lease 5 ("name")`, or `lease 5`; a long name is cut.  Returns buf.  [any] */
 const char *lease_label(const struct rmem_lease *lease, char buf[LEASE_LABEL_BYTES]);
+/* In the child of a fork(), where another thread of the parent may have been at work: names are
+ * whole, as they change under the session's lock. */
+void lease_names_reset(void);
 /* Why a lease that has ended, perhaps with its session, cannot be used; static text.  [any] */
 const char *lease_ended_text(const struct rmem_lease *lease);
 
@@ -218,5 +226,11 @@ unsigned lease_verify(struct rmem_lease *lease);
 bool lease_verified(const struct rmem_lease *lease, unsigned count);
 /* Free the handle, which nothing may use.  Under the lock. */
 void lease_drop(struct rmem_lease *lease);
+
+/* ---- lease_list.c ---- */
+
+/* Server call: describe a named lease of a tenant; NULL: the session's own.  [any] */
+int lease_stat_request(struct rmem *session, const char *tenant, const char *name,
+		       struct rmem_stat *ret_stat);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls on leases: allocate, attach, detach, destroy, rename, grow, shrink, renew, keep; and on
- * the tenant's named leases: list, stat, remove. */
+/* The calls on leases: allocate, attach, detach, destroy, rename, share, grow, shrink, renew, keep. */
 #include <rmem/rmem.h>
 
 #include <errno.h>
@@ -84,22 +83,12 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	return 0;
 }
 
-_Static_assert(RMEM_NAME_MAX == WIRE_NAME_MAX, "names of the API and of the wire");
-
-/* Copy a lease's name, or with !`given` the beginning of names, which may be empty. */
-static int name_copy(const char *name, bool given, char dst[WIRE_NAME_MAX + 1])
+static int rights_check(unsigned rights)
 {
-	size_t len = name ? strnlen(name, WIRE_NAME_MAX + 1) : 0;
-
-	if (given && len == 0)
-		return err_set(-EINVAL, "the name is empty");
-	if (len > WIRE_NAME_MAX)
-		return err_set(-EINVAL, "the name has more than %d bytes",
-			       RMEM_NAME_MAX);
-	if (!utf8_clean(name, len))
-		return err_set(-EINVAL, "the name " UTF8_UNCLEAN);
-	memcpy(dst, name, len + 1);
-	return 0;
+	if (rights == RMEM_READ || rights == (RMEM_READ | RMEM_WRITE))
+		return 0;
+	return err_set(-EINVAL,
+		       "rights is neither RMEM_READ nor RMEM_READ | RMEM_WRITE");
 }
 
 static int alloc_check(const struct rmem_alloc_params *params)
@@ -163,7 +152,7 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 
 	wire_msg_init(&request, WIRE_TYPE_allocate);
 	if (!err && params->name)
-		err = name_copy(params->name, true, request.allocate.name);
+		err = lease_name_parse(params->name, true, request.allocate.name);
 	if (!err)
 		err = placement_parse(params, &request.allocate);
 	if (err)
@@ -175,14 +164,17 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 	return lease_request(session, &request, ret_lease);
 }
 
-static int attach_new(struct rmem *session, const char *name, unsigned rights,
-		      struct rmem_lease **ret_lease)
+/* tenant NULL: the session's own, in this and the following functions. */
+static int attach_new(struct rmem *session, const char *tenant, const char *name,
+		      unsigned rights, struct rmem_lease **ret_lease)
 {
 	struct wire_msg request;
 	int err;
 
 	wire_msg_init(&request, WIRE_TYPE_attach);
-	err = name_copy(name, true, request.attach.name);
+	err = lease_name_parse(name, true, request.attach.name);
+	if (!err)
+		err = lease_tenant_parse(tenant, request.attach.tenant);
 	if (err)
 		return err;
 	request.attach.rights = (uint8_t)rights;
@@ -212,30 +204,29 @@ static int reference_take(struct rmem *session, uint64_t id, unsigned rights,
 	return err;
 }
 
-static int attach_again(struct rmem *session, const char *name, unsigned rights,
-			struct rmem_lease **ret_lease)
+static int attach_again(struct rmem *session, const char *tenant, const char *name,
+			unsigned rights, struct rmem_lease **ret_lease)
 {
-	struct rmem_stat stat = rmem_stat_init();
-	int err = rmem_stat(session, name, &stat);
+	struct rmem_stat stat;
+	int err = lease_stat_request(session, tenant, name, &stat);
 
 	return err ? err : reference_take(session, stat.id, rights, ret_lease);
 }
 
 /* Between the two requests the lease may get another name, or be detached. */
-static int attach(struct rmem *session, const char *name, unsigned rights,
-		  struct rmem_lease **ret_lease)
+static int attach(struct rmem *session, const char *tenant, const char *name,
+		  unsigned rights, struct rmem_lease **ret_lease)
 {
 	const uint64_t end_ns = session_end_ns(session);
-	int err;
+	int err = rights_check(rights);
 
-	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
-		return err_set(-EINVAL, "rights is neither RMEM_READ nor RMEM_READ | "
-					"RMEM_WRITE");
+	if (err)
+		return err;
 	do {
-		err = attach_new(session, name, rights, ret_lease);
+		err = attach_new(session, tenant, name, rights, ret_lease);
 		if (err != -EBUSY)
 			return err;
-		err = attach_again(session, name, rights, ret_lease);
+		err = attach_again(session, tenant, name, rights, ret_lease);
 	} while ((err == -EAGAIN || err == -ENOENT) && clock_now_ns() < end_ns);
 	return err == -EAGAIN ? -EBUSY : err;
 }
@@ -251,7 +242,8 @@ static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params 
 		err = alloc(session, params, ret_lease);
 		if (err != -EEXIST || !(params->flags & RMEM_ALLOC_ATTACH))
 			return err;
-		err = attach(session, params->name, RMEM_READ | RMEM_WRITE, ret_lease);
+		err = attach(session, NULL, params->name, RMEM_READ | RMEM_WRITE,
+			     ret_lease);
 		if (!err)
 			return 1;
 	} while (err == -ENOENT && clock_now_ns() < end_ns);
@@ -283,10 +275,23 @@ int rmem_attach(rmem *session, const char *name, unsigned rights,
 
 	if (!session || !name || !ret_lease)
 		return err_set(-EINVAL, "rmem_attach: an argument is NULL");
-	err = attach(session, name, rights, ret_lease);
+	err = attach(session, NULL, name, rights, ret_lease);
 	return err_end(
 		err ? err_prefix(err, "rmem_attach \"%s\" at %s", name, session->server)
 		    : 0);
+}
+
+int rmem_attach_shared(rmem *session, const char *tenant, const char *name,
+		       unsigned rights, rmem_lease **ret_lease)
+{
+	int err;
+
+	if (!session || !tenant || !name || !ret_lease)
+		return err_set(-EINVAL, "rmem_attach_shared: an argument is NULL");
+	err = attach(session, tenant, name, rights, ret_lease);
+	return err_end(err ? err_prefix(err, "rmem_attach_shared \"%s\" of %s at %s",
+					name, tenant, session->server)
+			   : 0);
 }
 
 /* ---- ending a lease ---- */
@@ -441,7 +446,7 @@ int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 		return err_set(-EINVAL, "rmem_rename: the lease is NULL");
 	if (flags & ~RMEM_RENAME_REPLACE)
 		return err_set(-EINVAL, "rmem_rename: flags 0x%x are unknown", flags);
-	err = name_copy(name, true, request.rename.name);
+	err = lease_name_parse(name, true, request.rename.name);
 	if (!err) {
 		request.rename.lease = lease->id;
 		request.rename.flags =
@@ -449,6 +454,42 @@ int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 		err = lease_change(lease, &request, renamed, &renaming);
 	}
 	return err_end(err ? lease_error(lease, err, "rmem_rename") : 0);
+}
+
+static int share(struct rmem_lease *lease, const char *tenant, unsigned rights)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_share);
+	err = lease_tenant_parse(tenant, request.share.tenant);
+	if (err)
+		return err;
+	request.share.lease = lease->id;
+	request.share.rights = (uint8_t)rights;
+	return lease_change(lease, &request, NULL, NULL);
+}
+
+int rmem_share(rmem_lease *lease, const char *tenant, unsigned rights)
+{
+	int err;
+
+	if (!lease || !tenant)
+		return err_set(-EINVAL, "rmem_share: an argument is NULL");
+	err = rights_check(rights);
+	if (!err)
+		err = share(lease, tenant, rights);
+	return err_end(err ? lease_error(lease, err, "rmem_share") : 0);
+}
+
+int rmem_unshare(rmem_lease *lease, const char *tenant)
+{
+	int err;
+
+	if (!lease || !tenant)
+		return err_set(-EINVAL, "rmem_unshare: an argument is NULL");
+	err = share(lease, tenant, 0);
+	return err_end(err ? lease_error(lease, err, "rmem_unshare") : 0);
 }
 
 static int resized(void *ctx, const struct wire_msg *reply)
@@ -494,9 +535,8 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_shrink: the lease is NULL");
-	err = session_own(lease->session);
-	if (err)
-		return err_prefix(err, "rmem_shrink");
+	if (session_own(lease->session))
+		return err_prefix(-ESTALE, "rmem_shrink");
 	(void)pthread_mutex_lock(&lease->session->lock);
 	err = idle_check(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);
@@ -517,6 +557,8 @@ static int renew(struct rmem_lease *lease, uint64_t ttl_ms, session_take *take,
 	bool kept;
 	int err;
 
+	if (session_own(session))
+		return -ESTALE;
 	wire_msg_init(&request, WIRE_TYPE_renew);
 	request.renew.lease = lease->id;
 	request.renew.ttl_ms = ttl_ms;
@@ -572,130 +614,4 @@ int rmem_keep(rmem_lease *lease, uint64_t ttl_ms)
 	else
 		err = renew(lease, ttl_ms, kept, &keeping);
 	return err_end(err ? lease_error(lease, err, "rmem_keep") : 0);
-}
-
-/* ---- by name ---- */
-
-static void stat_fill(const struct wire_entry *entry, struct rmem_stat *stat)
-{
-	*stat = (struct rmem_stat){
-		.size = sizeof(*stat),
-		.id = entry->lease,
-		.bytes = entry->bytes,
-		.age_ms = entry->age_ms,
-		.ttl_ms = entry->ttl_ms,
-		.sessions = entry->sessions,
-		.segments = entry->segments,
-	};
-	memcpy(stat->name, entry->name, sizeof(stat->name));
-}
-
-static int stat_received(void *ctx, const struct wire_msg *reply)
-{
-	if (reply->entries.n_entries != 1)
-		return err_set(-EPROTO,
-			       "the server describes %u leases when asked for one",
-			       reply->entries.n_entries);
-	stat_fill(&reply->entries.entries[0], ctx);
-	return 0;
-}
-
-int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat)
-{
-	struct wire_msg request;
-	struct rmem_stat stat;
-	int err;
-
-	wire_msg_init(&request, WIRE_TYPE_stat);
-	if (!session || !name || !ret_stat)
-		return err_set(-EINVAL, "rmem_stat: an argument is NULL");
-	err = name_copy(name, false, request.stat.name);
-	if (!err)
-		err = session_call(session, &request, stat_received, &stat);
-	if (!err)
-		err = params_export(ret_stat, &stat, sizeof(stat),
-				    PARAMS_UP_TO(struct rmem_stat, name), "rmem_stat");
-	return err_end(
-		err ? err_prefix(err, "rmem_stat \"%s\" at %s", name, session->server)
-		    : 0);
-}
-
-int rmem_remove(rmem *session, const char *name)
-{
-	struct wire_msg request;
-	int err;
-
-	wire_msg_init(&request, WIRE_TYPE_remove);
-	if (!session || !name)
-		return err_set(-EINVAL, "rmem_remove: an argument is NULL");
-	err = name_copy(name, false, request.remove.name);
-	if (!err)
-		err = session_call(session, &request, NULL, NULL);
-	return err_end(
-		err ? err_prefix(err, "rmem_remove \"%s\" at %s", name, session->server)
-		    : 0);
-}
-
-static int page_received(void *ctx, const struct wire_msg *reply)
-{
-	memcpy(ctx, &reply->entries, sizeof(reply->entries));
-	return 0;
-}
-
-/* Ids rise from page to page, or the listing might never end. */
-static int page_check(const struct wire_entries *page, uint64_t after)
-{
-	for (unsigned i = 0; i < page->n_entries; i++) {
-		if (page->entries[i].lease <= after)
-			return err_set(-EPROTO, "the server lists leases out of order");
-		after = page->entries[i].lease;
-	}
-	if (page->more && page->n_entries == 0)
-		return err_set(-EPROTO, "the server lists an empty page");
-	return 0;
-}
-
-static int list(struct rmem *session, const char *prefix, struct wire_entries *page,
-		int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
-{
-	struct wire_msg request;
-	int err;
-
-	wire_msg_init(&request, WIRE_TYPE_list);
-	err = prefix ? name_copy(prefix, false, request.list.prefix) : 0;
-	if (err)
-		return err_prefix(err, "rmem_list");
-	do {
-		err = session_call(session, &request, page_received, page);
-		if (!err)
-			err = page_check(page, request.list.after);
-		if (err)
-			return err_prefix(err, "rmem_list at %s", session->server);
-		for (unsigned i = 0; i < page->n_entries; i++) {
-			struct rmem_stat stat;
-
-			stat_fill(&page->entries[i], &stat);
-			request.list.after = stat.id;
-			err = each(&stat, arg);
-			if (err)
-				return err;
-		}
-	} while (page->more);
-	return 0;
-}
-
-int rmem_list(rmem *session, const char *prefix,
-	      int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
-{
-	struct wire_entries *page;
-	int err;
-
-	if (!session || !each)
-		return err_set(-EINVAL, "rmem_list: an argument is NULL");
-	page = malloc(sizeof(*page));
-	if (!page)
-		return err_set(-ENOMEM, "rmem_list: no memory for a page");
-	err = list(session, prefix, page, each, arg);
-	free(page);
-	return err_end(err);
 }

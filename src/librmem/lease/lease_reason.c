@@ -24,6 +24,8 @@ const char *lease_ended_text(const struct rmem_lease *lease)
 		[RMEM_REASON_LOST] = "the session is lost, and with it the lease",
 		[RMEM_REASON_UNKNOWN] =
 			"the lease ended while the server could not be reached",
+		[RMEM_REASON_UNSHARED] =
+			"the tenant that owns the lease shares it no longer",
 	};
 
 	return texts[rmem_lease_reason(lease)];

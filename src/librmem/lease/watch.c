@@ -189,6 +189,8 @@ int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
 	if (!lease || !wanted)
 		return err_set(-EINVAL, "rmem_lease_wanted: an argument is NULL");
 	session = lease->session;
+	if (session_own(session))
+		return lease_error(lease, -ESTALE, "rmem_lease_wanted");
 	if (lease_status(lease))
 		return lease_error(lease,
 				   err_set(-ESTALE, "%s", lease_ended_text(lease)),

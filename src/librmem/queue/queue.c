@@ -426,6 +426,9 @@ int queue_connect(struct rmem_queue *queue, bool may_wait)
 static void channels_leave(struct rmem_queue *queue)
 {
 	(void)pthread_mutex_lock(&queue->session->lock);
+	/* first all, or a thread connects one while another is removed */
+	channels_for_each(channel, &queue->channels)
+		channel_cancel(channel);
 	channels_for_each(channel, &queue->channels)
 		channel_remove(channel);
 	list_remove(&queue->node);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/session/connection.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +32,8 @@ struct connection_call {
 	enum wire_type type;
 	connection_done *done;
 	void *ctx;
-	bool asked;  /* sent completely, perhaps on an earlier socket */
+	bool asked; /* sent completely, perhaps on an earlier socket */
+	bool begun; /* on this socket; TLS may have taken bytes that it could not send */
 	size_t sent; /* bytes sent on this socket */
 	size_t bytes;
 	uint8_t frame[];
@@ -39,7 +41,7 @@ struct connection_call {
 
 struct connection {
 	int epfd;
-	int fd; /* -1: none */
+	struct stream stream; /* closed: there is no socket */
 	const struct connection_events *events;
 	void *ctx;
 	bool ready;        /* the hello was answered */
@@ -91,7 +93,7 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 	}
 	connection->in_room = IN_FIRST;
 	connection->epfd = epfd;
-	connection->fd = -1;
+	connection->stream.fd = -1;
 	connection->events = events;
 	connection->ctx = ctx;
 	connection->next_id = 1;
@@ -102,11 +104,8 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 
 static void socket_close(struct connection *connection)
 {
-	if (connection->fd < 0)
-		return;
 	/* closing removes the socket from the epoll set, as it is never duplicated */
-	(void)close(connection->fd);
-	connection->fd = -1;
+	stream_close(&connection->stream);
 	connection->ready = false;
 	connection->taken = false;
 	connection->broken = 0;
@@ -168,17 +167,29 @@ void connection_leave(struct connection *connection)
 	socket_close(connection);
 }
 
-int connection_adopt(struct connection *connection, int fd)
+int connection_adopt(struct connection *connection, int fd, struct tls_context *tls)
 {
 	struct epoll_event event = { .events = EPOLLIN };
+	int err = 0;
 
 	socket_close(connection);
+	if (tls)
+		err = stream_tls(&connection->stream, fd, tls);
+	else
+		stream_plain(&connection->stream, fd);
 	/* if the hello cannot be sent at once, writability tells that the socket is connected */
-	if (epoll_ctl(connection->epfd, EPOLL_CTL_ADD, fd, &event) < 0)
-		return err_errno(-errno, "watching the control connection");
-	connection->fd = fd;
+	if (!err && epoll_ctl(connection->epfd, EPOLL_CTL_ADD, fd, &event) < 0)
+		err = err_errno(-errno, "watching the control connection");
+	if (err)
+		stream_close(&connection->stream);
 	connection->interest = event.events;
-	return 0;
+	return err;
+}
+
+int connection_secret(const struct connection *connection,
+		      uint8_t ret_secret[STREAM_SECRET_BYTES])
+{
+	return stream_secret(&connection->stream, ret_secret);
 }
 
 int connection_local(const struct connection *connection,
@@ -187,9 +198,9 @@ int connection_local(const struct connection *connection,
 	struct sockaddr_storage local = { 0 };
 	socklen_t bytes = sizeof(local);
 
-	if (connection->fd < 0)
+	if (connection->stream.fd < 0)
 		return -ENOTCONN;
-	if (getsockname(connection->fd, (struct sockaddr *)&local, &bytes))
+	if (getsockname(connection->stream.fd, (struct sockaddr *)&local, &bytes))
 		return -errno;
 	*ret_local = local;
 	return 0;
@@ -204,7 +215,8 @@ static int interest_set(struct connection *connection, bool want_out)
 
 	if (event.events == connection->interest)
 		return 0;
-	if (epoll_ctl(connection->epfd, EPOLL_CTL_MOD, connection->fd, &event) < 0)
+	if (epoll_ctl(connection->epfd, EPOLL_CTL_MOD, connection->stream.fd, &event) <
+	    0)
 		return err_errno(-errno, "watching the control connection");
 	connection->interest = event.events;
 	return 0;
@@ -224,15 +236,14 @@ static int call_send(struct connection *connection, struct connection_call *call
 	if (call->sent == 0)
 		call->sent_ns = clock_now_ns();
 	while (call->sent < call->bytes) {
-		ssize_t n = send(connection->fd, call->frame + call->sent,
-				 call->bytes - call->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n = stream_send(&connection->stream, call->frame + call->sent,
+					call->bytes - call->sent);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+		call->begun = true;
+		if (n == -EAGAIN)
 			return 1;
 		if (n < 0)
-			return broken_error(connection, -errno);
+			return broken_error(connection, (int)n);
 		call->sent += (size_t)n;
 	}
 	call->asked = true;
@@ -243,6 +254,9 @@ static int calls_send(struct connection *connection)
 {
 	int err = 0;
 
+	/* connection_io() begins the handshake when the socket is writable */
+	if (!connection->stream.handshaken)
+		return interest_set(connection, true);
 	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
 		if (call->sent == call->bytes ||
 		    (!connection->ready && call->type != WIRE_TYPE_hello))
@@ -311,7 +325,7 @@ void connection_abandon(struct connection_call *call, connection_done *done, voi
 {
 	/* a frame that was not sent completely has no effect; a channel request ends with its
 	 * socket */
-	if (call->sent == 0 && (!call->asked || call->type == WIRE_TYPE_open_channel)) {
+	if (!call->begun && (!call->asked || call->type == WIRE_TYPE_open_channel)) {
 		list_remove(&call->node);
 		free(call);
 		return;
@@ -414,6 +428,8 @@ static int frames_process(struct connection *connection)
 		err = frame_process(connection, frame, (size_t)bytes);
 		if (err)
 			return err;
+		/* the callback has kept the socket, see connection_done: closing empties `in` */
+		assert(connection->in_bytes == done + left);
 		done += (size_t)bytes;
 	}
 	connection->in_bytes -= done;
@@ -421,44 +437,64 @@ static int frames_process(struct connection *connection)
 	return in_grow(connection, (size_t)bytes);
 }
 
-/* Receive once: epoll reports further bytes, as other work, such as heartbeats, comes first. */
-static int receive(struct connection *connection)
+static int receive_once(struct connection *connection)
 {
-	ssize_t n = recv(connection->fd, connection->in + connection->in_bytes,
-			 connection->in_room - connection->in_bytes, MSG_DONTWAIT);
+	ssize_t n = stream_receive(&connection->stream,
+				   connection->in + connection->in_bytes,
+				   connection->in_room - connection->in_bytes);
 
 	if (n == 0)
 		return err_set(-ECONNRESET, "the server closed the connection");
-	if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOTCONN)
-		return broken_error(connection, -errno);
-	if (n < 0)
+	if (n == -EAGAIN)
 		return 0;
+	if (n < 0)
+		return err_prefix((int)n, connection->ready
+						  ? "the control connection broke"
+						  : "connecting");
 	connection->in_bytes += (size_t)n;
 	return frames_process(connection);
+}
+
+/* Receive once, as other work, such as heartbeats, comes first; epoll reports further bytes, but not
+ * those that TLS has taken from the socket. */
+static int receive(struct connection *connection)
+{
+	int err;
+
+	do
+		err = receive_once(connection);
+	while (!err && stream_pending(&connection->stream));
+	return err;
 }
 
 int connection_io(struct connection *connection)
 {
 	int err;
 
-	if (connection->fd < 0)
+	if (connection->stream.fd < 0)
 		return 0;
 	if (connection->broken)
 		return broken_error(connection, connection->broken);
+	err = stream_handshake(&connection->stream);
+	if (err == -EAGAIN)
+		return interest_set(connection, connection->stream.wants_out);
+	if (err)
+		return err;
 	err = connection->taken ? 0 : receive(connection);
 	return err ? err : calls_send(connection);
 }
 
 int connection_take_over(struct connection *connection)
 {
-	if (connection->fd < 0 || connection->taken || connection->interest != EPOLLIN)
+	if (connection->stream.fd < 0 || !connection->stream.handshaken ||
+	    connection->taken || connection->interest != EPOLLIN)
 		return -1;
 	connection->taken = true;
 	if (interest_set(connection, false)) {
 		connection->taken = false;
 		return -1;
 	}
-	return connection->fd;
+	return connection->stream.fd;
 }
 
 void connection_take_back(struct connection *connection)
@@ -470,8 +506,10 @@ void connection_take_back(struct connection *connection)
 void connection_drop(struct connection *connection)
 {
 	socket_close(connection);
-	list_for_each_entry(struct connection_call, call, &connection->calls, node)
+	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
 		call->sent = 0;
+		call->begun = false;
+	}
 	calls_fail(connection, -ECONNRESET,
 		   "the connection was lost before the server answered", false);
 }

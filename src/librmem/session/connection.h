@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tls/stream.h"
 #include "wire/msg.h"
 
 struct connection;
@@ -29,7 +30,7 @@ typedef int connection_done(void *ctx, int err, const struct wire_msg *reply);
 struct connection_events {
 	/* The server has answered a request that was sent at sent_ns: a sign of life. */
 	void (*answered)(void *ctx, uint64_t sent_ns);
-	/* An event of the server. */
+	/* An event of the server; what connection_done may do, this may do. */
 	int (*event)(void *ctx, const struct wire_msg *event);
 };
 
@@ -45,9 +46,12 @@ void connection_leave(struct connection *connection);
 /* The socket's local address.  -errno; -ENOTCONN: there is no socket. */
 int connection_local(const struct connection *connection,
 		     struct sockaddr_storage *ret_local);
-/* Continue on a connecting or connected socket, which the connection owns on success.  Only the
- * hello is sent before connection_ready(). */
-int connection_adopt(struct connection *connection, int fd);
+/* Continue on a connecting or connected socket, which the connection owns, also on failure; under
+ * TLS, unless `tls` is NULL.  Only the hello is sent before connection_ready(). */
+int connection_adopt(struct connection *connection, int fd, struct tls_context *tls);
+/* stream_secret() of the socket.  -ENOTSUP: without TLS */
+int connection_secret(const struct connection *connection,
+		      uint8_t ret_secret[STREAM_SECRET_BYTES]);
 /* The server has accepted the hello: send the calls that wait. */
 void connection_ready(struct connection *connection);
 

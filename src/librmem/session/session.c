@@ -255,19 +255,19 @@ static void call_receive(struct rmem *session, const struct waiter *waiter, int 
 	}
 }
 
-/* Wait for the reply until end_ns, and with `while_up` only while the session is not lost or being
- * closed. */
+/* Wait for the reply until end_ns, and unless `cancelled` is NULL only while the session is not lost
+ * and *cancelled is false. */
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
-		     bool while_up)
+		     const atomic_bool *cancelled)
 {
 	uint64_t begin_ns = clock_now_ns(), resumes = session->resumes;
-	bool lost = false;
+	bool lost = cancelled && atomic_load(cancelled);
 
 	while (!waiter->done && !lost && clock_now_ns() < end_ns) {
 		session_step(session, end_ns);
-		lost = while_up &&
+		lost = cancelled &&
 		       (session->state != SESSION_UP || session->resumes != resumes ||
-			atomic_load(&session->cancelled));
+			atomic_load(cancelled));
 	}
 	if (waiter->done)
 		return waiter->failed.err ? err_restore(&waiter->failed) : 0;
@@ -279,7 +279,8 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 }
 
 static int call(struct rmem *session, struct waiter *waiter,
-		const struct wire_msg *request, uint64_t end_ns, bool while_up)
+		const struct wire_msg *request, uint64_t end_ns,
+		const atomic_bool *cancelled)
 {
 	int err = session_own(session), before, fd;
 
@@ -295,7 +296,7 @@ static int call(struct rmem *session, struct waiter *waiter,
 			      &waiter->call);
 	if (!err) {
 		call_receive(session, waiter, fd, end_ns);
-		err = call_wait(session, waiter, end_ns, while_up);
+		err = call_wait(session, waiter, end_ns, cancelled);
 	} else if (fd >= 0) {
 		connection_take_back(session->connection);
 		session_wake(session);
@@ -310,7 +311,7 @@ int session_call_undo(struct rmem *session, const struct wire_msg *request,
 {
 	struct waiter waiter = { .take = take, .undo = undo, .ctx = ctx };
 
-	return call(session, &waiter, request, session_end_ns(session), false);
+	return call(session, &waiter, request, session_end_ns(session), NULL);
 }
 
 int session_call(struct rmem *session, const struct wire_msg *request,
@@ -320,17 +321,19 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 }
 
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
-			  session_take *take, void *ctx, uint64_t end_ns)
+			  session_take *take, void *ctx, uint64_t end_ns,
+			  const atomic_bool *cancelled)
 {
 	struct waiter waiter = { .take = take, .ctx = ctx };
 
-	return call(session, &waiter, request, end_ns, true);
+	return call(session, &waiter, request, end_ns, cancelled);
 }
 
 void session_cancel(struct rmem *session)
 {
 	(void)pthread_mutex_lock(&session->lock);
 	atomic_store(&session->cancelled, true);
+	SESSION_NOTIFY(session, cancel, session);
 	session_unlock(session);
 }
 
@@ -343,7 +346,7 @@ void session_call_bye(struct rmem *session, uint64_t end_ns)
 		return;
 	wire_msg_init(&request, WIRE_TYPE_bye);
 	/* without the bye, the server ends the session by its clock */
-	(void)call(session, &waiter, &request, end_ns, false);
+	(void)call(session, &waiter, &request, end_ns, NULL);
 }
 
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)
@@ -355,7 +358,8 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 		return false;
 	/* a ping, as the loss may not have been noticed yet */
 	wire_msg_init(&request, WIRE_TYPE_ping);
-	(void)session_call_while_up(session, &request, NULL, NULL, deadline_ns);
+	(void)session_call_while_up(session, &request, NULL, NULL, deadline_ns,
+				    &session->cancelled);
 	(void)pthread_mutex_lock(&session->lock);
 	while (session->state != SESSION_UP && session->state != SESSION_LOST &&
 	       clock_now_ns() < deadline_ns)

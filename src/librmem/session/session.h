@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "base/rare.h"
 #include "librmem/session/connection.h"
+#include "librmem/session/credentials.h"
 #include "librmem/session/endpoint_map.h"
 #include "librmem/session/uri.h"
 #include "wire/msg.h"
@@ -67,6 +68,8 @@ struct session_observer {
 	 * meanwhile. */
 	bool (*ready)(struct rmem *session);
 	void (*run)(struct rmem *session);
+	/* The session is about to be closed: threads that do such work give up within 100 ms. */
+	void (*cancel)(struct rmem *session);
 	/* State that queues read without the lock has changed. */
 	void (*wake)(struct rmem *session);
 	/* The server has granted a channel through the endpoint. */
@@ -98,6 +101,7 @@ struct rmem {
 	/* from the lowest layer up, ended by NULL */
 	const struct session_observer *const *observers;
 	struct uri uri;
+	struct credentials credentials;
 	bool no_thread;
 	bool inherited; /* opened by the parent process */
 	unsigned timeout_ms;
@@ -120,7 +124,7 @@ struct rmem {
 	_Atomic int status;
 	_Atomic uint64_t until_ns; /* nothing is posted from this time on */
 
-	/* rmem_close() was called: a thread that connects a channel gives up; set under the
+	/* rmem_close() was called: a thread that opens a domain again gives up; set under the
 	 * lock */
 	atomic_bool cancelled;
 
@@ -139,6 +143,8 @@ struct rmem {
 	/* the last one; `endpoints` are those of the first, by number, where the server has them
 	 * now or had them last */
 	struct wire_welcome welcome;
+	/* of the control connection, or the token; admits channels */
+	uint8_t secret[STREAM_SECRET_BYTES];
 	struct endpoint_map endpoint_map;
 	uint64_t timer_ns; /* expiry of timer_fd; UINT64_MAX: disarmed */
 	uint64_t alive_ns; /* when the last answered request was sent */
@@ -186,12 +192,14 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 int session_call_undo(struct rmem *session, const struct wire_msg *request,
 		      session_take *take, connection_done *undo, void *ctx);
 
-/* As session_call(), until end_ns, and only while the session is not lost or being closed.
- *   -ECONNRESET  the session is lost, or is being closed */
+/* As session_call(), until end_ns, and only while the session is not lost and *cancelled is
+ * false; a thread that sets it also signals `changed`.
+ *   -ECONNRESET  the session is lost, or *cancelled is true */
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
-			  session_take *take, void *ctx, uint64_t end_ns);
+			  session_take *take, void *ctx, uint64_t end_ns,
+			  const atomic_bool *cancelled);
 
-/* Before the session is closed: threads that connect its channels give up within 100 ms. */
+/* Before the session is closed: threads that do work that blocks give up within 100 ms. */
 void session_cancel(struct rmem *session);
 /* Tell the server that the session ends; wait for the reply, at most until end_ns. */
 void session_call_bye(struct rmem *session, uint64_t end_ns);
@@ -285,6 +293,9 @@ int session_connect(struct rmem *session, int (*greet)(struct rmem *session));
 /* Send the hello, with this end of a first data connection (may be NULL), and wait for the
  * welcome.  Once on each control connection. */
 int session_hello(struct rmem *session, const struct fabric_qp_info *end);
+/* The server answers heartbeats, but not this request, which it must answer: give the connection
+ * up, as if the server were silent.  Under the lock, not from a callback of the connection. */
+void session_distrust(struct rmem *session, enum wire_type unanswered);
 /* Receive and send, and do the due work.  Under the lock. */
 void session_state_work(struct rmem *session, uint64_t now_ns);
 /* The time of the next due work of session_state_work().  Under the lock. */

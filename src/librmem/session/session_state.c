@@ -89,13 +89,12 @@ static int reach(struct rmem *session)
 	 * earlier packets, from the connection's first packets on */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
-	if (connect(fd, peer, sizeof(session->peer)) < 0 && errno != EINPROGRESS)
+	if (connect(fd, peer, sizeof(session->peer)) < 0 && errno != EINPROGRESS) {
 		err = err_errno(-errno, "connecting");
-	else
-		err = connection_adopt(session->connection, fd);
-	if (err)
 		(void)close(fd);
-	return err;
+		return err;
+	}
+	return connection_adopt(session->connection, fd, session->credentials.tls);
 }
 
 /* ---- the welcome ---- */
@@ -108,7 +107,8 @@ static int welcome_check(const struct wire_welcome *welcome)
 			       "this library %d",
 			       welcome->version, WIRE_VERSION_MAX);
 	if (welcome->session == 0 || welcome->heartbeat_ms == 0 ||
-	    welcome->fence_ms <= welcome->heartbeat_ms)
+	    welcome->fence_ms <= welcome->heartbeat_ms ||
+	    welcome->fence_ms > WIRE_FENCE_MS_MAX)
 		return err_set(-EPROTO,
 			       "the server's welcome has a heartbeat of %u ms and "
 			       "a fence of %u ms",
@@ -123,6 +123,15 @@ static void clock_set(struct rmem *session)
 			      memory_order_release);
 }
 
+/* What admits channels from now on; the server does the same. */
+static void secret_set(struct rmem *session)
+{
+	if (!connection_secret(session->connection, session->secret))
+		return;
+	memset(session->secret, 0, sizeof(session->secret));
+	memcpy(session->secret, session->welcome.token, sizeof(session->welcome.token));
+}
+
 static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem *session = ctx;
@@ -132,6 +141,7 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	if (err)
 		return err;
 	session->welcome = reply->welcome;
+	secret_set(session);
 	endpoint_map_follow(&session->endpoint_map, &session->welcome,
 			    &session->welcome);
 	session->welcomed = true;
@@ -152,6 +162,7 @@ static void welcome_follow(struct rmem *session, const struct wire_welcome *welc
 	next.n_endpoints = known->n_endpoints;
 	memcpy(next.endpoints, known->endpoints, sizeof(next.endpoints));
 	*known = next;
+	secret_set(session);
 }
 
 /* The server may succeed a little later. */
@@ -278,6 +289,13 @@ static void session_down(struct rmem *session)
 	SESSION_NOTIFY(session, state, session);
 }
 
+void session_distrust(struct rmem *session, enum wire_type unanswered)
+{
+	(void)err_set(-ETIMEDOUT, "the server does not answer %s",
+		      wire_type_name(unanswered));
+	session_down(session);
+}
+
 /* ---- due work ---- */
 
 static int ping_done(void *ctx, int err, const struct wire_msg *reply)
@@ -321,6 +339,7 @@ static void session_retry(struct rmem *session, uint64_t now_ns)
 {
 	session->state = SESSION_HELLO;
 	session->retry_ns = now_ns + ATTEMPT_MS * NS_PER_MS;
+	credentials_renew(&session->credentials, &session->uri);
 	if (reach(session) || hello_send(session, NULL, welcome_resumed))
 		session_down(session);
 }

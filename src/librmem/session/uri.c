@@ -101,7 +101,37 @@ static int tenant_parse(const char *value, struct uri *uri)
 	if (strlen(value) >= sizeof(uri->tenant))
 		return invalid("the tenant's name is too long");
 	(void)strcpy(uri->tenant, value);
+	uri->tenant_given = true;
 	return 0;
+}
+
+/* Options whose value is kept as it is.  False: this is none. */
+static bool text_parse(const char *name, const char *value, struct uri *uri,
+		       int *ret_err)
+{
+	const struct {
+		const char *name;
+		char *to;
+	} texts[] = {
+		{ "psk", uri->psk },
+		{ "cert", uri->cert },
+		{ "key", uri->key },
+		{ "ca", uri->ca },
+		{ "servername", uri->servername },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (strcmp(name, texts[i].name) != 0)
+			continue;
+		*ret_err = 0;
+		if (*value == '\0' || strlen(value) > URI_PATH_MAX)
+			*ret_err = err_set(-EINVAL, "%s has 1 to %d characters", name,
+					   URI_PATH_MAX);
+		else
+			(void)strcpy(texts[i].to, value);
+		return true;
+	}
+	return false;
 }
 
 /* How RDMA devices are used. */
@@ -115,10 +145,8 @@ static int rdma_option_parse(const char *name, const char *value, struct uri *ur
 	if (err == -ENOENT)
 		return err_set(-EINVAL,
 			       "there is no option '%.40s'; the options are fabric, "
-			       "channels, tenant, source, mtu, traffic_class, "
-			       "service_level, ack_timeout, retry_count, "
-			       "rnr_retry_count, rd_atomic, relaxed_ordering, connect, "
-			       "gid_index and pkey",
+			       "channels, tenant, psk, cert, key, ca, servername, "
+			       "source, and those of RDMA devices in rmem_open(3)",
 			       name);
 	return err ? err_prefix(-EINVAL, "%s", name) : 0;
 }
@@ -126,7 +154,10 @@ static int rdma_option_parse(const char *name, const char *value, struct uri *ur
 static int option_parse(const char *key, char *value, struct uri *uri)
 {
 	uint64_t channels;
+	int err;
 
+	if (text_parse(key, value, uri, &err))
+		return err;
 	if (!strcmp(key, "fabric"))
 		return fabric_parse(value, uri);
 	if (!strcmp(key, "source"))

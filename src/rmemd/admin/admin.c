@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <stdio.h>
@@ -14,8 +15,12 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "rmemd/admin/peer.h"
 #include "rmemd/admin/view.h"
 #include "rmemd/control/control.h"
+#include "rmemd/lease/lease.h"
 #include "rmemd/loop/events.h"
 #include "rmemd/loop/slices.h"
 
@@ -26,6 +31,9 @@
 /* The pause before accepting connections again after running out of descriptors. */
 #define PAUSE_S 1
 #define BACKLOG 16
+/* libevent has no names for these. */
+#define STATUS_FORBIDDEN 403
+#define STATUS_CONFLICT 409
 #define MODE 0660
 #define RUNTIME_DIRECTORY RUNSTATEDIR "/rmemd"
 
@@ -40,6 +48,7 @@ struct admin {
 	dev_t dev;
 	ino_t ino;
 	struct slice_queue slices;
+	struct peer_groups groups;
 };
 
 /* A resource has a view, or pages of a list. */
@@ -110,6 +119,76 @@ static void reply_error(struct evhttp_request *request, int code, const char *re
 {
 	reply(request, code, reason,
 	      json_pack("{s:i, s:s}", "status", code, "error", text));
+}
+
+/* ---- actions ---- */
+
+static void act_reload(const struct admin *admin, struct evhttp_request *request,
+		       const char *)
+{
+	char restart[ADMIN_RESTART_BYTES] = "";
+
+	if (admin->sources->reload(admin->sources->ctx, restart, sizeof(restart)))
+		reply_error(request, STATUS_CONFLICT, "Conflict", err_text());
+	else
+		reply(request, HTTP_OK, "OK",
+		      json_pack("{s:s}", "needs_restart", restart));
+}
+
+static void act_revoke(const struct admin *admin, struct evhttp_request *request,
+		       const char *value)
+{
+	uint64_t id;
+
+	if (units_parse_u64(value, 1, UINT64_MAX, &id))
+		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
+	else if (leases_revoke(admin->sources->control->leases, id))
+		reply_error(request, HTTP_NOTFOUND, "Not Found", err_text());
+	else
+		reply(request, HTTP_OK, "OK", json_pack("{s:s}", "revoked", value));
+}
+
+/* What changes the daemon. */
+static const struct action {
+	const char *path;
+	const char *parameter; /* of the query; NULL: it needs none */
+	/* Answers the request. */
+	void (*act)(const struct admin *admin, struct evhttp_request *request,
+		    const char *value);
+} actions[] = {
+	{ "/v1/reload", NULL, act_reload },
+	{ "/v1/revoke", "lease", act_revoke },
+};
+
+static const struct action *action_find(const char *path)
+{
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+		if (path && strcmp(actions[i].path, path) == 0)
+			return &actions[i];
+	return NULL;
+}
+
+static void action_run(const struct admin *admin, struct evhttp_request *request,
+		       const struct action *action)
+{
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+	const char *query = evhttp_uri_get_query(uri), *value = "";
+	char text[64];
+
+	if (action->parameter) {
+		size_t len = strlen(action->parameter);
+
+		if (!query || strncmp(query, action->parameter, len) != 0 ||
+		    query[len] != '=') {
+			(void)snprintf(text, sizeof(text),
+				       "%s needs ?%s=", action->path,
+				       action->parameter);
+			reply_error(request, HTTP_BADREQUEST, "Bad Request", text);
+			return;
+		}
+		value = query + len + 1;
+	}
+	action->act(admin, request, value);
 }
 
 /* ---- lists ---- */
@@ -203,25 +282,78 @@ static void reply_list(struct admin *admin, struct evhttp_request *request,
 	slices_add(&admin->sources->control->slices, &admin->slices, &stream->work);
 }
 
+/* ---- requests ---- */
+
+static void refuse_method(struct evhttp_request *request, const char *allowed,
+			  const char *text)
+{
+	/* a missing header only makes the answer less complete */
+	(void)evhttp_add_header(evhttp_request_get_output_headers(request), "Allow",
+				allowed);
+	reply_error(request, HTTP_BADMETHOD, "Method Not Allowed", text);
+}
+
+static void refuse_peer(const struct admin *admin, struct evhttp_request *request,
+			uid_t user, bool act)
+{
+	struct control_counters *counters = &admin->sources->control->counters;
+	char text[160];
+
+	(void)snprintf(text, sizeof(text),
+		       "user %u may %s: root, the daemon's user and the members of "
+		       "[admin] %s may",
+		       (unsigned)user, act ? "not act" : "neither look nor act",
+		       act ? "act_group" : "view_group");
+	/* without the path, which may be any text */
+	log_event(LOG_WARNING, "admin-refused", NULL, "%s", text);
+	if (act)
+		counters->admin_acts_refused++;
+	else
+		counters->admin_views_refused++;
+	reply_error(request, STATUS_FORBIDDEN, "Forbidden", text);
+}
+
+/* Whether the client may look, or do this; if not, the request is answered.  action NULL: look. */
+static bool peer_check(const struct admin *admin, struct evhttp_request *request,
+		       const struct action *action)
+{
+	struct evhttp_connection *connection = evhttp_request_get_connection(request);
+	int fd = bufferevent_getfd(evhttp_connection_get_bufferevent(connection));
+	uid_t user = peer_user(fd);
+
+	if (action ? peer_may_act(fd, &admin->groups)
+		   : peer_may_view(fd, &admin->groups)) {
+		if (action)
+			log_event(LOG_NOTICE, "admin-acts", NULL, "user %u: %s",
+				  (unsigned)user, action->path);
+		return true;
+	}
+	refuse_peer(admin, request, user, action != NULL);
+	return false;
+}
+
 static void on_request(struct evhttp_request *request, void *ctx)
 {
 	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
 	enum evhttp_cmd_type method = evhttp_request_get_command(request);
-	const struct resource *resource =
-		resource_find(uri ? evhttp_uri_get_path(uri) : NULL);
+	const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+	const struct resource *resource = resource_find(path);
+	const struct action *action = action_find(path);
 	struct admin *admin = ctx;
 
-	if (!resource) {
+	if (!peer_check(admin, request, action))
+		return;
+	if (action && method == EVHTTP_REQ_POST) {
+		action_run(admin, request, action);
+	} else if (action) {
+		refuse_method(request, "POST", "this resource acts, by POST alone");
+	} else if (!resource) {
 		reply_error(request, HTTP_NOTFOUND, "Not Found",
 			    "no such resource; there are /v1/status, /v1/pools, "
 			    "/v1/devices, /v1/sessions, /v1/leases and "
-			    "/v1/tenants");
+			    "/v1/tenants, and for POST /v1/reload and /v1/revoke");
 	} else if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
-		/* a missing header only makes the answer less complete */
-		(void)evhttp_add_header(evhttp_request_get_output_headers(request),
-					"Allow", "GET, HEAD");
-		reply_error(request, HTTP_BADMETHOD, "Method Not Allowed",
-			    "this resource can only be read");
+		refuse_method(request, "GET, HEAD", "this resource can only be read");
 	} else if (resource->view) {
 		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
 	} else if (method == EVHTTP_REQ_HEAD) {
@@ -305,6 +437,18 @@ static int stale_remove(const struct sockaddr_un *address)
 	return 0;
 }
 
+/* Members of the group of the file may connect. */
+static int socket_set_group(const struct admin *admin, const char *path)
+{
+	if (admin->groups.view == getegid() ||
+	    !lchown(path, (uid_t)-1, admin->groups.view))
+		return 0;
+	return err_errno(-errno,
+			 "%s cannot belong to the group of [admin] view_group: run "
+			 "rmemd as root or as a member of it",
+			 path);
+}
+
 static int socket_bind(int fd, const struct sockaddr_un *address)
 {
 	const char *path = address->sun_path;
@@ -345,8 +489,10 @@ static int socket_open(struct admin *admin, const char *path)
 	err = socket_bind(admin->fd, &address);
 	if (err)
 		return err;
-	if (listen(admin->fd, BACKLOG) || lstat(path, &st)) {
+	err = socket_set_group(admin, path);
+	if (!err && (listen(admin->fd, BACKLOG) || lstat(path, &st)))
 		err = err_errno(-errno, "%s", path);
+	if (err) {
 		(void)unlink(path);
 		return err;
 	}
@@ -402,15 +548,18 @@ static int http_open(struct event_base *base, struct admin *admin)
 int admin_open(struct event_base *base, const struct admin_sources *sources,
 	       const char *path, int fd, struct admin **ret_admin)
 {
+	const struct config *config = sources->control->config;
 	struct admin *admin = calloc(1, sizeof(*admin));
-	int err = 0;
+	int err;
 
 	if (!admin)
 		return err_errno(-ENOMEM, "admin socket");
 	admin->sources = sources;
 	admin->fd = fd;
 	slice_queue_init(&admin->slices);
-	if (fd < 0)
+	err = peer_groups_find(config->admin_view_group, config->admin_act_group,
+			       &admin->groups);
+	if (!err && fd < 0)
 		err = socket_open(admin, path);
 	if (!err)
 		err = http_open(base, admin);

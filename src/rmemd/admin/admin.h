@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The admin socket: HTTP with JSON on a UNIX socket, read-only.
+/* The admin socket: HTTP with JSON on a UNIX socket.
  *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases /v1/tenants
+ *   POST /v1/reload /v1/revoke?lease=ID
+ * peer.h says who may look (GET), and who may act (POST).
  * Answers are made from the daemon's state when asked; nothing is kept.  Sessions and leases, of
  * which there may be many, are sent in pages, each with the state at that time.
  * Threads: [loop].  Never blocks it. */
@@ -15,6 +17,8 @@
 struct admin;
 struct control;
 
+#define ADMIN_RESTART_BYTES 256
+
 /* What it shows, filled by the daemon before the loop runs; all borrowed. */
 struct admin_sources {
 	struct control *control;
@@ -22,6 +26,10 @@ struct admin_sources {
 	unsigned n_listeners;
 	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
 	uint64_t started_ms;
+	/* Read the configuration again.  buf: the keys that need a restart, or ""; -errno: nothing
+	 * has changed. */
+	int (*reload)(void *ctx, char *buf, size_t buf_bytes);
+	void *ctx;
 };
 
 /* Serve on `path`, which is absolute (mode 0660; of its directories only RUNSTATEDIR/rmemd is created;

@@ -14,6 +14,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/control/endpoints.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/lease/share.h"
 #include "rmemd/loop/turn.h"
 #include "rmemd/pool/pools.h"
 
@@ -92,6 +93,16 @@ static void view_optional(json_t **object, const char *key, int number)
 static void view_known(json_t **object, const char *key, uint64_t number)
 {
 	view_add(object, key, number ? json_integer((json_int_t)number) : json_null());
+}
+
+/* A list of n texts, each of which has this many bytes. */
+static json_t *texts_view(const char *texts, size_t bytes, unsigned n)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < n; i++)
+		view_append(&array, json_string(texts + i * bytes));
+	return array;
 }
 
 static json_t *list_view(const char *key, json_t *array)
@@ -198,10 +209,13 @@ static json_t *counters_view(const struct admin_sources *from)
 {
 	const struct control_counters *counters = &from->control->counters;
 	const struct leases_counters *leases = leases_counters(from->control->leases);
-	json_t *object = json_object();
+	json_t *object = json_object(), *refused = json_object();
 
 	view_number(&object, "connections", counters->connections);
 	view_number(&object, "connections_refused", counters->connections_refused);
+	for (unsigned i = 0; i < REFUSALS; i++)
+		view_number(&refused, refusal_name(i), counters->refused[i]);
+	view_add(&object, "refused", refused);
 	view_number(&object, "requests", counters->requests);
 	view_number(&object, "requests_failed", counters->requests_failed);
 	view_number(&object, "sessions_opened", counters->sessions_opened);
@@ -212,6 +226,8 @@ static json_t *counters_view(const struct admin_sources *from)
 	view_number(&object, "leases_waited", leases->waited);
 	view_number(&object, "leases_waited_ms", leases->waited_ms);
 	view_number(&object, "channels_refused", counters->channels_refused);
+	view_number(&object, "admin_views_refused", counters->admin_views_refused);
+	view_number(&object, "admin_acts_refused", counters->admin_acts_refused);
 	return object;
 }
 
@@ -271,16 +287,6 @@ static json_t *fragmentation_view(const struct pool_status *pool)
 			  : json_null();
 }
 
-/* As configured; none: all. */
-static json_t *pool_devices_view(const struct pool_params *params)
-{
-	json_t *array = json_array();
-
-	for (unsigned i = 0; i < params->n_devices; i++)
-		view_append(&array, json_string(params->devices[i]));
-	return array;
-}
-
 static json_t *pool_view(const struct pool_status *pool,
 			 const struct pool_params *params, int node)
 {
@@ -312,7 +318,9 @@ static json_t *pool_view(const struct pool_status *pool,
 	view_number(&object, "free_bytes", pool->free);
 	view_number(&object, "largest_free_bytes", pool->largest_free);
 	view_add(&object, "fragmentation_percent", fragmentation_view(pool));
-	view_add(&object, "devices", pool_devices_view(params));
+	view_add(&object, "devices",
+		 texts_view(params->devices[0], sizeof(params->devices[0]),
+			    params->n_devices));
 	view_number(&object, "scrubbed_ever_bytes", pool->scrubbed_ever);
 	return object;
 }
@@ -498,17 +506,31 @@ bool view_sessions(const struct admin_sources *from, struct view_page *page)
 
 static json_t *lease_nodes_view(const struct lease_status *lease)
 {
-	struct lease_share shares[WIRE_SEGMENTS_MAX];
-	unsigned n = lease_shares(lease, shares);
+	struct lease_part parts[WIRE_SEGMENTS_MAX];
+	unsigned n = lease_parts(lease, parts);
 	json_t *array = json_array();
 
 	for (unsigned i = 0; i < n; i++) {
 		json_t *object = json_object();
 
-		view_optional(&object, "node", shares[i].node);
-		view_number(&object, "bytes", shares[i].bytes);
+		view_optional(&object, "node", parts[i].node);
+		view_number(&object, "bytes", parts[i].bytes);
 		view_append(&array, object);
 	}
+	return array;
+}
+
+/* "TENANT:read" or "TENANT:read-write" of each. */
+static json_t *lease_shares_view(const struct lease_status *lease)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < lease->n_shares; i++)
+		view_append(&array,
+			    json_sprintf("%s:%s", lease->shares[i].tenant,
+					 lease->shares[i].rights & WIRE_RIGHT_WRITE
+						 ? "read-write"
+						 : "read"));
 	return array;
 }
 
@@ -532,6 +554,7 @@ static int lease_view(const struct lease_status *lease, void *arg)
 	view_text(&object, "placement", placements[lease->placement]);
 	view_optional(&object, "node_asked", lease->node);
 	view_add(&object, "nodes", lease_nodes_view(lease));
+	view_add(&object, "shares", lease_shares_view(lease));
 	view_number(&object, "sessions", lease->sessions);
 	view_number(&object, "writers", lease->writers);
 	view_number(&object, "age_ms", lease->age_ms);
@@ -550,6 +573,7 @@ bool view_leases(const struct admin_sources *from, struct view_page *page)
 static int tenant_view(const struct tenant *tenant, void *arg)
 {
 	const struct tenant_limits *limits = &tenant->limits;
+	const struct rights *rights = &tenant->rights;
 	json_t **array = arg, *object = json_object();
 
 	view_text(&object, "name", tenant->name);
@@ -568,7 +592,19 @@ static int tenant_view(const struct tenant *tenant, void *arg)
 	view_known(&object, "lease_min", limits->lease_min);
 	view_known(&object, "lease_max", limits->lease_max);
 	view_known(&object, "ttl_max_ms", limits->ttl_max_ms);
+	view_text(&object, "access",
+		  rights->access == RIGHTS_READ_ONLY ? "read-only" : "read-write");
+	view_add(&object, "pools",
+		 texts_view(rights->pools.at[0], sizeof(rights->pools.at[0]),
+			    rights->pools.n));
+	view_add(&object, "names",
+		 texts_view(rights->names[0], sizeof(rights->names[0]),
+			    rights->n_names));
 	view_number(&object, "refused", tenant->refused);
+	view_number(&object, "denied_pools", tenant->denied[RIGHTS_DENY_POOLS]);
+	view_number(&object, "denied_access", tenant->denied[RIGHTS_DENY_ACCESS]);
+	view_number(&object, "denied_names", tenant->denied[RIGHTS_DENY_NAMES]);
+	view_number(&object, "denied_shares", tenant->denied[RIGHTS_DENY_SHARES]);
 	view_number(&object, "accesses_refused", tenant->accesses_refused);
 	view_append(array, object);
 	return *array ? 0 : 1;

@@ -254,7 +254,8 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 	if (i == SIZE_MAX)
 		return key_unknown(parse->section, name);
 	key = &config_keys[i];
-	is_list = key->type == CONFIG_TYPE_ADDRESSES || key->type == CONFIG_TYPE_NAMES;
+	is_list = key->type == CONFIG_TYPE_ADDRESSES ||
+		  key->type == CONFIG_TYPE_NAMES || key->type == CONFIG_TYPE_PATTERNS;
 	if (parse->continued && parse->last == key && !is_list)
 		return err_set(
 			-EINVAL,
@@ -389,6 +390,22 @@ static const char *limits_fault(const struct tenant_limits *limits)
 	return NULL;
 }
 
+/* A pool that the tenant may use and that there is not, or NULL. */
+static const char *pool_missing(const struct config *config,
+				const struct pool_names *pools)
+{
+	for (unsigned i = 0; i < pools->n; i++) {
+		unsigned k = 0;
+
+		while (k < config->n_pools &&
+		       strcmp(config->pools[k].name, pools->at[i]) != 0)
+			k++;
+		if (k == config->n_pools)
+			return pools->at[i];
+	}
+	return NULL;
+}
+
 static int tenants_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
@@ -396,6 +413,8 @@ static int tenants_check(struct parse *parse)
 
 	for (unsigned i = 0; i < config->n_tenants; i++) {
 		const char *fault = limits_fault(&config->tenants[i].limits);
+		const char *missing =
+			pool_missing(config, &config->tenants[i].rights.pools);
 
 		reserved += config->tenants[i].limits.reserve;
 		if (!fault && reserved > 100)
@@ -404,6 +423,10 @@ static int tenants_check(struct parse *parse)
 		if (fault)
 			return err_set(-EINVAL, "tenant '%s': %s",
 				       config->tenants[i].name, fault);
+		if (missing)
+			return err_set(-EINVAL,
+				       "tenant '%s': pools: there is no [pool %s]",
+				       config->tenants[i].name, missing);
 	}
 	return 0;
 }
@@ -513,6 +536,30 @@ static int pools_check(struct parse *parse)
 	return err;
 }
 
+static int auth_config_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	enum config_auth auth = config->auth;
+	bool psk = auth == CONFIG_AUTH_PSK || auth == CONFIG_AUTH_BOTH;
+	bool certificate = auth == CONFIG_AUTH_CERTIFICATE || auth == CONFIG_AUTH_BOTH;
+
+	parse->line = key_line(parse, "server", "auth", "server", "psk");
+	if (psk && !*config->psk)
+		return err_set(-EINVAL, "auth asks for psk, the file with the keys of "
+					"the tenants: rmemctl keygen writes it");
+	if (certificate && (!*config->certificate || !*config->ca))
+		return err_set(
+			-EINVAL,
+			"auth asks for certificate, that of this server, and for "
+			"ca, which signs those of the clients");
+	if (!psk && *config->psk)
+		return err_set(-EINVAL, "psk is for auth = psk or both");
+	if (!certificate && (*config->certificate || *config->ca))
+		return err_set(-EINVAL,
+			       "certificate and ca are for auth = certificate or both");
+	return 0;
+}
+
 /* Checks of several keys together, of which each sets the line that it is about. */
 static int config_check(struct parse *parse)
 {
@@ -526,14 +573,18 @@ static int config_check(struct parse *parse)
 			       "fence (%" PRIu64 "ms) must be at least twice the "
 			       "heartbeat (%" PRIu64 "ms)",
 			       config->fence_ms, config->heartbeat_ms);
+	err = auth_config_check(parse);
+	if (err)
+		return err;
 	parse->line = key_line(parse, "server", "listen", "server", "insecure");
 	for (unsigned i = 0; i < config->n_listen; i++)
-		if (!config->insecure &&
+		if (config->auth == CONFIG_AUTH_NONE && !config->insecure &&
 		    !fabric_address_is_loopback(&config->listen[i]))
 			return err_set(-EINVAL,
 				       "listen: %s is not loopback and auth = none "
-				       "accepts any client: add insecure = yes if "
-				       "every host that reaches it is trusted",
+				       "accepts any client: say auth = psk or "
+				       "certificate, or add insecure = yes if every "
+				       "host that reaches it is trusted",
 				       fabric_address_host(&config->listen[i], host));
 	parse->line = key_line(parse, "tcp", "enabled", "rdma", "enabled");
 	if (!config->tcp && config->verbs == CONFIG_NO)

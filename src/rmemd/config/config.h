@@ -19,7 +19,12 @@
 #define CONFIG_VALUE_MAX 255
 
 enum config_switch { CONFIG_NO, CONFIG_YES, CONFIG_AUTO };
-enum config_auth { CONFIG_AUTH_NONE };
+enum config_auth {
+	CONFIG_AUTH_NONE,
+	CONFIG_AUTH_PSK,
+	CONFIG_AUTH_CERTIFICATE,
+	CONFIG_AUTH_BOTH, /* one of the two */
+};
 enum config_log_target { CONFIG_LOG_AUTO, CONFIG_LOG_STDERR, CONFIG_LOG_JOURNAL };
 
 struct config {
@@ -28,6 +33,11 @@ struct config {
 	unsigned n_listen;
 	uint16_t port;         /* control, 7460 */
 	enum config_auth auth; /* none */
+	/* paths; "": none */
+	char psk[200];         /* of pre-shared keys */
+	char certificate[200]; /* of the server */
+	char key[200];         /* of the certificate; "": in its file */
+	char ca[200];          /* of the clients' certificates */
 	bool insecure;         /* auth = none on other addresses than loopback */
 	char state[200];       /* where memory outlasts the process; "": with systemd */
 	/* [session] */
@@ -48,6 +58,7 @@ struct config {
 	char devices[CONFIG_LIST_MAX][64];
 	unsigned n_devices;                      /* 0: all */
 	uint16_t verbs_port;                     /* 7461 */
+	uint64_t key_rest_ms;                    /* 0 */
 	struct fabric_rdma_options rdma_options; /* of devices without their own */
 	/* [device NAME] */
 	struct fabric_device_params device_params[CONFIG_LIST_MAX];
@@ -57,7 +68,9 @@ struct config {
 	uint16_t tcp_port;    /* 7462 */
 	uint32_t tcp_threads; /* 2 */
 	/* [admin] */
-	char admin_socket[108]; /* RUNSTATEDIR/rmemd/admin.sock */
+	char admin_socket[108];    /* RUNSTATEDIR/rmemd/admin.sock */
+	char admin_view_group[33]; /* "": that of the daemon */
+	char admin_act_group[33];  /* "": none */
 	/* [log] */
 	enum config_log_target log_target;
 	int log_level; /* LOG_INFO */

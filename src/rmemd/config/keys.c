@@ -22,6 +22,11 @@
 #define POOL_LIST(name) \
 	MEMBER(struct pool_params, name), offsetof(struct pool_params, n_##name), NULL
 #define TENANT(name) MEMBER(struct tenant_params, limits.name), 0, NULL
+#define RIGHT_LIST(list, n)                        \
+	MEMBER(struct tenant_params, rights.list), \
+		offsetof(struct tenant_params, rights.n), NULL
+#define RIGHT_CHOICE(name, ...) \
+	MEMBER(struct tenant_params, rights.name), 0, CHOICES(__VA_ARGS__)
 #define DEVICE(name) MEMBER(struct fabric_device_params, name), 0, NULL
 #define RELOAD true
 #define RESTART false
@@ -58,7 +63,17 @@ const struct config_key config_keys[] = {
 	{ "server", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7460",
 	  FIELD(port), RESTART },
 	{ "server", "auth", CONFIG_TYPE_CHOICE, 0, 0, "none",
-	  CHOICE(auth, { "none", CONFIG_AUTH_NONE }), RESTART },
+	  CHOICE(auth, { "none", CONFIG_AUTH_NONE }, { "psk", CONFIG_AUTH_PSK },
+		 { "certificate", CONFIG_AUTH_CERTIFICATE }, { "both", CONFIG_AUTH_BOTH }),
+	  RESTART },
+	{ "server", "psk", CONFIG_TYPE_PATH, 0, 0, "none",
+	  FIELD(psk), RELOAD },
+	{ "server", "certificate", CONFIG_TYPE_PATH, 0, 0, "none",
+	  FIELD(certificate), RELOAD },
+	{ "server", "key", CONFIG_TYPE_PATH, 0, 0, "none",
+	  FIELD(key), RELOAD },
+	{ "server", "ca", CONFIG_TYPE_PATH, 0, 0, "none",
+	  FIELD(ca), RELOAD },
 	{ "server", "insecure", CONFIG_TYPE_BOOL, 0, 0, "no",
 	  FIELD(insecure), RESTART },
 	{ "server", "state", CONFIG_TYPE_PATH, 0, 0, "auto",
@@ -95,6 +110,16 @@ const struct config_key config_keys[] = {
 	  TENANT(ttl_max_ms), RELOAD },
 	{ CONFIG_SECTION_TENANT, "reserve", CONFIG_TYPE_PERCENT, 1, 100, "auto",
 	  TENANT(reserve), RELOAD },
+	{ CONFIG_SECTION_TENANT, "certificates", CONFIG_TYPE_CERTIFICATES, 0, 0, "none",
+	  MEMBER(struct tenant_params, certificates), 0, NULL, RELOAD },
+	{ CONFIG_SECTION_TENANT, "pools", CONFIG_TYPE_NAMES, 0, POOL_NAMES_MAX, "",
+	  RIGHT_LIST(pools.at, pools.n), RELOAD },
+	{ CONFIG_SECTION_TENANT, "access", CONFIG_TYPE_CHOICE, 0, 0, "read-write",
+	  RIGHT_CHOICE(access, { "read-write", RIGHTS_READ_WRITE },
+		       { "read-only", RIGHTS_READ_ONLY }),
+	  RELOAD },
+	{ CONFIG_SECTION_TENANT, "names", CONFIG_TYPE_PATTERNS, 0, RIGHTS_NAMES_MAX, "",
+	  RIGHT_LIST(names, n_names), RELOAD },
 	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
 	  FIELD(scrub_rate), RELOAD },
 	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",
@@ -104,6 +129,8 @@ const struct config_key config_keys[] = {
 	  LIST(devices), RESTART },
 	{ "rdma", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7461",
 	  FIELD(verbs_port), RESTART },
+	{ "rdma", "key_rest", CONFIG_TYPE_MS, 0, 3600000, "0",
+	  FIELD(key_rest_ms), RESTART },
 	RDMA_OPTIONS(RDMA_ROW)
 	{ CONFIG_SECTION_DEVICE, "device_port", CONFIG_TYPE_AUTO, 1, UINT8_MAX, "auto",
 	  DEVICE(port), RESTART },
@@ -119,6 +146,10 @@ const struct config_key config_keys[] = {
 	{ "admin", "socket", CONFIG_TYPE_PATH, 0, 0,
 	  RUNSTATEDIR "/rmemd/admin.sock",
 	  FIELD(admin_socket), RESTART },
+	{ "admin", "view_group", CONFIG_TYPE_GROUP, 0, 0, "auto",
+	  FIELD(admin_view_group), RESTART },
+	{ "admin", "act_group", CONFIG_TYPE_GROUP, 0, 0, "none",
+	  FIELD(admin_act_group), RESTART },
 	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  CHOICE(log_target, { "auto", CONFIG_LOG_AUTO }, { "stderr", CONFIG_LOG_STDERR },
 		 { "journal", CONFIG_LOG_JOURNAL }),

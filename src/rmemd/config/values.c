@@ -9,12 +9,18 @@
 #include "base/err.h"
 #include "base/nearest.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "rmemd/config/keys.h"
 #include "rmemd/config/config.h"
+#include "tls/certificate.h"
 
 /* The longest item of a list, as text and as it is stored. */
 #define ITEM_BYTES sizeof(((struct config *)0)->devices[0])
 _Static_assert(sizeof(((struct pool_params *)0)->devices) ==
+			       CONFIG_LIST_MAX * ITEM_BYTES &&
+		       sizeof(struct pool_names) ==
+			       CONFIG_LIST_MAX * ITEM_BYTES + sizeof(unsigned) &&
+		       sizeof(((struct rights *)0)->names) ==
 			       CONFIG_LIST_MAX * ITEM_BYTES &&
 		       sizeof(struct fabric_address) <= ITEM_BYTES,
 	       "all lists have CONFIG_LIST_MAX items of up to ITEM_BYTES");
@@ -86,10 +92,29 @@ bool config_name_good(const char *name)
 	return *name == '\0';
 }
 
+/* A key that was indented by mistake continues the list of the line before it: what has a blank is
+ * not accepted. */
+static int pattern_check(const char *text)
+{
+	const char *star = strchr(text, '*');
+
+	if (!utf8_clean(text, strlen(text)))
+		return err_set(-EINVAL, "'%s' cannot be a part of a lease's name",
+			       text);
+	if (text[strcspn(text, " \t")])
+		return err_set(-EINVAL,
+			       "'%s' has a blank: end the item with '*' before it",
+			       text);
+	if (star && star[1])
+		return err_set(-EINVAL, "'%s' has a '*' that is not its end", text);
+	return 0;
+}
+
 /* Parse an item to `dst`, which is zero. */
 static int item_parse(const struct config_key *key, const char *text, char *dst)
 {
 	struct fabric_address address;
+	int err;
 
 	if (key->type == CONFIG_TYPE_ADDRESSES) {
 		if (fabric_address_parse(text, &address))
@@ -98,6 +123,12 @@ static int item_parse(const struct config_key *key, const char *text, char *dst)
 						    : "");
 		memcpy(dst, &address, sizeof(address));
 		return 0;
+	}
+	if (key->type == CONFIG_TYPE_PATTERNS) {
+		err = pattern_check(text);
+		if (!err)
+			(void)strcpy(dst, text);
+		return err;
 	}
 	/* A key that was indented by mistake continues the list of the line before it: it must
 	 * not be accepted as a name. */
@@ -211,7 +242,8 @@ static int rdma_option_parse(const struct config_key *key, const char *value, in
 
 static int path_parse(const struct config_key *key, const char *value, char *ret)
 {
-	if (strcmp(value, "auto") == 0 && strcmp(key->standard, value) == 0)
+	/* a default that is a word: there is no path */
+	if (key->standard[0] != '/' && strcmp(key->standard, value) == 0)
 		value = "";
 	else if (value[0] != '/')
 		return err_set(-EINVAL, "'%s' is not an absolute path", value);
@@ -224,14 +256,49 @@ static int path_parse(const struct config_key *key, const char *value, char *ret
 	return 0;
 }
 
+static int certificates_parse(const struct config_key *key, const char *value,
+			      char *ret)
+{
+	int err = certificate_patterns_check(value);
+
+	if (!err && strlen(value) >= key->bytes)
+		err = err_set(-ERANGE, "the value is longer than %zu characters",
+			      key->bytes - 1);
+	if (err)
+		return err;
+	memset(ret, 0, key->bytes);
+	memcpy(ret, value, strlen(value));
+	return 0;
+}
+
+static int group_parse(const struct config_key *key, const char *value, char *ret)
+{
+	if (strcmp(value, key->standard) == 0)
+		value = "";
+	if (!config_name_good(value))
+		return err_set(-EINVAL,
+			       "'%s' has other characters than letters, digits, '-', "
+			       "'_' and '.'",
+			       value);
+	if (strlen(value) >= key->bytes)
+		return err_set(-ERANGE, "'%s' is longer than %zu characters", value,
+			       key->bytes - 1);
+	memset(ret, 0, key->bytes);
+	memcpy(ret, value, strlen(value));
+	return 0;
+}
+
 /* The word that a value of a type may be instead, and the byte that then fills the field. */
 static const struct {
 	const char *word;
 	int byte;
 } words[] = {
-	[CONFIG_TYPE_SIZE] = { "auto", 0 },    [CONFIG_TYPE_PERCENT] = { "auto", 0 },
-	[CONFIG_TYPE_ADDRESS] = { "auto", 0 }, [CONFIG_TYPE_NODE] = { "any", 0xff },
-	[CONFIG_TYPE_AUTO] = { "auto", 0xff }, [CONFIG_TYPE_RDMA_OPTION] = { NULL, 0 },
+	[CONFIG_TYPE_SIZE] = { "auto", 0 },
+	[CONFIG_TYPE_PERCENT] = { "auto", 0 },
+	[CONFIG_TYPE_ADDRESS] = { "auto", 0 },
+	[CONFIG_TYPE_NODE] = { "any", 0xff },
+	[CONFIG_TYPE_AUTO] = { "auto", 0xff },
+	[CONFIG_TYPE_CERTIFICATES] = { "none", 0 },
 };
 _Static_assert(POOL_BYTES_AUTO == 0 && POOL_SHARE_AUTO == 0 && POOL_NODE_ANY == -1 &&
 		       FABRIC_OPTION_AUTO == -1,
@@ -247,7 +314,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		memset(field, words[key->type].byte, key->bytes);
 		return 0;
 	}
-	if (*value == '\0' && key->type != CONFIG_TYPE_NAMES)
+	if (*value == '\0' && key->type != CONFIG_TYPE_NAMES &&
+	    key->type != CONFIG_TYPE_PATTERNS)
 		return err_set(-EINVAL, "no value");
 	switch (key->type) {
 	case CONFIG_TYPE_BOOL:
@@ -264,9 +332,12 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return percent_parse(key, value, field);
 	case CONFIG_TYPE_ADDRESSES:
 	case CONFIG_TYPE_NAMES:
+	case CONFIG_TYPE_PATTERNS:
 		return list_parse(key, value, base);
 	case CONFIG_TYPE_PATH:
 		return path_parse(key, value, field);
+	case CONFIG_TYPE_GROUP:
+		return group_parse(key, value, field);
 	case CONFIG_TYPE_NODE:
 		return number_parse(key, value, "a NUMA node nor any", field);
 	case CONFIG_TYPE_AUTO:
@@ -275,6 +346,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return fabric_address_parse(value, field);
 	case CONFIG_TYPE_RDMA_OPTION:
 		return rdma_option_parse(key, value, field);
+	case CONFIG_TYPE_CERTIFICATES:
+		return certificates_parse(key, value, field);
 	}
 	return err_set(-EINVAL, "a key of no known type");
 }

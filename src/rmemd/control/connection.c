@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "rmemd/control/session.h"
 #include "rmemd/state/ledger.h"
 
@@ -31,7 +32,9 @@ void connection_send_error(struct connection *connection, uint64_t id, int err,
 		control_message(connection->control, WIRE_TYPE_error, id);
 
 	out->error.code = (uint32_t)-err;
-	(void)snprintf(out->error.text, sizeof(out->error.text), "%s", text);
+	/* a client accepts only whole characters */
+	(void)snprintf(out->error.text, sizeof(out->error.text), "%.*s",
+		       (int)utf8_cut(text, WIRE_NAME_MAX), text);
 	connection->control->counters.requests_failed++;
 	connection_send(connection, out);
 }
@@ -50,8 +53,17 @@ void connection_close(struct connection *connection)
 	connection->ops->close(connection);
 }
 
-void connection_refuse(struct connection *connection, uint64_t id, int err,
-		       const char *text)
+void connection_refused(struct control *control, enum refusal refusal, const char *peer,
+			const char *why)
+{
+	control->counters.connections_refused++;
+	control->counters.refused[refusal]++;
+	log_event(LOG_NOTICE, "connection-refused", &(struct log_ctx){ .peer = peer },
+		  "%s", why);
+}
+
+void connection_refuse(struct connection *connection, uint64_t id, enum refusal refusal,
+		       int err, const char *text)
 {
 	const struct session *session = connection->session;
 	const char *tenant = session ? session->lease_client.tenant->name : NULL;
@@ -59,6 +71,7 @@ void connection_refuse(struct connection *connection, uint64_t id, int err,
 	log_event(LOG_NOTICE, "request-refused",
 		  &(struct log_ctx){ .peer = connection->name, .tenant = tenant },
 		  "%s; the connection ends", text);
+	connection->control->counters.refused[refusal]++;
 	connection_send_error(connection, id, err, text);
 	connection_close(connection);
 }

@@ -9,6 +9,7 @@
 
 #include "fabric/address.h"
 #include "rmemd/control/control.h"
+#include "tls/stream.h"
 #include "wire/msg.h"
 
 struct connection;
@@ -20,6 +21,10 @@ struct connection_ops {
 	/* Handle no more frames, transmit the messages already sent, then end the
 	 * connection and call session_connection_lost(). */
 	void (*close)(struct connection *connection);
+	/* Whether the client is the tenant that it says it is.  0, or -EACCES with text. */
+	int (*identify)(struct connection *connection, const char *tenant);
+	/* A secret of this connection that its two ends alone know.  False: it has none. */
+	bool (*secret)(struct connection *connection, uint8_t ret[STREAM_SECRET_BYTES]);
 	/* The hello is answered: the connection has a session, and frames received after the
 	 * hello can be handled. */
 	void (*authenticated)(struct connection *connection);
@@ -51,16 +56,18 @@ void connection_send_error(struct connection *connection, uint64_t id, int err,
 void connection_send_ok(struct connection *connection, uint64_t id);
 /* No effect on a closed connection. */
 void connection_close(struct connection *connection);
-/* Answer with an error, log it, close. */
-void connection_refuse(struct connection *connection, uint64_t id, int err,
-		       const char *text);
+/* Count and log a connection that was refused without an answer. */
+void connection_refused(struct control *control, enum refusal refusal, const char *peer,
+			const char *why);
+/* Answer with an error, log and count it, close. */
+void connection_refuse(struct connection *connection, uint64_t id, enum refusal refusal,
+		       int err, const char *text);
 
-/* ---- over sockets, with limits on the memory that a client makes the server use.  Output goes
- * through a bufferevent; with a TLS bufferevent input would have to as well. ---- */
+/* ---- over sockets, with limits on the memory that a client makes the server use ---- */
 
 struct connections;
 
-/* A connection without a hello ends after this time. */
+/* A connection without a hello, with TLS before it, ends after this time. */
 #define CONNECTION_HELLO_MS 5000
 /* Limit of output that a client has not received; beyond it the connection ends. */
 #define CONNECTION_OUTPUT_MAX (1u << 20)
@@ -77,6 +84,8 @@ void connections_close(struct connections *connections);
  * -ENOMEM */
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address);
+/* End the sessions of clients that the configuration does not accept any more. */
+void connections_recheck(struct connections *connections);
 /* Close all connections; the last one ends at most CONNECTION_LINGER_MS later. */
 void connections_drain(struct connections *connections);
 /* Whether no connection is left. */

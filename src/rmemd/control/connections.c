@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/util.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,16 +14,20 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "rmemd/control/auth.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
 #include "rmemd/loop/events.h"
+#include "tls/stream.h"
 #include "wire/codec.h"
 
 /* Time that one client's requests may take before others get their turn. */
 #define INPUT_NS UINT64_C(200000)
 /* Bytes of a client's requests that are read before they are handled. */
 #define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
+/* Bytes given to the socket at a time: a record of TLS. */
+#define OUTPUT_BYTES 16384
 
 struct connections {
 	struct control *control;
@@ -37,20 +39,30 @@ struct connections {
 	uint8_t inbox[INBOX_BYTES]; /* of the connection whose turn it is */
 };
 
+/* A connection goes through these in their order, and may leave some out. */
+enum socket_state {
+	SOCKET_HANDSHAKES, /* of TLS; it ends at the deadline */
+	SOCKET_GREETS,     /* no hello yet; it ends at the same deadline */
+	SOCKET_SERVES,     /* it has a session, whose fence is the limit */
+	SOCKET_CLOSES,     /* the last messages are sent, until a deadline of its own */
+};
+
 struct client_socket {
 	struct connection connection;
 	struct connections *connections;
 	struct list link;
-	struct bufferevent *bev; /* for output */
-	struct event *readable;
-	struct slice_work work; /* handles input */
+	enum socket_state state;
+	struct stream stream;
+	struct event *readable, *writable, *deadline;
+	struct slice_work work; /* the handshake, or to handle input */
 	struct tenant *tenant;  /* holds a reference; NULL before the hello */
-	struct event *deadline; /* of the hello, or of sending the last messages */
 	uint8_t *unread;        /* input that is not handled yet; NULL: none */
 	size_t unread_bytes;
-	size_t behind_bytes; /* of input behind the request that is being handled */
-	bool unauthenticated;
-	bool hung_up; /* shutdown() was called */
+	size_t behind_bytes;     /* of input behind the request that is being handled */
+	struct evbuffer *output; /* not sent yet */
+	bool begun;              /* the handshake */
+	bool hung_up;            /* stream_end() was called */
+	enum refusal refusal;    /* the reason of `why` */
 	const char *why;
 };
 
@@ -62,16 +74,18 @@ static struct client_socket *socket_of(struct connection *connection)
 static void socket_free(struct client_socket *socket, const char *why)
 {
 	session_connection_lost(&socket->connection, why);
-	if (socket->unauthenticated)
+	if (socket->state != SOCKET_SERVES)
 		socket->connections->n_unauthenticated--;
 	list_remove(&socket->link);
-	event_drop(&socket->readable);
 	slices_remove(&socket->work);
+	event_drop(&socket->readable);
+	event_drop(&socket->writable);
+	event_drop(&socket->deadline);
 	if (socket->tenant)
 		tenant_unref(socket->tenant);
-	event_drop(&socket->deadline);
-	if (socket->bev)
-		bufferevent_free(socket->bev);
+	stream_close(&socket->stream);
+	if (socket->output)
+		evbuffer_free(socket->output);
 	free(socket->unread);
 	free(socket);
 }
@@ -93,16 +107,13 @@ static void socket_end_soon(struct client_socket *socket, const char *why)
 }
 
 /* End a connection whose deadline has passed, or whose place another one needs. */
-static void socket_refuse(struct client_socket *socket, const char *why)
+static void socket_refuse(struct client_socket *socket, enum refusal refusal,
+			  const char *why)
 {
 	struct control *control = socket->connection.control;
 
-	if (!socket->connection.closed) {
-		control->counters.connections_refused++;
-		log_event(LOG_NOTICE, "connection-refused",
-			  &(struct log_ctx){ .peer = socket->connection.name }, "%s",
-			  why);
-	}
+	if (!socket->connection.closed)
+		connection_refused(control, refusal, socket->connection.name, why);
 	socket_free(socket, why);
 }
 
@@ -110,7 +121,7 @@ static void on_deadline(evutil_socket_t, short, void *arg)
 {
 	struct client_socket *socket = arg;
 
-	socket_refuse(socket, socket->why);
+	socket_refuse(socket, socket->refusal, socket->why);
 }
 
 static struct slice_queue *queue_of(struct client_socket *socket)
@@ -125,27 +136,54 @@ static void handle_soon(struct client_socket *socket)
 		   &socket->work);
 }
 
-/* The answer to a lone request, usually a heartbeat, need not take a turn of the loop and
- * two changes of what is polled for: that halves what idle sessions cost.  Only while the
- * bytes on the wire are the frames themselves.  Returns how many bytes went out. */
+/* ---- output ---- */
+
+/* The answer to a lone request, usually a heartbeat, need not take a turn of the loop and two
+ * changes of what is polled for.  Returns how many bytes went out. */
 static size_t send_at_once(struct client_socket *socket, const uint8_t *frame,
 			   size_t bytes)
 {
 	ssize_t n;
 
-	if (evbuffer_get_length(bufferevent_get_output(socket->bev)) > 0 ||
-	    socket->behind_bytes > 0)
+	if (evbuffer_get_length(socket->output) > 0 || socket->behind_bytes > 0)
 		return 0;
-	n = send(bufferevent_getfd(socket->bev), frame, bytes,
-		 MSG_DONTWAIT | MSG_NOSIGNAL);
-	/* an error of the socket is reported by its event */
+	n = stream_send(&socket->stream, frame, bytes);
+	/* an error of the socket is found again when the rest is sent */
 	return n > 0 ? (size_t)n : 0;
+}
+
+/* Send what waits.  False: the socket is full, or broken. */
+static bool output_send(struct client_socket *socket)
+{
+	struct evbuffer *output = socket->output;
+	size_t bytes;
+
+	while ((bytes = evbuffer_get_length(output)) > 0) {
+		const uint8_t *at;
+		ssize_t n;
+
+		if (bytes > OUTPUT_BYTES)
+			bytes = OUTPUT_BYTES;
+		at = evbuffer_pullup(output, (ev_ssize_t)bytes);
+		n = at ? stream_send(&socket->stream, at, bytes) : -ENOMEM;
+		if (n < 0 && n != -EAGAIN)
+			socket_end_soon(socket, strerrordesc_np((int)-n));
+		if (n < 0)
+			return false;
+		(void)evbuffer_drain(output, (size_t)n);
+	}
+	return true;
+}
+
+static void output_watch(struct client_socket *socket)
+{
+	if (event_add(socket->writable, NULL))
+		socket_end_soon(socket, "its socket cannot be watched");
 }
 
 static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
 	struct client_socket *socket = socket_of(connection);
-	struct evbuffer *output = bufferevent_get_output(socket->bev);
 	uint8_t *frame = socket->connections->frame;
 	size_t sent;
 	int bytes;
@@ -160,23 +198,18 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 		socket_end_soon(socket, "an answer does not fit a frame");
 		return;
 	}
-	if (evbuffer_get_length(output) + (size_t)bytes > CONNECTION_OUTPUT_MAX) {
+	if (evbuffer_get_length(socket->output) + (size_t)bytes >
+	    CONNECTION_OUTPUT_MAX) {
 		socket_end_soon(socket, "the client does not read its answers");
 		return;
 	}
 	sent = send_at_once(socket, frame, (size_t)bytes);
-	if (sent < (size_t)bytes &&
-	    evbuffer_add(output, frame + sent, (size_t)bytes - sent))
+	if (sent == (size_t)bytes)
+		return;
+	if (evbuffer_add(socket->output, frame + sent, (size_t)bytes - sent))
 		socket_end_soon(socket, "no memory for an answer");
-}
-
-static void become_unauthenticated(struct client_socket *socket)
-{
-	struct connections *connections = socket->connections;
-
-	socket->unauthenticated = true;
-	connections->n_unauthenticated++;
-	list_move(&connections->unauthenticated, &socket->link);
+	else
+		output_watch(socket);
 }
 
 /* Everything is sent: tell the client by an end of file.  A close could discard what is still
@@ -186,19 +219,32 @@ static void socket_hang_up(struct client_socket *socket)
 	if (socket->hung_up)
 		return;
 	socket->hung_up = true;
-	(void)shutdown(bufferevent_getfd(socket->bev), SHUT_WR);
+	stream_end(&socket->stream);
 }
+
+static void output_sent(struct client_socket *socket)
+{
+	(void)event_del(socket->writable);
+	if (socket->connection.closed)
+		socket_hang_up(socket);
+	else
+		session_connection_idle(&socket->connection);
+}
+
+/* ---- states ---- */
 
 static void op_close(struct connection *connection)
 {
 	struct client_socket *socket = socket_of(connection);
-	struct evbuffer *output = bufferevent_get_output(socket->bev);
 
-	if (!socket->unauthenticated)
-		become_unauthenticated(socket);
+	if (socket->state == SOCKET_SERVES) {
+		socket->connections->n_unauthenticated++;
+		list_move(&socket->connections->unauthenticated, &socket->link);
+	}
+	socket->state = SOCKET_CLOSES;
 	socket->why = "closed";
 	set_deadline(socket, CONNECTION_LINGER_MS);
-	if (evbuffer_get_length(output) == 0)
+	if (evbuffer_get_length(socket->output) == 0)
 		socket_hang_up(socket);
 	/* further input is read and dropped */
 	handle_soon(socket);
@@ -210,7 +256,7 @@ static void op_authenticated(struct connection *connection)
 
 	if (connection->closed)
 		return;
-	socket->unauthenticated = false;
+	socket->state = SOCKET_SERVES;
 	socket->connections->n_unauthenticated--;
 	list_move(&socket->connections->active, &socket->link);
 	(void)event_del(socket->deadline);
@@ -222,11 +268,19 @@ static void op_authenticated(struct connection *connection)
 		handle_soon(socket);
 }
 
+static int op_identify(struct connection *connection, const char *tenant)
+{
+	return auth_check(connection->control, &socket_of(connection)->stream, tenant);
+}
+
+static bool op_secret(struct connection *connection, uint8_t ret[STREAM_SECRET_BYTES])
+{
+	return !stream_secret(&socket_of(connection)->stream, ret);
+}
+
 static bool op_busy(struct connection *connection)
 {
-	const struct client_socket *socket = socket_of(connection);
-
-	return evbuffer_get_length(bufferevent_get_output(socket->bev)) > 0;
+	return evbuffer_get_length(socket_of(connection)->output) > 0;
 }
 
 static bool op_unread(struct connection *connection)
@@ -236,14 +290,13 @@ static bool op_unread(struct connection *connection)
 
 	/* whole frames that were read wait for their slice; a part of one is no sign of life */
 	return (socket->unread && slice_waits(&socket->work)) ||
-	       recv(bufferevent_getfd(socket->bev), &byte, sizeof(byte),
-		    MSG_PEEK | MSG_DONTWAIT) > 0;
+	       recv(socket->stream.fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) >
+		       0;
 }
 
 static bool op_abandoned(struct connection *connection)
 {
-	const struct client_socket *socket = socket_of(connection);
-	struct pollfd at = { .fd = bufferevent_getfd(socket->bev),
+	struct pollfd at = { .fd = socket_of(connection)->stream.fd,
 			     .events = POLLRDHUP };
 
 	return poll(&at, 1, 0) > 0;
@@ -252,11 +305,15 @@ static bool op_abandoned(struct connection *connection)
 static const struct connection_ops connection_ops = {
 	.send = op_send,
 	.close = op_close,
+	.identify = op_identify,
+	.secret = op_secret,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
 	.abandoned = op_abandoned,
 };
+
+/* ---- input ---- */
 
 /* Handle one frame at the start of what has arrived; returns its length.  0: there is none,
  * or none to be handled now. */
@@ -264,17 +321,20 @@ static size_t handle_frame(struct client_socket *socket, const uint8_t *at,
 			   size_t bytes)
 {
 	struct connection *connection = &socket->connection;
+	const char *why;
 	int frame_bytes;
 
 	if (connection->closed || connection->hello_pending || bytes < 4)
 		return 0;
 	frame_bytes = wire_frame_bytes(at, bytes);
 	if (frame_bytes < 0) {
-		connection_refuse(connection, 0, frame_bytes,
-				  fabric_hello_begins(at, bytes)
-					  ? "a data channel at the control port: its "
-					    "port is that of [tcp]"
-					  : err_text());
+		why = fabric_hello_begins(at, bytes)
+			      ? "a data channel at the control port: its port is that "
+				"of [tcp]"
+		      : auth_tls_begins(at, bytes)
+			      ? "the client speaks TLS, and [server] auth is none here"
+			      : err_text();
+		connection_refuse(connection, 0, REFUSAL_PROTOCOL, frame_bytes, why);
 		return 0;
 	}
 	if (bytes < (size_t)frame_bytes)
@@ -307,21 +367,25 @@ static size_t handle_frames(struct client_socket *socket, const uint8_t *at,
 static bool inbox_fill(struct client_socket *socket, size_t *ret_bytes)
 {
 	uint8_t *inbox = socket->connections->inbox;
-	size_t unread_bytes = socket->unread_bytes;
-	ssize_t n;
+	size_t unread_bytes = socket->unread_bytes, n_bytes = unread_bytes;
+	ssize_t n = -EAGAIN;
 
 	if (unread_bytes)
 		memcpy(inbox, socket->unread, unread_bytes);
-	*ret_bytes = unread_bytes;
-	if (unread_bytes == INBOX_BYTES)
+	/* what TLS has received is not seen by poll(2) */
+	do {
+		if (n_bytes == INBOX_BYTES)
+			break;
+		n = stream_receive(&socket->stream, inbox + n_bytes,
+				   INBOX_BYTES - n_bytes);
+		if (n > 0)
+			n_bytes += (size_t)n;
+	} while (n > 0 && stream_pending(&socket->stream));
+	*ret_bytes = n_bytes;
+	/* an end behind input is found again when that is handled */
+	if (n_bytes > unread_bytes || n == -EAGAIN)
 		return true;
-	n = recv(bufferevent_getfd(socket->bev), inbox + unread_bytes,
-		 INBOX_BYTES - unread_bytes, MSG_DONTWAIT);
-	if (n > 0)
-		*ret_bytes += (size_t)n;
-	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
-		return true;
-	socket_free(socket, n < 0 ? strerrordesc_np(errno) : "the client closed it");
+	socket_free(socket, n < 0 ? err_text() : "the client closed it");
 	return false;
 }
 
@@ -341,12 +405,42 @@ static void store_unread(struct client_socket *socket, const uint8_t *at, size_t
 	socket->unread_bytes = bytes;
 }
 
-/* Reading goes past the bufferevent, which asks the kernel for the length first and copies
- * twice: a lone request, usually a heartbeat, is one system call and no copy.  As in
- * send_at_once(), only while the bytes on the wire are the frames themselves. */
-static bool socket_serve(struct slice_work *work)
+/* Go on with the handshake of TLS.  False: it is not done. */
+static bool handshake(struct client_socket *socket)
 {
-	struct client_socket *socket = container_of(work, struct client_socket, work);
+	uint64_t id;
+	int err;
+
+	if (!socket->begun && auth_plain_begins(socket->stream.fd, &id)) {
+		stream_strip(&socket->stream);
+		connection_refuse(&socket->connection, id, REFUSAL_TLS, -EACCES,
+				  "this server asks for TLS: give a psk, or a ca and a "
+				  "cert");
+		return false;
+	}
+	socket->begun = true;
+	err = stream_handshake(&socket->stream);
+	if (!err) {
+		socket->state = SOCKET_GREETS;
+		return true;
+	}
+	if (err == -EAGAIN) {
+		if (socket->stream.wants_out)
+			output_watch(socket);
+		return false;
+	}
+	connection_refused(socket->connection.control,
+			   auth_refusal(&socket->stream, err), socket->connection.name,
+			   err_text());
+	/* what tells the client may be on its way still */
+	stream_strip(&socket->stream);
+	connection_close(&socket->connection);
+	return false;
+}
+
+/* A lone request, usually a heartbeat, is one system call and no copy. */
+static bool input_serve(struct client_socket *socket)
+{
 	const uint8_t *inbox = socket->connections->inbox;
 	size_t bytes, handled;
 	bool more = false;
@@ -360,7 +454,18 @@ static bool socket_serve(struct slice_work *work)
 	if (socket->unread_bytes == INBOX_BYTES ? event_del(socket->readable)
 						: event_add(socket->readable, NULL))
 		socket_end_soon(socket, "its socket cannot be watched");
+	else if (stream_pending(&socket->stream) && !socket->connection.hello_pending)
+		more = true;
 	return more && !socket->connection.closed;
+}
+
+static bool socket_serve(struct slice_work *work)
+{
+	struct client_socket *socket = container_of(work, struct client_socket, work);
+
+	if (socket->state == SOCKET_HANDSHAKES && !handshake(socket))
+		return false;
+	return input_serve(socket);
 }
 
 /* In this turn if nobody else waits and it has time left, else when the tenant's turn comes. */
@@ -372,42 +477,38 @@ static void on_readable(evutil_socket_t, short, void *arg)
 		     &socket->work);
 }
 
-/* All output is written. */
-static void on_write(struct bufferevent *, void *arg)
+static void on_writable(evutil_socket_t fd, short events, void *arg)
 {
 	struct client_socket *socket = arg;
 
-	if (socket->connection.closed)
-		socket_hang_up(socket);
-	else
-		session_connection_idle(&socket->connection);
-}
-
-static void on_event(struct bufferevent *, short what, void *arg)
-{
-	struct client_socket *socket = arg;
-	int err = EVUTIL_SOCKET_ERROR();
-
-	if (what & BEV_EVENT_ERROR)
-		socket_free(socket, evutil_socket_error_to_string(err));
+	if (socket->state == SOCKET_HANDSHAKES) {
+		(void)event_del(socket->writable);
+		on_readable(fd, events, socket);
+	} else if (output_send(socket)) {
+		output_sent(socket);
+	}
 }
 
 static int socket_start(struct client_socket *socket, int fd)
 {
 	struct event_base *base = socket->connection.control->base;
-	const struct timeval tv = timeval_of_ms(CONNECTION_HELLO_MS);
+	struct tls_context *tls = socket->connection.control->tls;
 
-	socket->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (!socket->bev) {
-		(void)close(fd);
+	if (!tls)
+		stream_plain(&socket->stream, fd);
+	else if (stream_tls(&socket->stream, fd, tls))
 		return -ENOMEM;
-	}
+	socket->state = tls ? SOCKET_HANDSHAKES : SOCKET_GREETS;
+	socket->output = evbuffer_new();
 	socket->readable =
 		event_new(base, fd, EV_READ | EV_PERSIST, on_readable, socket);
+	socket->writable =
+		event_new(base, fd, EV_WRITE | EV_PERSIST, on_writable, socket);
 	socket->deadline = evtimer_new(base, on_deadline, socket);
-	if (!socket->readable || !socket->deadline || event_add(socket->deadline, &tv))
+	if (!socket->output || !socket->readable || !socket->writable ||
+	    !socket->deadline)
 		return -ENOMEM;
-	bufferevent_setcb(socket->bev, NULL, on_write, on_event, socket);
+	set_deadline(socket, CONNECTION_HELLO_MS);
 	return event_add(socket->readable, NULL) ? -ENOMEM : 0;
 }
 
@@ -422,6 +523,7 @@ int connection_accept(struct connections *connections, int fd,
 	if (connections->n_unauthenticated >= control->config->connections_max)
 		socket_refuse(list_first(&connections->unauthenticated,
 					 struct client_socket, link),
+			      REFUSAL_PLACE,
 			      "no hello yet, and newer connections need the place");
 	socket = calloc(1, sizeof(*socket));
 	if (!socket) {
@@ -429,11 +531,12 @@ int connection_accept(struct connections *connections, int fd,
 		return err_set(-ENOMEM, "no memory for a connection");
 	}
 	socket->connections = connections;
+	socket->refusal = REFUSAL_LATE;
 	socket->why = "no hello in time";
 	connection_init(&socket->connection, &connection_ops, control, address);
-	list_init(&socket->link);
 	slice_work_init(&socket->work, socket_serve);
-	become_unauthenticated(socket);
+	list_append(&connections->unauthenticated, &socket->link);
+	connections->n_unauthenticated++;
 	err = socket_start(socket, fd);
 	if (err) {
 		socket_free(socket, "no memory");
@@ -442,6 +545,25 @@ int connection_accept(struct connections *connections, int fd,
 	/* usually the hello has arrived already; this may end the connection */
 	on_readable(fd, EV_READ, socket);
 	return 0;
+}
+
+void connections_recheck(struct connections *connections)
+{
+	static const char removed[] = "its key or certificate is not accepted any more";
+	struct control *control = connections->control;
+
+	list_for_each_entry_safe(struct client_socket, socket, &connections->active,
+				 link) {
+		struct session *session = socket->connection.session;
+
+		if (!session || socket->connection.closed ||
+		    auth_holds(control, &socket->stream,
+			       session->lease_client.tenant->name))
+			continue;
+		connection_refused(control, REFUSAL_REMOVED, socket->connection.name,
+				   removed);
+		session_fence_active(session, removed);
+	}
 }
 
 static void sockets_close(struct list *list)

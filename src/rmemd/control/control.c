@@ -367,6 +367,7 @@ void control_reload(struct control *control)
 	pools_set_scrub_rate(control->pools, control->config->scrub_rate);
 	set_descriptors(control);
 	sessions_check(control);
+	connections_recheck(control->connections);
 	resizes_configure(control->resizes, control->config);
 	pools_changed(control, false);
 }

@@ -10,6 +10,7 @@
 
 #include "rmemd/config/config.h"
 #include "rmemd/control/endpoints.h"
+#include "rmemd/control/refusal.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/tenant.h"
 #include "rmemd/loop/slices.h"
@@ -20,16 +21,20 @@ struct connections;
 struct ledger;
 struct resizes;
 struct sessions;
+struct tls_context;
 
 struct control_counters {
 	uint64_t connections;
 	uint64_t connections_refused;
+	uint64_t refused[REFUSALS]; /* by reason */
 	uint64_t requests;
 	uint64_t requests_failed;
 	uint64_t sessions_opened;
 	uint64_t sessions_fenced;
 	uint64_t sessions_resumed;
 	uint64_t channels_refused;
+	uint64_t admin_views_refused; /* requests over the admin socket */
+	uint64_t admin_acts_refused;
 };
 
 struct control {
@@ -40,7 +45,8 @@ struct control {
 	struct ledger *ledger; /* outlasts the process */
 	uint64_t first_id;     /* of the next session, and of the next lease */
 
-	struct turn turn; /* measured by the user */
+	struct tls_context *tls; /* NULL: auth = none */
+	struct turn turn;        /* measured by the user */
 	struct slices slices;
 	struct endpoints endpoints;
 	/* Endpoints of pools that are not lent through all endpoints, a bit each. */

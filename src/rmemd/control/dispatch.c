@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/request.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -24,16 +23,6 @@ static bool is_request(enum wire_type type)
 {
 	return type == WIRE_TYPE_hello || (type < sizeof(types) / sizeof(types[0]) &&
 					   (types[type].handle || types[type].start));
-}
-
-/* The id of a request, also of one that cannot be decoded. */
-static uint64_t frame_id(const uint8_t *frame, size_t bytes)
-{
-	uint64_t id = 0;
-
-	if (bytes >= WIRE_HEADER_BYTES)
-		memcpy(&id, frame + WIRE_HEADER_BYTES - sizeof(id), sizeof(id));
-	return le64toh(id);
 }
 
 /* -EPROTO: the protocol does not allow this message now. */
@@ -99,8 +88,8 @@ void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t 
 	struct wire_msg *msg = &connection->control->in;
 
 	if (wire_decode(frame, bytes, msg) || check_protocol(connection, msg)) {
-		connection_refuse(connection, frame_id(frame, bytes), -EPROTO,
-				  err_text());
+		connection_refuse(connection, wire_frame_id(frame, bytes),
+				  REFUSAL_PROTOCOL, -EPROTO, err_text());
 		return;
 	}
 	connection->control->counters.requests++;

@@ -76,6 +76,13 @@ static int check_rename(const struct wire_rename *rename)
 	return *rename->name ? 0 : err_set(-EINVAL, "an empty name");
 }
 
+static int check_share(const struct wire_share *share)
+{
+	if (!*share->tenant)
+		return err_set(-EINVAL, "share needs the name of a tenant");
+	return share->rights ? lease_check_rights(share->rights) : 0;
+}
+
 int check_started(const struct wire_msg *msg)
 {
 	switch (msg->type) {
@@ -85,6 +92,8 @@ int check_started(const struct wire_msg *msg)
 		return check_attach(&msg->attach);
 	case WIRE_TYPE_rename:
 		return check_rename(&msg->rename);
+	case WIRE_TYPE_share:
+		return check_share(&msg->share);
 	default:
 		return 0;
 	}
@@ -113,17 +122,26 @@ int start_free(struct session *session, const struct wire_msg *msg,
 			  waiter);
 }
 
+static struct lease_owner owner_of(const struct session *session, const char *tenant)
+{
+	return (struct lease_owner){
+		.name = tenant,
+		.tenant = tenants_find(session->sessions->control->tenants, tenant),
+	};
+}
+
 int start_attach(struct session *session, const struct wire_msg *msg,
 		 struct lease_waiter *waiter)
 {
 	const struct wire_attach *attach = &msg->attach;
+	const struct lease_owner owner = owner_of(session, attach->tenant);
 
 	set_reach(session, attach->reach);
 	if (attach->lease)
 		return lease_reattach(leases_of(session), &session->lease_client,
 				      attach->lease, waiter);
-	return lease_attach(leases_of(session), &session->lease_client, attach->name,
-			    attach->rights, waiter);
+	return lease_attach(leases_of(session), &session->lease_client, &owner,
+			    attach->name, attach->rights, waiter);
 }
 
 int start_detach(struct session *session, const struct wire_msg *msg,
@@ -140,6 +158,20 @@ int start_rename(struct session *session, const struct wire_msg *msg,
 
 	return lease_rename(leases_of(session), &session->lease_client, rename->lease,
 			    rename->name, rename->flags & WIRE_RENAME_REPLACE, waiter);
+}
+
+int start_share(struct session *session, const struct wire_msg *msg,
+		struct lease_waiter *waiter)
+{
+	const struct wire_share *share = &msg->share;
+
+	/* a share with a tenant that has left can be ended */
+	if (share->rights &&
+	    !tenants_find(session->sessions->control->tenants, share->tenant))
+		return err_set(-ENOENT, "there is no tenant \"%s\" on this server",
+			       share->tenant);
+	return lease_share(leases_of(session), &session->lease_client, share->lease,
+			   share->tenant, share->rights, waiter);
 }
 
 int start_resize(struct session *session, const struct wire_msg *msg,
@@ -200,8 +232,10 @@ int handle_fix_atomic_device(struct session *session, const struct wire_msg *msg
 int handle_stat(struct session *session, const struct wire_msg *msg,
 		struct wire_msg *ret_reply)
 {
+	const struct lease_owner owner = owner_of(session, msg->stat.tenant);
 	struct lease_status status;
-	int err = lease_stat(session->lease_client.tenant, msg->stat.name, &status);
+	int err = lease_stat(session->lease_client.tenant, &owner, msg->stat.name,
+			     &status);
 
 	if (err)
 		return err;

@@ -66,10 +66,8 @@ static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 	control->counters.connections++;
 	if (!connection_accept(control->connections, fd, &from))
 		return;
-	control->counters.connections_refused++;
-	log_event(LOG_NOTICE, "connection-refused",
-		  &(struct log_ctx){ .peer = fabric_address_text(&from, name) }, "%s",
-		  err_text());
+	connection_refused(control, REFUSAL_PLACE, fabric_address_text(&from, name),
+			   err_text());
 }
 
 static void on_error(struct evconnlistener *, void *arg)

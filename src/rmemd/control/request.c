@@ -135,10 +135,14 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 					     "longer known");
 	if (!reply->lease)
 		return HANDLER_OK;
-	err = request_create(session, msg, &request);
-	if (err)
-		return err;
+	/* an error would tell the client that it does not have the lease: let it ask again */
+	if (request_create(session, msg, &request)) {
+		connection_close(session->connection);
+		return HANDLER_LATER;
+	}
 	request->flags = 0;
+	/* as the error of the first allocate would, this one means that there is no lease */
+	request->waiter.ends_lease = msg->type == WIRE_TYPE_allocate;
 	err = lease_reattach(session->sessions->control->leases, &session->lease_client,
 			     reply->lease, &request->waiter);
 	if (!err)
@@ -162,7 +166,8 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg)
 	    (reply && reply->type != msg->type)) {
 		(void)err_set(-EPROTO, "%s has the id %" PRIu64 " of another request",
 			      wire_type_name(msg->type), msg->id);
-		connection_refuse(session->connection, msg->id, -EPROTO, err_text());
+		connection_refuse(session->connection, msg->id, REFUSAL_PROTOCOL,
+				  -EPROTO, err_text());
 		return HANDLER_LATER;
 	}
 	if (waiting) {

@@ -45,6 +45,7 @@ struct session;
 	STARTED(rename, REQUEST_REMEMBERED | REQUEST_GOES_ON)                \
 	STARTED(resize, REQUEST_REMEMBERED)                                  \
 	STARTED(remove, REQUEST_REMEMBERED | REQUEST_ENDS | REQUEST_GOES_ON) \
+	STARTED(share, REQUEST_REMEMBERED | REQUEST_GOES_ON)                 \
 	ANSWERED(stat, 0)                                                    \
 	ANSWERED(list, 0)                                                    \
 	ANSWERED(ping, 0)                                                    \

@@ -54,6 +54,10 @@ static void session_adopt(struct session *session, struct connection *connection
 {
 	session->connection = connection;
 	connection->session = session;
+	if (!connection->ops->secret(connection, session->secret)) {
+		memset(session->secret, 0, sizeof(session->secret));
+		memcpy(session->secret, session->token, sizeof(session->token));
+	}
 	(void)snprintf(session->address, sizeof(session->address), "%s",
 		       connection->name);
 	session_heard(session);
@@ -489,19 +493,25 @@ void session_connection_idle(struct connection *connection)
 		session_deliver(connection->session);
 }
 
-static void session_fence_silent(struct session *session)
+void session_fence_active(struct session *session, const char *why)
 {
 	struct connection *connection = session_detach_connection(session);
 	struct wire_msg *out;
-	char text[80];
 
-	(void)snprintf(text, sizeof(text), "no sign of life for %" PRIu64 " ms",
-		       clock_now_ms() - session->heard_ms);
-	session_fence(session, text);
+	session_fence(session, why);
 	out = control_message(connection->control, WIRE_TYPE_closing, 0);
 	out->closing.reason = WIRE_REASON_FENCED;
 	connection_send(connection, out);
 	connection_close(connection);
+}
+
+static void session_fence_silent(struct session *session)
+{
+	char text[80];
+
+	(void)snprintf(text, sizeof(text), "no sign of life for %" PRIu64 " ms",
+		       clock_now_ms() - session->heard_ms);
+	session_fence_active(session, text);
 }
 
 void session_client_event(void *, struct lease_client *lease_client)

@@ -18,6 +18,7 @@
 #include "rmemd/control/reply_cache.h"
 #include "rmemd/lease/lease_client.h"
 #include "rmemd/loop/slices.h"
+#include "tls/stream.h"
 #include "wire/msg.h"
 
 struct config;
@@ -54,6 +55,8 @@ struct session {
 	struct lease_client lease_client; /* lease_client.id is the session's */
 	enum session_state state;
 	uint8_t token[WIRE_TOKEN_BYTES];
+	/* of its connection, or the token; admits channels */
+	uint8_t secret[STREAM_SECRET_BYTES];
 	char client[WIRE_LABEL_MAX + 1];
 	char address[64];              /* of its connection, or of the last one */
 	struct connection *connection; /* NULL unless active */
@@ -143,6 +146,8 @@ struct session_first {
 /* End the session; answers the request bye_id when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
 /* The connection is lost: fence its session, if any.  `why` is one line. */
+/* Fence a session that has a connection, and close that; the client is told, and may resume. */
+void session_fence_active(struct session *session, const char *why);
 void session_connection_lost(struct connection *connection, const char *why);
 /* The connection is not busy any more: send waiting events. */
 void session_connection_idle(struct connection *connection);

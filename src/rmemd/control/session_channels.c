@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
+#include "tls/admission.h"
 
 /* A granted channel that is not connected in this time is dropped when a limit is reached. */
 #define GRANT_UNUSED_MS 30000
@@ -458,11 +459,14 @@ static struct fabric_session *session_admit(struct session *session, unsigned en
 					    const struct fabric_hello *hello,
 					    const char **ret_why)
 {
-	static const uint8_t nobody[WIRE_TOKEN_BYTES];
-	bool known = secret_equal(session ? session->token : nobody, hello->token,
-				  WIRE_TOKEN_BYTES);
+	static const uint8_t nobody[STREAM_SECRET_BYTES];
+	uint8_t token[ADMISSION_BYTES];
 	struct channel *channel;
+	bool known;
 
+	admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
+			hello->session, hello->channel, token);
+	known = secret_equal(token, hello->token, sizeof(token));
 	*ret_why = "no session with this id and token";
 	if (!session || !known)
 		return NULL;

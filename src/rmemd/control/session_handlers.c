@@ -23,12 +23,6 @@ static int check_hello(const struct wire_hello *hello)
 	return 0;
 }
 
-/* The only place that decides the tenant of a client: auth = none believes the hello. */
-static const char *tenant_of_hello(const struct wire_hello *hello)
-{
-	return hello->tenant;
-}
-
 /* Connect the first channel.  False: it cannot be, and is closed. */
 static bool first_join(struct connection *connection, const struct wire_hello *hello,
 		       uint64_t id, struct session_first *first)
@@ -48,10 +42,12 @@ static bool first_join(struct connection *connection, const struct wire_hello *h
 static int open_or_resume(struct connection *connection, const struct wire_hello *hello,
 			  uint64_t id)
 {
-	const char *tenant = tenant_of_hello(hello);
+	const char *tenant = hello->tenant;
 	struct session_first first;
 	int err = check_hello(hello);
 
+	if (!err)
+		err = connection->ops->identify(connection, tenant);
 	if (err)
 		return err;
 	connection->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max
@@ -69,6 +65,22 @@ static int open_or_resume(struct connection *connection, const struct wire_hello
 	return 0;
 }
 
+static enum refusal refusal_of(int err)
+{
+	switch (err) {
+	case -EACCES:
+		return REFUSAL_TENANT;
+	case -ESTALE:
+		return REFUSAL_SESSION;
+	case -EDQUOT:
+	case -ENOMEM:
+	case -ENOSPC:
+		return REFUSAL_QUOTA;
+	default:
+		return REFUSAL_PROTOCOL;
+	}
+}
+
 void handle_hello(struct connection *connection, const struct wire_msg *msg)
 {
 	int err;
@@ -84,7 +96,8 @@ void handle_hello(struct connection *connection, const struct wire_msg *msg)
 	}
 	err = open_or_resume(connection, &msg->hello, msg->id);
 	if (err)
-		connection_refuse(connection, msg->id, err, err_text());
+		connection_refuse(connection, msg->id, refusal_of(err), err,
+				  err_text());
 }
 
 int handle_ping(struct session *, const struct wire_msg *, struct wire_msg *)

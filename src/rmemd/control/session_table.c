@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
@@ -179,7 +180,9 @@ void reply_record(const struct session *session, const struct reply *reply,
 	char value[sizeof(head) + TEXT_MAX + 1];
 	char *end = value_add(value, &head, sizeof(head));
 
-	end = value_add_text(end, text ? text : "", TEXT_MAX);
+	/* a client accepts only whole characters */
+	end = value_add_text(end, text ? text : "",
+			     text ? utf8_cut(text, TEXT_MAX) : 0);
 	(void)ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
 }
 
@@ -259,6 +262,12 @@ static int restore_each(struct restore *restore, uint32_t kind,
 	return err;
 }
 
+/* A text of the ledger that is shown in logs and to the administrator. */
+static const char *text_shown(const char *text)
+{
+	return utf8_clean(text, strlen(text)) ? text : "?";
+}
+
 static int session_fill(struct session *session, const struct leases_restore *with,
 			const struct row *row)
 {
@@ -273,8 +282,10 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 		client = value_parse_text(&value, sizeof(session->client) - 1);
 	if (client)
 		address = value_parse_text(&value, sizeof(session->address) - 1);
-	if (!address)
+	if (!address || !row->key.a || !utf8_clean(tenant, strlen(tenant)))
 		return set_malformed_error("session", &row->key);
+	client = text_shown(client);
+	address = text_shown(address);
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
 		return -ENOMEM;
@@ -336,6 +347,9 @@ static int restore_reply(struct restore *restore, const struct row *row)
 				.lease = head.lease,
 				.type = (enum wire_type)head.type,
 				.err = head.err };
+	/* an earlier build may have cut it within a character */
+	if (!utf8_clean(text, strlen(text)))
+		text = "";
 	(void)reply_cache_add(&session->replies, &reply, head.err ? text : NULL);
 	session->last_id = reply.id;
 	if (session->replies.dropped_id < head.dropped_id)

@@ -125,6 +125,7 @@ void lease_delete(struct lease *lease)
 {
 	tenant_unref(lease->tenant);
 	free(lease->segments);
+	free(lease->shares);
 	free(lease->name);
 	free(lease);
 }
@@ -209,6 +210,8 @@ struct lease_status lease_status(const struct lease *lease)
 		.generation = lease->generation,
 		.placement = lease->placement,
 		.node = lease->node,
+		.shares = lease->shares,
+		.n_shares = lease->n_shares,
 		.ready = lease->state == LEASE_READY,
 	};
 
@@ -223,22 +226,22 @@ struct lease_status lease_status(const struct lease *lease)
 	return status;
 }
 
-static struct lease_share *share_at(struct lease_share *shares, unsigned *n, int node)
+static struct lease_part *part_at(struct lease_part *parts, unsigned *n, int node)
 {
 	unsigned i = *n;
 
-	while (i > 0 && shares[i - 1].node > node)
+	while (i > 0 && parts[i - 1].node > node)
 		i--;
-	if (i > 0 && shares[i - 1].node == node)
-		return &shares[i - 1];
-	memmove(&shares[i + 1], &shares[i], (*n - i) * sizeof(shares[0]));
+	if (i > 0 && parts[i - 1].node == node)
+		return &parts[i - 1];
+	memmove(&parts[i + 1], &parts[i], (*n - i) * sizeof(parts[0]));
 	(*n)++;
-	shares[i] = (struct lease_share){ .node = node };
-	return &shares[i];
+	parts[i] = (struct lease_part){ .node = node };
+	return &parts[i];
 }
 
-unsigned lease_shares(const struct lease_status *status,
-		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX])
+unsigned lease_parts(const struct lease_status *status,
+		     struct lease_part ret_parts[WIRE_SEGMENTS_MAX])
 {
 	const struct lease *lease = status->lease;
 	unsigned n = 0;
@@ -246,7 +249,7 @@ unsigned lease_shares(const struct lease_status *status,
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		const struct segment *segment = lease->segments[i];
 
-		share_at(ret_shares, &n, extent_pool(&segment->extent).node)->bytes +=
+		part_at(ret_parts, &n, extent_pool(&segment->extent).node)->bytes +=
 			segment->bytes;
 	}
 	return n;

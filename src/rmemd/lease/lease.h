@@ -24,16 +24,17 @@ struct leases;
 struct ledger;
 struct pool_holders;
 struct pools;
+struct share;
 struct slices;
 
 /* The part of a lease on one node. */
-struct lease_share {
+struct lease_part {
 	int node; /* -1: unknown */
 	uint64_t bytes;
 };
 
 struct lease_status {
-	const struct lease *lease; /* for lease_shares() */
+	const struct lease *lease; /* for lease_parts() */
 	uint64_t id;
 	const char *name; /* "": ephemeral */
 	const char *tenant;
@@ -47,7 +48,9 @@ struct lease_status {
 	uint64_t ttl_ms; /* left; 0: for ever */
 	uint32_t generation;
 	enum wire_placement placement; /* as asked for */
-	int node;   /* as asked for, or the device's; or POOL_NODE_ANY */
+	int node; /* as asked for, or the device's; or POOL_NODE_ANY */
+	const struct share *shares; /* with other tenants */
+	unsigned n_shares;
 	bool ready; /* false: not granted yet, waits for memory or keys */
 };
 
@@ -109,6 +112,9 @@ void leases_tick(struct leases *leases);
 /* When leases_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t leases_next_ms(const struct leases *leases);
 
+/* End a lease at once, for all sessions.  -ENOENT: none that is granted has this id. */
+int leases_revoke(struct leases *leases, uint64_t id);
+
 /* Call each() for every lease with an id above `after` in the order of ids, until it returns
  * non-zero, and return its result.  The strings are borrowed until each() returns; each() must not
  * change the table. */
@@ -127,8 +133,8 @@ bool leases_find_status(const struct leases *leases, uint64_t id,
 			struct lease_status *ret_status);
 /* The parts of the lease in the order of nodes; returns their number.  `status` is from
  * leases_each(). */
-unsigned lease_shares(const struct lease_status *status,
-		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX]);
+unsigned lease_parts(const struct lease_status *status,
+		     struct lease_part ret_parts[WIRE_SEGMENTS_MAX]);
 
 /* The number of leases, including those not granted yet. */
 unsigned leases_count(const struct leases *leases);
@@ -180,6 +186,9 @@ struct lease_waiter {
 	/* For done(err == 0) of allocate, attach, rekey and resize, to build the reply with
 	 * lease_describe(); borrowed until done() returns. */
 	struct attachment *attachment;
+	/* Set before lease_reattach() by its user: if that fails, the lease ends, unless that was
+	 * told by the function's result. */
+	bool ends_lease;
 	/* The rest is for lease/ alone. */
 	struct lease *lease;
 	enum lease_wait kind;
@@ -210,18 +219,25 @@ struct lease_params {
 int lease_check_params(const struct lease_params *params);
 int lease_check_rights(unsigned rights);
 
+/* Whose lease a request by name is about. */
+struct lease_owner {
+	const char *name;            /* "": of the client's tenant */
+	const struct tenant *tenant; /* of that name; NULL: there is none */
+};
+
 /* Each returns 0 if done() was or will be called; after an error done() is not called. */
 
-/* After lease_check_params().  -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving).
- * While the bytes it needs are being scrubbed the request waits. */
+/* After lease_check_params().  -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving, or has
+ * no right).  While the bytes it needs are being scrubbed the request waits. */
 int lease_allocate(struct leases *leases, struct lease_client *client,
 		   const struct lease_params *params, struct lease_waiter *waiter);
 /* After lease_check_rights().  A client that was fenced, and has the lease attached, may attach it again, as the reply may have
  * been lost with its connection: the lease gets new keys.
- * -ENOENT, -EBUSY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving),
- * -ENOTSUP (the client cannot reach some segment) */
-int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
-		 unsigned rights, struct lease_waiter *waiter);
+ * -ENOENT, -EBUSY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving, or has no
+ * right), -ENOTSUP (the client cannot reach some segment) */
+int lease_attach(struct leases *leases, struct lease_client *client,
+		 const struct lease_owner *owner, const char *name, unsigned rights,
+		 struct lease_waiter *waiter);
 /* Make the keys of an attached lease for all endpoints of the client.  -ESTALE */
 int lease_reattach(struct leases *leases, struct lease_client *client, uint64_t id,
 		   struct lease_waiter *waiter);
@@ -231,9 +247,8 @@ int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id
 /* -ESTALE, -EACCES */
 int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	       struct lease_waiter *waiter);
-/* -ENOENT */
-int lease_remove(const struct tenant *tenant, const char *name,
-		 struct lease_waiter *waiter);
+/* -ENOENT, -EACCES */
+int lease_remove(struct tenant *tenant, const char *name, struct lease_waiter *waiter);
 /* The name is not empty.  replace: the lease that has the name ends.
  * -ESTALE, -EACCES, -EEXIST, -ENOMEM */
 int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id,
@@ -254,8 +269,13 @@ int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
 			    uint64_t id, const struct fabric_endpoint *endpoint,
 			    struct lease_atomic_device *ret_device);
 /* Borrowed strings.  -ENOENT */
-int lease_stat(const struct tenant *tenant, const char *name,
+int lease_stat(struct tenant *tenant, const struct lease_owner *owner, const char *name,
 	       struct lease_status *ret_status);
+/* Share a named lease of the client's tenant with another tenant, or with rights 0 end the share.
+ * Attachments with more rights end, and the request is done when their keys are dead.
+ * -ESTALE, -EACCES, -EINVAL (no name, or its own tenant), -EDQUOT, -ENOMEM */
+int lease_share(struct leases *leases, struct lease_client *client, uint64_t id,
+		const char *tenant, unsigned rights, struct lease_waiter *waiter);
 /* Fill in the reply to allocate, attach, rekey and resize. */
 void lease_describe(const struct attachment *attachment, struct wire_lease *ret_msg);
 

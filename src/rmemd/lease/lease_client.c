@@ -13,6 +13,7 @@ void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *
 	list_init(&client->unfenced);
 	list_init(&client->owned);
 	list_init(&client->with_events);
+	notices_init(&client->notices);
 	tenant_ref(tenant);
 	tenant->n_sessions++;
 }

@@ -2,7 +2,6 @@
 /* Memory for grants and growth: allocated from the pools, or waited for while it is being
  * scrubbed or its old keys are dying. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -52,18 +51,21 @@ static int append_extents(struct lease *lease, const struct extent *extents, uns
 }
 
 /* The bytes under dying keys that their pool wants back to shrink, so that they are not lent again;
- * of pools that are lent through one of the endpoints.  Of many segments only some count: then a
+ * of pools that the request may use.  Of many segments only some count: then a
  * request waits that could have failed at once. */
-static uint64_t releasing_reclaimed(const struct leases *leases, unsigned endpoints)
+static uint64_t releasing_reclaimed(const struct leases *leases,
+				    const struct pool_request *request)
 {
 	uint64_t bytes = 0;
 	unsigned n = 0;
 
 	list_for_each_entry(const struct segment, segment, &leases->releasing,
 			    releasing) {
+		struct extent_pool pool = extent_pool(&segment->extent);
+
 		if (n++ == RELEASING_MAX)
 			break;
-		if (!(extent_pool(&segment->extent).endpoints & endpoints))
+		if (!pool_request_allows(request, pool.name, pool.endpoints))
 			continue;
 		bytes += extent_reclaim(&segment->extent).bytes;
 	}
@@ -75,14 +77,13 @@ static uint64_t releasing_reclaimed(const struct leases *leases, unsigned endpoi
 static bool will_fit(const struct leases *leases, const struct pool_request *request,
 		     bool scrubbing)
 {
-	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
 	uint64_t room = 0, coming = 0;
 	bool reclaims = false;
 
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
 		struct pool_status status = pools_status(leases->pools, i);
 
-		if (!(status.endpoints & endpoints))
+		if (!pool_request_allows(request, status.name, status.endpoints))
 			continue;
 		room += status.free + status.scrubbing + status.releasing;
 		coming += status.releasing + (scrubbing ? status.scrubbing : 0);
@@ -92,7 +93,7 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 		return false;
 	/* only if needed, as there may be many such segments */
 	if (reclaims)
-		room -= releasing_reclaimed(leases, endpoints);
+		room -= releasing_reclaimed(leases, request);
 	return room >= request->bytes;
 }
 
@@ -110,6 +111,7 @@ static int lease_add_extents(struct lease *lease, const struct lease_client *cli
 				   ? lease_client_nodes(client, nodes)
 				   : 1,
 		.endpoints = lease_client_endpoints(client),
+		.only = &lease->tenant->rights.pools,
 		.interleave = lease->placement == WIRE_PLACE_INTERLEAVE,
 	};
 	unsigned n, max = WIRE_SEGMENTS_MAX - lease->n_segments;
@@ -130,7 +132,8 @@ static int lease_add_extents(struct lease *lease, const struct lease_client *cli
 	err = pools_alloc(leases->pools, &request, extents, max, &n);
 	if (err == -ENOSPC && will_fit(leases, &request, false))
 		return -EAGAIN;
-	return err ? err : append_extents(lease, extents, n, bytes);
+	return err ? rights_explain_full(lease->tenant, err)
+		   : append_extents(lease, extents, n, bytes);
 }
 
 /* Make the lease `bytes` long for the client: with the rest of its last extent, then with new

@@ -23,6 +23,16 @@ static int find_granted(const struct tenant *tenant, const char *name,
 	return 0;
 }
 
+/* A lease of the tenant, or one that another tenant shares with it with these rights.  -ENOENT,
+ * -EACCES */
+static int find_reachable(struct tenant *tenant, const struct lease_owner *owner,
+			  const char *name, unsigned rights, struct lease **ret_lease)
+{
+	if (!*owner->name || owner->tenant == tenant)
+		return find_granted(tenant, name, ret_lease);
+	return share_find(tenant, owner->tenant, owner->name, name, rights, ret_lease);
+}
+
 /* The client's attachment of a lease that is granted, or NULL. */
 static struct attachment *find_attachment(const struct leases *leases,
 					  const struct lease_client *client,
@@ -49,7 +59,20 @@ static struct attachment *find_attachment(const struct leases *leases,
 	return NULL;
 }
 
-/* The client's attachment, with these rights.  -ESTALE, -EACCES */
+/* -ESTALE.  The text does not reveal whether another tenant has such a lease, but it is counted. */
+static int set_missing_error(const struct leases *leases,
+			     const struct lease_client *client, uint64_t id)
+{
+	const struct lease *lease = leases_find_id(leases, id);
+
+	if (lease && lease->tenant != client->tenant)
+		client->tenant->denied[RIGHTS_DENY_SHARES]++;
+	return err_set(-ESTALE,
+		       "lease %" PRIu64 " has ended, or this session does not have it",
+		       id);
+}
+
+/* The client's attachment, with these rights, which the tenant must have too.  -ESTALE, -EACCES */
 static int find_attached(const struct leases *leases, const struct lease_client *client,
 			 uint64_t id, unsigned rights,
 			 struct attachment **ret_attachment)
@@ -57,15 +80,28 @@ static int find_attached(const struct leases *leases, const struct lease_client 
 	struct attachment *attachment = find_attachment(leases, client, id);
 
 	if (!attachment)
-		return err_set(-ESTALE,
-			       "lease %" PRIu64
-			       " has ended, or this session does not have it",
-			       id);
+		return set_missing_error(leases, client, id);
 	if (rights & ~attachment->rights)
 		return err_set(-EACCES,
 			       "lease %" PRIu64 " is attached for reading only", id);
+	if (rights & WIRE_RIGHT_WRITE && rights_check_write(client->tenant))
+		return -EACCES;
 	*ret_attachment = attachment;
 	return 0;
+}
+
+/* The client's attachment of a lease of its tenant, with the right to write.  -ESTALE, -EACCES */
+static int find_owned(const struct leases *leases, const struct lease_client *client,
+		      uint64_t id, struct attachment **ret_attachment)
+{
+	struct attachment *attachment = NULL;
+	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
+
+	if (!err)
+		err = share_check_owner(client->tenant, attachment->lease);
+	if (!err)
+		*ret_attachment = attachment;
+	return err;
 }
 
 /* ---- allocating ---- */
@@ -93,6 +129,10 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 	struct lease *lease = NULL;
 	int err = tenant_check_open(tenant);
 
+	if (!err)
+		err = rights_check_write(tenant);
+	if (!err && *params->name)
+		err = rights_check_name(tenant, params->name);
 	if (!err)
 		err = tenant_check_length(tenant, 0, params->bytes);
 	/* the time of a lease without a name begins when it gets one, but is checked now */
@@ -141,13 +181,16 @@ int lease_check_rights(unsigned rights)
 	return err_set(-EINVAL, "rights %#x: reading, or reading and writing", rights);
 }
 
-int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
-		 unsigned rights, struct lease_waiter *waiter)
+int lease_attach(struct leases *leases, struct lease_client *client,
+		 const struct lease_owner *owner, const char *name, unsigned rights,
+		 struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
-	int err = find_granted(client->tenant, name, &lease);
+	int err = find_reachable(client->tenant, owner, name, rights, &lease);
 
+	if (!err && rights & WIRE_RIGHT_WRITE)
+		err = rights_check_write(client->tenant);
 	if (err)
 		return err;
 	attachment = find_attachment(leases, client, lease->id);
@@ -221,7 +264,7 @@ int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	       struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
+	int err = find_owned(leases, client, id, &attachment);
 
 	if (err)
 		return err;
@@ -229,12 +272,13 @@ int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	return 0;
 }
 
-int lease_remove(const struct tenant *tenant, const char *name,
-		 struct lease_waiter *waiter)
+int lease_remove(struct tenant *tenant, const char *name, struct lease_waiter *waiter)
 {
 	struct lease *lease = NULL;
 	int err = find_granted(tenant, name, &lease);
 
+	if (!err)
+		err = rights_check_write(tenant);
 	if (err)
 		return err;
 	end_and_wait(lease, WIRE_REASON_FREED, NULL, waiter);
@@ -264,8 +308,10 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease, *victim;
-	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
+	int err = find_owned(leases, client, id, &attachment);
 
+	if (!err)
+		err = rights_check_name(client->tenant, name);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -295,7 +341,7 @@ int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease;
-	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
+	int err = find_owned(leases, client, id, &attachment);
 
 	if (err)
 		return err;
@@ -328,7 +374,7 @@ int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		uint64_t ttl_ms)
 {
 	struct attachment *attachment = NULL;
-	int err = find_attached(leases, client, id, WIRE_RIGHT_WRITE, &attachment);
+	int err = find_owned(leases, client, id, &attachment);
 
 	if (err)
 		return err;
@@ -376,15 +422,55 @@ int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
 	return 0;
 }
 
-int lease_stat(const struct tenant *tenant, const char *name,
+int lease_stat(struct tenant *tenant, const struct lease_owner *owner, const char *name,
 	       struct lease_status *ret_status)
 {
 	struct lease *lease = NULL;
-	int err = find_granted(tenant, name, &lease);
+	int err = find_reachable(tenant, owner, name, WIRE_RIGHT_READ, &lease);
 
 	if (!err)
 		*ret_status = lease_status(lease);
 	return err;
+}
+
+/* ---- sharing ---- */
+
+/* End the attachments of a tenant that have more than these rights. */
+static void end_attachments(struct lease *lease, const char *tenant, unsigned rights)
+{
+	list_for_each_entry_safe(struct attachment, attachment, &lease->attachments,
+				 in_lease)
+		if (strcmp(attachment->client->tenant->name, tenant) == 0 &&
+		    attachment->rights & ~rights)
+			attachment_revoke(attachment, WIRE_REASON_UNSHARED);
+}
+
+int lease_share(struct leases *leases, struct lease_client *client, uint64_t id,
+		const char *tenant, unsigned rights, struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	struct lease *lease;
+	int err = find_owned(leases, client, id, &attachment);
+
+	if (err)
+		return err;
+	lease = attachment->lease;
+	if (lease->owner)
+		return err_set(-EINVAL, "lease %" PRIu64 " has no name: name it first",
+			       id);
+	if (strcmp(tenant, client->tenant->name) == 0)
+		return err_set(-EINVAL, "lease %" PRIu64 " belongs to tenant %s itself",
+			       id, tenant);
+	err = lease_record_reserve(lease);
+	if (!err)
+		err = share_set(lease, tenant, rights);
+	if (err)
+		return err;
+	(void)lease_record(lease);
+	waiter_add(waiter, LEASE_WAIT_END, lease, NULL);
+	end_attachments(lease, tenant, rights);
+	leases_run(leases);
+	return 0;
 }
 
 /* ---- watching ---- */

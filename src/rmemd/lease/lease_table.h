@@ -14,6 +14,7 @@
 #include "base/tree.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/segment.h"
+#include "rmemd/lease/share.h"
 
 /* The time limit of a request that waits for memory being scrubbed. */
 #define LEASE_MEMORY_WAIT_MS 10000
@@ -77,6 +78,9 @@ struct lease {
 	struct list waiters;  /* struct lease_waiter */
 	bool resizing;        /* one request at a time */
 	bool cut;             /* dying keys may still reach behind the lease's end */
+
+	struct share *shares; /* with other tenants */
+	unsigned n_shares;
 
 	struct lease_atomic_device atomic_device;
 

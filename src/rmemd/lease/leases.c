@@ -2,6 +2,7 @@
 /* The table as a whole: opening and closing, listing, and events of the fabrics, the pools and the
  * clock. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,17 @@ unsigned leases_count(const struct leases *leases)
 const struct leases_counters *leases_counters(const struct leases *leases)
 {
 	return &leases->counters;
+}
+
+int leases_revoke(struct leases *leases, uint64_t id)
+{
+	struct lease *lease = leases_find_id(leases, id);
+
+	if (!lease || lease->state != LEASE_READY)
+		return err_set(-ENOENT, "there is no lease %" PRIu64, id);
+	lease_terminate(lease, WIRE_REASON_REVOKED, NULL);
+	leases_run(leases);
+	return 0;
 }
 
 /* ---- time ---- */

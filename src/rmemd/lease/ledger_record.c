@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
@@ -13,7 +14,7 @@
 #define NAMES_BYTES (WIRE_LABEL_MAX + 1 + WIRE_NAME_MAX + 1)
 #define RECORD_BYTES                                                                  \
 	(sizeof(struct lease_head) + WIRE_SEGMENTS_MAX * sizeof(struct segment_row) + \
-	 NAMES_BYTES)
+	 NAMES_BYTES + SHARES_MAX * sizeof(struct share_row))
 
 _Static_assert(RECORD_BYTES <= LEDGER_VALUE_MAX, "a lease fits into the ledger");
 
@@ -46,6 +47,7 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.node = lease->node,
 		.placement = (uint32_t)lease->placement,
 		.atomic_kind = lease->atomic_device.kind,
+		.n_shares = lease->n_shares,
 	};
 	char *end = value;
 
@@ -65,6 +67,12 @@ static size_t lease_encode(const struct lease *lease, char *value)
 	}
 	end = value_add_text(end, lease->tenant->name, WIRE_LABEL_MAX);
 	end = value_add_text(end, name, WIRE_NAME_MAX);
+	for (unsigned i = 0; i < lease->n_shares; i++) {
+		struct share_row row = { .rights = lease->shares[i].rights };
+
+		(void)strcpy(row.tenant, lease->shares[i].tenant);
+		end = value_add(end, &row, sizeof(row));
+	}
 	return (size_t)(end - value);
 }
 
@@ -120,6 +128,12 @@ void lease_unrecord_ended(const struct lease *lease)
 
 /* ---- reading ---- */
 
+static bool rights_are_good(uint32_t rights)
+{
+	return rights == WIRE_RIGHT_READ ||
+	       rights == (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE);
+}
+
 /* Parse the segments, which must add up to the lease's length. */
 static bool rows_parse(struct value *value, struct lease_record *record)
 {
@@ -140,6 +154,23 @@ static bool rows_parse(struct value *value, struct lease_record *record)
 	return sum == record->head.bytes;
 }
 
+static bool shares_parse(struct value *value, struct lease_record *record)
+{
+	const size_t n = record->head.n_shares;
+
+	if (n > SHARES_MAX ||
+	    !value_parse(value, record->shares, n * sizeof(record->shares[0])))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct share_row *row = &record->shares[i];
+
+		if (strnlen(row->tenant, sizeof(row->tenant)) > TENANT_NAME_MAX ||
+		    !rights_are_good(row->rights))
+			return false;
+	}
+	return true;
+}
+
 static int set_malformed_error(const char *what, const struct ledger_key *key)
 {
 	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
@@ -150,6 +181,7 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 			struct lease_record *ret_record)
 {
 	struct value value = { data, bytes };
+	char *device = ret_record->head.atomic_device;
 
 	ret_record->name = NULL;
 	if (value_parse_head(&value, &ret_record->head, sizeof(ret_record->head)) &&
@@ -158,22 +190,23 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 		if (ret_record->tenant)
 			ret_record->name = value_parse_text(&value, WIRE_NAME_MAX);
 	}
-	/* a lease has either a name or an owner */
-	if (!ret_record->name || !*ret_record->name == !ret_record->head.owner)
+	device[sizeof(ret_record->head.atomic_device) - 1] = '\0';
+	/* a lease has an id, and either a name or an owner; the texts are shown to others */
+	if (!key->a || !ret_record->name ||
+	    !*ret_record->name == !ret_record->head.owner ||
+	    !utf8_clean(ret_record->tenant, strlen(ret_record->tenant)) ||
+	    !utf8_clean(device, strlen(device)) || !shares_parse(&value, ret_record))
 		return set_malformed_error("lease", key);
-	ret_record->head.atomic_device[sizeof(ret_record->head.atomic_device) - 1] =
-		'\0';
 	return 0;
 }
 
 int attachment_record_decode(const struct ledger_key *key, const void *data,
 			     size_t bytes, struct attachment_head *ret_head)
 {
-	const unsigned all = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
 	struct value value = { data, bytes };
 
 	if (!value_parse_head(&value, ret_head, sizeof(*ret_head)) ||
-	    (ret_head->rights != WIRE_RIGHT_READ && ret_head->rights != all))
+	    !rights_are_good(ret_head->rights))
 		return set_malformed_error("attachment of session", key);
 	return 0;
 }

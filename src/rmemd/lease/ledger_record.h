@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
+#include "rmemd/lease/share.h"
 #include "wire/msg.h"
 
 struct attachment;
@@ -32,7 +33,8 @@ void attachment_unrecord(const struct attachment *attachment);
 
 /* ---- reading ---- */
 
-/* Followed by the segments, the tenant's name and the lease's name, each name ended by a zero. */
+/* Followed by the segments, the tenant's name and the lease's name, each name ended by a zero, and
+ * the shares. */
 struct lease_head {
 	uint32_t head_bytes;
 	uint32_t n_segments;
@@ -48,6 +50,8 @@ struct lease_head {
 	uint32_t atomic_kind;
 	uint32_t placement;
 	char atomic_device[FABRIC_DEVICE_MAX];
+	uint32_t n_shares;
+	uint32_t unused;
 };
 
 /* The part of an extent that the segment uses; the rest is cleaned after a restart. */
@@ -57,6 +61,12 @@ struct segment_row {
 	uint64_t dirty;
 	uint32_t pool;
 	uint32_t unused;
+};
+
+/* A tenant that may attach the lease. */
+struct share_row {
+	char tenant[WIRE_LABEL_MAX];
+	uint32_t rights;
 };
 
 struct attachment_head {
@@ -71,6 +81,7 @@ struct lease_record {
 	struct segment_row rows[WIRE_SEGMENTS_MAX];
 	const char *tenant; /* in the value */
 	const char *name;   /* "": ephemeral */
+	struct share_row shares[SHARES_MAX];
 };
 
 /* -EBADMSG */

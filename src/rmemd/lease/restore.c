@@ -131,6 +131,10 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 		lease->owner = with->client(with->ctx, head->owner);
 	if ((head->n_segments && !lease->segments) || (*record->name && !lease->name))
 		return no_memory();
+	for (unsigned i = 0; i < head->n_shares; i++)
+		if (share_set(lease, record->shares[i].tenant,
+			      record->shares[i].rights))
+			return -ENOMEM;
 	/* the last process ended while it ended the session that owned the lease */
 	if (!lease->name && !lease->owner)
 		lease->state = LEASE_ENDED;
@@ -142,15 +146,16 @@ static int on_lease(const struct ledger_key *key, const void *value, size_t byte
 {
 	static struct lease_record record;
 	struct restore *restore = arg;
-	struct lease *lease = lease_blank(restore->leases, key->a);
-	int err;
+	struct lease *lease;
+	int err = lease_record_decode(key, value, bytes, &record);
 
+	if (err)
+		return err;
+	lease = lease_blank(restore->leases, key->a);
 	if (!lease)
 		return no_memory();
 	tree_insert(&restore->found, &lease->by_id, lease->id, 0);
-	err = lease_record_decode(key, value, bytes, &record);
-	if (!err)
-		err = lease_fill(restore, lease, &record);
+	err = lease_fill(restore, lease, &record);
 	for (unsigned i = 0; !err && i < record.head.n_segments; i++) {
 		struct claim *claim = row_add(&restore->claims, sizeof(*claim));
 

@@ -13,7 +13,9 @@
 
 void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 {
-	*tenant = (struct tenant){ .limits = params->limits, .refs = 1 };
+	*tenant = (struct tenant){ .limits = params->limits,
+				   .rights = params->rights,
+				   .refs = 1 };
 	memcpy(tenant->name, params->name, sizeof(tenant->name));
 	list_init(&tenant->link);
 	map_init(&tenant->names);
@@ -258,6 +260,7 @@ int tenants_set(struct tenants *tenants, const struct tenant_params *params, uns
 		struct tenant *tenant = find_tenant(tenants, params[i].name);
 
 		tenant->limits = params[i].limits;
+		tenant->rights = params[i].rights;
 		tenant->leaving = false;
 	}
 	set_automatic(tenants, params, n);

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/tree.h"
+#include "rmemd/lease/rights.h"
 #include "rmemd/loop/slices.h"
 #include "wire/msg.h"
 
@@ -44,11 +45,14 @@ struct tenant_limits {
 struct tenant_params {
 	char name[TENANT_NAME_MAX + 1];
 	struct tenant_limits limits;
+	struct rights rights;
+	char certificates[256]; /* patterns of stream_certified_as() */
 };
 
 struct tenant {
 	char name[TENANT_NAME_MAX + 1];
 	struct tenant_limits limits;
+	struct rights rights;
 	struct list link; /* in the table of tenants */
 	uint64_t refs;
 	bool leaving; /* gets no more grants, and is freed with the last reference */
@@ -57,12 +61,13 @@ struct tenant {
 	uint32_t n_channels_at[WIRE_ENDPOINTS_MAX];
 	uint32_t n_leases;
 	uint64_t n_attachments;
-	uint64_t bytes;            /* of extents, until the keys to them are dead */
-	uint32_t n_keys;           /* until the key is dead */
-	uint64_t refused;          /* requests that exceeded a limit */
-	uint64_t accesses_refused; /* wrong key, bounds or rights */
-	struct map names;          /* struct lease by its name */
-	struct tree named;         /* the same leases, by their ids */
+	uint64_t bytes;   /* of extents, until the keys to them are dead */
+	uint32_t n_keys;  /* until the key is dead */
+	uint64_t refused; /* requests that exceeded a limit */
+	uint64_t denied[RIGHTS_DENIALS]; /* requests for which it has no right */
+	uint64_t accesses_refused;       /* wrong key, bounds or rights */
+	struct map names;                /* struct lease by its name */
+	struct tree named;               /* the same leases, by their ids */
 	/* channels not connected yet, the oldest first; of control/ */
 	struct list granted;
 	struct slice_queue slices; /* its work of the loop */
@@ -114,14 +119,14 @@ void tenants_init(struct tenants *tenants);
 /* After all sessions and leases. */
 void tenants_destroy(struct tenants *tenants);
 
-/* Replace the configured tenants and limits: new tenants are added, a listed tenant is not leaving
+/* Replace the configured tenants, limits and rights: new tenants are added, a listed tenant is not leaving
  * any more, and all others are.  -ENOMEM: nothing has changed. */
 int tenants_set(struct tenants *tenants, const struct tenant_params *params,
 		unsigned n);
 /* The tenant of that name, if it is not leaving, or NULL. */
 struct tenant *tenants_find(const struct tenants *tenants, const char *name);
 /* The tenant of that name, with a reference for the caller.  If there is none, a leaving tenant
- * with these limits is added.  NULL: -ENOMEM */
+ * with these limits and rights is added.  NULL: -ENOMEM */
 struct tenant *tenants_ensure(struct tenants *tenants,
 			      const struct tenant_params *params);
 /* Whether the tenant may have one more session, or channel of an endpoint: within its own limit, and

@@ -51,6 +51,8 @@ static void waiter_fail_now(struct lease_waiter *waiter, int err)
 	waiter_fail(waiter, err, err_text());
 	list_remove(&waiter->link);
 	waiter_undo(waiter);
+	if (waiter->ends_lease && waiter->lease->state == LEASE_READY)
+		lease_terminate(waiter->lease, WIRE_REASON_FREED, NULL);
 	waiter->attachment = NULL;
 	/* done() may free the waiter before it uses the text */
 	memcpy(text, waiter->text, sizeof(text));

@@ -2,7 +2,6 @@
 /* The choice of extents for a request. */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +14,20 @@
 struct request {
 	struct pools *pools;
 	uint64_t align;
-	unsigned endpoints; /* only pools that are lent through any of these */
-	const int *nodes;   /* only pools on these */
-	unsigned n_nodes;   /* 0: on any */
+	const struct pool_request *wish;
+	const int *nodes; /* only pools on these */
+	unsigned n_nodes; /* 0: on any */
 	struct extent *extents;
 	unsigned max, n;
 	uint64_t wanted; /* bytes not allocated yet */
 	uint64_t most;   /* longest extent; a multiple of align */
 };
+
+/* Whether the request may get memory of the pool at all. */
+static bool pool_serves(const struct pool *pool, const struct pool_request *wish)
+{
+	return pool_request_allows(wish, pool->params.name, pool->endpoints);
+}
 
 static bool request_allows(const struct request *request, const struct pool *pool)
 {
@@ -30,8 +35,7 @@ static bool request_allows(const struct request *request, const struct pool *poo
 
 	for (unsigned i = 0; i < request->n_nodes; i++)
 		on_node |= request->nodes[i] == pool->memory.node;
-	return on_node && !pool->needs_zeroing &&
-	       (pool->endpoints & request->endpoints);
+	return on_node && !pool->needs_zeroing && pool_serves(pool, request->wish);
 }
 
 static void request_add(struct request *request, struct pool *pool,
@@ -230,8 +234,9 @@ static int alloc_and_cut(struct request *request, int (*alloc)(struct request *r
 }
 
 /* In stripes, if asked for; on the preferred nodes in one piece, then in several; then anywhere. */
-static int alloc_any(struct request *request, const struct pool_request *wish)
+static int alloc_any(struct request *request)
 {
+	const struct pool_request *wish = request->wish;
 	int err = -ENOSPC;
 
 	if (wish->interleave)
@@ -301,7 +306,7 @@ static bool fits_when_clean(const struct request *request)
 	bool all = true;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		if (!(pools->pool[i].endpoints & request->endpoints))
+		if (!pool_serves(&pools->pool[i], request->wish))
 			continue;
 		dirty += pools->pool[i].extents.sum[BLOCK_DIRTY];
 		clean += pools->pool[i].extents.sum[BLOCK_FREE];
@@ -312,7 +317,7 @@ static bool fits_when_clean(const struct request *request)
 	if (!runs.bytes)
 		return false;
 	for (unsigned i = 0; i < pools->n_pools && all; i++)
-		if (pools->pool[i].endpoints & request->endpoints)
+		if (pool_serves(&pools->pool[i], request->wish))
 			all = extents_each_run(&pools->pool[i].extents, &left, runs_add,
 					       &runs);
 	free(runs.bytes);
@@ -322,14 +327,17 @@ static bool fits_when_clean(const struct request *request)
 static int set_full_error(const struct pools *pools, const struct pool_request *wish,
 			  unsigned max)
 {
-	unsigned endpoints = wish->endpoints ? wish->endpoints : UINT_MAX;
 	uint64_t bytes = wish->bytes, clean = 0, largest = 0, total = 0;
+	bool allowed = !wish->only;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct extents *extents = &pools->pool[i].extents;
 		uint64_t one;
 
-		if (!(pools->pool[i].endpoints & endpoints))
+		if (wish->only)
+			allowed |=
+				pool_names_have(wish->only, pools->pool[i].params.name);
+		if (!pool_serves(&pools->pool[i], wish))
 			continue;
 		one = extents_largest(extents, pools->grain);
 		clean += extents->sum[BLOCK_FREE];
@@ -337,6 +345,8 @@ static int set_full_error(const struct pools *pools, const struct pool_request *
 		if (one > largest)
 			largest = one;
 	}
+	if (!allowed)
+		return err_set(-ENOSPC, "no pool with an allowed name is open");
 	if (total == 0)
 		return err_set(
 			-ENOSPC,
@@ -367,13 +377,12 @@ static int set_too_long_error(const struct request *request)
 bool pools_may_fit(const struct pools *pools, const struct pool_request *request,
 		   unsigned max)
 {
-	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
 	uint64_t free = 0, largest = 0, one;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct pool *pool = &pools->pool[i];
 
-		if (pool->needs_zeroing || !(pool->endpoints & endpoints))
+		if (pool->needs_zeroing || !pool_serves(pool, request))
 			continue;
 		free += pool->extents.sum[BLOCK_FREE];
 		one = extents_largest(&pool->extents, pools->grain);
@@ -390,7 +399,7 @@ int pools_alloc(struct pools *pools, const struct pool_request *wish,
 	struct request request = {
 		.pools = pools,
 		.max = max,
-		.endpoints = wish->endpoints ? wish->endpoints : UINT_MAX,
+		.wish = wish,
 		.extents = ret_extents,
 		.wanted = (bytes + grain - 1) / grain * grain,
 		.align = wish->align > grain ? wish->align : grain,
@@ -405,7 +414,7 @@ int pools_alloc(struct pools *pools, const struct pool_request *wish,
 		request.most = request.align;
 	if ((request.wanted - 1) / request.most >= max)
 		return set_too_long_error(&request);
-	err = alloc_any(&request, wish);
+	err = alloc_any(&request);
 	if (!err)
 		*ret_n = request.n;
 	else if (err == -ENOMEM)

@@ -4,6 +4,7 @@
 #ifndef RMEMD_POOL_POOLS_H
 #define RMEMD_POOL_POOLS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -178,6 +179,22 @@ void pools_set_extent_max(struct pools *pools, uint64_t bytes);
 /* Set the endpoints through which pool i is lent, a bit each; at first all. */
 void pools_set_endpoints(struct pools *pools, unsigned i, unsigned endpoints);
 
+/* Names of pools; n 0: all pools. */
+#define POOL_NAMES_MAX 16
+#define POOL_NAMES_BYTES 64
+struct pool_names {
+	char at[POOL_NAMES_MAX][POOL_NAMES_BYTES];
+	unsigned n;
+};
+
+static inline bool pool_names_have(const struct pool_names *names, const char *name)
+{
+	for (unsigned i = 0; i < names->n; i++)
+		if (strcmp(names->at[i], name) == 0)
+			return true;
+	return names->n == 0;
+}
+
 struct pool_request {
 	uint64_t bytes; /* > 0 */
 	uint64_t align; /* power of two; each extent's offset is a multiple of it */
@@ -186,10 +203,21 @@ struct pool_request {
 	unsigned n_nodes;
 	/* Only from pools that are lent through at least one of these; 0: through any. */
 	unsigned endpoints;
+	/* Only from these pools; NULL: from any.  Borrowed. */
+	const struct pool_names *only;
 	/* In stripes over all nodes, see stripes.h; other nodes take the part of a full node.
 	 * Ignored if there is no room for stripes. */
 	bool interleave;
 };
+
+/* Whether the request may get memory of a pool with this name, lent through these endpoints. */
+static inline bool pool_request_allows(const struct pool_request *request,
+				       const char *name, unsigned endpoints)
+{
+	if (!(endpoints & (request->endpoints ? request->endpoints : UINT_MAX)))
+		return false;
+	return !request->only || pool_names_have(request->only, name);
+}
 
 /* Allocate clean extents that together hold the bytes: as few as possible, or stripes; the last
  * extent is rounded up to a whole base page.  An extent of a huge page or more begins at a huge

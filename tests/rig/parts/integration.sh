@@ -5,10 +5,10 @@
 #                   use the fabric, on iWARP those that depend on the device
 : "${top_srcdir:?}"
 rxe_tests="integration/atomics integration/examples integration/inband integration/isolation
-	integration/soak integration/kill integration/resize integration/tenants integration/watch
-	fault/channels fault/hostile fault/killstep"
+	integration/soak integration/kill integration/resize integration/shares integration/tenants
+	integration/watch fault/channels fault/hostile fault/killstep"
 siw_tests="integration/atomics integration/inband integration/isolation integration/vectors
-	integration/soak integration/watch fault/channels"
+	integration/shares integration/soak integration/watch fault/channels"
 tests=$siw_tests
 [ ! -e /sys/class/infiniband/rxe0 ] || tests=$rxe_tests
 for test in ${RMEM_RIG_TESTS:-$tests}; do

@@ -2,6 +2,7 @@
 /* The bounded queue of notices. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/notices.h"
 #include "unit/unit.h"
@@ -25,6 +26,19 @@ static void teardown(void)
 	notices_close(&notices);
 	notices_close(&notices);
 }
+
+START_TEST(init__makes_a_queue_without_notices)
+{
+	struct notice one;
+
+	notices_close(&notices);
+	memset(&notices, 0xff, sizeof(notices));
+	notices_init(&notices);
+	ck_assert(notices_empty(&notices));
+	ck_assert_uint_eq(notices_read(&notices, &one, 1), 0);
+	notices_drop(&notices, &a);
+}
+END_TEST
 
 static void put(struct notice_source *source, uint32_t value)
 {
@@ -191,6 +205,7 @@ int main(void)
 {
 	TCase *tc = unit_case("notices", setup, teardown);
 
+	tcase_add_test(tc, init__makes_a_queue_without_notices);
 	tcase_add_test(tc, notices__are_taken_in_order);
 	tcase_add_test(tc, full_queue__keeps_the_last_notice_of_each_source);
 	tcase_add_test(tc, full_queue__keeps_the_order_of_a_source);

@@ -2,6 +2,7 @@
 /* The control connection, with the test as the server on a socket pair. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static void reconnect(void)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
 				    0, pair),
 			 0);
-	ck_assert_int_eq(connection_adopt(connection, pair[0]), 0);
+	ck_assert_int_eq(connection_adopt(connection, pair[0], NULL), 0);
 	server = pair[1];
 }
 
@@ -477,6 +478,33 @@ START_TEST(events__reach_the_callback)
 }
 END_TEST
 
+/* A mistake of the library: a callback drops the socket from which the frame came, or (ctx) replaces
+ * it. */
+static int on_done_by_mistake(void *ctx, int err, const struct wire_msg *reply)
+{
+	(void)err;
+	(void)reply;
+	if (*(bool *)ctx)
+		reconnect();
+	else
+		connection_drop(connection);
+	return 0;
+}
+
+/* The next frame would be read from beyond the bytes that were received. */
+START_TEST(callback__that_closes_the_socket_aborts)
+{
+	bool replaces = _i;
+
+	say_hello();
+	ck_assert_int_eq(connection_call(connection, message(WIRE_TYPE_ping),
+					 on_done_by_mistake, &replaces, NULL),
+			 0);
+	reply(WIRE_TYPE_ok, receive()->id);
+	(void)connection_io(connection);
+}
+END_TEST
+
 /* A newer server may send unknown events.  Any other unknown type breaks the protocol. */
 START_TEST(events__of_unknown_types_are_ignored)
 {
@@ -597,6 +625,8 @@ int main(void)
 	tcase_add_test(tc, abandon__passes_the_reply_to_the_other_callback);
 	tcase_add_test(tc, abandon__after_a_loss_keeps_an_allocation);
 	tcase_add_test(tc, events__reach_the_callback);
+	tcase_add_loop_test_raise_signal(tc, callback__that_closes_the_socket_aborts,
+					 SIGABRT, 0, 2);
 	tcase_add_test(tc, events__of_unknown_types_are_ignored);
 	tcase_add_test(tc, requests__wait_for_a_full_socket);
 	tcase_add_test(tc, reply__takes_one_call_of_recv);

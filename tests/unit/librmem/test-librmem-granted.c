@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "tls/admission.h"
 #include "unit/librmem/core-case.h"
 
 #define HELLO (proxy.last[WIRE_TYPE_hello].hello)
@@ -20,6 +21,7 @@ static const struct {
 
 START_TEST(granted__is_the_first_channel)
 {
+	uint8_t token[ADMISSION_BYTES];
 	rmem_lease *lease;
 
 	serve_rdma();
@@ -28,8 +30,10 @@ START_TEST(granted__is_the_first_channel)
 	ck_assert_uint_eq(HELLO.channel, requests[_i].fabric);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 0);
 	ck_assert_uint_eq(fake_latest()->hello.channel, GRANTED);
-	ck_assert_mem_eq(fake_latest()->hello.token,
-			 proxy.last[WIRE_TYPE_welcome].welcome.token, 16);
+	admission_token(proxy.last[WIRE_TYPE_welcome].welcome.token, WIRE_TOKEN_BYTES,
+			fake_latest()->hello.session, fake_latest()->hello.channel,
+			token);
+	ck_assert_mem_eq(fake_latest()->hello.token, token, sizeof(token));
 	lease = alloc(20000, NULL);
 	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
 	/* further channels are requested */

@@ -11,6 +11,7 @@
 #include "unit/librmem/core-case.h"
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
+#include "tls/admission.h"
 
 /* ---- a resolver: every name is loopback ---- */
 
@@ -66,6 +67,7 @@ static void check_server(void)
 START_TEST(open__reports_the_session)
 {
 	struct rmem_info got;
+	uint8_t token[ADMISSION_BYTES];
 
 	open_with(0);
 	got = info();
@@ -82,10 +84,12 @@ START_TEST(open__reports_the_session)
 	ck_assert_int_eq(rmem_process(client), -EINVAL);
 	got.size = 1;
 	ck_assert_int_eq(rmem_info(client, &got), -EINVAL);
-	/* the channel sent the session's token */
+	/* the channel's token is derived from the session's */
 	ck_assert_uint_eq(fake_latest()->hello.session, 9);
-	ck_assert_mem_eq(fake_latest()->hello.token,
-			 proxy.last[WIRE_TYPE_welcome].welcome.token, 16);
+	admission_token(proxy.last[WIRE_TYPE_welcome].welcome.token, WIRE_TOKEN_BYTES,
+			fake_latest()->hello.session, fake_latest()->hello.channel,
+			token);
+	ck_assert_mem_eq(fake_latest()->hello.token, token, sizeof(token));
 	client_close();
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_bye], 1);
 	rmem_close(NULL);
@@ -369,6 +373,12 @@ static void edit_no_endpoints(struct wire_msg *msg)
 		msg->welcome.n_endpoints = 0;
 }
 
+static void edit_long_fence(struct wire_msg *msg)
+{
+	if (msg->type == WIRE_TYPE_welcome)
+		msg->welcome.fence_ms = UINT32_MAX;
+}
+
 START_TEST(open__fails_with_the_error_of_each_step)
 {
 	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
@@ -377,6 +387,8 @@ START_TEST(open__fails_with_the_error_of_each_step)
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
 	proxy.edit = edit_version;
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENOTSUP);
+	proxy.edit = edit_long_fence;
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
 	proxy.edit = edit_no_endpoints;
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
 	proxy.edit = edit_no_channel;

@@ -119,40 +119,99 @@ END_TEST
 /* The limit of rmem_close(), with room for a busy machine: connecting has twice this time. */
 #define CLOSE_MAX_MS 2000u
 
+#define FAILURES 3u
+
 /* The next attempt to connect has the time that it has after several failures, 4 s. */
 static void patience_raise(void)
 {
 	pthread_mutex_lock(&client->lock);
-	client->domains->domains[0].failures = 3;
+	client->domains->domains[0].failures = FAILURES;
 	pthread_mutex_unlock(&client->lock);
 }
 
-/* rmem-connect waits for a silent host, or for the server's queue pair. */
-START_TEST(close__ends_a_connect_that_waits)
+static unsigned failures(void)
 {
-	uint64_t begin_ms;
+	unsigned n;
+
+	pthread_mutex_lock(&client->lock);
+	n = client->domains->domains[0].failures;
+	pthread_mutex_unlock(&client->lock);
+	return n;
+}
+
+/* End the channels that were connected last. */
+static void end_latest(unsigned n)
+{
+	struct fabric_channel *found[2 * SESSIONS];
+	struct fabric_channel *at;
+
+	pthread_mutex_lock(&fake.lock);
+	at = fake.channels;
+	for (unsigned i = 0; i < n; i++, at = at->next)
+		found[i] = at;
+	pthread_mutex_unlock(&fake.lock);
+	while (n > 0)
+		fake_peer_gone(found[--n]);
+}
+
+#define STALLED 4u /* channels of the queue */
+
+/* The queue loses its channels, and rmem-connect waits for a silent host, or, with `direct`, for
+ * the server's queue pair. */
+static void connect_stall(bool direct)
+{
+	uint64_t session;
 	unsigned tried, joins;
 
-	if (_i) {
+	if (direct) {
 		serve_devices(1);
 		fake_endpoints[1].flags |= FABRIC_ENDPOINT_DIRECT;
 	}
 	open_with(0);
-	queue_open(1);
-	tried = fake.tried[info().session_id % FAKE_SESSIONS];
+	queue_open(STALLED);
+	session = info().session_id % FAKE_SESSIONS;
+	tried = fake.tried[session];
 	joins = proxy.seen[WIRE_TYPE_join_channel];
 	patience_raise();
-	if (_i)
+	if (direct)
 		proxy.hold = WIRE_TYPE_join_channel;
 	else
 		fake.slow_ms = UINT_MAX;
-	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
-	      fake.tried[info().session_id % FAKE_SESSIONS] > tried &&
-	      (!_i || proxy.seen[WIRE_TYPE_join_channel] > joins));
+	end_latest(STALLED);
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.tried[session] > tried &&
+	      (!direct || proxy.seen[WIRE_TYPE_join_channel] > joins));
+}
+
+START_TEST(close__ends_a_connect_that_waits)
+{
+	uint64_t begin_ms;
+
+	connect_stall(_i);
 	begin_ms = clock_now_ms();
 	client_close();
 	ck_assert_uint_lt(clock_now_ms() - begin_ms, CLOSE_MAX_MS);
+}
+END_TEST
+
+/* The limit of rmem_queue_free(), with room for a busy machine. */
+#define FREE_MAX_MS 1000u
+
+/* The queue's other channels are not connected meanwhile, the device does not count as one that
+ * fails, and the session goes on. */
+START_TEST(queue_free__ends_a_connect_that_waits)
+{
+	uint64_t begin_ms;
+
+	connect_stall(_i);
+	begin_ms = clock_now_ms();
+	rmem_queue_free(queue);
+	ck_assert_uint_lt(clock_now_ms() - begin_ms, FREE_MAX_MS);
+	ck_assert_uint_eq(failures(), FAILURES);
+	fake.slow_ms = 0;
+	proxy_release();
+	queue_open(STALLED);
+	ck_assert_int_eq(queue_write(alloc(1000, NULL)), 0);
+	ck_assert_uint_eq(info().resumes, 0);
 }
 END_TEST
 
@@ -292,6 +351,7 @@ int main(void)
 	tcase_add_test(tc, unreachable_server__ends_no_session);
 	tcase_add_test(tc, slow_server__is_reached_by_a_later_attempt);
 	tcase_add_loop_test(tc, close__ends_a_connect_that_waits, 0, 2);
+	tcase_add_loop_test(tc, queue_free__ends_a_connect_that_waits, 0, 2);
 	tcase_add_loop_test(tc, signal_handler__that_sleeps_loses_no_session, 0, 4);
 	tcase_add_loop_test(tc, cancelled_thread__ends_after_its_call, 0, 5);
 	return unit_main();

@@ -199,6 +199,19 @@ START_TEST(cancelled_write__is_reported_when_a_silent_server_has_fenced)
 }
 END_TEST
 
+/* The server answers heartbeats, but not the request to close its end of the channel: the client
+ * gives the connection up, and the server's end is closed with its side of the session. */
+START_TEST(cancelled_write__is_reported_when_the_server_does_not_answer)
+{
+	set_heartbeat(200, 1000);
+	open_for_cancel(_i);
+	proxy.hold = WIRE_TYPE_close_channel;
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	ck_assert_int_eq(wait_status(), -ECANCELED);
+	AWAIT(info().resumes > 0);
+}
+END_TEST
+
 /* ---- synchronous calls of several threads ---- */
 
 #define CALLERS 5
@@ -411,6 +424,8 @@ int main(void)
 		tc, cancelled_write__is_reported_when_a_silent_server_has_fenced, 0, 2);
 	tcase_add_test(tc, synchronous_calls__time_out_while_they_wait_for_others);
 	tcase_add_loop_test(tc, joined__is_replaced_after_an_event, 0, 2);
+	tcase_add_loop_test(
+		tc, cancelled_write__is_reported_when_the_server_does_not_answer, 0, 2);
 	tcase_add_loop_test(tc, joined__is_closed_when_joining_again_fails, 0, 2);
 	tcase_add_loop_test(tc, joined__is_closed_when_the_server_refuses, 0, 2);
 	tcase_add_loop_test(tc, joined__is_replaced_before_its_queue_exists, 0, 2);

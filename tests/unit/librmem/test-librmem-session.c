@@ -263,6 +263,21 @@ START_TEST(session__unknown_to_the_server_is_lost)
 }
 END_TEST
 
+/* The server was asked for new rkeys, and has not answered yet. */
+START_TEST(session__lost_while_it_resumes_says_so_of_its_leases)
+{
+	rmem_lease *lease = open_with_lease(0);
+	unsigned asked = proxy.seen[WIRE_TYPE_attach];
+
+	proxy.hold = WIRE_TYPE_attach;
+	proxy_cut();
+	proxy_await(WIRE_TYPE_attach, asked + 1);
+	server_restart_empty();
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq((int)rmem_lease_reason(lease), RMEM_REASON_LOST);
+}
+END_TEST
+
 START_TEST(session__is_lost_after_the_grace_time)
 {
 	rmem_lease *lease;
@@ -387,6 +402,7 @@ int main(void)
 	tcase_add_test(tc, reply__that_comes_too_late_frees_the_lease);
 	tcase_add_test(tc, mute_server__stops_operations_at_the_fence_time);
 	tcase_add_test(tc, session__unknown_to_the_server_is_lost);
+	tcase_add_test(tc, session__lost_while_it_resumes_says_so_of_its_leases);
 	tcase_add_test(tc, session__is_lost_after_the_grace_time);
 	tcase_add_test(tc, session__resumes_when_fenced_and_ends_at_shutdown);
 	tcase_add_test(tc, session__resumes_after_a_protocol_error);

@@ -190,7 +190,7 @@ static const struct {
 	{ "rmem://h?source=localhost", "source is not an IPv4 or IPv6 address" },
 	{ "rmem://h?source=[::1", "source is not an IPv4 or IPv6 address" },
 	{ "rmem://h?source=", "source is not an IPv4 or IPv6 address" },
-	{ "rmem://h?retries=3", "the options are fabric, channels, tenant, source" },
+	{ "rmem://h?retries=3", "the options are fabric, channels, tenant, psk" },
 	{ "rmem://h?traffic_class=1234567890123456789012345678901234567890",
 	  "the value of traffic_class is too long" },
 	{ "rmem://h?1234567890123456789012345678901234567890=1", "the options are" },

@@ -267,23 +267,37 @@ END_TEST
 
 START_TEST(show__lists_tenants)
 {
-	check_output(
-		"tenants",
-		"{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
-		"\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
-		"\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
-		"\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
-		"\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
-		"\"ttl_max_ms\": 60000, \"refused\": 10, "
-		"\"accesses_refused\": 11}]}",
-		"TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
-		"(MAX)  LENT  "
-		"(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED  "
-		"ACCESSES\n"
-		"a       leaving         1   none         2      3       4      "
-		"5   6 B  "
-		"1 KiB     7      8       none        9 B     1min       10        "
-		"11\n");
+	check_output("tenants",
+		     "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
+		     "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
+		     "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
+		     "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
+		     "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
+		     "\"ttl_max_ms\": 60000, \"access\": \"read-only\", "
+		     "\"pools\": [], \"names\": [\"n*\", \"m\"], \"refused\": 10, "
+		     "\"denied_pools\": 12, \"denied_access\": 13, \"denied_names\": "
+		     "14, \"denied_shares\": 15, "
+		     "\"accesses_refused\": 11}]}",
+		     "TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
+		     "(MAX)  LENT  "
+		     "(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  ACCESS     "
+		     "POOLS  NAMES  REFUSED  NO-POOL  NO-WRITE  NO-NAME  NO-SHARE  "
+		     "ACCESSES\n"
+		     "a       leaving         1   none         2      3       4      "
+		     "5   6 B  "
+		     "1 KiB     7      8       none        9 B     1min  "
+		     "read-only  all    n*, m       10       12        13       14     "
+		     "   15        "
+		     "11\n");
+}
+END_TEST
+
+START_TEST(show__says_what_a_reload_leaves)
+{
+	check_output("reload", "{\"needs_restart\": \"[tcp] port\"}",
+		     "needs a restart: [tcp] port\n");
+	check_output("reload", "{\"needs_restart\": \"\"}", "");
+	check_output("revoke", "{\"revoked\": \"3\"}", "");
 }
 END_TEST
 
@@ -345,7 +359,8 @@ START_TEST(show__formats_the_status)
 		"\"sessions_fenced\": 8, \"sessions_resumed\": 6,"
 		"\"leases_granted\": 21, \"leases_expired\": 20,"
 		"\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
-		"\"connections_refused\": 2, \"channels_refused\": 3},"
+		"\"connections_refused\": 2, \"channels_refused\": 3,"
+		"\"admin_views_refused\": 30, \"admin_acts_refused\": 31},"
 		"\"turns\": {\"count\": 900, \"long\": 1, "
 		"\"wall_recent_us\": 950, \"cpu_recent_us\": 800}}",
 		"rmemd      1.2, pid 7, up 1min 5s\n"
@@ -358,7 +373,8 @@ START_TEST(show__formats_the_status)
 		"granted    21, expired 20, waited for zeroed memory 11, "
 		"in all for 1min 1s\n"
 		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
-		"refused    connections 2, channels 3\n"
+		"refused    connections 2, channels 3, of rmemctl 30 to look and 31 to "
+		"act\n"
 		"turns      900, 1 too long; the longest recent one took 950 us "
 		"(of the CPU 800 us)\n");
 }
@@ -468,6 +484,21 @@ START_TEST(client__gets_the_body)
 }
 END_TEST
 
+START_TEST(client__posts)
+{
+	pthread_t thread;
+	char *body = NULL;
+
+	reply = "HTTP/1.0 200 OK\r\n\r\n{}\n";
+	ck_assert_int_eq(pthread_create(&thread, NULL, serve_once, NULL), 0);
+	ck_assert_int_eq(client_post(path, "/v1/revoke?lease=3", &body), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_int_eq(strncmp(received, "POST /v1/revoke?lease=3 HTTP/1.1\r\n", 34),
+			 0);
+	free(body);
+}
+END_TEST
+
 static const struct {
 	const char *reply;
 	int err;
@@ -475,6 +506,8 @@ static const struct {
 } bad[] = {
 	{ "HTTP/1.0 404 Not Found\r\n\r\n{\"error\": \"no such thing\"}", -EPROTO,
 	  "rmemd answers 404: no such thing" },
+	{ "HTTP/1.0 403 Forbidden\r\n\r\n{\"error\": \"not you\"}", -EACCES,
+	  "rmemd answers 403: not you" },
 	{ "HTTP/1.0 500 Oops\r\n\r\n<html>", -EPROTO, "rmemd answers 500" },
 	{ "HTTP/1.0 200 OK\r\n\r\n", -EPROTO, "gives an empty answer" },
 	{ "HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nshort", -EIO, "" },
@@ -547,6 +580,7 @@ int main(void)
 	tcase_add_test(table, show__reports_an_empty_list);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
 	tcase_add_test(table, show__lists_tenants);
+	tcase_add_test(table, show__says_what_a_reload_leaves);
 	tcase_add_test(table, show__describes_devices);
 	tcase_add_test(table, show__formats_the_status);
 	tcase_add_test(table, show__prints_the_whole_reason_of_a_fabric);
@@ -554,6 +588,7 @@ int main(void)
 			    sizeof(bad_bodies) / sizeof(bad_bodies[0]));
 	tcase_add_test(table, command__unknown_suggests_the_nearest);
 	tcase_add_test(client, client__gets_the_body);
+	tcase_add_test(client, client__posts);
 	tcase_add_loop_test(client, client__refuses_bad_replies, 0,
 			    sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(client, client__without_a_daemon_says_how_to_start_it);

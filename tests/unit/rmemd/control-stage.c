@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
+#include "tls/admission.h"
 #include "wire/codec.h"
 
 struct control stage_control;
@@ -84,8 +86,10 @@ static void open_tables(void)
 
 void control_setup(void)
 {
-	const struct tenant_params params[] = { { "default", stage_limits },
-						{ "other", stage_limits } };
+	const struct tenant_params params[] = {
+		{ .name = "default", .limits = stage_limits },
+		{ .name = "other", .limits = stage_limits }
+	};
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
@@ -117,7 +121,7 @@ void control_setup(void)
 	open_tables();
 }
 
-static struct tenant *find_tenant(void *, const char *name)
+struct tenant *control_find_tenant(void *, const char *name)
 {
 	struct tenant_params params = { .limits = stage_limits };
 
@@ -144,11 +148,9 @@ static int check_unused(const struct tenant *tenant, void *)
 	return 0;
 }
 
-void control_restart(void)
+int control_restart_with(const struct leases_restore *with)
 {
-	const struct leases_restore with = { find_tenant, sessions_lease_client,
-					     on_lease_lost, on_lease_renamed,
-					     &stage_control };
+	int err;
 
 	fake_fabric_close();
 	leases_close(stage_control.leases);
@@ -157,9 +159,20 @@ void control_restart(void)
 	fake_pools_crash();
 	stage_control.ledger = fake_ledger_again(stage_control.ledger);
 	open_tables();
-	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
-	ck_assert_int_eq(leases_restore(stage_control.leases, &with), 0);
+	err = sessions_restore(stage_control.sessions, with);
+	if (!err)
+		err = leases_restore(stage_control.leases, with);
 	fake_pools_scrub();
+	return err;
+}
+
+void control_restart(void)
+{
+	const struct leases_restore with = { control_find_tenant, sessions_lease_client,
+					     on_lease_lost, on_lease_renamed,
+					     &stage_control };
+
+	ck_assert_int_eq(control_restart_with(&with), 0);
 }
 
 static int check_detached(const struct lease_status *status, void *)
@@ -181,6 +194,11 @@ void control_teardown(void)
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
 	(void)leases_each(stage_control.leases, 0, check_detached, NULL);
 	fake_pools_check(stage_control.leases);
+	control_close_tables();
+}
+
+void control_close_tables(void)
+{
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
 	ledger_close(stage_control.ledger);
@@ -194,9 +212,14 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
 	struct client *client = container_of(connection, struct client, connection);
 	static uint8_t frame[WIRE_FRAME_MAX];
+	static struct wire_msg received;
+	int bytes = wire_encode(msg, frame, sizeof(frame));
 
 	ck_assert_msg(!client->closed, "a message is sent after close()");
-	ck_assert_int_gt(wire_encode(msg, frame, sizeof(frame)), 0);
+	ck_assert_int_gt(bytes, 0);
+	/* a client loses its connection over a message that it cannot decode */
+	ck_assert_msg(wire_decode(frame, (size_t)bytes, &received) == 0, "%s",
+		      err_text());
 	if (msg->id == 0) {
 		client->events++;
 		client->event = *msg;
@@ -245,9 +268,21 @@ static bool op_abandoned(struct connection *connection)
 	return client_of(connection)->abandoned;
 }
 
+static int op_identify(struct connection *, const char *)
+{
+	return 0;
+}
+
+static bool op_secret(struct connection *, uint8_t *)
+{
+	return false;
+}
+
 static const struct connection_ops client_ops = {
 	.send = op_send,
 	.close = op_close,
+	.identify = op_identify,
+	.secret = op_secret,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
@@ -465,7 +500,8 @@ bool client_admitted(const struct client *client, unsigned endpoint, uint32_t ch
 {
 	struct fabric_hello asked = { .session = client->session, .channel = channel };
 
-	memcpy(asked.token, client->token, sizeof(asked.token));
+	admission_token(client->token, sizeof(client->token), asked.session, channel,
+			asked.token);
 	return sessions_admit(stage_control.sessions, endpoint, &asked);
 }
 

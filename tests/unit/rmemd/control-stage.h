@@ -9,6 +9,7 @@
 
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
+#include "rmemd/lease/lease.h"
 #include "unit/rmemd/stage-fabric.h"
 #include "unit/rmemd/stage-pools.h"
 
@@ -48,6 +49,12 @@ void control_teardown(void);
 
 /* Restart the daemon, after all clients have lost their connections. */
 void control_restart(void);
+/* The same with these functions, and without checks; returns the error of restoring. */
+int control_restart_with(const struct leases_restore *with);
+/* leases_restore.tenant */
+struct tenant *control_find_tenant(void *ctx, const char *name);
+/* As control_teardown(), with sessions and leases that are left. */
+void control_close_tables(void);
 
 void client_init(struct client *client);
 /* Lose the connection. */

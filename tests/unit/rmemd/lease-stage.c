@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "rmemd/state/ledger.h"
 
+const struct lease_owner stage_own = { "", NULL };
 struct ledger *stage_ledger;
 struct leases *stage_leases;
 struct tenant stage_tenant;
@@ -128,10 +129,10 @@ static void on_wake(void *ctx)
 
 static void setup(const struct fabric_server_ops *at)
 {
-	const struct tenant_params params = {
-		"default",
-		{ .leases_max = 100, .session_keys_max = 10000, .keys_max = 10000 }
-	};
+	const struct tenant_params params = { .name = "default",
+					      .limits = { .leases_max = 100,
+							  .session_keys_max = 10000,
+							  .keys_max = 10000 } };
 
 	ops = at;
 	stage_now_ms = 1000;
@@ -250,7 +251,8 @@ void send_allocate_with(struct call *call, struct lease_client *client,
 
 void send_attach(struct call *call, struct lease_client *client, const char *name)
 {
-	accepted(lease_attach(stage_leases, client, name, STAGE_RW, call_begin(call)));
+	accepted(lease_attach(stage_leases, client, &stage_own, name, STAGE_RW,
+			      call_begin(call)));
 }
 
 void send_detach(struct call *call, struct lease_client *client, uint64_t id)
@@ -281,7 +283,7 @@ int call_allocate(struct call *call, struct lease_client *client, uint64_t bytes
 int call_attach(struct call *call, struct lease_client *client, const char *name,
 		unsigned rights)
 {
-	return result(call, lease_attach(stage_leases, client, name, rights,
+	return result(call, lease_attach(stage_leases, client, &stage_own, name, rights,
 					 call_begin(call)));
 }
 

@@ -12,6 +12,9 @@
 #include "rmemd/lease/lease.h"
 #include "rmemd/loop/slices.h"
 
+/* The owner in requests by name: the client's tenant. */
+extern const struct lease_owner stage_own;
+
 #define STAGE_RW (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE)
 
 /* A request and its reply. */

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "unit/rmemd/stage-fabric.h"
@@ -87,9 +88,10 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 	(void)pools;
 	if (id != 1 || pool_missing)
 		return err_set(-ENOENT, "the fake has one pool");
-	ck_assert_uint_eq(offset % FAKE_PAGE, 0);
+	if (offset % FAKE_PAGE || first >= FAKE_PAGES || n > FAKE_PAGES - first)
+		return err_set(-EINVAL, "the range is not in the pool");
 	for (uint64_t i = first; i < first + n; i++)
-		if (i >= FAKE_PAGES || pages[i] != DIRTY)
+		if (pages[i] != DIRTY)
 			return err_set(-EINVAL, "the range is lent already");
 	for (uint64_t i = first; i < first + n; i++)
 		pages[i] = LENT;
@@ -107,6 +109,8 @@ static struct ledger *open_ledger(void)
 
 struct ledger *fake_ledger(void)
 {
+	if (ledger_fd >= 0)
+		ck_assert_int_eq(close(ledger_fd), 0);
 	ledger_fd = memfd_create("fake-ledger", MFD_CLOEXEC);
 	ck_assert_int_ge(ledger_fd, 0);
 	return open_ledger();
@@ -181,6 +185,7 @@ int pools_alloc(struct pools *pools, const struct pool_request *request,
 	wish.align = request->align;
 	wish.n_nodes = request->n_nodes;
 	wish.endpoints = request->endpoints;
+	wish.only = request->only;
 	for (unsigned i = 0; i < wish.n_nodes; i++)
 		wish.nodes[i] = request->nodes[i];
 	memcpy(before, pages, sizeof(before));

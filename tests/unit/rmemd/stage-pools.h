@@ -21,6 +21,7 @@ struct fake_wish {
 	unsigned n_nodes;
 	bool interleave;
 	unsigned endpoints;
+	const struct pool_names *only;
 };
 
 /* Free all pages; every `gap`th page (0: none) cannot be lent. */

@@ -269,9 +269,21 @@ static bool op_never(struct connection *)
 	return false;
 }
 
+static int op_identify(struct connection *, const char *)
+{
+	return 0;
+}
+
+static bool op_secret(struct connection *, uint8_t *)
+{
+	return false;
+}
+
 static const struct connection_ops ops = {
 	.send = op_send,
 	.close = op_close,
+	.identify = op_identify,
+	.secret = op_secret,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_never,

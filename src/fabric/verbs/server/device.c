@@ -302,6 +302,10 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	if (err)
 		goto err_free;
 	device->node = verbs_device_node("/sys", device->attr.name);
+	err = verbs_resting_keys_init(&device->resting_keys,
+				      server->params.key_rest_ms);
+	if (err)
+		goto err_free;
 	err = device_start(device);
 	if (err) {
 		(void)err_prefix(err, "RDMA device %s", device->attr.name);
@@ -312,6 +316,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	return 0;
 
 err_free:
+	verbs_resting_keys_destroy(&device->resting_keys);
 	free(device);
 	return err;
 }
@@ -339,6 +344,7 @@ void verbs_device_free(struct verbs_device *device)
 		list_remove(&tenant->link);
 	verbs_channel_ids_destroy(&device->ids);
 	verbs_port_cache_clear(&device->port_cache);
+	verbs_resting_keys_destroy(&device->resting_keys);
 	if (device->own && device->verbs)
 		verbs_device_close(device->verbs);
 	free(device);

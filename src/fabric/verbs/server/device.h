@@ -8,6 +8,7 @@
 #include "fabric/verbs/common/device_attr.h"
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/poller.h"
+#include "fabric/verbs/server/resting_keys.h"
 #include "fabric/verbs/server/server.h"
 #include "fabric/verbs/server/worker.h"
 
@@ -55,6 +56,7 @@ struct verbs_device {
 	struct fabric_rdma_options rdma_options;
 	int node;
 	struct verbs_channel_ids ids;
+	struct verbs_resting_keys resting_keys;
 	struct verbs_poller poller;
 	struct verbs_worker workers[VERBS_N_WORKERS];
 	struct list tenants; /* of its sessions */

@@ -18,6 +18,8 @@
  * worker registers all regions for SLOW_NS. */
 #define PROMPT_NS UINT64_C(1000000)
 #define SLOW_NS UINT64_C(1000000000)
+/* Registrations of one region whose keys rest, before it fails. */
+#define ATTEMPTS_MAX 16
 
 static struct verbs_device *device_of(const struct fabric_mr *mr)
 {
@@ -92,23 +94,61 @@ struct inband_memory verbs_mr_memory(struct fabric_session *session)
 
 /* ---- jobs, on a worker's thread; a small registration on the loop ---- */
 
+/* Register the region, and again while its key is one that rests: those registrations stay
+ * meanwhile, so that the device hands out other keys.  The caller deregisters *ret_n of them, also
+ * after a failure.  -EIO: all attempts gave such keys. */
+static int reg_rested(struct fabric_mr *mr, struct ibv_mr *ret_resting[ATTEMPTS_MAX],
+		      unsigned *ret_n)
+{
+	struct verbs_device *device = device_of(mr);
+	/* it stays while the session has a region in it */
+	struct ibv_pd *pd = mr->session->pd;
+	struct ibv_mr *ibv_mr;
+
+	for (*ret_n = 0; *ret_n < ATTEMPTS_MAX;) {
+		ibv_mr = ibv_reg_mr(pd, mr->addr, mr->bytes, mr->access);
+		if (!ibv_mr)
+			return verbs_reg_mr_error(pd->context, mr->bytes, verbs_errno(),
+						  "systemd: LimitMEMLOCK=infinity");
+		if (!verbs_resting_keys_have(&device->resting_keys, ibv_mr->rkey)) {
+			mr->ibv_mr = ibv_mr;
+			return 0;
+		}
+		ret_resting[(*ret_n)++] = ibv_mr;
+	}
+	return err_set(-EIO,
+		       "RDMA device %s hands out %d rkeys again that died less than "
+		       "%" PRIu64 "ms ago: try again, or lower [rdma] key_rest",
+		       device->attr.name, ATTEMPTS_MAX, device->resting_keys.rest_ms);
+}
+
 static void job_register(struct verbs_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
-	/* it stays while the session has a region in it */
-	struct ibv_pd *pd = mr->session->pd;
+	struct ibv_mr *resting[ATTEMPTS_MAX];
+	unsigned n;
+	int err = reg_rested(mr, resting, &n);
 
-	mr->ibv_mr = ibv_reg_mr(pd, mr->addr, mr->bytes, mr->access);
-	if (!mr->ibv_mr)
-		err_keep(&mr->result,
-			 verbs_reg_mr_error(pd->context, mr->bytes, verbs_errno(),
-					    "systemd: LimitMEMLOCK=infinity"));
+	while (n > 0) {
+		if (!ibv_dereg_mr(resting[--n]))
+			continue;
+		/* Its key lives: the region fails, and when that cannot be deregistered the
+		 * session is cut off. */
+		if (mr->ibv_mr)
+			(void)ibv_dereg_mr(mr->ibv_mr);
+		mr->ibv_mr = resting[n];
+		err = err_set(-EIO, "RDMA device %s: ibv_dereg_mr failed",
+			      device_of(mr)->attr.name);
+	}
+	err_keep(&mr->result, err);
 }
 
 static void job_deregister(struct verbs_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
+	/* before it is dead: the device may hand it out from then on */
+	verbs_resting_keys_add(&device_of(mr)->resting_keys, mr->ibv_mr->rkey);
 	mr->result.err = ibv_dereg_mr(mr->ibv_mr);
 }
 

@@ -106,6 +106,23 @@ START_TEST(connect__modifies_the_queue_pair_itself)
 }
 END_TEST
 
+START_TEST(connect__has_a_random_psn)
+{
+	uint32_t seen_bits = 0, common = 0xffffff;
+
+	setup_cq();
+	for (unsigned i = 0; i < 64; i++) {
+		ck_assert_int_eq(connect_direct(), 0);
+		seen_bits |= client_qp.psn;
+		common &= client_qp.psn;
+		channel_close();
+	}
+	/* each of the 24 bits is 0 and 1 at least once, except in one of 2^38 runs */
+	ck_assert_uint_eq(seen_bits, 0xffffff);
+	ck_assert_uint_eq(common, 0);
+}
+END_TEST
+
 START_TEST(connect__uses_the_lid_on_infiniband)
 {
 	fake.infiniband = true;
@@ -324,6 +341,7 @@ int main(void)
 	TCase *tcase = unit_case("direct", setup_direct, teardown);
 
 	tcase_add_test(tcase, connect__modifies_the_queue_pair_itself);
+	tcase_add_test(tcase, connect__has_a_random_psn);
 	tcase_add_test(tcase, connect__uses_the_lid_on_infiniband);
 	tcase_add_loop_test(tcase, connect__refuses_invalid_attributes, 0,
 			    COUNT(invalid));

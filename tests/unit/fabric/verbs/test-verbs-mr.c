@@ -141,6 +141,123 @@ START_TEST(reg_mr__that_fails_names_the_cause)
 }
 END_TEST
 
+/* ---- keys that rest ---- */
+
+#define ATTEMPTS 16
+
+static void open_resting(uint64_t ms)
+{
+	const struct fabric_server_params params = { .key_rest_ms = ms };
+
+	fake.repeats_keys = true;
+	ck_assert_int_eq(server_try_open(params), 0);
+}
+
+/* Register and deregister n regions; returns the key of the last one. */
+static uint64_t churn(struct fabric_session *session, unsigned n)
+{
+	struct fabric_mr *mrs[2 * ATTEMPTS];
+	uint64_t key = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		mrs[i] = mr_new(session);
+		key = seen.key.rkey;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		unsigned before = seen.deregistered;
+
+		SERVER->dereg_mr(mrs[i]);
+		await(&seen.deregistered, before + 1);
+	}
+	return key;
+}
+
+START_TEST(key__is_handed_out_again_as_the_device_does)
+{
+	struct fabric_session *session;
+	uint64_t key;
+
+	open_resting(0);
+	session = session_new(0);
+	key = churn(session, 1);
+	ck_assert_uint_eq(churn(session, 1), key);
+}
+END_TEST
+
+/* Also to another session, and while several keys rest. */
+START_TEST(key__that_rests_is_not_handed_out)
+{
+	struct fabric_session *session;
+	unsigned n_mrs;
+	uint64_t key;
+
+	open_resting(3600000);
+	session = session_new(0);
+	n_mrs = fake_live_mrs();
+	key = churn(session, ATTEMPTS - 1);
+	(void)mr_new(session_new(0));
+	ck_assert_uint_gt(seen.key.rkey, key);
+	/* those that were registered with other keys have gone */
+	ck_assert_uint_eq(fake_live_mrs(), n_mrs + 1);
+}
+END_TEST
+
+START_TEST(key__has_rested_after_its_time)
+{
+	struct fabric_session *session;
+	uint64_t key;
+
+	open_resting(1);
+	session = session_new(0);
+	key = churn(session, 1);
+	sleep_5ms();
+	ck_assert_uint_eq(churn(session, 1), key);
+}
+END_TEST
+
+START_TEST(key__that_rests_too_often_fails_the_registration)
+{
+	struct fabric_session *session;
+	unsigned n_mrs;
+
+	open_resting(3600000);
+	session = session_new(0);
+	(void)churn(session, ATTEMPTS);
+	n_mrs = fake_live_mrs();
+	seen.registered = 0;
+	(void)mr_request(session, sizeof(memory), FABRIC_RIGHT_READ);
+	await(&seen.registered, 1);
+	ck_assert_int_eq(seen.err, -EIO);
+	ck_assert_ptr_nonnull(strstr(seen.text,
+				     "fake0 hands out 16 rkeys again that died "
+				     "less than 3600000ms ago: try again, or "
+				     "lower [rdma] key_rest"));
+	ck_assert_uint_eq(fake_live_mrs(), n_mrs);
+	session_end(session);
+}
+END_TEST
+
+/* The region ends with the key that could not be ended at first. */
+START_TEST(key__that_rests_and_does_not_die_fails_the_registration)
+{
+	struct fabric_session *session;
+	unsigned n_mrs;
+
+	open_resting(3600000);
+	session = session_new(0);
+	(void)churn(session, 1);
+	n_mrs = fake_live_mrs();
+	fake.dereg_refusals = 1;
+	seen.registered = 0;
+	(void)mr_request(session, sizeof(memory), FABRIC_RIGHT_READ);
+	await(&seen.registered, 1);
+	ck_assert_int_eq(seen.err, -EIO);
+	ck_assert_str_eq(seen.text, "RDMA device fake0: ibv_dereg_mr failed");
+	session_end(session);
+	ck_assert_uint_eq(fake_live_mrs(), n_mrs);
+}
+END_TEST
+
 /* ---- sessions ---- */
 
 START_TEST(session_close__ends_channels_before_it_returns)
@@ -220,6 +337,11 @@ int main(void)
 	tcase_add_test(tcase, reg_mr__uses_a_thread_for_a_slow_device);
 	tcase_add_test(tcase, reg_mr__deregistered_at_once_is_not_reported);
 	tcase_add_test(tcase, reg_mr__that_fails_names_the_cause);
+	tcase_add_test(tcase, key__is_handed_out_again_as_the_device_does);
+	tcase_add_test(tcase, key__that_rests_is_not_handed_out);
+	tcase_add_test(tcase, key__has_rested_after_its_time);
+	tcase_add_test(tcase, key__that_rests_too_often_fails_the_registration);
+	tcase_add_test(tcase, key__that_rests_and_does_not_die_fails_the_registration);
 	tcase_add_test(tcase, session_close__ends_channels_before_it_returns);
 	tcase_add_test(tcase, dereg_mr__refused_cuts_the_session_off);
 	tcase_add_test(tcase, close__frees_all_objects);

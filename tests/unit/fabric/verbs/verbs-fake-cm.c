@@ -480,6 +480,14 @@ struct rdma_cm_id *fake_request(unsigned device, const void *private_data,
 	return &id->public;
 }
 
+bool fake_id_lives(const struct rdma_cm_id *id)
+{
+	for (unsigned i = 0; i < DESTROYED_MAX; i++)
+		if (destroyed[i].id == id)
+			return false;
+	return true;
+}
+
 void fake_event(struct rdma_cm_id *public, enum rdma_cm_event_type type)
 {
 	struct id *id = public ? (struct id *)public : listeners[0];

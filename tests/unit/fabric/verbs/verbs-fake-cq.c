@@ -63,6 +63,7 @@ int ibv_destroy_cq(struct ibv_cq *public)
 	ck_assert_uint_eq(cq->got, cq->acked);
 	if (public->channel)
 		((struct comp *)public->channel)->cqs--;
+	LOCKED(fake_state.entries -= cq->n);
 	free(cq);
 	fake_live_add(-1);
 	return 0;
@@ -92,6 +93,7 @@ void fake_cq_put(struct ibv_cq *public, struct ibv_wc wc)
 
 	ck_assert_msg(cq->n < cq->size, "overrun of a completion queue");
 	cq->wcs[(cq->first + cq->n++) % FAKE_ENTRIES] = wc;
+	fake_state.entries++;
 	if (cq->armed) {
 		((struct comp *)public->channel)->woken = cq;
 		(void)eventfd_write(public->channel->fd, 1);
@@ -111,6 +113,7 @@ int fake_poll_cq(struct ibv_cq *public, int n, struct ibv_wc *wcs)
 		wcs[i] = cq->wcs[cq->first];
 		cq->first = (cq->first + 1) % FAKE_ENTRIES;
 	}
+	fake_state.entries -= (unsigned)i;
 	(void)pthread_mutex_unlock(&fake_lock);
 	return i;
 }

@@ -34,17 +34,33 @@ int ibv_dealloc_pd(struct ibv_pd *public)
 	return fake.dealloc_error;
 }
 
+/* Keys that have died, the last one last; with fake.repeats_keys. */
+static uint32_t dead_keys[64];
+static unsigned n_dead;
+
+static uint32_t key_new(void)
+{
+	static uint32_t keys = 100;
+
+	return fake.repeats_keys && n_dead ? dead_keys[--n_dead] : keys++;
+}
+
+static void key_free(uint32_t key)
+{
+	if (fake.repeats_keys && n_dead < 64)
+		dead_keys[n_dead++] = key;
+}
+
 static struct ibv_mr *mr_new(struct ibv_pd *pd, void *addr, size_t bytes,
 			     unsigned access)
 {
-	static uint32_t keys = 100;
 	struct ibv_mr *mr = calloc(1, sizeof(*mr));
 
 	ck_assert_ptr_nonnull(mr);
 	mr->pd = pd;
 	mr->addr = addr;
 	mr->length = bytes;
-	LOCKED(mr->rkey = mr->lkey = keys++; last_access = access;
+	LOCKED(mr->rkey = mr->lkey = key_new(); last_access = access;
 	       last_thread = pthread_self(); fake_state.live++; fake_state.mrs++;
 	       ((struct pd *)pd)->children++);
 	return mr;
@@ -96,9 +112,14 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	int err = fake.dereg_error;
 
+	if (fake.dereg_refusals) {
+		fake.dereg_refusals--;
+		return EBUSY;
+	}
 	/* a failed deregistration would keep the protection domain; the fake frees
 	 * both */
-	LOCKED(fake_state.live--; fake_state.mrs--; ((struct pd *)mr->pd)->children--);
+	LOCKED(fake_state.live--; fake_state.mrs--; ((struct pd *)mr->pd)->children--;
+	       key_free(mr->rkey));
 	free(mr);
 	return err;
 }

@@ -107,6 +107,16 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	return 0;
 }
 
+void fake_forget_destroyed(void)
+{
+	struct qp *qp;
+
+	LOCKED(while ((qp = fake_state.destroyed)) {
+		fake_state.destroyed = qp->next_destroyed;
+		free(qp);
+	});
+}
+
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	(void)ibv_destroy_qp(id->qp);

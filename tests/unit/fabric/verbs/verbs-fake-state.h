@@ -60,6 +60,7 @@ struct fake_state {
 	unsigned calls, fail_at;
 	const char *failed;
 	unsigned live, qps, mrs;
+	unsigned entries; /* of all completion queues */
 	unsigned unacked_async_events;
 	struct id *last; /* connected or accepted */
 	struct qp *lost; /* ibv_destroy_qp failed */

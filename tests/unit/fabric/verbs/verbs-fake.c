@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <sched.h>
 
 struct fake_settings fake = {
 	.max_cqe = 1000,
@@ -68,6 +69,16 @@ unsigned fake_live(void)
 
 	LOCKED(n = fake_state.live);
 	return n;
+}
+
+void fake_await_polled(void)
+{
+	unsigned n;
+
+	do {
+		(void)sched_yield();
+		LOCKED(n = fake_state.entries);
+	} while (n > 0);
 }
 
 unsigned fake_live_qps(void)

@@ -51,6 +51,10 @@ struct fake_settings {
 	/* its queue pair goes to ERROR when a CQ is armed next, just before it is
 	 * armed */
 	struct rdma_cm_id *break_at_arm;
+	unsigned
+		dereg_refusals; /* next calls of ibv_dereg_mr that fail and free nothing */
+	/* the key that died last is handed out again first */
+	bool repeats_keys;
 	bool fail_without_errno; /* the call of fake_fail_at() leaves 0 in errno */
 	/* errno of every call of its kind; objects not destroyed then do not count as
 	 * live */
@@ -86,6 +90,13 @@ unsigned fake_fail_each(void (*run)(void));
 unsigned fake_live(void);
 unsigned fake_live_qps(void);
 unsigned fake_live_mrs(void);
+
+/* Free the destroyed queue pairs, which are kept so that later uses are detected. */
+void fake_forget_destroyed(void);
+/* Wait until all completions are polled. */
+void fake_await_polled(void);
+/* Whether an id of a connect request was not destroyed. */
+bool fake_id_lives(const struct rdma_cm_id *id);
 
 /* ---- server side ---- */
 

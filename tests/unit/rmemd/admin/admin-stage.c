@@ -14,6 +14,7 @@
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/lease/share.h"
 #include "rmemd/loop/slices.h"
 
 /* ---- the daemon ---- */
@@ -38,7 +39,23 @@ static struct control control = {
 	.tenants = &tenants,
 	.turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } },
 };
+unsigned n_reloads;
+uint64_t last_revoked;
+
+static int reload(void *, char *buf, size_t buf_bytes)
+{
+	(void)snprintf(buf, buf_bytes, "[tcp] port");
+	return n_reloads++ ? err_set(-EINVAL, "line 3 is wrong") : 0;
+}
+
+int leases_revoke(struct leases *, uint64_t id)
+{
+	last_revoked = id;
+	return id == UINT64_MAX ? 0 : err_set(-ENOENT, "there is no such lease");
+}
+
 struct admin_sources sources = {
+	.reload = reload,
 	.control = &control,
 	.listeners = { "127.0.0.1:7460", "[::1]:7460" },
 	.n_listeners = 2,
@@ -117,7 +134,12 @@ int sessions_each(const struct sessions *, uint64_t after,
 int leases_each(const struct leases *, uint64_t after,
 		int (*each)(const struct lease_status *status, void *arg), void *arg)
 {
+	static const struct share shares[] = { { "blue", WIRE_RIGHT_READ },
+					       { "red",
+						 WIRE_RIGHT_READ | WIRE_RIGHT_WRITE } };
 	struct lease_status named = { .id = 1,
+				      .shares = shares,
+				      .n_shares = 2,
 				      .name = "data",
 				      .tenant = "default",
 				      .bytes = 5000,
@@ -130,6 +152,7 @@ int leases_each(const struct leases *, uint64_t after,
 	int err = 0;
 
 	ephemeral.id = 2;
+	ephemeral.n_shares = 0;
 	ephemeral.name = "";
 	ephemeral.owner = 7;
 	ephemeral.ttl_ms = 9;
@@ -145,11 +168,11 @@ int leases_each(const struct leases *, uint64_t after,
 	return err;
 }
 
-unsigned lease_shares(const struct lease_status *status,
-		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX])
+unsigned lease_parts(const struct lease_status *status,
+		     struct lease_part ret_parts[WIRE_SEGMENTS_MAX])
 {
-	ret_shares[0] = (struct lease_share){ 0, status->bytes - 1000 };
-	ret_shares[1] = (struct lease_share){ 1, 1000 };
+	ret_parts[0] = (struct lease_part){ 0, status->bytes - 1000 };
+	ret_parts[1] = (struct lease_part){ 1, 1000 };
 	return 2;
 }
 
@@ -212,6 +235,8 @@ void admin_setup(void)
 	slices_event = evtimer_new(base, on_slices, &control.slices);
 	ck_assert_ptr_nonnull(slices_event);
 	n_pages = 0;
+	n_reloads = 0;
+	last_revoked = 0;
 }
 
 void admin_teardown(void)

@@ -20,6 +20,10 @@ extern unsigned n_sessions;  /* the first is active, the others are fenced */
 extern unsigned n_ephemeral; /* leases */
 extern unsigned n_pages;     /* of leases that were made */
 
+/* What the daemon did.  The second reload fails; only the lease UINT64_MAX can be revoked. */
+extern unsigned n_reloads;
+extern uint64_t last_revoked;
+
 extern char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
 extern char path[64]; /* of the socket, below the directory */
 extern struct event_base *base;

@@ -231,6 +231,7 @@ START_TEST(leases__show_placement_and_nodes)
 {
 	check_view("/v1/leases",
 		   "{'leases': [{'placement': 'interleave', 'node_asked': null,"
+		   "             'shares': ['blue:read', 'red:read-write'],"
 		   "             'nodes': [{'node': 0, 'bytes': 4000},"
 		   "                       {'node': 1, 'bytes': 1000}]},"
 		   "            {'placement': 'device', 'node_asked': 3}]}");
@@ -247,6 +248,10 @@ static int set_uses(const struct tenant *tenant, void *)
 	t->bytes = 4;
 	t->n_keys = 5;
 	t->refused = 6;
+	t->denied[RIGHTS_DENY_POOLS] = 20;
+	t->denied[RIGHTS_DENY_ACCESS] = 21;
+	t->denied[RIGHTS_DENY_NAMES] = 22;
+	t->denied[RIGHTS_DENY_SHARES] = 23;
 	t->accesses_refused = 7;
 	return 0;
 }
@@ -260,29 +265,38 @@ static void check_tenants(size_t n, const char *expected)
 START_TEST(tenants__show_quotas_and_uses)
 {
 	const struct tenant_params params[] = {
-		{ "a",
-		  { .sessions_max = 11,
-		    .channels_max = 12,
-		    .leases_max = 13,
-		    .bytes_max = 14,
-		    .keys_max = 15,
-		    .session_keys_max = 16,
-		    .lease_min = 17,
-		    .lease_max = 18,
-		    .ttl_max_ms = 19 } },
-		{ "b", { .leases_max = 1 } },
+		{ .name = "a",
+		  .limits = { .sessions_max = 11,
+			      .channels_max = 12,
+			      .leases_max = 13,
+			      .bytes_max = 14,
+			      .keys_max = 15,
+			      .session_keys_max = 16,
+			      .lease_min = 17,
+			      .lease_max = 18,
+			      .ttl_max_ms = 19 },
+		  .rights = { .pools = { { "p" }, 1 },
+			      .access = RIGHTS_READ_ONLY,
+			      .names = { "n*", "m" },
+			      .n_names = 2 } },
+		{ .name = "b", .limits = { .leases_max = 1 } },
 	};
 
 	tenants_init(&tenants);
 	ck_assert_int_eq(tenants_set(&tenants, params, 2), 0);
 	(void)tenants_each(&tenants, set_uses, NULL);
-	check_tenants(2, "{'tenants': [{'name': 'a', 'state': 'open', 'sessions': 1,"
-			 " 'channels': 2, 'leases': 3, 'lent_bytes': 4, 'keys': 5,"
-			 " 'refused': 6, 'accesses_refused': 7, 'sessions_max': 11, "
-			 "'channels_max': 12,"
-			 " 'leases_max': 13, 'bytes_max': 14, 'keys_max': 15,"
-			 " 'session_keys_max': 16, 'lease_min': 17, 'lease_max': 18,"
-			 " 'ttl_max_ms': 19}, {'leases_max': 1, 'bytes_max': null}]}");
+	check_tenants(2,
+		      "{'tenants': [{'name': 'a', 'state': 'open', 'sessions': 1,"
+		      " 'channels': 2, 'leases': 3, 'lent_bytes': 4, 'keys': 5,"
+		      " 'refused': 6, 'accesses_refused': 7, 'sessions_max': 11, "
+		      "'channels_max': 12,"
+		      " 'leases_max': 13, 'bytes_max': 14, 'keys_max': 15,"
+		      " 'session_keys_max': 16, 'lease_min': 17, 'lease_max': 18,"
+		      " 'ttl_max_ms': 19, 'access': 'read-only', 'pools': ['p'],"
+		      " 'names': ['n*', 'm'], 'denied_pools': 20,"
+		      " 'denied_access': 21, 'denied_names': 22, 'denied_shares': 23},"
+		      " {'leases_max': 1, 'bytes_max': null,"
+		      "  'access': 'read-write', 'pools': [], 'names': []}]}");
 	/* a leaving tenant is shown until it is unused */
 	tenant_ref(tenants_find(&tenants, "b"));
 	ck_assert_int_eq(tenants_set(&tenants, params, 1), 0);

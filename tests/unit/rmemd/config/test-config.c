@@ -81,10 +81,13 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	ck_assert_int_eq(config.verbs, CONFIG_AUTO);
 	ck_assert_uint_eq(config.n_devices, 0);
 	ck_assert_uint_eq(config.verbs_port, 7461);
+	ck_assert_uint_eq(config.key_rest_ms, 0);
 	ck_assert(config.tcp);
 	ck_assert_uint_eq(config.tcp_port, 7462);
 	ck_assert_uint_eq(config.tcp_threads, 2);
 	ck_assert_str_eq(config.admin_socket, RUNSTATEDIR "/rmemd/admin.sock");
+	ck_assert_str_eq(config.admin_view_group, "");
+	ck_assert_str_eq(config.admin_act_group, "");
 	ck_assert_int_eq(config.log_target, CONFIG_LOG_AUTO);
 	ck_assert_int_eq(config.log_level, LOG_INFO);
 	ck_assert_uint_eq(config.n_pools, 1);
@@ -325,7 +328,7 @@ static const struct {
 	{ "[server]\nlisten = ::1, ::1\n", "2: listen: '::1' is in the list twice" },
 	{ "[server]\nlisten = 0.0.0.0\n",
 	  "2: listen: 0.0.0.0 is not loopback and auth = none accepts any client: "
-	  "add "
+	  "say auth = psk or certificate, or add "
 	  "insecure = yes if every host that reaches it is trusted" },
 	{ "[server]\ninsecure = maybe\n",
 	  "2: insecure: 'maybe' is neither yes nor no" },
@@ -337,7 +340,21 @@ static const struct {
 	{ "[server]\nlisten = 127.0.0.1,\n\t::1\t# both\n",
 	  "3: listen: '::1\t# both' is not an IPv4 or IPv6 address; a comment needs a "
 	  "line of its own" },
-	{ "[server]\nauth = tls\n", "2: auth: 'tls' is not one of none" },
+	{ "[server]\nauth = tls\n",
+	  "2: auth: 'tls' is not one of none, psk, certificate, both" },
+	{ "[server]\nauth = psk\n",
+	  "2: auth asks for psk, the file with the keys of the "
+	  "tenants: rmemctl keygen writes it" },
+	{ "[server]\nauth = certificate\nca = /c\n",
+	  "2: auth asks for certificate, that of this server, and for ca, which signs "
+	  "those "
+	  "of the clients" },
+	{ "[server]\npsk = /k\n", "2: psk is for auth = psk or both" },
+	{ "[server]\nauth = psk\npsk = /k\nca = /c\n",
+	  "2: certificate and ca are for auth = certificate or both" },
+	{ "[tenant a]\ncertificates = example.org\n",
+	  "2: certificates: 'example.org' does not begin with uri:, spiffe://, dns: or "
+	  "subject:, or has no name" },
 	{ "[log]\nlevel = warn\n",
 	  "2: level: 'warn' is not one of error, warning, notice, "
 	  "info, debug" },
@@ -361,6 +378,24 @@ static const struct {
 	  "1: tenant 'a': lease_min is more than lease_max" },
 	{ "[tenant a]\nreserve = 60%\n[tenant b]\n[tenant c]\nreserve = 41%\n",
 	  "4: tenant 'c': the reserves of tenants are more than 100% together" },
+	{ "[tenant a]\npools = x\n[pool y]\n",
+	  "1: tenant 'a': pools: there is no [pool x]" },
+	{ "[admin]\nact_group = a b\n",
+	  "2: act_group: 'a b' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
+	{ "[admin]\nview_group = a23456789012345678901234567890123\n",
+	  "2: view_group: 'a23456789012345678901234567890123' is longer than 32 "
+	  "characters" },
+	{ "[tenant a]\naccess = none\n",
+	  "2: access: 'none' is not one of read-write, read-only" },
+	{ "[tenant a]\nnames = a*b\n",
+	  "2: names: 'a*b' has a '*' that is not its end" },
+	{ "[tenant a]\nnames = a b\n",
+	  "2: names: 'a b' has a blank: end the item with '*' before it" },
+	{ "[tenant a]\nnames = a\x01\n",
+	  "2: names: 'a\x01' cannot be a part of a lease's name" },
+	{ "[tenant a]\nnames = a*\n leases = 3\n",
+	  "3: names: 'leases = 3' has a blank: end the item with '*' before it" },
 	{ "[tenant]\n", "1: a tenant's section is [tenant NAME]" },
 	{ "[tenants]\n", "1: unknown section [tenants]; did you mean [tenant NAME]?" },
 	{ "[tenant a]\n[tenant b]\n[tenant a]\n",
@@ -478,6 +513,30 @@ START_TEST(load__refuses_lines_and_lists_that_are_too_long)
 		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
 			       ",\n d%u", i);
 	load_fails(text, -ERANGE, ":18: devices: more than 16 items");
+}
+END_TEST
+
+START_TEST(load__reads_the_rights_of_tenants)
+{
+	const struct rights *rights = &config.tenants[0].rights;
+
+	load_ok("[tenant a]\npools = p, default\naccess = read-only\n"
+		"names = job-*, a/b,\n"
+		"   *\n"
+		"[pool p]\n[pool default]\n[tenant b]\n");
+	ck_assert_uint_eq(rights->pools.n, 2);
+	ck_assert_str_eq(rights->pools.at[1], "default");
+	ck_assert_int_eq(rights->access, RIGHTS_READ_ONLY);
+	ck_assert_uint_eq(rights->n_names, 3);
+	ck_assert_str_eq(rights->names[0], "job-*");
+	ck_assert_str_eq(rights->names[1], "a/b");
+	ck_assert_str_eq(rights->names[2], "*");
+	rights = &config.tenants[1].rights;
+	ck_assert_uint_eq(rights->pools.n, 0);
+	ck_assert_int_eq(rights->access, RIGHTS_READ_WRITE);
+	ck_assert_uint_eq(rights->n_names, 0);
+	/* the pool that is there without a section */
+	load_ok("[tenant a]\npools = default\n");
 }
 END_TEST
 
@@ -679,6 +738,7 @@ int main(void)
 	tcase_add_loop_test(tc, load__reports_error_and_line, 0,
 			    sizeof(errors) / sizeof(errors[0]));
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
+	tcase_add_test(tc, load__reads_the_rights_of_tenants);
 	tcase_add_test(tc, load__limits_the_number_of_tenants);
 	tcase_add_test(tc, load__reports_an_unreadable_file);
 	tcase_add_test(tc, reload__applies_keys_that_may_change);

@@ -75,6 +75,22 @@ START_TEST(restart__never_repeats_channel_numbers)
 }
 END_TEST
 
+/* The text of an error is kept in part; the part ends with a whole character. */
+START_TEST(restart__keeps_errors_with_names_of_several_bytes)
+{
+	char name[WIRE_NAME_MAX + 1] = "x";
+
+	for (unsigned i = (unsigned)_i; i + 2 < sizeof(name); i += 2)
+		(void)strcpy(name + i, "\u00e9");
+	client_open(&one);
+	client_fail(&one, to_attach(name), -ENOENT);
+	client_lose(&one);
+	control_restart();
+	client_resume(&two, &one);
+	repeat_fail(to_attach(name), one.last_id, ENOENT);
+}
+END_TEST
+
 START_TEST(restart__restores_sessions)
 {
 	struct wire_msg *msg;
@@ -167,6 +183,21 @@ START_TEST(restart__restores_nothing_of_ended_sessions)
 }
 END_TEST
 
+/* What an earlier build may have accepted as a session's name is shown to nobody. */
+START_TEST(restart__hides_names_with_control_characters)
+{
+	const struct ledger_key key = { LEDGER_SESSION, 5, 0 };
+	const struct leases_restore with = { .tenant = control_find_tenant };
+	/* a head of zeros, and tenant, client, address */
+	char value[32] = { 16, [16] = 'd', [18] = '\n', [20] = 'a' };
+
+	ck_assert_int_eq(ledger_put(stage_control.ledger, &key, value, 22), 0);
+	ledger_commit(stage_control.ledger);
+	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
+	ck_assert_str_eq(sessions_find(stage_control.sessions, 5)->client, "?");
+}
+END_TEST
+
 START_TEST(restart__refuses_malformed_records)
 {
 	const struct ledger_key key = { _i ? LEDGER_REPLY : LEDGER_SESSION, 5, 6 };
@@ -204,6 +235,22 @@ START_TEST(allocate__is_answered_again)
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
 	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+/* An error says that the client does not have the lease. */
+START_TEST(allocate__without_new_keys_ends_the_lease)
+{
+	uint64_t id;
+
+	client_open_connected(&one);
+	(void)client_allocate(&one, 100, "");
+	id = one.answer.id;
+	lose_and_resume();
+	fake_fabric_fail_event(0, -EIO);
+	repeat_fail(to_allocate(100, ""), id, EIO);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	repeat_fail(to_allocate(100, ""), id, ESTALE);
 }
 END_TEST
 
@@ -566,6 +613,7 @@ int main(void)
 	      *restart = unit_case("restart", setup_restart, control_teardown);
 
 	tcase_add_loop_test(tc, allocate__is_answered_again, 0, 2);
+	tcase_add_test(tc, allocate__without_new_keys_ends_the_lease);
 	tcase_add_loop_test(tc, waiting_allocate__is_undone_by_the_loss, 0, 2);
 	tcase_add_test(tc, allocate__not_repeated_ends_with_the_session);
 	tcase_add_test(tc, allocate__of_an_ended_lease_fails_with_estale);
@@ -592,6 +640,9 @@ int main(void)
 	tcase_add_test(restart, restart__keeps_the_placement_of_a_repeated_request);
 	tcase_add_test(restart, restart__remembers_an_ended_lease);
 	tcase_add_test(restart, restart__restores_nothing_of_ended_sessions);
+	tcase_add_loop_test(restart, restart__keeps_errors_with_names_of_several_bytes,
+			    0, 2);
+	tcase_add_test(restart, restart__hides_names_with_control_characters);
 	tcase_add_loop_test(restart, restart__refuses_malformed_records, 0, 2);
 	return unit_main();
 }

@@ -338,7 +338,7 @@ static void random_request(struct call *at)
 		err = lease_allocate(stage_leases, client, &params, waiter);
 		break;
 	case 2:
-		err = lease_attach(stage_leases, client, name,
+		err = lease_attach(stage_leases, client, &stage_own, name,
 				   rand() % 2 ? STAGE_RW : WIRE_RIGHT_READ, waiter);
 		break;
 	case 3:

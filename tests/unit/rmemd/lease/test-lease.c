@@ -266,6 +266,20 @@ START_TEST(remove__ends_an_attached_lease)
 }
 END_TEST
 
+START_TEST(revoke__ends_a_lease_for_all)
+{
+	uint64_t id = new_lease(&one, &stage_a, 100, "a");
+
+	ck_assert_int_eq(call_attach(&two, &stage_b, "a", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(leases_revoke(stage_leases, id), 0);
+	ck_assert_uint_eq(stage_revoked.n, 2);
+	ck_assert_uint_eq(stage_revoked.lease, id);
+	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_REVOKED);
+	ck_assert_int_eq(leases_revoke(stage_leases, id), -ENOENT);
+	ck_assert_int_eq(leases_revoke(stage_leases, id + 1), -ENOENT);
+}
+END_TEST
+
 START_TEST(rename__replaces_on_request)
 {
 	uint64_t old, new;
@@ -281,7 +295,7 @@ START_TEST(rename__replaces_on_request)
 	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_REPLACED);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert_int_eq(call_rename(&stage_a, new, "n", false), 0);
-	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), 0);
+	ck_assert_int_eq(lease_stat(&stage_tenant, &stage_own, "n", &status), 0);
 	ck_assert_uint_eq(status.id, new);
 	ck_assert_uint_eq(status.owner, 0);
 	/* a named lease does not end with its session */
@@ -290,7 +304,7 @@ START_TEST(rename__replaces_on_request)
 	fake_fabric_settle();
 	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
 	ck_assert_int_eq(call_rename(&stage_b, new, "m", false), 0);
-	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), -ENOENT);
+	ck_assert_int_eq(lease_stat(&stage_tenant, &stage_own, "n", &status), -ENOENT);
 	ck_assert_int_eq(call_free(&stage_b, new), 0);
 }
 END_TEST
@@ -477,6 +491,7 @@ static void add_common(TCase *tc)
 	tcase_add_loop_test(tc, attach__is_undone_when_registration_fails, 0, 2);
 	tcase_add_test(tc, changes__need_the_right_to_write);
 	tcase_add_test(tc, remove__ends_an_attached_lease);
+	tcase_add_test(tc, revoke__ends_a_lease_for_all);
 	tcase_add_test(tc, rename__replaces_on_request);
 	tcase_add_test(tc, time_to_live__ends_named_leases);
 	tcase_add_test(tc, time_to_live__starts_again_at_its_length);

@@ -223,7 +223,7 @@ START_TEST(restore__keeps_the_nodes_of_interleaved_leases)
 					     .placement = WIRE_PLACE_INTERLEAVE,
 					     .node = -1,
 					     .name = "striped" };
-	struct lease_share before[WIRE_SEGMENTS_MAX], after[WIRE_SEGMENTS_MAX];
+	struct lease_part before[WIRE_SEGMENTS_MAX], after[WIRE_SEGMENTS_MAX];
 	struct lease_status status;
 	unsigned n;
 
@@ -234,7 +234,7 @@ START_TEST(restore__keeps_the_nodes_of_interleaved_leases)
 	fake_fabric_settle();
 	ck_assert_int_eq(one.err, 0);
 	ck_assert(stage_status(one.lease.lease, &status));
-	n = lease_shares(&status, before);
+	n = lease_parts(&status, before);
 	ck_assert_uint_eq(n, 2);
 	ck_assert_int_eq(before[0].node, 0);
 	ck_assert_uint_eq(before[0].bytes, 3 * FAKE_PAGE);
@@ -242,7 +242,7 @@ START_TEST(restore__keeps_the_nodes_of_interleaved_leases)
 	check_crash();
 	ck_assert(stage_status(one.lease.lease, &status));
 	ck_assert_int_eq((int)status.placement, (int)WIRE_PLACE_INTERLEAVE);
-	ck_assert_uint_eq(lease_shares(&status, after), n);
+	ck_assert_uint_eq(lease_parts(&status, after), n);
 	for (unsigned i = 0; i < n; i++) {
 		ck_assert_int_eq(before[i].node, after[i].node);
 		ck_assert_uint_eq(before[i].bytes, after[i].bytes);
@@ -417,6 +417,7 @@ END_TEST
 START_TEST(restore__refuses_malformed_records)
 {
 	const struct ledger_key attachment_key = { LEDGER_ATTACHMENT, 9000, 0 };
+	const struct ledger_key id_0 = { LEDGER_LEASE, 0, 0 };
 	unsigned char good[RECORD_MAX], value[RECORD_MAX];
 	size_t bytes = encode_record(good, 50 * FAKE_PAGE);
 	unsigned accepted = 0;
@@ -439,6 +440,9 @@ START_TEST(restore__refuses_malformed_records)
 	ledger_remove(stage_ledger, &record_key);
 	crash_with(&attachment_key, good, 3, -EBADMSG);
 	crash_without(&attachment_key);
+	/* no lease has the id 0 */
+	crash_with(&id_0, good, bytes, -EBADMSG);
+	crash_without(&id_0);
 }
 END_TEST
 

@@ -14,8 +14,8 @@ static struct tenant_params params[2];
 static void setup(void)
 {
 	control_setup();
-	params[0] = (struct tenant_params){ "default", stage_limits };
-	params[1] = (struct tenant_params){ "other", stage_limits };
+	params[0] = (struct tenant_params){ .name = "default", .limits = stage_limits };
+	params[1] = (struct tenant_params){ .name = "other", .limits = stage_limits };
 }
 
 /* Configure the first n tenants. */
@@ -306,9 +306,11 @@ END_TEST
 START_TEST(sessions__that_are_kept_are_for_the_first_that_asks)
 {
 	static struct client clients[7];
-	const struct tenant_params three_tenants[] = { { "default", stage_limits },
-						       { "other", stage_limits },
-						       { "third", stage_limits } };
+	const struct tenant_params three_tenants[] = {
+		{ .name = "default", .limits = stage_limits },
+		{ .name = "other", .limits = stage_limits },
+		{ .name = "third", .limits = stage_limits }
+	};
 
 	configure(1);
 	for (unsigned i = 0; i < 7; i++)
@@ -675,7 +677,7 @@ END_TEST
 
 START_TEST(tenant__may_be_added)
 {
-	params[0] = (struct tenant_params){ "new", stage_limits };
+	params[0] = (struct tenant_params){ .name = "new", .limits = stage_limits };
 	configure(2);
 	ck_assert_ptr_null(tenant_of("default"));
 	client_init(&one);

@@ -298,6 +298,39 @@ START_TEST(alloc__uses_pools_of_the_endpoints_only)
 }
 END_TEST
 
+/* ---- pools of some names ---- */
+
+START_TEST(alloc__uses_pools_of_the_names_only)
+{
+	static const int nodes[] = { 0, 1, 0 };
+	static const uint64_t bytes[] = { 100 * PAGE, 200 * PAGE, 40 * PAGE };
+	struct pool_names only = { { "a", "c" }, 2 };
+	struct pool_request request = { .bytes = 120 * PAGE,
+					.align = 1,
+					.only = &only };
+
+	open_on(3, nodes, bytes);
+	ck_assert_int_eq(alloc_as(&request, 8), 0);
+	ck_assert_uint_eq(n_allocated, 2);
+	ck_assert_str_eq(extent_pool(&allocated[0]).name, "a");
+	ck_assert_str_eq(extent_pool(&allocated[1]).name, "c");
+	/* free or dirty memory of other pools is not used */
+	ck_assert(!pools_may_fit(pools, &request, 8));
+	ck_assert_int_eq(alloc_as(&request, 8), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(err_text(), "80 KiB are free"));
+	request.interleave = true;
+	request.bytes = 20 * PAGE;
+	ck_assert_int_eq(alloc_as(&request, 8), 0);
+	ck_assert_uint_eq(bytes_on(1), 0);
+	(void)strcpy(only.at[0], "x");
+	(void)strcpy(only.at[1], "y");
+	ck_assert_int_eq(alloc_as(&request, 8), -ENOSPC);
+	ck_assert_str_eq(err_text(), "no pool with an allowed name is open");
+	only.n = 0;
+	ck_assert_int_eq(alloc_as(&request, 8), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("stripes", NULL, NULL);
@@ -313,6 +346,7 @@ int main(void)
 		tcase_add_test(tc, stripes__need_two_nodes);
 		tcase_add_test(tc, alloc__prefers_several_nodes);
 		tcase_add_test(tc, alloc__uses_pools_of_the_endpoints_only);
+		tcase_add_test(tc, alloc__uses_pools_of_the_names_only);
 	}
 	return unit_main();
 }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a session shows who it is, and who the server must be: by a pre-shared key, or certificates.
+ * Threads: one at a time. */
+#ifndef LIBRMEM_SESSION_CREDENTIALS_H
+#define LIBRMEM_SESSION_CREDENTIALS_H
+
+#include <rmem/rmem.h>
+
+#include "librmem/session/uri.h"
+
+struct tls_context;
+
+struct credentials {
+	struct tls_context *tls; /* that of the last attempt; NULL: no TLS */
+	bool once;               /* the key is from the program, which is asked once */
+};
+
+/* Load the files that the URI or the environment names, or ask the program for its key; the tenant
+ * becomes that of the key, unless one is given.
+ *   -EACCES  others can read the file of a key, or it has no key of the tenant
+ *   -EINVAL, -ENOENT, -ENOMEM ... */
+int credentials_open(struct credentials *credentials, struct uri *uri,
+		     const struct rmem_options *options);
+/* Load the files again for another attempt to connect, as keys and certificates are renewed.  On
+ * failure those loaded before stay. */
+void credentials_renew(struct credentials *credentials, struct uri *uri);
+void credentials_close(struct credentials *credentials);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/control/refusal.h"
+
+const char *refusal_name(enum refusal refusal)
+{
+	static const char *const names[] = {
+		[REFUSAL_PLACE] = "place",
+		[REFUSAL_LATE] = "late",
+		[REFUSAL_TLS] = "tls",
+		[REFUSAL_UNKNOWN_KEY] = "unknown_key",
+		[REFUSAL_WRONG_KEY] = "wrong_key",
+		[REFUSAL_CERTIFICATE] = "certificate",
+		[REFUSAL_TENANT] = "tenant",
+		[REFUSAL_SESSION] = "session",
+		[REFUSAL_QUOTA] = "quota",
+		[REFUSAL_PROTOCOL] = "protocol",
+		[REFUSAL_REMOVED] = "removed",
+	};
+	_Static_assert(sizeof(names) / sizeof(names[0]) == REFUSALS,
+		       "a name for each reason");
+
+	return names[refusal];
+}

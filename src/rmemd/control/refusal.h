@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reasons to refuse a connection, counted one by one.  Threads: [any]. */
+#ifndef RMEMD_CONTROL_REFUSAL_H
+#define RMEMD_CONTROL_REFUSAL_H
+
+enum refusal {
+	REFUSAL_PLACE,       /* newer ones needed its place */
+	REFUSAL_LATE,        /* no hello in time */
+	REFUSAL_TLS,         /* no handshake of TLS 1.3 */
+	REFUSAL_UNKNOWN_KEY, /* no pre-shared key has this identity */
+	REFUSAL_WRONG_KEY,   /* the client does not have the key of its identity */
+	REFUSAL_CERTIFICATE, /* none, or it is not good */
+	REFUSAL_TENANT, /* the client is not that tenant, or there is no such tenant */
+	REFUSAL_SESSION, /* the session to be resumed has ended, or is another client's */
+	REFUSAL_QUOTA,   /* there are too many sessions */
+	REFUSAL_PROTOCOL, /* no such frame, message or version */
+	REFUSAL_REMOVED,  /* its key or certificate was removed meanwhile */
+	REFUSALS,
+};
+/* As in the status. */
+const char *refusal_name(enum refusal refusal);
+
+#endif

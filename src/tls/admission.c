@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tls/admission.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+struct admission_name {
+	char what[12];
+	uint32_t channel;
+	uint64_t session;
+} __attribute__((packed));
+
+void admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
+{
+	struct admission_name name = { .what = "rmem channel",
+				       .channel = htole32(channel),
+				       .session = htole64(session) };
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	unsigned bytes = 0;
+
+	/* it fails without memory alone; a token of zeros would admit whoever sends zeros */
+	if (!HMAC(EVP_sha256(), secret, (int)secret_bytes, (const uint8_t *)&name,
+		  sizeof(name), digest, &bytes) ||
+	    bytes < ADMISSION_BYTES)
+		abort();
+	memcpy(ret_token, digest, ADMISSION_BYTES);
+	explicit_bzero(digest, sizeof(digest));
+}

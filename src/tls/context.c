@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tls/context.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <openssl/err.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "base/err.h"
+#include "tls/failure.h"
+#include "tls/context_use.h"
+#include "tls/stream.h"
+
+/* A pre-shared key is bound to a hash: SHA-256, as RFC 8446 has it for keys from outside. */
+#define SUITES_OF_KEYS "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
+#define SUITES SUITES_OF_KEYS ":TLS_AES_256_GCM_SHA384"
+static const unsigned char key_suite[] = { 0x13, 0x01 }; /* TLS_AES_128_GCM_SHA256 */
+
+struct tls_context {
+	SSL_CTX *ctx;
+	struct tls_keys *keys;
+	bool server;
+	char servername[256]; /* of a client with a CA */
+	atomic_uint refs;
+};
+
+/* ---- pre-shared keys ---- */
+
+/* A session of TLS that this key stands for; OpenSSL copies the key, and wipes its copy. */
+static SSL_SESSION *key_session(SSL *ssl, const uint8_t *bytes, size_t n_bytes)
+{
+	const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, key_suite);
+	SSL_SESSION *session = SSL_SESSION_new();
+
+	if (!session || !suite ||
+	    !SSL_SESSION_set1_master_key(session, bytes, n_bytes) ||
+	    !SSL_SESSION_set_cipher(session, suite) ||
+	    !SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION)) {
+		SSL_SESSION_free(session);
+		return NULL;
+	}
+	return session;
+}
+
+/* The server's: an identity that is unknown gets a random key, so that the client cannot tell it
+ * from a key that is wrong. */
+static int on_find_key(SSL *ssl, const unsigned char *identity, size_t len,
+		       SSL_SESSION **ret_session)
+{
+	struct stream *stream = SSL_get_app_data(ssl);
+	const struct tls_key *key =
+		tls_keys_find(stream->context->keys, (const char *)identity, len);
+	uint8_t nothing[32];
+
+	if (key) {
+		tls_key_identity(key, stream->identity);
+		*ret_session = key_session(ssl, key->bytes, key->n_bytes);
+	} else {
+		stream->unknown = true;
+		if (RAND_bytes(nothing, sizeof(nothing)) != 1)
+			return 0;
+		*ret_session = key_session(ssl, nothing, sizeof(nothing));
+	}
+	return *ret_session ? 1 : 0;
+}
+
+/* The client's.  The identity is borrowed by OpenSSL until the handshake is done. */
+static int on_use_key(SSL *ssl, const EVP_MD *, const unsigned char **ret_identity,
+		      size_t *ret_len, SSL_SESSION **ret_session)
+{
+	struct stream *stream = SSL_get_app_data(ssl);
+	const struct tls_key *key = tls_keys_first(stream->context->keys, NULL);
+
+	tls_key_identity(key, stream->identity);
+	*ret_session = key_session(ssl, key->bytes, key->n_bytes);
+	*ret_identity = (const unsigned char *)stream->identity;
+	*ret_len = strlen(stream->identity);
+	return *ret_session ? 1 : 0;
+}
+
+/* ---- certificates ---- */
+
+static int file_failure(const char *what, const char *path)
+{
+	char text[300];
+
+	(void)snprintf(text, sizeof(text), "%s %s", what, path);
+	return tls_failure(-EINVAL, text);
+}
+
+static int private_file_check(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return err_errno(-errno, "key %s", path);
+	if (st.st_mode & (S_IRWXO | S_IWGRP))
+		return err_set(-EACCES,
+			       "key %s: its mode is %03o: others must not read it, nor "
+			       "its group write to it: chmod 640",
+			       path, (unsigned)st.st_mode & 0777u);
+	return 0;
+}
+
+static int certificate_load(SSL_CTX *ctx, const struct tls_params *params)
+{
+	const char *key = params->key ? params->key : params->certificate;
+	int err = private_file_check(key);
+
+	if (err)
+		return err;
+	if (SSL_CTX_use_certificate_chain_file(ctx, params->certificate) != 1)
+		return file_failure("certificate", params->certificate);
+	if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
+		return file_failure("key", key);
+	if (SSL_CTX_check_private_key(ctx) != 1)
+		return file_failure("key", key);
+	return 0;
+}
+
+static int ca_load(SSL_CTX *ctx, const char *ca)
+{
+	if (SSL_CTX_load_verify_file(ctx, ca) != 1)
+		return file_failure("ca", ca);
+	return 0;
+}
+
+/* ---- the context ---- */
+
+static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
+{
+	const char *suites = params->keys && !params->ca ? SUITES_OF_KEYS : SUITES;
+	SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+
+	ERR_clear_error();
+	if (!ctx || !SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) ||
+	    !SSL_CTX_set_ciphersuites(ctx, suites) ||
+	    !SSL_CTX_set_num_tickets(ctx, 0)) {
+		SSL_CTX_free(ctx);
+		return tls_failure(-ENOMEM, "TLS");
+	}
+	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
+					       SSL_OP_IGNORE_UNEXPECTED_EOF);
+	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	/* an idle connection has no buffers; what could not be sent may be at another place when it
+	 * is sent again */
+	(void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS |
+					    SSL_MODE_ENABLE_PARTIAL_WRITE |
+					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+			   NULL);
+	*ret_ctx = ctx;
+	return 0;
+}
+
+static int context_new(const struct tls_params *params, bool server,
+		       struct tls_context **ret_context)
+{
+	struct tls_context *context = calloc(1, sizeof(*context));
+	int err;
+
+	if (!context) {
+		tls_keys_free(params->keys);
+		return err_set(-ENOMEM, "no memory for TLS");
+	}
+	context->keys = params->keys;
+	context->server = server;
+	atomic_init(&context->refs, 1);
+	err = ctx_new(&context->ctx, params);
+	if (!err && params->certificate)
+		err = certificate_load(context->ctx, params);
+	if (!err && params->ca)
+		err = ca_load(context->ctx, params->ca);
+	if (err) {
+		tls_context_unref(context);
+		return err;
+	}
+	*ret_context = context;
+	return 0;
+}
+
+int tls_context_server(const struct tls_params *params,
+		       struct tls_context **ret_context)
+{
+	struct tls_context *context;
+	int err = context_new(params, true, &context);
+
+	if (err)
+		return err;
+	/* a pre-shared key counts as a session, and one needs it where certificates are asked for */
+	(void)SSL_CTX_set_session_id_context(context->ctx,
+					     (const unsigned char *)"rmem", 4);
+	if (params->keys)
+		SSL_CTX_set_psk_find_session_callback(context->ctx, on_find_key);
+	*ret_context = context;
+	return 0;
+}
+
+int tls_context_client(const struct tls_params *params, const char *servername,
+		       struct tls_context **ret_context)
+{
+	struct tls_context *context;
+	int err = context_new(params, false, &context);
+
+	if (err)
+		return err;
+	if (params->keys)
+		SSL_CTX_set_psk_use_session_callback(context->ctx, on_use_key);
+	if (strlen(servername) >= sizeof(context->servername)) {
+		tls_context_unref(context);
+		return err_set(-EINVAL, "the server's name is too long");
+	}
+	(void)strcpy(context->servername, servername);
+	*ret_context = context;
+	return 0;
+}
+
+struct tls_context *tls_context_ref(struct tls_context *context)
+{
+	(void)atomic_fetch_add(&context->refs, 1);
+	return context;
+}
+
+void tls_context_unref(struct tls_context *context)
+{
+	if (!context || atomic_fetch_sub(&context->refs, 1) > 1)
+		return;
+	SSL_CTX_free(context->ctx);
+	tls_keys_free(context->keys);
+	free(context);
+}
+
+/* ---- for streams ---- */
+
+/* The name or the address that the server's certificate must have; not const for a macro of
+ * OpenSSL. */
+static bool servername_set(SSL *ssl, char *name)
+{
+	struct in6_addr address;
+
+	if (inet_pton(AF_INET, name, &address) == 1 ||
+	    inet_pton(AF_INET6, name, &address) == 1)
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set1_host(ssl, name) == 1 &&
+	       SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+SSL *tls_context_ssl(struct tls_context *context)
+{
+	SSL *ssl = SSL_new(context->ctx);
+
+	if (!ssl)
+		return NULL;
+	if (context->server) {
+		SSL_set_accept_state(ssl);
+	} else {
+		SSL_set_connect_state(ssl);
+		if (!servername_set(ssl, context->servername)) {
+			SSL_free(ssl);
+			return NULL;
+		}
+	}
+	return ssl;
+}
+
+bool tls_context_has_key(const struct tls_context *context, const char *identity)
+{
+	return context->keys &&
+	       tls_keys_find(context->keys, identity, strlen(identity));
+}
+
+bool tls_context_accepts(const struct tls_context *context, X509 *certificate,
+			 STACK_OF(X509) * chain)
+{
+	X509_STORE_CTX *check = X509_STORE_CTX_new();
+	bool good = check &&
+		    X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(context->ctx),
+					certificate, chain) == 1 &&
+		    X509_STORE_CTX_set_default(check, "ssl_client") == 1 &&
+		    X509_verify_cert(check) == 1;
+
+	X509_STORE_CTX_free(check);
+	ERR_clear_error();
+	return good;
+}

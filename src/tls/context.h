@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the TLS connections of one side have in common: keys, certificates, and the rules of TLS:
+ * version 1.3 alone, key exchange by Diffie-Hellman always, no resumption by tickets and no early
+ * data, as a session of rmem is resumed by its own secret.
+ *
+ * A context does not change.  After a reload there is another one; connections keep theirs.
+ * Threads: [any]; the reference count is atomic. */
+#ifndef TLS_CONTEXT_H
+#define TLS_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tls/keys.h"
+
+struct tls_context;
+
+/* Members that are NULL are not used.  Paths are of files in PEM. */
+struct tls_params {
+	struct tls_keys *keys;   /* owned by the context, also on failure */
+	const char *certificate; /* with those between it and the root behind it */
+	const char *key;         /* of the certificate; NULL: in its file */
+	const char *ca;          /* that sign the other side's certificates */
+};
+
+/* The server accepts a client with a key of `keys`, or with a certificate of `ca`.
+ *   -EACCES  others can read the file of the certificate's key
+ *   -EINVAL, -ENOENT, -ENOMEM ...  the text names the file */
+int tls_context_server(const struct tls_params *params,
+		       struct tls_context **ret_context);
+/* The client shows its first key, and accepts a server that has it too; or it shows its certificate,
+ * if it has one, and accepts a server with a certificate of `ca` for `servername`: a host name or an
+ * address. */
+int tls_context_client(const struct tls_params *params, const char *servername,
+		       struct tls_context **ret_context);
+struct tls_context *tls_context_ref(struct tls_context *context);
+/* NULL: no effect. */
+void tls_context_unref(struct tls_context *context);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tls/failure.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include "base/err.h"
+
+int tls_failure(int err, const char *what)
+{
+	unsigned long code = ERR_get_error();
+	const char *reason = ERR_SYSTEM_ERROR(code)
+				     ? strerrordesc_np(ERR_GET_REASON(code))
+				     : ERR_reason_error_string(code);
+	char number[32];
+
+	ERR_clear_error();
+	if (!reason) {
+		(void)snprintf(number, sizeof(number), "error %lx", code);
+		reason = number;
+	}
+	return err_set(err, "%s: %s", what, reason);
+}
+
+/* The errno and the text of an alert that the other side sent, or of this side's own refusal. */
+static const struct {
+	int reason;
+	int err;
+	const char *text;
+} refusals[] = {
+	{ SSL_R_BINDER_DOES_NOT_VERIFY, EACCES, "the client has another key" },
+	{ SSL_R_TLSV1_ALERT_DECRYPT_ERROR, EACCES,
+	  "the other side does not accept this key" },
+	{ SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER, EACCES,
+	  "the other side does not know this key" },
+	{ SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, EACCES,
+	  "the other side asks for something else, a pre-shared key or a certificate" },
+	{ SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, EACCES,
+	  "the client shows no pre-shared key, and the server has no certificate" },
+	{ SSL_R_NO_SHARED_CIPHER, EACCES,
+	  "the client shows no pre-shared key, and the server has no certificate" },
+	{ SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, EACCES,
+	  "the client shows no certificate" },
+	{ SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, EACCES,
+	  "the server asks for a certificate: give cert and key" },
+	{ SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, EACCES,
+	  "the other side does not accept the certificate" },
+	{ SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, EACCES,
+	  "the other side finds that the certificate has expired" },
+	{ SSL_R_TLSV1_ALERT_UNKNOWN_CA, EACCES,
+	  "the other side does not know who signed the certificate" },
+	{ SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, EACCES,
+	  "the other side does not accept the certificate" },
+	{ SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, EPROTO,
+	  "the two sides have no version of TLS in common; rmem needs 1.3" },
+	{ SSL_R_UNSUPPORTED_PROTOCOL, EPROTO,
+	  "the two sides have no version of TLS in common; rmem needs 1.3" },
+	{ SSL_R_WRONG_VERSION_NUMBER, EPROTO, "the other side does not speak TLS" },
+	{ SSL_R_HTTP_REQUEST, EPROTO, "the other side does not speak TLS" },
+};
+
+int tls_connection_failure(const struct ssl_st *ssl)
+{
+	int reason = ERR_GET_REASON(ERR_peek_error());
+	long verified = SSL_get_verify_result(ssl);
+
+	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
+		ERR_clear_error();
+		return err_set(-EACCES, "TLS: the certificate of the other side: %s",
+			       X509_verify_cert_error_string(verified));
+	}
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+		if (reason == refusals[i].reason) {
+			ERR_clear_error();
+			return err_set(-refusals[i].err, "TLS: %s", refusals[i].text);
+		}
+	return tls_failure(-EPROTO, "TLS");
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tls/keys.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/sha.h>
+
+#include "base/err.h"
+
+#define KEYS_MAX 4096
+/* The longest line: a tenant, a key, and blanks at the end. */
+#define LINE_MAX_BYTES (TLS_TENANT_MAX + 1 + 2 * TLS_KEY_MAX + 16)
+
+struct tls_keys {
+	size_t mapped; /* bytes of this mapping */
+	size_t n, room;
+	struct tls_key at[];
+};
+
+/* ---- memory ---- */
+
+/* Pages of their own, so that they can be locked, and left out of core dumps.  Where the limit of
+ * locked memory is too low, they may be swapped. */
+static struct tls_keys *keys_map(size_t room)
+{
+	size_t bytes = sizeof(struct tls_keys) + room * sizeof(struct tls_key);
+	struct tls_keys *keys = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (keys == MAP_FAILED)
+		return NULL;
+	(void)mlock(keys, bytes);
+	(void)madvise(keys, bytes, MADV_DONTDUMP);
+	keys->mapped = bytes;
+	keys->room = room;
+	return keys;
+}
+
+void tls_keys_free(struct tls_keys *keys)
+{
+	size_t bytes;
+
+	if (!keys)
+		return;
+	bytes = keys->mapped;
+	explicit_bzero(keys, bytes);
+	(void)munmap(keys, bytes);
+}
+
+/* ---- one key ---- */
+
+static bool tenant_good(const char *tenant, size_t len)
+{
+	if (len == 0 || len > TLS_TENANT_MAX)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)tenant[i]) && !strchr("-_.", tenant[i]))
+			return false;
+	return true;
+}
+
+static void key_identify(struct tls_key *key)
+{
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+
+	(void)SHA256(key->bytes, key->n_bytes, digest);
+	for (size_t i = 0; i < TLS_KEY_ID_CHARS / 2; i++)
+		(void)snprintf(key->id + 2 * i, 3, "%02x", digest[i]);
+	explicit_bzero(digest, sizeof(digest));
+}
+
+void tls_key_identity(const struct tls_key *key, char ret[TLS_IDENTITY_MAX + 1])
+{
+	(void)snprintf(ret, TLS_IDENTITY_MAX + 1, "%s#%s", key->tenant, key->id);
+}
+
+int tls_keys_of(const char *tenant, const uint8_t *bytes, size_t n_bytes,
+		struct tls_keys **ret_keys)
+{
+	struct tls_keys *keys;
+
+	if (!tenant_good(tenant, strlen(tenant)))
+		return err_set(-EINVAL, "'%.80s' is not the name of a tenant", tenant);
+	if (n_bytes < TLS_KEY_MIN || n_bytes > TLS_KEY_MAX)
+		return err_set(-EINVAL, "the key has %zu bytes, and not %d to %d",
+			       n_bytes, TLS_KEY_MIN, TLS_KEY_MAX);
+	keys = keys_map(1);
+	if (!keys)
+		return err_set(-ENOMEM, "no memory for a key");
+	(void)strcpy(keys->at[0].tenant, tenant);
+	memcpy(keys->at[0].bytes, bytes, n_bytes);
+	keys->at[0].n_bytes = n_bytes;
+	key_identify(&keys->at[0]);
+	keys->n = 1;
+	*ret_keys = keys;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int hex_parse(const char *hex, size_t len, struct tls_key *key)
+{
+	if (len % 2 || len < 2 * (size_t)TLS_KEY_MIN || len > 2 * (size_t)TLS_KEY_MAX)
+		return err_set(-EINVAL, "the key is not %d to %d hexadecimal digits",
+			       2 * TLS_KEY_MIN, 2 * TLS_KEY_MAX);
+	for (size_t i = 0; i < len; i += 2) {
+		int high = hex_digit(hex[i]), low = hex_digit(hex[i + 1]);
+
+		if (high < 0 || low < 0)
+			return err_set(-EINVAL, "the key has other characters than "
+						"hexadecimal digits");
+		key->bytes[i / 2] = (uint8_t)(high << 4 | low);
+	}
+	key->n_bytes = len / 2;
+	return 0;
+}
+
+static bool keys_have(const struct tls_keys *keys, const struct tls_key *key)
+{
+	char identity[TLS_IDENTITY_MAX + 1];
+
+	tls_key_identity(key, identity);
+	return tls_keys_find(keys, identity, strlen(identity));
+}
+
+/* A line without its end. */
+static int line_parse(struct tls_keys *keys, const char *line, size_t len)
+{
+	const char *colon = memchr(line, ':', len);
+	struct tls_key *key = &keys->at[keys->n];
+	int err;
+
+	while (len > 0 && isspace((unsigned char)line[len - 1]))
+		len--;
+	if (len == 0 || line[0] == '#')
+		return 0;
+	if (!colon)
+		return err_set(-EINVAL, "it is not TENANT:HEXKEY");
+	if (!tenant_good(line, (size_t)(colon - line)))
+		return err_set(-EINVAL,
+			       "a tenant's name is 1 to %d letters, digits, "
+			       "'-', '_' and '.'",
+			       TLS_TENANT_MAX);
+	err = hex_parse(colon + 1, len - (size_t)(colon + 1 - line), key);
+	if (err)
+		return err;
+	memcpy(key->tenant, line, (size_t)(colon - line));
+	key_identify(key);
+	if (keys_have(keys, key))
+		return err_set(-EINVAL, "the key is there twice");
+	keys->n++;
+	return 0;
+}
+
+static int text_parse(const char *text, size_t bytes, struct tls_keys *keys)
+{
+	const char *at = text, *end = text + bytes;
+
+	for (unsigned line = 1; at < end; line++) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		const char *line_end = newline ? newline : end;
+		int err = line_parse(keys, at, (size_t)(line_end - at));
+
+		if (err)
+			return err_prefix(err, "line %u", line);
+		at = newline ? newline + 1 : end;
+	}
+	return keys->n ? 0 : err_set(-EINVAL, "it has no key");
+}
+
+static int file_check(int fd, size_t *ret_bytes)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return err_errno(-errno, "fstat");
+	if (!S_ISREG(st.st_mode))
+		return err_set(-EINVAL, "it is not a file");
+	if (st.st_mode & (S_IRWXO | S_IWGRP))
+		return err_set(-EACCES,
+			       "its mode is %03o: others must not read it, nor its "
+			       "group write to it: chmod 640",
+			       (unsigned)st.st_mode & 0777u);
+	if (st.st_size > KEYS_MAX * LINE_MAX_BYTES)
+		return err_set(-EINVAL, "it has more than %d bytes",
+			       KEYS_MAX * LINE_MAX_BYTES);
+	*ret_bytes = (size_t)st.st_size;
+	return 0;
+}
+
+static size_t lines_count(const char *text, size_t bytes)
+{
+	size_t n = 1;
+
+	for (size_t i = 0; i < bytes; i++)
+		n += text[i] == '\n';
+	return n;
+}
+
+static int text_load(const char *text, size_t bytes, struct tls_keys **ret_keys)
+{
+	struct tls_keys *keys = keys_map(lines_count(text, bytes));
+	int err;
+
+	if (!keys)
+		return err_set(-ENOMEM, "no memory for its keys");
+	err = text_parse(text, bytes, keys);
+	if (err) {
+		tls_keys_free(keys);
+		return err;
+	}
+	*ret_keys = keys;
+	return 0;
+}
+
+static int fd_load(int fd, struct tls_keys **ret_keys)
+{
+	size_t bytes = 0, done = 0;
+	int err = file_check(fd, &bytes);
+	char *text;
+
+	if (err)
+		return err;
+	text = malloc(bytes + 1);
+	if (!text)
+		return err_set(-ENOMEM, "no memory for its text");
+	while (done < bytes) {
+		ssize_t n = read(fd, text + done, bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			err = err_errno(-errno, "read");
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	if (!err)
+		err = text_load(text, done, ret_keys);
+	explicit_bzero(text, bytes);
+	free(text);
+	return err;
+}
+
+int tls_keys_load(const char *path, struct tls_keys **ret_keys)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+
+	if (fd < 0)
+		return err_errno(-errno, "key file %s", path);
+	err = fd_load(fd, ret_keys);
+	(void)close(fd);
+	return err ? err_prefix(err, "key file %s", path) : 0;
+}
+
+/* ---- looking up ---- */
+
+const struct tls_key *tls_keys_find(const struct tls_keys *keys, const char *identity,
+				    size_t len)
+{
+	const char *mark = memchr(identity, '#', len);
+	size_t tenant_len = mark ? (size_t)(mark - identity) : len;
+
+	for (size_t i = 0; i < keys->n; i++) {
+		const struct tls_key *key = &keys->at[i];
+
+		if (strlen(key->tenant) != tenant_len ||
+		    memcmp(key->tenant, identity, tenant_len) != 0)
+			continue;
+		if (!mark || (len - tenant_len - 1 == TLS_KEY_ID_CHARS &&
+			      memcmp(key->id, mark + 1, TLS_KEY_ID_CHARS) == 0))
+			return key;
+	}
+	return NULL;
+}
+
+const struct tls_key *tls_keys_first(const struct tls_keys *keys, const char *tenant)
+{
+	if (tenant)
+		return tls_keys_find(keys, tenant, strlen(tenant));
+	return keys->n ? &keys->at[0] : NULL;
+}
+
+size_t tls_keys_count(const struct tls_keys *keys)
+{
+	return keys->n;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tls/stream.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "base/err.h"
+#include "tls/certificate.h"
+#include "tls/context_use.h"
+#include "tls/failure.h"
+
+#define SECRET_LABEL "EXPORTER-rmem-session"
+
+/* ---- the socket ---- */
+
+static ssize_t socket_receive(int fd, void *buf, size_t bytes)
+{
+	ssize_t n = recv(fd, buf, bytes, MSG_DONTWAIT);
+
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t socket_send(int fd, const void *buf, size_t bytes)
+{
+	ssize_t n = send(fd, buf, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	return n < 0 ? -errno : n;
+}
+
+/* Whether the call is to be repeated, when there is something to receive or room to send. */
+static bool is_full(ssize_t result)
+{
+	return result == -EAGAIN || result == -EINTR || result == -ENOTCONN;
+}
+
+/* OpenSSL's own BIO for sockets would raise SIGPIPE in programs that use the library. */
+static int bio_read(BIO *bio, char *buf, size_t bytes, size_t *ret_bytes)
+{
+	const struct stream *stream = BIO_get_data(bio);
+	ssize_t n = socket_receive(stream->fd, buf, bytes);
+
+	BIO_clear_retry_flags(bio);
+	if (is_full(n))
+		BIO_set_retry_read(bio);
+	if (n == 0)
+		BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+	errno = n < 0 ? (int)-n : 0;
+	*ret_bytes = n > 0 ? (size_t)n : 0;
+	return n > 0;
+}
+
+static int bio_write(BIO *bio, const char *buf, size_t bytes, size_t *ret_bytes)
+{
+	const struct stream *stream = BIO_get_data(bio);
+	ssize_t n = socket_send(stream->fd, buf, bytes);
+
+	BIO_clear_retry_flags(bio);
+	if (is_full(n))
+		BIO_set_retry_write(bio);
+	errno = n < 0 ? (int)-n : 0;
+	*ret_bytes = n > 0 ? (size_t)n : 0;
+	return n > 0;
+}
+
+static long bio_ctrl(BIO *bio, int command, long, void *)
+{
+	switch (command) {
+	case BIO_CTRL_FLUSH:
+		return 1;
+	case BIO_CTRL_EOF:
+		return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
+	default:
+		return 0;
+	}
+}
+
+static BIO_METHOD *bio_method;
+static pthread_once_t bio_once = PTHREAD_ONCE_INIT;
+
+/* Once in the process, as a number of a kind of BIO is never free again. */
+static void bio_method_create(void)
+{
+	BIO_METHOD *method =
+		BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "rmem socket");
+
+	if (method && (!BIO_meth_set_read_ex(method, bio_read) ||
+		       !BIO_meth_set_write_ex(method, bio_write) ||
+		       !BIO_meth_set_ctrl(method, bio_ctrl))) {
+		BIO_meth_free(method);
+		method = NULL;
+	}
+	bio_method = method;
+}
+
+/* ---- opening and closing ---- */
+
+void stream_plain(struct stream *stream, int fd)
+{
+	*stream = (struct stream){ .fd = fd, .handshaken = true };
+}
+
+static int no_memory(struct stream *stream)
+{
+	stream_close(stream);
+	return err_set(-ENOMEM, "no memory for TLS");
+}
+
+int stream_tls(struct stream *stream, int fd, struct tls_context *context)
+{
+	BIO *bio;
+
+	*stream = (struct stream){ .fd = fd, .context = tls_context_ref(context) };
+	stream->ssl = tls_context_ssl(context);
+	if (!stream->ssl)
+		return no_memory(stream);
+	(void)pthread_once(&bio_once, bio_method_create);
+	bio = bio_method ? BIO_new(bio_method) : NULL;
+	if (!bio)
+		return no_memory(stream);
+	BIO_set_data(bio, stream);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(stream->ssl, bio, bio);
+	SSL_set_app_data(stream->ssl, stream);
+	return 0;
+}
+
+void stream_strip(struct stream *stream)
+{
+	SSL_free(stream->ssl);
+	tls_context_unref(stream->context);
+	stream_plain(stream, stream->fd);
+}
+
+void stream_close(struct stream *stream)
+{
+	stream_strip(stream);
+	if (stream->fd >= 0)
+		(void)close(stream->fd);
+	*stream = (struct stream){ .fd = -1 };
+}
+
+/* ---- the handshake ---- */
+
+static int socket_failure(int err)
+{
+	return err_set(err, "%s", strerrordesc_np(-err));
+}
+
+/* The errno of a call of OpenSSL that failed; -EAGAIN: it is to be repeated. */
+static int ssl_failure(struct stream *stream, int result)
+{
+	int saved = errno;
+
+	switch (SSL_get_error(stream->ssl, result)) {
+	case SSL_ERROR_WANT_READ:
+		stream->wants_out = false;
+		return -EAGAIN;
+	case SSL_ERROR_WANT_WRITE:
+		stream->wants_out = true;
+		return -EAGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return err_set(-ECONNRESET, "the other side closed the connection");
+	case SSL_ERROR_SYSCALL:
+		ERR_clear_error();
+		return saved ? socket_failure(-saved)
+			     : err_set(-ECONNRESET,
+				       "the other side closed the connection");
+	default:
+		return tls_connection_failure(stream->ssl);
+	}
+}
+
+int stream_handshake(struct stream *stream)
+{
+	int result;
+
+	if (stream->handshaken)
+		return 0;
+	ERR_clear_error();
+	errno = 0;
+	result = SSL_do_handshake(stream->ssl);
+	if (result != 1)
+		return ssl_failure(stream, result);
+	stream->handshaken = true;
+	stream->wants_out = false;
+	return 0;
+}
+
+/* ---- bytes ---- */
+
+ssize_t stream_receive(struct stream *stream, void *buf, size_t bytes)
+{
+	size_t n;
+	int result;
+
+	if (!stream->ssl) {
+		ssize_t got = socket_receive(stream->fd, buf, bytes);
+
+		if (is_full(got))
+			return -EAGAIN;
+		return got < 0 ? socket_failure((int)got) : got;
+	}
+	ERR_clear_error();
+	errno = 0;
+	result = SSL_read_ex(stream->ssl, buf, bytes, &n);
+	if (result == 1)
+		return (ssize_t)n;
+	if (SSL_get_error(stream->ssl, result) == SSL_ERROR_ZERO_RETURN)
+		return 0;
+	return ssl_failure(stream, result);
+}
+
+ssize_t stream_send(struct stream *stream, const void *buf, size_t bytes)
+{
+	size_t n;
+	int result;
+
+	if (!stream->ssl) {
+		ssize_t sent = socket_send(stream->fd, buf, bytes);
+
+		if (is_full(sent))
+			return -EAGAIN;
+		return sent < 0 ? socket_failure((int)sent) : sent;
+	}
+	ERR_clear_error();
+	errno = 0;
+	result = SSL_write_ex(stream->ssl, buf, bytes, &n);
+	return result == 1 ? (ssize_t)n : ssl_failure(stream, result);
+}
+
+bool stream_pending(const struct stream *stream)
+{
+	/* without read-ahead nothing else is in memory but a part of a record, which is no use */
+	return stream->ssl && SSL_pending(stream->ssl) > 0;
+}
+
+void stream_end(struct stream *stream)
+{
+	if (stream->ssl && stream->handshaken) {
+		ERR_clear_error();
+		(void)SSL_shutdown(stream->ssl);
+		ERR_clear_error();
+	}
+	(void)shutdown(stream->fd, SHUT_WR);
+}
+
+/* ---- who is it? ---- */
+
+bool stream_tenant(const struct stream *stream, char ret_tenant[TLS_TENANT_MAX + 1])
+{
+	size_t len = strcspn(stream->identity, "#");
+
+	if (!stream->handshaken || !len)
+		return false;
+	memcpy(ret_tenant, stream->identity, len);
+	ret_tenant[len] = '\0';
+	return true;
+}
+
+bool stream_certified(const struct stream *stream)
+{
+	return stream->ssl && stream->handshaken &&
+	       SSL_get0_peer_certificate(stream->ssl);
+}
+
+bool stream_certified_as(const struct stream *stream, const char *patterns)
+{
+	return stream_certified(stream) &&
+	       certificate_matches(SSL_get0_peer_certificate(stream->ssl), patterns);
+}
+
+bool stream_still_good(const struct stream *stream, const struct tls_context *context)
+{
+	if (!stream->ssl || !stream->handshaken)
+		return true;
+	if (*stream->identity)
+		return tls_context_has_key(context, stream->identity);
+	return tls_context_accepts(context, SSL_get0_peer_certificate(stream->ssl),
+				   SSL_get_peer_cert_chain(stream->ssl));
+}
+
+int stream_secret(const struct stream *stream, uint8_t ret_secret[STREAM_SECRET_BYTES])
+{
+	if (!stream->ssl || !stream->handshaken)
+		return -ENOTSUP;
+	if (SSL_export_keying_material(stream->ssl, ret_secret, STREAM_SECRET_BYTES,
+				       SECRET_LABEL, sizeof(SECRET_LABEL) - 1, NULL, 0,
+				       0) != 1) {
+		ERR_clear_error();
+		return -ENOTSUP;
+	}
+	return 0;
+}

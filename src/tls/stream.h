@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bytes of a connection over a non-blocking socket: as they are, or under TLS.
+ * Threads: [any], not the same object from two. */
+#ifndef TLS_STREAM_H
+#define TLS_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tls/context.h"
+
+/* Length of stream_secret(). */
+#define STREAM_SECRET_BYTES 32
+
+struct stream {
+	int fd;             /* -1: none */
+	struct ssl_st *ssl; /* NULL: no TLS */
+	struct tls_context *context;
+	bool handshaken;
+	bool wants_out; /* TLS has something to send before it goes on */
+	bool unknown;   /* server: the identity of the client's key is not known */
+	char identity[TLS_IDENTITY_MAX + 1]; /* server: of the client's key; "": none */
+};
+
+/* Bytes as they are.  Owns the socket. */
+void stream_plain(struct stream *stream, int fd);
+/* Under TLS.  Owns the socket, on failure too.  -ENOMEM */
+int stream_tls(struct stream *stream, int fd, struct tls_context *context);
+/* Go on without TLS, before the handshake has begun: to tell the other side. */
+void stream_strip(struct stream *stream);
+/* Close the socket.  No effect on a closed stream. */
+void stream_close(struct stream *stream);
+
+/* Go on with the handshake of TLS; without TLS there is none.  0: it is done.
+ *   -EAGAIN  without text: it waits for the socket
+ *   -EACCES  one side does not accept the other
+ *   -EPROTO, -ECONNRESET ... */
+int stream_handshake(struct stream *stream);
+
+/* As recv(2) and send(2), without a signal, after the handshake; the number of bytes, which is 0 only
+ * at the end of what is received.
+ *   -EAGAIN  without text: the socket is empty or full.  After that, call stream_send() with the
+ *            same bytes, and more perhaps
+ *   -errno   the connection is broken, or the other side refuses it; with text */
+ssize_t stream_receive(struct stream *stream, void *buf, size_t bytes);
+ssize_t stream_send(struct stream *stream, const void *buf, size_t bytes);
+/* Whether bytes that were received wait in the stream, where poll(2) does not see them. */
+bool stream_pending(const struct stream *stream);
+/* Tell the other side that nothing more is sent. */
+void stream_end(struct stream *stream);
+
+/* The tenant of the client's key.  False: it showed none. */
+bool stream_tenant(const struct stream *stream, char ret_tenant[TLS_TENANT_MAX + 1]);
+/* Whether the client showed a certificate, and whether one of the patterns, separated by commas, fits
+ * it:
+ *   uri:URI, spiffe://ID  a name of that kind
+ *   dns:HOST              a name of that kind
+ *   subject:NAME          the whole subject as RFC 2253 writes it; the rest of the text, with its
+ *                         commas
+ * A `*` at the end of a pattern stands for any rest. */
+bool stream_certified(const struct stream *stream);
+bool stream_certified_as(const struct stream *stream, const char *patterns);
+/* Whether the client would be accepted with this context, too: after a reload. */
+bool stream_still_good(const struct stream *stream, const struct tls_context *context);
+
+/* A secret of both ends of this connection; without TLS there is none.  -ENOTSUP, without text */
+int stream_secret(const struct stream *stream, uint8_t ret_secret[STREAM_SECRET_BYTES]);
+
+#endif

@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Authentication: pre-shared keys, certificates, their reload, and who is refused.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq openssl
+
+# with OPTIONS ARGUMENT...: a client with these options in its URI
+with()
+{
+	local options=$1
+	shift
+	"${client_exec[@]}" timeout -k 5 $((client_limit * patience)) "$RMEM" -s "$uri&$options" "$@"
+}
+
+# refused REASON N: N connections were refused for this reason
+refused()
+{
+	json_is status ".counters.refused.$1 == $2" ||
+		fail "not $2 connections were refused as $1: $(rmemctl --json status | jq -c .counters)"
+}
+
+reload()
+{
+	log_mark
+	kill -HUP "$server_pid"
+	log_await "${1:-^reloaded: }" || fail "no reload"
+}
+
+# certificate NAME SUBJECT NAMES CA [DAYS]: write NAME.pem with its key, signed by CA
+certificate()
+{
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$2" \
+		-keyout "$dir/$1.key" -out "$dir/$1.csr" 2>/dev/null
+	openssl x509 -req -in "$dir/$1.csr" -CA "$dir/$4.pem" -CAkey "$dir/$4.key" -CAcreateserial \
+		-days "${5:-2}" -extfile <(echo "subjectAltName=$3") -out "$dir/$1.pem" 2>/dev/null
+}
+
+# ---- pre-shared keys ----
+
+"$RMEMCTL" keygen default "$dir"
+"$RMEMCTL" keygen red "$dir"
+mkdir "$dir/stranger"
+"$RMEMCTL" keygen red "$dir/stranger"
+expect_error 1 'File exists' "$RMEMCTL" keygen red "$dir"
+expect_error 1 'not the name of a tenant' "$RMEMCTL" keygen 'a:b' "$dir"
+cp "$dir/rmemd.psk" "$dir/all.psk"
+config_extra="
+[tenant default]
+[tenant red]
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+"
+server_start
+make_file "$dir/data" 300000
+with "psk=$dir/red.psk" put data "$dir/data"
+with "psk=$dir/red.psk" get data "$dir/back"
+same "$dir/data" "$dir/back"
+RMEM_PSK=$dir/red.psk client get data - | cmp - "$dir/data" || fail "RMEM_PSK has no effect"
+ok "the key's tenant"
+expect_error 1 'there is no lease named "data"' with "psk=$dir/default.psk" get data
+expect_error 1 'it has no key of tenant red' with "psk=$dir/default.psk&tenant=red" ls
+expect_error 1 'this server asks for TLS: give a psk' client ls
+refused tls 1
+expect_error 1 'the other side does not know this key' with "psk=$dir/stranger/red.psk" ls
+refused unknown_key 1
+chmod 604 "$dir/red.psk"
+expect_error 1 'others must not read it' with "psk=$dir/red.psk" ls
+chmod 600 "$dir/red.psk"
+if grep -qF -f <(cut -d: -f2 "$dir/rmemd.psk") "$server_log"; then
+	fail "a key is in the log"
+fi
+
+# ---- a key that is removed ----
+
+export RMEM_PSK=$dir/red.psk
+background holder watch data
+status_await '.sessions.active == 1' 20 || fail "no session"
+grep -v "$(cut -d: -f2 "$dir/red.psk")" "$dir/all.psk" >"$dir/rmemd.psk"
+reload
+refused removed 1
+status_await '.sessions.active == 0' 20 || fail "the session of a removed key is active"
+expect_error 1 'does not know this key' client ls
+# a new key of the tenant in the client's file: the session goes on
+cat "$dir/all.psk" "$dir/stranger/red.psk" >"$dir/rmemd.psk"
+cp "$dir/stranger/red.psk" "$dir/red.psk"
+reload
+status_await '.sessions.active == 1' 30 || fail "the session did not resume with the new key"
+kill "$client_pid"
+echo nonsense >>"$dir/rmemd.psk"
+reload '^(error )?reload-failed: .*rmemd.psk: line 4: it is not TENANT:HEXKEY; nothing was changed'
+client ls >/dev/null
+ok "a reload with a malformed file changes nothing"
+sed -i '/^error reload-failed/d' "$server_log"
+unset RMEM_PSK
+server_stop
+
+# ---- certificates ----
+
+for ca in ca other; do
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$ca" -days 2 \
+		-keyout "$dir/$ca.key" -out "$dir/$ca.pem" 2>/dev/null
+done
+certificate server /CN=server "IP:$LISTEN,DNS:rmem.example" ca
+certificate red /CN=red 'URI:spiffe://example.org/red/1' ca
+certificate stranger /CN=red 'URI:spiffe://example.org/red/1' other
+chmod 600 "$dir"/*.key
+config_extra="
+[tenant default]
+[tenant red]
+certificates = spiffe://example.org/red/*
+[server]
+auth = certificate
+certificate = $dir/server.pem
+key = $dir/server.key
+ca = $dir/ca.pem
+"
+server_start
+red="ca=$dir/ca.pem&cert=$dir/red.pem&key=$dir/red.key"
+with "$red&tenant=red" put data "$dir/data"
+with "$red&tenant=red&servername=rmem.example" get data "$dir/back"
+same "$dir/data" "$dir/back"
+ok "a certificate's tenant"
+expect_error 1 "certificate fits no pattern of .tenant default. certificates" with "$red" ls
+refused tenant 1
+expect_error 1 'certificate of the other side: hostname mismatch' \
+	with "$red&tenant=red&servername=else.example" ls
+expect_error 1 'certificate of the other side: ' \
+	with "ca=$dir/other.pem&cert=$dir/red.pem&key=$dir/red.key&tenant=red" ls
+expect_error 1 'asks for a certificate' with "ca=$dir/ca.pem&tenant=red" ls
+expect_error 1 'does not know who signed the certificate' \
+	with "ca=$dir/ca.pem&cert=$dir/stranger.pem&key=$dir/stranger.key&tenant=red" ls
+# two by the client, which did not accept the server
+refused certificate 4
+expect_error 1 'the certificate of the other side: ' with "psk=$dir/red.psk" ls
+server_stop
+
+# ---- a server without TLS ----
+
+config_extra='
+[tenant default]
+[tenant red]
+'
+server_start
+expect_error 1 'TLS: the other side does not speak TLS' with "psk=$dir/red.psk" ls
+refused protocol 1

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What both ends of the simulated fabrics share: data connections and their packets. */
+#ifndef TESTS_SIMULATE_WIRES_H
+#define TESTS_SIMULATE_WIRES_H
+
+#include "base/list.h"
+#include "fabric/fabric.h"
+#include "simulate/network.h"
+
+#define WIRE_OP_BYTES 4096u
+
+enum packet_kind {
+	/* to the daemon */
+	PACKET_CONNECT,
+	PACKET_REQUEST,
+	PACKET_DISCONNECT,
+	/* to the client */
+	PACKET_ACCEPT,
+	PACKET_REFUSE,
+	PACKET_ANSWER,
+	PACKET_GONE,
+};
+
+struct packet {
+	struct list link;
+	enum packet_kind kind;
+	uint64_t due_ns, sent_ns;
+	enum fabric_opcode opcode;
+	uint64_t remote_addr, rkey;
+	void *addr; /* at the client */
+	uint32_t bytes;
+	int status;
+	struct fabric_atomic atomic;
+	struct fabric_inband_request inband;
+	uint8_t data[];
+};
+
+struct server_channel;
+
+/* A data connection, until both ends have left it and nothing is on its way. */
+struct wire {
+	struct list link;
+	unsigned client;
+	enum fabric_kind kind;
+	char device[FABRIC_DEVICE_MAX];
+	struct fabric_hello hello;
+	struct fabric_channel *channel; /* the client's end; NULL: it has left */
+	struct server_channel *server;  /* NULL: not connected, or ended */
+	struct list packets[2];         /* by direction */
+	struct list asking;             /* in the server's list, until it is admitted */
+};
+
+extern struct list wires;
+
+struct wire *wire_new(unsigned client, const struct fabric_endpoint *to);
+struct packet *wire_send(struct wire *wire, enum direction direction,
+			 enum packet_kind kind, const void *from, uint32_t bytes);
+
+/* ---- the ends ---- */
+
+/* A packet has arrived; it is freed by the caller. */
+void server_receive(struct wire *wire, struct packet *packet);
+void client_receive(struct wire *wire, struct packet *packet);
+/* The client's end gives up: its packets were not acknowledged. */
+void client_give_up(struct wire *wire);
+/* Whether the daemon must run to execute what comes. */
+bool server_needs_daemon(const struct wire *wire);
+/* Memory regions: when something is next due; do it. */
+uint64_t server_due_ns(void);
+bool server_step(void);
+
+#endif

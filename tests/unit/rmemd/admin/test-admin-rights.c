@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who may look and who may act over the admin socket; what acts. */
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/admin/peer.h"
+#include "rmemd/control/control.h"
+#include "unit/rmemd/admin/admin-stage.h"
+
+/* ---- the kernel ---- */
+
+static struct ucred peer;
+static gid_t further[3]; /* groups of the peer */
+static unsigned n_further;
+static bool peer_unknown;
+
+int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes)
+{
+	const socklen_t all = (socklen_t)(n_further * sizeof(gid_t));
+
+	(void)fd;
+	ck_assert_int_eq(level, SOL_SOCKET);
+	if (peer_unknown) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (option == SO_PEERCRED) {
+		memcpy(value, &peer, sizeof(peer));
+		return 0;
+	}
+	ck_assert_int_eq(option, SO_PEERGROUPS);
+	if (*bytes < all) {
+		*bytes = all;
+		errno = ERANGE;
+		return -1;
+	}
+	if (all)
+		memcpy(value, further, all);
+	*bytes = all;
+	return 0;
+}
+
+/* ---- the rules ---- */
+
+#define VIEW 1001
+#define ACT 1002
+
+static const struct {
+	struct ucred peer;
+	gid_t further[3];
+	unsigned n_further;
+	bool acts; /* whether act_group is set */
+	bool view, act;
+} cases[] = {
+	{ { .uid = 0, .gid = 0 }, { 0 }, 0, false, true, true },
+	{ { .uid = 7, .gid = 7 }, { 0 }, 0, true, false, false },
+	{ { .uid = 7, .gid = VIEW }, { 0 }, 0, true, true, false },
+	{ { .uid = 7, .gid = ACT }, { 0 }, 0, true, false, true },
+	{ { .uid = 7, .gid = ACT }, { 0 }, 0, false, false, false },
+	{ { .uid = 7, .gid = 0 }, { 0 }, 0, true, false, false },
+	{ { .uid = 7, .gid = 7 }, { 5, VIEW, 6 }, 3, true, true, false },
+	{ { .uid = 7, .gid = 7 }, { 5, 6, ACT }, 3, true, false, true },
+	{ { .uid = 7, .gid = 7 }, { 5, 6, ACT }, 2, true, false, false },
+	{ { .uid = (uid_t)-1, .gid = VIEW }, { 0 }, 0, true, false, false },
+};
+
+START_TEST(peer__needs_a_group_for_each)
+{
+	const struct peer_groups groups = { VIEW, ACT, cases[_i].acts };
+
+	peer = cases[_i].peer;
+	memcpy(further, cases[_i].further, sizeof(further));
+	n_further = cases[_i].n_further;
+	peer_unknown = false;
+	ck_assert_int_eq(peer_may_view(3, &groups), cases[_i].view);
+	ck_assert_int_eq(peer_may_act(3, &groups), cases[_i].act);
+	peer.uid = geteuid();
+	ck_assert(peer_may_view(3, &groups) && peer_may_act(3, &groups));
+	peer_unknown = true;
+	ck_assert(!peer_may_view(3, &groups) && !peer_may_act(3, &groups));
+}
+END_TEST
+
+START_TEST(groups__are_found_by_name)
+{
+	const struct group *group = getgrgid(0);
+	struct peer_groups groups;
+
+	ck_assert_ptr_nonnull(group);
+	ck_assert_int_eq(peer_groups_find("", "", &groups), 0);
+	ck_assert_uint_eq(groups.view, getegid());
+	ck_assert(!groups.acts);
+	ck_assert_int_eq(peer_groups_find("", group->gr_name, &groups), 0);
+	ck_assert_uint_eq(groups.act, 0);
+	ck_assert(groups.acts);
+	ck_assert_int_eq(peer_groups_find("no-such-group", "", &groups), -ENOENT);
+	ck_assert_str_eq(err_text(),
+			 "[admin] view_group = no-such-group: there is no such group");
+	ck_assert_int_eq(peer_groups_find("", "no-such-group", &groups), -ENOENT);
+	ck_assert_str_eq(err_text(),
+			 "[admin] act_group = no-such-group: there is no such group");
+}
+END_TEST
+
+/* ---- the socket ---- */
+
+/* A peer that is another user than the daemon's. */
+static void be_user(uid_t uid, gid_t gid)
+{
+	peer = (struct ucred){ .uid = uid, .gid = gid };
+	n_further = 0;
+	peer_unknown = false;
+}
+
+/* The log has no text of the peer. */
+static void check_line(int level, const char *event, const struct log_ctx *ctx,
+		       const char *text)
+{
+	(void)level;
+	(void)ctx;
+	ck_assert_str_eq(event, "admin-refused");
+	ck_assert_ptr_null(strstr(text, "31m"));
+	ck_assert_int_eq(strncmp(text, "user ", 5), 0);
+}
+
+static uint64_t counter(const char *name)
+{
+	json_t *counters;
+
+	be_user(0, 0);
+	counters = json_object_get(get("/v1/status"), "counters");
+	return (uint64_t)json_integer_value(json_object_get(counters, name));
+}
+
+static void check_refused(const char *method, const char *resource, const char *text)
+{
+	ck_assert_int_eq(request(method, resource), 403);
+	ck_assert_str_eq(json_string_value(json_object_get(body(), "error")), text);
+}
+
+START_TEST(requests__of_others_are_refused_and_counted)
+{
+	const gid_t own = getegid();
+
+	open_admin();
+	be_user(geteuid() + 7, own + 1);
+	ck_assert_int_eq(request("GET", "/v1/status"), 403);
+	ck_assert_ptr_nonnull(strstr(reply, "may neither look nor act: root, the "
+					    "daemon's user and the members of [admin] "
+					    "view_group may"));
+	log_set_sink(check_line);
+	ck_assert_int_eq(request("GET", "/v1/%1b[31m"), 403);
+	log_set_sink(NULL);
+	be_user(4242, own);
+	ck_assert_int_eq(request("GET", "/v1/leases"), 200);
+	check_refused("POST", "/v1/reload",
+		      "user 4242 may not act: root, the daemon's user and the members "
+		      "of [admin] act_group may");
+	ck_assert_int_eq(request("POST", "/v1/revoke?lease=1"), 403);
+	ck_assert_int_eq(request("GET", "/v1/revoke?lease=1"), 403);
+	ck_assert_uint_eq(n_reloads + last_revoked, 0);
+	ck_assert_uint_eq(counter("admin_views_refused"), 2);
+	ck_assert_uint_eq(counter("admin_acts_refused"), 3);
+}
+END_TEST
+
+START_TEST(actions__act)
+{
+	open_admin();
+	be_user(0, 0);
+	ck_assert_int_eq(request("POST", "/v1/reload"), 200);
+	ck_assert_uint_eq(n_reloads, 1);
+	ck_assert_str_eq(json_string_value(json_object_get(body(), "needs_restart")),
+			 "[tcp] port");
+	ck_assert_int_eq(request("POST", "/v1/reload"), 409);
+	ck_assert_str_eq(json_string_value(json_object_get(body(), "error")),
+			 "line 3 is wrong");
+	ck_assert_int_eq(request("POST", "/v1/revoke?lease=18446744073709551615"), 200);
+	ck_assert_uint_eq(last_revoked, UINT64_MAX);
+	ck_assert_int_eq(request("POST", "/v1/revoke?lease=5"), 404);
+	ck_assert_int_eq(request("POST", "/v1/revoke"), 400);
+	ck_assert_ptr_nonnull(strstr(reply, "/v1/revoke needs ?lease="));
+	ck_assert_int_eq(request("POST", "/v1/revoke?leases=1"), 400);
+	ck_assert_int_eq(request("POST", "/v1/revoke?lease=0"), 400);
+	ck_assert_int_eq(request("POST", "/v1/revoke?lease=1x"), 400);
+	ck_assert_int_eq(request("GET", "/v1/reload"), 405);
+	ck_assert_ptr_nonnull(strstr(reply, "Allow: POST\r\n"));
+	ck_assert_uint_eq(n_reloads, 2);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = unit_case("peer", NULL, NULL);
+
+	tcase_add_loop_test(tc, peer__needs_a_group_for_each, 0,
+			    sizeof(cases) / sizeof(cases[0]));
+	tcase_add_test(tc, groups__are_found_by_name);
+	tc = unit_case("rights", admin_setup, admin_teardown);
+	tcase_add_test(tc, requests__of_others_are_refused_and_counted);
+	tcase_add_test(tc, actions__act);
+	return unit_main();
+}

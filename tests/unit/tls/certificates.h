@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Certificates for tests, made when they are needed. */
+#ifndef UNIT_TLS_CERTIFICATES_H
+#define UNIT_TLS_CERTIFICATES_H
+
+struct test_certificate {
+	const char *subject; /* common name */
+	const char *names;   /* subjectAltName as in openssl.cnf; NULL: none */
+	int days; /* it is valid for, from yesterday on; negative: it has expired */
+};
+
+/* Write FOLDER/NAME.pem, a certificate and its key, signed by FOLDER/CA.pem; ca NULL: by itself, as
+ * a CA. */
+void certificate_write(const char *folder, const char *name, const char *ca,
+		       const struct test_certificate *params);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "tls/keys.h"
+#include "unit/unit.h"
+
+#define KEY_A "000102030405060708090a0b0c0d0e0f"
+#define KEY_B "F0E0D0C0B0A0908070605040302010FF"
+
+static char path[] = "/tmp/rmem-keys-XXXXXX";
+static struct tls_keys *keys;
+
+static void file_write(const char *text, mode_t mode)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	ck_assert_int_eq(fchmod(fd, mode), 0);
+	ck_assert_int_eq(close(fd), 0);
+}
+
+static void setup(void)
+{
+	int fd;
+
+	(void)strcpy(path + strlen(path) - 6, "XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(close(fd), 0);
+}
+
+static void teardown(void)
+{
+	tls_keys_free(keys);
+	keys = NULL;
+	(void)unlink(path);
+}
+
+static const struct tls_key *find(const char *identity)
+{
+	return tls_keys_find(keys, identity, strlen(identity));
+}
+
+START_TEST(load__reads_what_psktool_writes)
+{
+	char identity[TLS_IDENTITY_MAX + 1];
+	const struct tls_key *first, *second;
+
+	file_write("# keys\n\na:" KEY_A "\nb.c-d_1:" KEY_B "\r\na:" KEY_B, 0640);
+	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
+	ck_assert_uint_eq(tls_keys_count(keys), 3);
+	first = tls_keys_first(keys, NULL);
+	ck_assert_str_eq(first->tenant, "a");
+	ck_assert_uint_eq(first->n_bytes, 16);
+	ck_assert_uint_eq(first->bytes[15], 0x0f);
+	/* a tenant alone names its first key; the identity names one of several */
+	ck_assert_ptr_eq(find("a"), first);
+	tls_key_identity(first, identity);
+	ck_assert_uint_eq(strlen(identity), 2 + TLS_KEY_ID_CHARS);
+	ck_assert_ptr_eq(find(identity), first);
+	second = find("b.c-d_1");
+	ck_assert_uint_eq(second->bytes[0], 0xf0);
+	ck_assert_str_ne(second->id, first->id);
+	(void)snprintf(identity, sizeof(identity), "a#%s", second->id);
+	ck_assert_ptr_ne(find(identity), first);
+	ck_assert_mem_eq(find(identity)->bytes, second->bytes, 16);
+	ck_assert_ptr_eq(tls_keys_first(keys, "b.c-d_1"), second);
+}
+END_TEST
+
+START_TEST(find__of_an_unknown_identity)
+{
+	static const char *const unknown[] = { "",         "b",           "a#",
+					       "a#0",      "a#00000000",  "#",
+					       "A",        "a#000000000", "aa",
+					       "a\0b#abc", "##",          "a#a#a" };
+
+	file_write("a:" KEY_A "\n", 0600);
+	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+		ck_assert_msg(!find(unknown[i]) || !strcmp(unknown[i], "a\0b#abc"),
+			      "%s", unknown[i]);
+	ck_assert_ptr_null(tls_keys_find(keys, "a\0b#abc", 7));
+	ck_assert_ptr_null(tls_keys_first(keys, "b"));
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	const char *error; /* behind the path */
+} bad[] = {
+	{ "", ": it has no key" },
+	{ "# nothing\n\n", ": it has no key" },
+	{ "a:" KEY_A "\nab\n", ": line 2: it is not TENANT:HEXKEY" },
+	{ "a:" KEY_A "0\n", ": line 1: the key is not 32 to 128 hexadecimal digits" },
+	{ "a:0011\n", ": line 1: the key is not 32 to 128 hexadecimal digits" },
+	{ "a:\n", ": line 1: the key is not 32 to 128 hexadecimal digits" },
+	{ "a:" KEY_A KEY_A KEY_A KEY_A "00\n",
+	  ": line 1: the key is not 32 to 128 hexadecimal digits" },
+	{ "a:000102030405060708090a0b0c0d0e0g\n",
+	  ": line 1: the key has other characters than hexadecimal digits" },
+	{ ":" KEY_A "\n", ": line 1: a tenant's name is 1 to 32 letters, digits, '-', "
+			  "'_' and '.'" },
+	{ "a b:" KEY_A "\n", ": line 1: a tenant's name is 1 to 32 letters, digits, "
+			     "'-', '_' and '.'" },
+	{ "a#1:" KEY_A "\n", ": line 1: a tenant's name is 1 to 32 letters, digits, "
+			     "'-', '_' and '.'" },
+	{ "a:" KEY_A "\nb:" KEY_A "\na:" KEY_A "\n",
+	  ": line 3: the key is there twice" },
+};
+
+/* No text has any part of the file. */
+START_TEST(load__refuses_malformed_files)
+{
+	char error[400];
+
+	file_write(bad[_i].text, 0600);
+	ck_assert_int_eq(tls_keys_load(path, &keys), -EINVAL);
+	(void)snprintf(error, sizeof(error), "key file %s%s", path, bad[_i].error);
+	ck_assert_str_eq(err_text(), error);
+}
+END_TEST
+
+START_TEST(load__refuses_files_that_others_can_read)
+{
+	static const mode_t modes[] = { 0604, 0644, 0602, 0601, 0660, 0666 };
+
+	file_write("a:" KEY_A "\n", modes[_i]);
+	ck_assert_int_eq(tls_keys_load(path, &keys), -EACCES);
+	ck_assert_msg(strstr(err_text(), "others must not read it"), "%s", err_text());
+	ck_assert_msg(strstr(err_text(), "chmod 640"), "%s", err_text());
+}
+END_TEST
+
+START_TEST(load__of_no_file)
+{
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(tls_keys_load(path, &keys), -ENOENT);
+	ck_assert_int_eq(tls_keys_load("/", &keys), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "it is not a file"), "%s", err_text());
+}
+END_TEST
+
+START_TEST(of__checks_the_key)
+{
+	const uint8_t key[TLS_KEY_MAX + 1] = { 1 };
+
+	ck_assert_int_eq(tls_keys_of("a", key, TLS_KEY_MIN - 1, &keys), -EINVAL);
+	ck_assert_int_eq(tls_keys_of("a", key, TLS_KEY_MAX + 1, &keys), -EINVAL);
+	ck_assert_int_eq(tls_keys_of("a:b", key, 32, &keys), -EINVAL);
+	ck_assert_int_eq(tls_keys_of("", key, 32, &keys), -EINVAL);
+	ck_assert_int_eq(tls_keys_of("a", key, TLS_KEY_MAX, &keys), 0);
+	ck_assert_uint_eq(find("a")->n_bytes, TLS_KEY_MAX);
+}
+END_TEST
+
+/* The kernel tells of each mapping whether it is locked, and left out of core dumps. */
+START_TEST(keys__are_in_locked_memory_that_is_not_dumped)
+{
+	char line[300];
+	unsigned long begin, end, at;
+	bool inside = false, seen = false;
+	FILE *maps;
+
+	file_write("a:" KEY_A "\n", 0600);
+	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
+	at = (unsigned long)(uintptr_t)find("a");
+	maps = fopen("/proc/self/smaps", "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+			inside = at >= begin && at < end;
+		if (!inside || strncmp(line, "VmFlags:", 8) != 0)
+			continue;
+		seen = true;
+		ck_assert_msg(strstr(line, " dd"), "%s", line);
+		ck_assert_msg(strstr(line, " lo"), "%s", line);
+	}
+	(void)fclose(maps);
+	ck_assert(seen);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = unit_case("tls-keys", setup, teardown);
+
+	tcase_add_test(tc, load__reads_what_psktool_writes);
+	tcase_add_test(tc, find__of_an_unknown_identity);
+	tcase_add_loop_test(tc, load__refuses_malformed_files, 0,
+			    sizeof(bad) / sizeof(bad[0]));
+	tcase_add_loop_test(tc, load__refuses_files_that_others_can_read, 0, 6);
+	tcase_add_test(tc, load__of_no_file);
+	tcase_add_test(tc, of__checks_the_key);
+	tcase_add_test(tc, keys__are_in_locked_memory_that_is_not_dumped);
+	return unit_main();
+}

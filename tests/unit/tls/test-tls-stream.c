@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Handshakes and bytes between two streams of one process, over a pair of sockets. */
+#include "tls/stream.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/ssl.h>
+
+#include "base/err.h"
+#include "tls/admission.h"
+#include "tls/certificate.h"
+#include "unit/tls/certificates.h"
+#include "unit/unit.h"
+
+static char folder[] = "/tmp/rmem-tls-XXXXXX";
+static struct stream server, client;
+static struct tls_context *server_context, *client_context;
+static const uint8_t key_a[32] = { 1, 2, 3 }, key_b[32] = { 4, 5, 6 };
+
+static const char *file(const char *name)
+{
+	static char paths[4][300];
+	static unsigned n;
+	char *path = paths[n++ % 4];
+
+	(void)snprintf(path, sizeof(paths[0]), "%s/%s.pem", folder, name);
+	return path;
+}
+
+static void setup(void)
+{
+	const struct test_certificate ca = { "test CA", NULL, 10 };
+
+	(void)strcpy(folder + strlen(folder) - 6, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	certificate_write(folder, "ca", NULL, &ca);
+	server.fd = client.fd = -1;
+}
+
+static void streams_close(void)
+{
+	stream_close(&server);
+	stream_close(&client);
+	tls_context_unref(server_context);
+	tls_context_unref(client_context);
+	server_context = client_context = NULL;
+}
+
+static void teardown(void)
+{
+	char command[64];
+
+	streams_close();
+	(void)snprintf(command, sizeof(command), "rm -rf %s", folder);
+	ck_assert_int_eq(system(command), 0);
+}
+
+/* ---- contexts ---- */
+
+static struct tls_keys *keys_of(const char *tenant, const uint8_t key[32])
+{
+	struct tls_keys *keys;
+
+	ck_assert_int_eq(tls_keys_of(tenant, key, 32, &keys), 0);
+	return keys;
+}
+
+static void server_with_key(const char *tenant, const uint8_t key[32])
+{
+	const struct tls_params params = { .keys = keys_of(tenant, key) };
+
+	ck_assert_int_eq(tls_context_server(&params, &server_context), 0);
+}
+
+static void client_with_key(const char *tenant, const uint8_t key[32])
+{
+	const struct tls_params params = { .keys = keys_of(tenant, key) };
+
+	ck_assert_int_eq(tls_context_client(&params, "localhost", &client_context), 0);
+}
+
+static void server_with_certificate(const struct test_certificate *own, const char *ca)
+{
+	const struct tls_params params = { .certificate = file("server"),
+					   .ca = file("ca") };
+
+	certificate_write(folder, "server", ca, own);
+	ck_assert_int_eq(tls_context_server(&params, &server_context), 0);
+}
+
+/* own NULL: the client has no certificate. */
+static void client_with_certificate(const struct test_certificate *own, const char *ca,
+				    const char *servername)
+{
+	const struct tls_params params = { .certificate = own ? file("client") : NULL,
+					   .ca = file("ca") };
+
+	if (own)
+		certificate_write(folder, "client", ca, own);
+	ck_assert_int_eq(tls_context_client(&params, servername, &client_context), 0);
+}
+
+/* ---- handshakes ---- */
+
+static struct err_saved server_failed, client_failed;
+
+static void sockets_open(void)
+{
+	int pair[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+				    0, pair),
+			 0);
+	ck_assert_int_eq(stream_tls(&server, pair[0], server_context), 0);
+	ck_assert_int_eq(stream_tls(&client, pair[1], client_context), 0);
+}
+
+/* Until both have ended, or one has failed and the other has found out. */
+static void handshake(void)
+{
+	uint8_t byte;
+
+	client_failed.err = server_failed.err = -EAGAIN;
+	for (unsigned i = 0; i < 20; i++) {
+		if (client_failed.err == -EAGAIN)
+			err_save(&client_failed, stream_handshake(&client));
+		if (server_failed.err == -EAGAIN)
+			err_save(&server_failed, stream_handshake(&server));
+	}
+	/* a client may be done before the server refuses it */
+	if (server_failed.err && client_failed.err == 0)
+		err_save(&client_failed, (int)stream_receive(&client, &byte, 1));
+}
+
+static void expect_done(void)
+{
+	sockets_open();
+	handshake();
+	ck_assert_msg(server_failed.err == 0, "%s", server_failed.text);
+	ck_assert_msg(client_failed.err == 0, "%s", client_failed.text);
+}
+
+static void expect_failed(const char *server_text, const char *client_text)
+{
+	sockets_open();
+	handshake();
+	ck_assert_int_ne(server_failed.err, 0);
+	ck_assert_int_ne(client_failed.err, 0);
+	ck_assert_str_eq(server_failed.text, server_text);
+	ck_assert_str_eq(client_failed.text, client_text);
+	ck_assert(!server.handshaken);
+}
+
+/* ---- pre-shared keys ---- */
+
+START_TEST(key__admits_its_tenant)
+{
+	char tenant[TLS_TENANT_MAX + 1];
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	ck_assert(stream_tenant(&server, tenant));
+	ck_assert_str_eq(tenant, "a");
+	ck_assert(!stream_certified(&server));
+	ck_assert(stream_still_good(&server, server_context));
+	ck_assert_str_eq(SSL_get_version(server.ssl), "TLSv1.3");
+	/* not without Diffie-Hellman: a key that is stolen later opens no recording */
+	ck_assert_int_ne(SSL_get_negotiated_group(server.ssl), 0);
+}
+END_TEST
+
+START_TEST(key__that_is_wrong_is_refused)
+{
+	server_with_key("a", key_a);
+	client_with_key("a", key_b);
+	expect_failed("TLS: the client has another key",
+		      "TLS: the other side does not know this key");
+	ck_assert(server.unknown);
+}
+END_TEST
+
+/* The client cannot tell an unknown tenant from a wrong key. */
+START_TEST(key__of_an_unknown_tenant_is_refused_alike)
+{
+	server_with_key("a", key_a);
+	client_with_key("b", key_a);
+	expect_failed("TLS: the client has another key",
+		      "TLS: the other side does not know this key");
+	ck_assert(server.unknown);
+}
+END_TEST
+
+/* A client that names a key that it does not have. */
+START_TEST(key__is_needed_beside_its_identity)
+{
+	struct tls_params params = { .keys = keys_of("a", key_b) };
+	struct tls_key *named =
+		(struct tls_key *)(uintptr_t)tls_keys_first(params.keys, NULL);
+	struct tls_keys *right = keys_of("a", key_a);
+
+	(void)strcpy(named->id, tls_keys_first(right, NULL)->id);
+	tls_keys_free(right);
+	server_with_key("a", key_a);
+	ck_assert_int_eq(tls_context_client(&params, "localhost", &client_context), 0);
+	expect_failed("TLS: the client has another key",
+		      "TLS: the other side does not know this key");
+	ck_assert(!server.unknown);
+	ck_assert_int_eq(server_failed.err, -EACCES);
+}
+END_TEST
+
+START_TEST(key__that_is_removed_does_not_hold)
+{
+	struct tls_context *later;
+	const struct tls_params other_key = { .keys = keys_of("a", key_b) };
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	ck_assert_int_eq(tls_context_server(&other_key, &later), 0);
+	ck_assert(!stream_still_good(&server, later));
+	tls_context_unref(later);
+}
+END_TEST
+
+/* A server that has no key of the client is none that the client trusts. */
+START_TEST(key__is_asked_of_the_server_too)
+{
+	static const struct test_certificate own = { "localhost", "DNS:localhost", 5 };
+
+	server_with_certificate(&own, "ca");
+	client_with_key("a", key_a);
+	sockets_open();
+	handshake();
+	ck_assert_int_eq(client_failed.err, -EACCES);
+	ck_assert_msg(strstr(client_failed.text, "the certificate of the other side"),
+		      "%s", client_failed.text);
+	ck_assert(!server.handshaken);
+}
+END_TEST
+
+/* ---- certificates ---- */
+
+static const struct test_certificate host = { "host", "DNS:localhost,IP:127.0.0.1", 5 };
+
+START_TEST(certificate__admits_by_its_names)
+{
+	static const struct test_certificate own = {
+		"cache", "URI:spiffe://example.org/cache/7,DNS:c7.example.org", 5
+	};
+	char tenant[TLS_TENANT_MAX + 1];
+
+	server_with_certificate(&host, "ca");
+	client_with_certificate(&own, "ca", _i ? "127.0.0.1" : "localhost");
+	expect_done();
+	ck_assert(stream_certified(&server));
+	ck_assert(!stream_tenant(&server, tenant));
+	ck_assert(stream_certified_as(&server, "spiffe://example.org/cache/7"));
+	ck_assert(stream_certified_as(&server, "uri:spiffe://example.org/cache/*"));
+	ck_assert(stream_certified_as(&server, "dns:x, dns:c7.example.org"));
+	ck_assert(stream_certified_as(&server, "dns:C7.Example.org"));
+	ck_assert(
+		stream_certified_as(&server, "dns:x,subject:CN=cache,O=rmem\\, test"));
+	ck_assert(!stream_certified_as(&server, "spiffe://example.org/cache"));
+	ck_assert(!stream_certified_as(&server, "spiffe://example.org/cache/77"));
+	ck_assert(!stream_certified_as(&server, "spiffe://example.org/Cache/7"));
+	ck_assert(!stream_certified_as(&server, "dns:spiffe://example.org/cache/7"));
+	ck_assert(!stream_certified_as(&server, "uri:c7.example.org"));
+	ck_assert(!stream_certified_as(&server, "dns:.example.org"));
+	ck_assert(!stream_certified_as(&server, "subject:CN=cache"));
+	ck_assert(!stream_certified_as(&server, ""));
+	ck_assert(stream_still_good(&server, server_context));
+}
+END_TEST
+
+static const struct test_certificate expired = { "cache", NULL, -1 };
+static const struct test_certificate client_own = { "cache", NULL, 5 };
+
+START_TEST(certificate__of_the_client_must_be_good)
+{
+	static const struct test_certificate other_ca = { "other CA", NULL, 5 };
+
+	server_with_certificate(&host, "ca");
+	switch (_i) {
+	case 0:
+		client_with_certificate(NULL, NULL, "localhost");
+		expect_failed("TLS: the client shows no certificate",
+			      "TLS: the server asks for a certificate: give cert and "
+			      "key");
+		break;
+	case 1:
+		client_with_certificate(&expired, "ca", "localhost");
+		expect_failed("TLS: the certificate of the other side: certificate has "
+			      "expired",
+			      "TLS: the other side finds that the certificate has "
+			      "expired");
+		break;
+	case 2:
+		certificate_write(folder, "other", NULL, &other_ca);
+		client_with_certificate(&client_own, "other", "localhost");
+		expect_failed("TLS: the certificate of the other side: unable to get "
+			      "local issuer certificate",
+			      "TLS: the other side does not know who signed the "
+			      "certificate");
+		break;
+	default:
+		/* by itself */
+		client_with_certificate(&client_own, NULL, "localhost");
+		expect_failed("TLS: the certificate of the other side: self-signed "
+			      "certificate",
+			      "TLS: the other side does not know who signed the "
+			      "certificate");
+	}
+	ck_assert_int_eq(server_failed.err, -EACCES);
+	ck_assert(!stream_certified(&server));
+}
+END_TEST
+
+START_TEST(certificate__of_the_server_must_be_good)
+{
+	static const struct test_certificate late = { "host", "DNS:localhost", -1 };
+	static const char *const texts[] = { "certificate has expired",
+					     "hostname mismatch", "IP address mismatch",
+					     "self-signed certificate" };
+
+	server_with_certificate(_i == 0 ? &late : &host, _i == 3 ? NULL : "ca");
+	client_with_certificate(&client_own, "ca",
+				_i == 1   ? "elsewhere"
+				: _i == 2 ? "127.0.0.2"
+					  : "localhost");
+	sockets_open();
+	handshake();
+	ck_assert_int_eq(client_failed.err, -EACCES);
+	ck_assert_msg(strstr(client_failed.text, texts[_i]), "%s", client_failed.text);
+	ck_assert(!client.handshaken && !server.handshaken);
+}
+END_TEST
+
+START_TEST(certificate__of_another_ca_does_not_hold)
+{
+	static const struct test_certificate next_ca = { "next CA", NULL, 5 };
+	struct tls_params next = { .certificate = NULL };
+	struct tls_context *later;
+
+	server_with_certificate(&host, "ca");
+	client_with_certificate(&client_own, "ca", "localhost");
+	expect_done();
+	certificate_write(folder, "next", NULL, &next_ca);
+	next.certificate = file("server");
+	next.ca = file("next");
+	ck_assert_int_eq(tls_context_server(&next, &later), 0);
+	ck_assert(!stream_still_good(&server, later));
+	tls_context_unref(later);
+}
+END_TEST
+
+START_TEST(patterns__are_checked)
+{
+	static const char *const good[] = { "uri:x",
+					    "spiffe://a/b*, dns:y",
+					    "dns:y,subject:CN=a,O=b",
+					    "subject:*",
+					    "dns:a,",
+					    "" };
+	static const char *const wrong[] = {
+		"x", "dns:", "uri:a, x", "dns:a,,dns:b", "DNS:a", "spiffe:a", "*"
+	};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		ck_assert_msg(certificate_patterns_check(good[i]) == 0, "%s", good[i]);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		ck_assert_msg(certificate_patterns_check(wrong[i]) == -EINVAL, "%s",
+			      wrong[i]);
+}
+END_TEST
+
+START_TEST(files__are_checked)
+{
+	struct tls_params params = { .certificate = file("ca"), .ca = file("none") };
+
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "none.pem: No such file"), "%s", err_text());
+	params.ca = NULL;
+	params.key = "/dev/null";
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EACCES);
+	ck_assert_msg(strstr(err_text(), "others must not read it"), "%s", err_text());
+	params.key = NULL;
+	params.certificate = file("absent");
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -ENOENT);
+}
+END_TEST
+
+/* ---- other versions, and none ---- */
+
+START_TEST(handshake__of_tls_1_2_is_refused)
+{
+	SSL_CTX *old = SSL_CTX_new(TLS_client_method());
+	SSL *ssl = SSL_new(old);
+	int err = -EAGAIN;
+
+	server_with_certificate(&host, "ca");
+	client_with_certificate(&client_own, "ca", "localhost");
+	sockets_open();
+	ck_assert_int_eq(SSL_set_max_proto_version(ssl, TLS1_2_VERSION), 1);
+	ck_assert_int_eq(SSL_set_fd(ssl, client.fd), 1);
+	SSL_set_connect_state(ssl);
+	for (unsigned i = 0; i < 10 && err == -EAGAIN; i++) {
+		(void)SSL_do_handshake(ssl);
+		err = stream_handshake(&server);
+	}
+	ck_assert_int_eq(err, -EPROTO);
+	ck_assert_str_eq(err_text(), "TLS: the two sides have no version of TLS in "
+				     "common; rmem needs 1.3");
+	SSL_free(ssl);
+	SSL_CTX_free(old);
+}
+END_TEST
+
+START_TEST(handshake__with_plain_text_is_refused)
+{
+	int err;
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	sockets_open();
+	ck_assert_int_eq(send(client.fd, "GET / HTTP/1.0\r\n\r\n", 18, 0), 18);
+	err = stream_handshake(&server);
+	ck_assert_int_eq(err, -EPROTO);
+	ck_assert_str_eq(err_text(), "TLS: the other side does not speak TLS");
+}
+END_TEST
+
+START_TEST(handshake__ends_with_its_socket)
+{
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	sockets_open();
+	ck_assert_int_eq(stream_handshake(&server), -EAGAIN);
+	ck_assert(!server.wants_out);
+	ck_assert_int_eq(shutdown(client.fd, SHUT_WR), 0);
+	ck_assert_int_eq(stream_handshake(&server), -ECONNRESET);
+	ck_assert_str_eq(err_text(), "the other side closed the connection");
+}
+END_TEST
+
+/* ---- bytes ---- */
+
+/* More than the sockets take, so that both directions have to wait. */
+START_TEST(bytes__arrive_in_order)
+{
+	enum { N = 1 << 20 };
+	uint8_t *out = malloc(N), *in = malloc(N);
+	size_t sent = 0, got = 0;
+
+	for (size_t i = 0; i < N; i++)
+		out[i] = (uint8_t)(i * 7 + i / 256);
+	if (_i) {
+		int pair[2];
+
+		ck_assert_int_eq(
+			socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+		stream_plain(&server, pair[0]);
+		stream_plain(&client, pair[1]);
+	} else {
+		server_with_key("a", key_a);
+		client_with_key("a", key_a);
+		expect_done();
+	}
+	while (got < N) {
+		ssize_t n =
+			sent < N ? stream_send(&client, out + sent, N - sent) : -EAGAIN;
+
+		if (n > 0)
+			sent += (size_t)n;
+		else
+			ck_assert_int_eq(n, -EAGAIN);
+		n = stream_receive(&server, in + got, N - got < 1000 ? N - got : 1000);
+		if (n > 0)
+			got += (size_t)n;
+		else
+			ck_assert_int_eq(n, -EAGAIN);
+	}
+	ck_assert_mem_eq(in, out, N);
+	ck_assert(!stream_pending(&server));
+	stream_end(&client);
+	ck_assert_int_eq(stream_receive(&server, in, 1), 0);
+	free(out);
+	free(in);
+}
+END_TEST
+
+/* poll(2) does not tell of bytes that TLS has in memory. */
+START_TEST(pending__tells_of_bytes_in_memory)
+{
+	char buf[10];
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	ck_assert_int_eq(stream_send(&client, "0123456789", 10), 10);
+	ck_assert(!stream_pending(&server));
+	ck_assert_int_eq(stream_receive(&server, buf, 4), 4);
+	ck_assert(stream_pending(&server));
+	ck_assert_int_eq(stream_receive(&server, buf, 6), 6);
+	ck_assert(!stream_pending(&server));
+	ck_assert_int_eq(stream_receive(&server, buf, 6), -EAGAIN);
+}
+END_TEST
+
+/* Whoever changes a byte on the way is found out. */
+START_TEST(bytes__that_are_changed_are_refused)
+{
+	char record[200];
+	ssize_t n;
+	int fd;
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	ck_assert_int_eq(stream_send(&client, "0123456789", 10), 10);
+	n = recv(server.fd, record, sizeof(record), 0);
+	ck_assert_int_gt(n, 10);
+	record[n - 3] ^= 1;
+	fd = client.fd;
+	ck_assert_int_eq(send(fd, record, (size_t)n, 0), n);
+	ck_assert_int_eq(stream_receive(&server, record, sizeof(record)), -EPROTO);
+}
+END_TEST
+
+START_TEST(send__to_a_closed_socket_raises_no_signal)
+{
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	stream_close(&server);
+	ck_assert_int_eq(stream_send(&client, "x", 1), -EPIPE);
+}
+END_TEST
+
+/* ---- secrets ---- */
+
+START_TEST(secret__is_of_one_connection)
+{
+	uint8_t one[STREAM_SECRET_BYTES], two[STREAM_SECRET_BYTES];
+	uint8_t a[ADMISSION_BYTES], b[ADMISSION_BYTES];
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	ck_assert_int_eq(stream_secret(&server, one), 0);
+	ck_assert_int_eq(stream_secret(&client, two), 0);
+	ck_assert_mem_eq(one, two, sizeof(one));
+	admission_token(one, sizeof(one), 7, 1, a);
+	admission_token(one, sizeof(one), 7, 2, b);
+	ck_assert_mem_ne(a, b, sizeof(a));
+	admission_token(one, sizeof(one), 8, 1, b);
+	ck_assert_mem_ne(a, b, sizeof(a));
+	streams_close();
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	ck_assert_int_eq(stream_secret(&server, two), 0);
+	ck_assert_mem_ne(one, two, sizeof(one));
+	streams_close();
+	stream_plain(&server, dup(0));
+	ck_assert_int_eq(stream_secret(&server, two), -ENOTSUP);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = unit_case("tls-stream", setup, teardown);
+
+	tcase_add_test(tc, key__admits_its_tenant);
+	tcase_add_test(tc, key__that_is_wrong_is_refused);
+	tcase_add_test(tc, key__of_an_unknown_tenant_is_refused_alike);
+	tcase_add_test(tc, key__is_needed_beside_its_identity);
+	tcase_add_test(tc, key__that_is_removed_does_not_hold);
+	tcase_add_test(tc, key__is_asked_of_the_server_too);
+	tcase_add_loop_test(tc, certificate__admits_by_its_names, 0, 2);
+	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 4);
+	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 4);
+	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
+	tcase_add_test(tc, patterns__are_checked);
+	tcase_add_test(tc, files__are_checked);
+	tcase_add_test(tc, handshake__of_tls_1_2_is_refused);
+	tcase_add_test(tc, handshake__with_plain_text_is_refused);
+	tcase_add_test(tc, handshake__ends_with_its_socket);
+	tcase_add_loop_test(tc, bytes__arrive_in_order, 0, 2);
+	tcase_add_test(tc, pending__tells_of_bytes_in_memory);
+	tcase_add_test(tc, bytes__that_are_changed_are_refused);
+	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
+	tcase_add_test(tc, secret__is_of_one_connection);
+	return unit_main();
+}
