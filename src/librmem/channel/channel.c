@@ -375,8 +375,14 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	struct fabric_channel *fabric;
 	int err;
 
-	admission_token(session->secret, sizeof(session->secret), params.hello.session,
-			params.hello.channel, params.hello.token);
+	err = admission_token(session->secret, sizeof(session->secret),
+			      params.hello.session, params.hello.channel,
+			      params.hello.token);
+	if (err) {
+		channel_unconnected(session, channel, err);
+		channel->wake(channel->queue);
+		return;
+	}
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;
