@@ -375,7 +375,10 @@ static int open_control(struct daemon *daemon)
 	control->tenants = &daemon->tenants;
 	control->ledger = daemon->ledger;
 	control->first_id = first_id();
-	err = auth_load(control->config, &control->tls);
+	/* channels are admitted by OpenSSL with auth = none too */
+	err = tls_prepare();
+	if (!err)
+		err = auth_load(control->config, &control->tls);
 	return err ? err : control_open(control);
 }
 

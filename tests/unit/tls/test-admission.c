@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "tls/admission.h"
+#include "tls/context.h"
 #include "unit/unit.h"
 
 /* a fake of OpenSSL's */
@@ -26,10 +27,18 @@ START_TEST(no_memory__is_an_error)
 }
 END_TEST
 
+/* or the daemon would be ready, and refuse every channel */
+START_TEST(prepare__finds_it_first)
+{
+	ck_assert_int_eq(tls_prepare(), -ENOMEM);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("admission", NULL, NULL);
 
 	tcase_add_test(tc, no_memory__is_an_error);
+	tcase_add_test(tc, prepare__finds_it_first);
 	return unit_main();
 }
