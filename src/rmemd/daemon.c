@@ -31,6 +31,7 @@
 #include "rmemd/system/progress.h"
 #include "rmemd/system/systemd.h"
 #include "tls/context.h"
+#include "tls/prepare.h"
 
 /* Period of the line for the service manager and of the log's summary of dropped lines. */
 #define STATUS_S 5

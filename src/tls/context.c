@@ -15,7 +15,6 @@
 #include <openssl/x509v3.h>
 
 #include "base/err.h"
-#include "tls/admission.h"
 #include "tls/failure.h"
 #include "tls/context_use.h"
 #include "tls/stream.h"
@@ -32,16 +31,6 @@ struct tls_context {
 	char servername[256]; /* of a client with a CA */
 	atomic_uint refs;
 };
-
-int tls_prepare(void)
-{
-	static const uint8_t nobody[1];
-	uint8_t token[ADMISSION_BYTES];
-
-	if (!OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS, NULL))
-		return tls_failure(-ENOMEM, "OpenSSL cannot be initialised");
-	return admission_token(nobody, sizeof(nobody), 0, 0, token);
-}
 
 /* ---- pre-shared keys ---- */
 

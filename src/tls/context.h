@@ -15,10 +15,6 @@
 
 struct tls_context;
 
-/* Let OpenSSL initialise itself now.  It does so once, when it is first used; if that fails for want
- * of memory, it stays unusable until the process ends.  -ENOMEM */
-int tls_prepare(void);
-
 /* Members that are NULL are not used.  Paths are of files in PEM. */
 struct tls_params {
 	struct tls_keys *keys;   /* owned by the context, also on failure */

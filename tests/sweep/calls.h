@@ -9,6 +9,7 @@
 
 #define CALLS_FILE_VARIABLE "RMEM_SWEEP_CALLS"
 #define CALLS_FRAMES 24
+#define CALLS_STACKS 16384 /* calls with larger numbers are taken for new ones */
 /* Exit status of a process that had descriptors or mappings left at the end of main(). */
 #define CALLS_LEAKED 99
 
@@ -24,6 +25,8 @@ enum call_class {
 
 struct calls {
 	_Atomic uint64_t count[N_CALL_CLASSES];
+	/* 1 + the index of the known place where the call is; it did not fail */
+	unsigned known;
 	uint64_t number; /* of the call that fails, from 1; 0: none */
 	enum call_class class;
 	/* about the call that has failed */
@@ -36,6 +39,8 @@ struct calls {
 		char file[160]; /* the end of its path */
 		uint64_t offset;
 	} frames[CALLS_FRAMES];
+	/* of a run in which no call fails: a hash of the functions on the stack of each call */
+	uint32_t stacks[N_CALL_CLASSES][CALLS_STACKS];
 };
 
 /* The thread's calls are not counted while `exempt` is not 0.  Only in a process with the preloaded

@@ -38,6 +38,8 @@
 #include <unistd.h>
 
 #include "sweep/calls.h"
+#include "sweep/known.h"
+#include "tls/prepare.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -51,6 +53,38 @@ EXPORT void calls_exempt(int on)
 }
 
 /* ---- the call that fails ---- */
+
+static bool in_libc(const Dl_info *at)
+{
+	return strstr(at->dli_fname, "/libc.so") || strstr(at->dli_fname, "/libsweep");
+}
+
+static bool place_fits(const struct known_place *place, const Dl_info *at,
+		       bool innermost, const char *name)
+{
+	return strstr(at->dli_fname, place->library) &&
+	       (!place->innermost || innermost) &&
+	       (!place->call || strcmp(place->call, name) == 0) &&
+	       (!place->function ||
+		(at->dli_sname && strcmp(at->dli_sname, place->function) == 0));
+}
+
+/* Which of the known places these frames are in, from 1; 0: none. */
+static unsigned place_find(void *const *frames, int n, const char *name)
+{
+	bool innermost = true;
+	Dl_info at;
+
+	for (int i = 0; i < n; i++) {
+		if (!dladdr((char *)frames[i] - 1, &at) || !at.dli_fname)
+			continue;
+		for (unsigned k = 0; k < N_KNOWN_PLACES; k++)
+			if (place_fits(&known_places[k], &at, innermost, name))
+				return k + 1;
+		innermost = innermost && in_libc(&at);
+	}
+	return 0;
+}
 
 static void frame_record(void *address)
 {
@@ -70,17 +104,47 @@ static void frame_record(void *address)
 	calls->n_frames++;
 }
 
-static void call_record(const char *name, int error)
+/* False: it is at a known place. */
+static bool call_record(const char *name, int error)
 {
 	void *frames[CALLS_FRAMES];
 	int n = backtrace(frames, CALLS_FRAMES);
 
+	calls->known = place_find(frames, n, name);
+	if (calls->known)
+		return false;
 	(void)strncpy(calls->name, name, sizeof(calls->name) - 1);
 	(void)prctl(PR_GET_NAME, calls->thread);
 	calls->error = error;
 	/* the first two are functions of this file */
 	for (int i = 2; i < n; i++)
 		frame_record(frames[i]);
+	return true;
+}
+
+/* The same for the same way to a call, in every process. */
+static uint32_t stack_hash(void)
+{
+	void *frames[CALLS_FRAMES];
+	int n = backtrace(frames, CALLS_FRAMES);
+	uint64_t hash = 14695981039346656037u;
+	Dl_info at;
+
+	for (int i = 2; i < n; i++)
+		if (dladdr(frames[i], &at))
+			hash = (hash ^
+				(uint64_t)((char *)frames[i] - (char *)at.dli_fbase)) *
+			       1099511628211u;
+	return (uint32_t)(hash ^ hash >> 32) | 1;
+}
+
+static void stack_note(enum call_class class, uint64_t number)
+{
+	if (number > CALLS_STACKS)
+		return;
+	exempt++;
+	calls->stacks[class][number - 1] = stack_hash();
+	exempt--;
 }
 
 /* Count a call; whether it fails. */
@@ -88,18 +152,22 @@ __attribute__((noinline)) static bool fails(enum call_class class, const char *n
 					    int error)
 {
 	uint64_t number;
+	bool recorded;
 
 	if (!in_main || exempt)
 		return false;
 	number = atomic_fetch_add(&calls->count[class], 1) + 1;
+	if (!calls->number)
+		stack_note(class, number);
 	if (class != calls->class || number != calls->number ||
 	    atomic_exchange(&calls->failed, 1))
 		return false;
 	exempt++;
-	call_record(name, error);
+	recorded = call_record(name, error);
 	exempt--;
-	errno = error;
-	return true;
+	if (recorded)
+		errno = error;
+	return recorded;
 }
 
 /* ---- memory: dlsym() itself allocates ---- */
@@ -434,6 +502,7 @@ CALL_RETURNS(CALL_THREAD, EAGAIN, pthread_create,
 	     (ret, attr, run, arg))
 CALL_RETURNS(CALL_THREAD, EAGAIN, pthread_key_create,
 	     (pthread_key_t * ret, void (*end)(void *)), (ret, end))
+
 /* ---- RDMA ---- */
 
 #undef ibv_query_port
@@ -588,6 +657,9 @@ static void calls_open(void)
 	calls = at;
 	/* the first call loads a library */
 	(void)backtrace(&frame, 1);
+	/* what OpenSSL does once and, by its design, never again after a failure */
+	if (tls_prepare())
+		(void)fputs("OpenSSL is not prepared\n", stderr);
 }
 
 static int counted_main(int argc, char **argv, char **envp)

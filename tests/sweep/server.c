@@ -42,18 +42,35 @@ void broken(const char *fmt, ...)
 	_exit(1);
 }
 
-static void config_write(unsigned pool_mib)
+static FILE *file_write(const char *name)
 {
-	bool rdma = strcmp(options.fabric, "rdma") == 0;
 	char path[256];
 	FILE *file;
 
-	(void)snprintf(path, sizeof(path), "%s/rmemd.conf", options.directory);
+	(void)snprintf(path, sizeof(path), "%s/%s", options.directory, name);
 	file = fopen(path, "we");
-	if (!file)
+	if (!file || fchmod(fileno(file), 0600))
 		broken("%s: %s", path, strerror(errno));
+	return file;
+}
+
+static void keys_write(void)
+{
+	FILE *file = file_write(SERVER_KEYS);
+
+	(void)fputs("default:000102030405060708090a0b0c0d0e0f\n", file);
+	if (fclose(file))
+		broken("%s: %s", SERVER_KEYS, strerror(errno));
+}
+
+static void config_write(unsigned pool_mib)
+{
+	bool rdma = strcmp(options.fabric, "rdma") == 0;
+	FILE *file = file_write("rmemd.conf");
+
 	(void)fprintf(file,
 		      "[server]\nlisten = 127.0.0.1\nport = %u\nstate = %s/state\n"
+		      "auth = %s\npsk = %s/" SERVER_KEYS "\n"
 		      "[session]\nheartbeat = 200ms\nfence = 2s\ngrace = 10s\n"
 		      "[limits]\nsessions = 8\nchannels = 16\n"
 		      "[rdma]\nenabled = %s\nport = %u\n"
@@ -62,11 +79,12 @@ static void config_write(unsigned pool_mib)
 		      "[pool one]\nsize = %uM\npage_size = base\n"
 		      "[pool two]\nsize = %uM\npage_size = base\n"
 		      "[tenant default]\nleases = 1000\n%s",
-		      options.port, options.directory, rdma ? "yes" : "no",
-		      options.port + 1, options.port + 2, options.directory, POOL_MIB,
-		      pool_mib, pool_mib == POOL_MIB ? "" : "[tenant other]\n");
+		      options.port, options.directory, options.auth, options.directory,
+		      rdma ? "yes" : "no", options.port + 1, options.port + 2,
+		      options.directory, POOL_MIB, pool_mib,
+		      pool_mib == POOL_MIB ? "" : "[tenant other]\n");
 	if (fclose(file))
-		broken("%s: %s", path, strerror(errno));
+		broken("the configuration: %s", strerror(errno));
 }
 
 void server_init(const struct server_options *want)
@@ -77,6 +95,7 @@ void server_init(const struct server_options *want)
 	(void)snprintf(path, sizeof(path), "%s/state", options.directory);
 	if (mkdir(path, 0700))
 		broken("%s: %s", path, strerror(errno));
+	keys_write();
 	config_write(POOL_MIB);
 }
 

@@ -11,6 +11,7 @@ struct server_options {
 	const char *rmemd;     /* the program */
 	const char *directory; /* private, on tmpfs */
 	const char *fabric;    /* tcp or rdma */
+	const char *auth;      /* none or psk */
 	const char *preload;   /* LD_PRELOAD of the daemon; NULL: none */
 	unsigned port;         /* the first of three */
 };
@@ -18,6 +19,8 @@ struct server_options {
 /* End the program: the fault was not handled. */
 _Noreturn void broken(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* The file of the key that the clients use too. */
+#define SERVER_KEYS "keys"
 void server_init(const struct server_options *options);
 /* Start the daemon.  -EIO: it has ended with a clear line, which *ret_text is. */
 int server_start(const char **ret_text);

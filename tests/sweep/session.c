@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The session of the sweep: it starts a daemon, uses all that the library has, and stops the daemon.
  *
- *   session RMEMD DIRECTORY FABRIC PORT [PRELOAD]
+ *   session RMEMD DIRECTORY FABRIC PORT AUTH [PRELOAD]
  *
  * One call of the daemon or of this process fails.  A step that fails must say why, and must succeed
  * when it is done once more; so a step can be done twice. */
@@ -20,7 +20,7 @@
 #define TIMEOUT_MS 5000
 #define STEP_MS 4000 /* a step takes no longer */
 
-static char uri[80];
+static char uri[256];
 static rmem *first, *second;
 static rmem_lease *lease;  /* without a name */
 static rmem_lease *kept;   /* has a name */
@@ -525,16 +525,19 @@ int main(int argc, char **argv)
 {
 	struct server_options options = { 0 };
 
-	if (argc < 5)
+	if (argc < 6)
 		return 2;
 	options.rmemd = argv[1];
 	options.directory = argv[2];
 	options.fabric = argv[3];
 	options.port = (unsigned)atoi(argv[4]);
-	options.preload = argv[5];
+	options.auth = argv[5];
+	options.preload = argv[6];
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
-	(void)snprintf(uri, sizeof(uri), "rmem://127.0.0.1:%u?fabric=%s", options.port,
-		       options.fabric);
+	(void)snprintf(uri, sizeof(uri), "rmem://127.0.0.1:%u?fabric=%s&psk=%s/%s",
+		       options.port, options.fabric, options.directory, SERVER_KEYS);
+	if (strcmp(options.auth, "none") == 0)
+		*strchr(uri, '&') = '\0';
 	for (unsigned i = 0; i < BYTES; i++)
 		data[i] = (unsigned char)(i * 31 + i / 256);
 	if (calls_exempt)

@@ -5,14 +5,16 @@
  *     --class NAME      only the calls of this class; may be repeated
  *     --first N, --last N   only the calls with these numbers, which count in each class
  *     --every K         only every Kth call; which ones depends on --seed
+ *     --places          only the first call of each place: of those with the same backtrace
  *     --seed N          printed
  *     --fabric NAME     tcp (default) or rdma
+ *     --auth KIND       psk (default) or none
  *     --jobs N          runs at the same time
  *     --seconds N       limit of one run
  *     --verbose         the output of each run
  *
  * A run is broken if the session says so, ends by a signal, leaves something behind or hangs.  The
- * last line is `N runs, N broken`; the status is 0 if none is broken. */
+ * last line is `N calls failed, N runs, N broken`; the status is 0 if none is broken. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -21,6 +23,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +36,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "sweep/calls.h"
+#include "sweep/known.h"
 #include "sweep/places.h"
 
 #define JOBS_MAX 64
@@ -46,13 +50,16 @@ static const char *const class_names[N_CALL_CLASSES] = {
 static struct {
 	const char *build;
 	const char *fabric;
+	const char *auth;
 	bool daemon; /* whose calls fail */
 	bool wanted[N_CALL_CLASSES];
 	uint64_t first, last, every, seed;
 	unsigned jobs;
 	unsigned seconds;
 	bool verbose;
+	bool places;
 } options = { .fabric = "tcp",
+	      .auth = "psk",
 	      .first = 1,
 	      .last = UINT64_MAX,
 	      .every = 1,
@@ -71,7 +78,11 @@ static struct job {
 
 static uint64_t n_calls[N_CALL_CLASSES]; /* of a run in which none fails */
 static uint64_t n_runs[N_CALL_CLASSES], n_broken[N_CALL_CLASSES];
-static uint64_t n_missed; /* runs that did not get as far as the call */
+/* Of the run in which no call fails. */
+static uint32_t stacks[N_CALL_CLASSES][CALLS_STACKS];
+static uint64_t n_failed;                /* calls */
+static uint64_t n_missed;                /* runs that did not get as far as the call */
+static uint64_t n_known[N_KNOWN_PLACES]; /* runs whose call is at a known place */
 
 _Noreturn static void fail(const char *what)
 {
@@ -128,6 +139,7 @@ static void job_start(struct job *job, enum call_class class, uint64_t number)
 			 job->directory,
 			 (char *)(uintptr_t)options.fabric,
 			 port,
+			 (char *)(uintptr_t)options.auth,
 			 options.daemon ? preload : NULL,
 			 NULL };
 	posix_spawn_file_actions_t actions;
@@ -135,7 +147,7 @@ static void job_start(struct job *job, enum call_class class, uint64_t number)
 	int err;
 
 	job_remove(job, "/state");
-	memset(job->calls, 0, sizeof(*job->calls));
+	memset(job->calls, 0, offsetof(struct calls, stacks));
 	job->calls->class = class;
 	job->calls->number = number;
 	(void)snprintf(session, sizeof(session), "%s/tests/sweep/session",
@@ -197,7 +209,9 @@ static void report(const struct job *job, const char *verdict)
 	(void)printf("%s: %s %s %" PRIu64, verdict,
 		     options.daemon ? "daemon" : "library", class_names[calls->class],
 		     calls->number);
-	if (calls->failed) {
+	if (calls->known) {
+		(void)printf(": the call is at a known place\n");
+	} else if (calls->failed) {
 		(void)printf(": %s() fails with %s in thread %s\n", calls->name,
 			     strerror(calls->error), calls->thread);
 		places_print(calls);
@@ -222,7 +236,11 @@ static bool job_end(struct job *job, bool hangs)
 	(void)close(job->pidfd);
 	job->pid = 0;
 	good = !hangs && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-	if (job->calls->number && !job->calls->failed)
+	if (job->calls->known)
+		n_known[job->calls->known - 1]++;
+	else if (job->calls->failed)
+		n_failed++;
+	else if (job->calls->number)
 		n_missed++;
 	n_broken[class] += !good;
 	if (!good || (options.verbose && job->calls->number)) {
@@ -278,6 +296,17 @@ static bool jobs_running(void)
 
 /* ---- all runs ---- */
 
+/* Whether no call with a smaller number was made by the same functions in the same way. */
+static bool is_new(enum call_class class, uint64_t number)
+{
+	uint32_t stack = number <= CALLS_STACKS ? stacks[class][number - 1] : 0;
+
+	for (uint64_t i = 0; stack && i < number - 1; i++)
+		if (stacks[class][i] == stack)
+			return false;
+	return true;
+}
+
 static uint64_t random_next(void)
 {
 	options.seed = options.seed * 6364136223846793005u + 1442695040888963407u;
@@ -294,6 +323,8 @@ static void class_sweep(enum call_class class)
 
 		if (number > last)
 			break;
+		if (options.places && !is_new(class, number))
+			continue;
 		n_runs[class]++;
 		job_start(job_free(), class, number);
 	}
@@ -308,6 +339,7 @@ static int sweep(void)
 		return 1;
 	for (unsigned i = 0; i < N_CALL_CLASSES; i++)
 		n_calls[i] = jobs[0].calls->count[i];
+	memcpy(stacks, jobs[0].calls->stacks, sizeof(stacks));
 	for (unsigned i = 0; i < N_CALL_CLASSES; i++)
 		if (options.wanted[i])
 			class_sweep(i);
@@ -323,7 +355,13 @@ static int sweep(void)
 	if (n_missed)
 		(void)printf("in %" PRIu64 " runs the call was not reached\n",
 			     n_missed);
-	(void)printf("%" PRIu64 " runs, %" PRIu64 " broken\n", runs, broken);
+	for (unsigned i = 0; i < N_KNOWN_PLACES; i++)
+		if (n_known[i])
+			(void)printf("in %" PRIu64 " runs the call was at a known "
+				     "place: %s\n",
+				     n_known[i], known_places[i].why);
+	(void)printf("%" PRIu64 " calls failed, %" PRIu64 " runs, %" PRIu64 " broken\n",
+		     n_failed, runs, broken);
 	return broken || !runs;
 }
 
@@ -356,11 +394,12 @@ static void class_want(const char *name)
 static void options_parse(int argc, char **argv)
 {
 	static const struct option names[] = {
-		{ "class", 1, NULL, 'c' },   { "first", 1, NULL, 'f' },
-		{ "last", 1, NULL, 'l' },    { "every", 1, NULL, 'e' },
-		{ "seed", 1, NULL, 's' },    { "fabric", 1, NULL, 'F' },
-		{ "jobs", 1, NULL, 'j' },    { "seconds", 1, NULL, 'S' },
-		{ "verbose", 0, NULL, 'v' }, { 0 },
+		{ "class", 1, NULL, 'c' },  { "first", 1, NULL, 'f' },
+		{ "last", 1, NULL, 'l' },   { "every", 1, NULL, 'e' },
+		{ "seed", 1, NULL, 's' },   { "fabric", 1, NULL, 'F' },
+		{ "jobs", 1, NULL, 'j' },   { "seconds", 1, NULL, 'S' },
+		{ "auth", 1, NULL, 'a' },   { "verbose", 0, NULL, 'v' },
+		{ "places", 0, NULL, 'p' }, { 0 },
 	};
 	bool any = false;
 	int option;
@@ -387,11 +426,17 @@ static void options_parse(int argc, char **argv)
 		case 'F':
 			options.fabric = optarg;
 			break;
+		case 'a':
+			options.auth = optarg;
+			break;
 		case 'j':
 			options.jobs = (unsigned)number_parse(optarg);
 			break;
 		case 'S':
 			options.seconds = (unsigned)number_parse(optarg);
+			break;
+		case 'p':
+			options.places = true;
 			break;
 		case 'v':
 			options.verbose = true;

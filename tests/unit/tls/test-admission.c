@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "tls/admission.h"
-#include "tls/context.h"
+#include "tls/prepare.h"
 #include "unit/unit.h"
 
 /* a fake of OpenSSL's */
