@@ -31,6 +31,7 @@
 #include "rmemd/system/progress.h"
 #include "rmemd/system/systemd.h"
 #include "tls/context.h"
+#include "tls/prepare.h"
 
 /* Period of the line for the service manager and of the log's summary of dropped lines. */
 #define STATUS_S 5
@@ -375,7 +376,10 @@ static int open_control(struct daemon *daemon)
 	control->tenants = &daemon->tenants;
 	control->ledger = daemon->ledger;
 	control->first_id = first_id();
-	err = auth_load(control->config, &control->tls);
+	/* channels are admitted by OpenSSL with auth = none too */
+	err = tls_prepare();
+	if (!err)
+		err = auth_load(control->config, &control->tls);
 	return err ? err : control_open(control);
 }
 

@@ -129,7 +129,10 @@ int main(int argc, char **argv)
 	}
 	if (err) {
 		log_set_sink(systemd_log_sink(CONFIG_LOG_AUTO));
-		return fail(config_status(kept));
+		/* without memory or descriptors now, the next start may succeed */
+		return fail(err == -ENOMEM || err == -EMFILE || err == -ENFILE
+				    ? EXIT_FAILURE
+				    : config_status(kept));
 	}
 	if (!check)
 		return serve(&config, config_path, kept);

@@ -2,11 +2,13 @@
 #include "tls/admission.h"
 
 #include <endian.h>
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+
+#include "tls/failure.h"
 
 struct admission_name {
 	char what[12];
@@ -17,42 +19,44 @@ struct admission_name {
 
 #define TOKEN_NAME_BYTES offsetof(struct admission_name, address)
 
-static void digest_cut(const uint8_t *secret, size_t secret_bytes,
-		       const struct admission_name *name, size_t name_bytes,
-		       uint8_t *ret, size_t ret_bytes)
+/* A failure is one of memory: what it leaves is not to be compared, as zeros would admit whoever
+ * sends zeros. */
+static int digest_cut(const uint8_t *secret, size_t secret_bytes,
+		      const struct admission_name *name, size_t name_bytes, uint8_t *ret,
+		      size_t ret_bytes)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned bytes = 0;
 
-	/* it fails without memory alone; a token of zeros would admit whoever sends zeros */
 	if (!HMAC(EVP_sha256(), secret, (int)secret_bytes, (const uint8_t *)name,
 		  name_bytes, digest, &bytes) ||
 	    bytes < ret_bytes)
-		abort();
+		return tls_failure(-ENOMEM, "the token of a channel");
 	memcpy(ret, digest, ret_bytes);
 	explicit_bzero(digest, sizeof(digest));
+	return 0;
 }
 
-void admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
-		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
+int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		    uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
 {
 	const struct admission_name name = { .what = "rmem channel",
 					     .channel = htole32(channel),
 					     .session = htole64(session) };
 
-	digest_cut(secret, secret_bytes, &name, TOKEN_NAME_BYTES, ret_token,
-		   ADMISSION_BYTES);
+	return digest_cut(secret, secret_bytes, &name, TOKEN_NAME_BYTES, ret_token,
+			  ADMISSION_BYTES);
 }
 
-void admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t session,
-		      uint32_t channel, const uint8_t address[ADMISSION_ADDRESS_BYTES],
-		      uint8_t ret_origin[ADMISSION_ORIGIN_BYTES])
+int admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		     uint32_t channel, const uint8_t address[ADMISSION_ADDRESS_BYTES],
+		     uint8_t ret_origin[ADMISSION_ORIGIN_BYTES])
 {
 	struct admission_name name = { .what = "rmem origin",
 				       .channel = htole32(channel),
 				       .session = htole64(session) };
 
 	memcpy(name.address, address, sizeof(name.address));
-	digest_cut(secret, secret_bytes, &name, sizeof(name), ret_origin,
-		   ADMISSION_ORIGIN_BYTES);
+	return digest_cut(secret, secret_bytes, &name, sizeof(name), ret_origin,
+			  ADMISSION_ORIGIN_BYTES);
 }

@@ -11,15 +11,15 @@
 #define ADMISSION_ORIGIN_BYTES 8
 #define ADMISSION_ADDRESS_BYTES 16
 
-/* HMAC-SHA256 of the channel's name, cut. */
-void admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
-		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES]);
+/* HMAC-SHA256 of the channel's name, cut.  -ENOMEM: there is none, and nothing to compare with. */
+int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		    uint32_t channel, uint8_t ret_token[ADMISSION_BYTES]);
 
 /* The address from which the channel comes, if it may be another one than that of the control
  * connection: who has seen the token alone cannot name another.  It is shorter, as each guess costs
- * a connection, and works with the token alone. */
-void admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t session,
-		      uint32_t channel, const uint8_t address[ADMISSION_ADDRESS_BYTES],
-		      uint8_t ret_origin[ADMISSION_ORIGIN_BYTES]);
+ * a connection, and works with the token alone.  -ENOMEM as above. */
+int admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		     uint32_t channel, const uint8_t address[ADMISSION_ADDRESS_BYTES],
+		     uint8_t ret_origin[ADMISSION_ORIGIN_BYTES]);
 
 #endif

@@ -19,6 +19,9 @@ int tls_failure(int err, const char *what)
 				     : ERR_reason_error_string(code);
 	char number[32];
 
+	/* without memory it cannot note its error either */
+	if (!code)
+		reason = strerrordesc_np(-err);
 	ERR_clear_error();
 	if (!reason) {
 		(void)snprintf(number, sizeof(number), "error %lx", code);

@@ -376,7 +376,13 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	struct fabric_channel *fabric;
 	int err;
 
-	credential_give(&credential, session->secret, &params);
+	err = credential_give(&credential, session->secret, &params);
+	if (err) {
+		credential_wipe(&credential);
+		channel_unconnected(session, channel, err);
+		channel->wake(channel->queue);
+		return;
+	}
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;

@@ -13,21 +13,22 @@ static void name_source(void *ctx, const struct fabric_address *source,
 	uint8_t gid[ADMISSION_ADDRESS_BYTES];
 
 	fabric_address_to_gid(source, gid);
-	admission_origin(credential->secret, sizeof(credential->secret), hello->session,
-			 hello->channel, gid, hello->origin);
+	/* the server refuses a channel without one, and the next attempt may have memory */
+	(void)admission_origin(credential->secret, sizeof(credential->secret),
+			       hello->session, hello->channel, gid, hello->origin);
 }
 
-void credential_give(struct credential *credential,
-		     const uint8_t secret[STREAM_SECRET_BYTES],
-		     struct fabric_channel_params *params)
+int credential_give(struct credential *credential,
+		    const uint8_t secret[STREAM_SECRET_BYTES],
+		    struct fabric_channel_params *params)
 {
 	struct fabric_hello *hello = &params->hello;
 
 	memcpy(credential->secret, secret, sizeof(credential->secret));
-	admission_token(credential->secret, sizeof(credential->secret), hello->session,
-			hello->channel, hello->token);
 	params->name_source = name_source;
 	params->name_source_ctx = credential;
+	return admission_token(credential->secret, sizeof(credential->secret),
+			       hello->session, hello->channel, hello->token);
 }
 
 void credential_wipe(struct credential *credential)

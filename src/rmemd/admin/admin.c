@@ -366,11 +366,18 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	}
 }
 
+/* A listener that cannot be enabled, for want of memory or of watches of epoll, tries again. */
+static void listener_enable(struct admin *admin)
+{
+	static const struct timeval pause = { .tv_sec = PAUSE_S };
+
+	if (evconnlistener_enable(admin->listener))
+		(void)event_add(admin->unpause, &pause);
+}
+
 static void on_unpause(evutil_socket_t, short, void *ctx)
 {
-	struct admin *admin = ctx;
-
-	(void)evconnlistener_enable(admin->listener);
+	listener_enable(ctx);
 }
 
 /* Out of descriptors: a connection that cannot be accepted would keep the loop spinning. */
@@ -380,7 +387,7 @@ static void on_accept_error(struct evconnlistener *listener, void *ctx)
 	struct admin *admin = ctx;
 
 	if (evconnlistener_disable(listener) == 0 && event_add(admin->unpause, &pause))
-		(void)evconnlistener_enable(listener);
+		listener_enable(admin);
 }
 
 /* ---- the socket ---- */
@@ -531,7 +538,8 @@ static int http_open(struct event_base *base, struct admin *admin)
 	evhttp_set_max_headers_size(admin->http, HEADERS_BYTES);
 	evhttp_set_max_body_size(admin->http, BODY_BYTES);
 	evhttp_set_timeout(admin->http, TIMEOUT_S);
-	listener = evconnlistener_new(base, NULL, NULL, LEV_OPT_CLOSE_ON_EXEC, 0,
+	listener = evconnlistener_new(base, NULL, NULL,
+				      LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, 0,
 				      admin->fd);
 	if (!listener)
 		return err_errno(-ENOMEM, "admin socket");
@@ -542,6 +550,9 @@ static int http_open(struct event_base *base, struct admin *admin)
 	}
 	evconnlistener_set_error_cb(listener, on_accept_error);
 	admin->listener = listener;
+	/* which neither of them would tell */
+	if (evconnlistener_enable(listener))
+		return err_errno(-ENOMEM, "admin socket");
 	return 0;
 }
 

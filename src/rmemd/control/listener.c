@@ -47,11 +47,20 @@ static struct fabric_address address_of(const struct sockaddr *from)
 	return address;
 }
 
+/* A listener that cannot be enabled, for want of memory or of watches of epoll, tries again. */
+static void listener_enable(struct listener *listener)
+{
+	const struct timeval pause = timeval_of_ms(PAUSE_MS);
+
+	if (evconnlistener_enable(listener->events))
+		(void)event_add(listener->resume, &pause);
+}
+
 static void listener_pause(struct listener *listener, const struct timeval *pause)
 {
 	(void)evconnlistener_disable(listener->events);
 	if (event_add(listener->resume, pause))
-		(void)evconnlistener_enable(listener->events);
+		listener_enable(listener);
 }
 
 /* Whether there is no place for another connection; then the kernel holds them. */
@@ -100,9 +109,8 @@ static void on_resume(evutil_socket_t, short, void *arg)
 	struct listener *listener = arg;
 
 	listener->n_accepted = 0;
-	if (listener_pause_while_full(listener))
-		return;
-	(void)evconnlistener_enable(listener->events);
+	if (!listener_pause_while_full(listener))
+		listener_enable(listener);
 }
 
 /* All options but the first are for accepted sockets, which inherit them: they save time, and find
@@ -127,12 +135,40 @@ static void tune_socket(int fd, const struct config *config)
 			 sizeof(fence_ms));
 }
 
+/* Watch the socket.  evconnlistener_new() does not tell whether it is enabled. */
+static int listener_watch(struct listener *listener, int fd)
+{
+	struct event_base *base = listener->control->base;
+
+	listener->resume = evtimer_new(base, on_resume, listener);
+	if (listener->resume)
+		listener->events = evconnlistener_new(
+			base, on_accept, listener,
+			LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, BACKLOG, fd);
+	if (!listener->events)
+		return err_set(-ENOMEM, "no memory for a listener");
+	evconnlistener_set_error_cb(listener->events, on_error);
+	if (evconnlistener_enable(listener->events))
+		return err_errno(-ENOMEM, "%s cannot be watched", listener->name);
+	return 0;
+}
+
+/* Without its socket. */
+static void listener_free(struct listener *listener)
+{
+	if (listener->events)
+		evconnlistener_free(listener->events);
+	event_drop(&listener->resume);
+	free(listener);
+}
+
 int listener_open_fd(struct control *control, int fd, struct listener **ret_listener)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
 	struct sockaddr_storage at = { 0 };
 	socklen_t bytes = sizeof(at);
 	struct fabric_address address;
+	int err;
 
 	if (!listener)
 		return err_set(-ENOMEM, "no memory for a listener");
@@ -145,16 +181,11 @@ int listener_open_fd(struct control *control, int fd, struct listener **ret_list
 	address = address_of((struct sockaddr *)&at);
 	(void)fabric_address_text(&address, listener->name);
 	listener->loopback = fabric_address_is_loopback(&address);
-	listener->resume = evtimer_new(control->base, on_resume, listener);
-	if (listener->resume)
-		listener->events = evconnlistener_new(
-			control->base, on_accept, listener,
-			LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
-	if (!listener->events) {
-		listener_close(listener);
-		return err_set(-ENOMEM, "no memory for a listener");
+	err = listener_watch(listener, fd);
+	if (err) {
+		listener_free(listener);
+		return err;
 	}
-	evconnlistener_set_error_cb(listener->events, on_error);
 	*ret_listener = listener;
 	return 0;
 }
@@ -204,8 +235,6 @@ void listener_close(struct listener *listener)
 {
 	if (!listener)
 		return;
-	if (listener->events)
-		evconnlistener_free(listener->events);
-	event_drop(&listener->resume);
-	free(listener);
+	(void)close(evconnlistener_get_fd(listener->events));
+	listener_free(listener);
 }

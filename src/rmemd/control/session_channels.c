@@ -474,9 +474,9 @@ static bool comes_from_client(const struct session *session,
 	fabric_address_to_gid(&hello->peer, gid);
 	if (gid_is_own(session, gid))
 		return true;
-	admission_origin(session->secret, sizeof(session->secret), hello->session,
-			 hello->channel, gid, origin);
-	return secret_equal(origin, hello->origin, sizeof(origin));
+	return !admission_origin(session->secret, sizeof(session->secret),
+				 hello->session, hello->channel, gid, origin) &&
+	       secret_equal(origin, hello->origin, sizeof(origin));
 }
 
 /* Whether the hello admits its channel; else the reason why not.  *ret_why does not tell which part
@@ -490,10 +490,13 @@ static bool admission_check(const struct session *session, unsigned endpoint,
 	const struct channel *channel;
 	bool known;
 
-	admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
-			hello->session, hello->channel, token);
-	known = secret_equal(token, hello->token, sizeof(token));
 	*ret_reason = REFUSAL_CHANNEL_TOKEN;
+	if (admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
+			    hello->session, hello->channel, token)) {
+		*ret_why = err_text();
+		return false;
+	}
+	known = secret_equal(token, hello->token, sizeof(token));
 	*ret_why = "no session with this id and token";
 	if (!session || !known)
 		return false;

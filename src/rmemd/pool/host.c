@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/node_cpus.h"
 #include "base/units.h"
 
 #define PATH_BYTES 256
@@ -76,26 +77,12 @@ const char *host_nodes(char *buf, size_t buf_bytes)
 unsigned host_cpus(int node)
 {
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
-	struct bitmask *cpus;
-	unsigned n = 0;
+	cpu_set_t cpus;
+	unsigned n = node >= 0 ? node_cpus(node, &cpus) : 0;
 
-	if (node >= 0 && host_has_nodes()) {
-		cpus = numa_allocate_cpumask();
-		if (cpus && numa_node_to_cpus(node, cpus) == 0)
-			n = numa_bitmask_weight(cpus);
-		if (cpus)
-			numa_free_cpumask(cpus);
-	}
 	if (n == 0)
 		n = online > 0 ? (unsigned)online : 1;
 	return n;
-}
-
-void host_probe(void)
-{
-	for (int node = 0; host_has_nodes() && node <= numa_max_node(); node++)
-		if (host_node_exists(node))
-			(void)host_cpus(node);
 }
 
 const char *host_huge_path(uint64_t page_bytes, int node, const char *file, char *buf,

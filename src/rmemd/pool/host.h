@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory of this host, from /proc and /sys.
- * Threads: [any]; host_set_root and host_probe before threads start. */
+ * Threads: [any]; host_set_root before threads start. */
 #ifndef RMEMD_POOL_HOST_H
 #define RMEMD_POOL_HOST_H
 
@@ -13,9 +13,6 @@
 
 /* For tests: read below `root`, borrowed, instead of "/".  NULL: "/". */
 void host_set_root(const char *root);
-
-/* Make libnuma read the CPUs of the nodes, which it does on first use without a lock. */
-void host_probe(void);
 
 /* Whether the kernel has NUMA nodes; otherwise all memory is on node 0. */
 bool host_has_nodes(void);

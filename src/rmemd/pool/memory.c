@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <linux/memfd.h>
-#include <numa.h>
 #include <numaif.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/node_cpus.h"
 #include "base/thread.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
@@ -25,6 +25,8 @@
 #define NODE_SAMPLES 64
 #define SLICE_BYTES (UINT64_C(64) << 20)
 #define THREADS_MAX 16
+#define NODES_MAX 1024 /* of Linux */
+#define LONG_BITS (8 * (int)sizeof(long))
 
 /* ---- address space ---- */
 
@@ -132,20 +134,17 @@ static int bind_refused(int err, int node)
 
 static int memory_bind(const struct memory *memory, int node)
 {
-	struct bitmask *mask;
-	int err = 0;
+	/* not one of libnuma's, which ends the process when it has no memory */
+	unsigned long mask[NODES_MAX / LONG_BITS] = { 0 };
 
 	if (node < 0 || !host_has_nodes())
 		return 0;
-	mask = numa_allocate_nodemask();
-	if (!mask)
-		return err_errno(-ENOMEM, "binding to node %d", node);
-	numa_bitmask_setbit(mask, (unsigned)node);
-	if (mbind(memory->addr, memory->bytes, MPOL_BIND, mask->maskp, mask->size + 1,
-		  0))
-		err = bind_refused(-errno, node);
-	numa_free_nodemask(mask);
-	return err;
+	if (node >= NODES_MAX)
+		return bind_refused(-EINVAL, node);
+	mask[node / LONG_BITS] = 1ul << node % LONG_BITS;
+	return mbind(memory->addr, memory->bytes, MPOL_BIND, mask, NODES_MAX + 1, 0)
+		       ? bind_refused(-errno, node)
+		       : 0;
 }
 
 static int memory_lock(const struct memory *memory)
@@ -230,9 +229,7 @@ static void *prefault_run(void *ctx)
 	struct prefault *prefault = ctx;
 	const struct memory *memory = prefault->memory;
 
-	/* other CPUs would only be slower, so a failure does no harm */
-	if (prefault->node >= 0)
-		(void)numa_run_on_node(prefault->node);
+	node_cpus_use(prefault->node);
 	while (!atomic_load(&prefault->err)) {
 		uint64_t bytes = prefault->slice_bytes;
 		uint64_t offset = atomic_fetch_add(&prefault->next, bytes);

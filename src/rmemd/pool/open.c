@@ -224,7 +224,6 @@ static void openings_begin(struct openings *openings, const struct pool_params *
 {
 	struct pools *pools = openings->pools;
 
-	host_probe();
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		struct pool_job *job = &pools->pool[i].job;
 

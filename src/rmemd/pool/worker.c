@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/pool/worker.h"
 
-#include <numa.h>
 #include <poll.h>
 #include <stddef.h>
 
+#include "base/node_cpus.h"
 #include "base/thread.h"
-#include "rmemd/pool/host.h"
 
 static void *worker_run(void *ctx)
 {
@@ -15,9 +14,7 @@ static void *worker_run(void *ctx)
 	struct list jobs;
 
 	list_init(&jobs);
-	/* other CPUs would only be slower, so a failure does no harm */
-	if (worker->node >= 0 && host_has_nodes())
-		(void)numa_run_on_node(worker->node);
+	node_cpus_use(worker->node);
 	while (!atomic_load(&worker->stop)) {
 		/* cannot fail: all signals are blocked, and one descriptor is within the limits */
 		(void)poll(&pollfd, 1, -1);

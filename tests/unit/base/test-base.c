@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/map.h"
+#include "base/node_cpus.h"
 #include "base/random.h"
 #include "base/standard_fds.h"
 #include "base/units.h"
@@ -492,6 +493,36 @@ START_TEST(backoff__differs)
 }
 END_TEST
 
+START_TEST(node_cpus__of_a_list)
+{
+	cpu_set_t cpus;
+
+	ck_assert_uint_eq(node_cpus_parse("0-3,8,10-11\n", &cpus), 7);
+	ck_assert(CPU_ISSET(0, &cpus) && CPU_ISSET(3, &cpus) && CPU_ISSET(8, &cpus));
+	ck_assert(CPU_ISSET(11, &cpus) && !CPU_ISSET(9, &cpus));
+	/* a node without CPUs, and text that the kernel does not write */
+	ck_assert_uint_eq(node_cpus_parse("\n", &cpus), 0);
+	ck_assert_uint_eq(node_cpus_parse("", &cpus), 0);
+	ck_assert_uint_eq(node_cpus_parse("1,x", &cpus), 1);
+	ck_assert_uint_eq(node_cpus_parse("0-99999999999999999999", &cpus),
+			  CPU_SETSIZE);
+	/* CPUs that the set has no room for */
+	ck_assert_uint_eq(node_cpus_parse("5000-6000", &cpus), 0);
+}
+END_TEST
+
+START_TEST(node_cpus__of_this_host)
+{
+	cpu_set_t cpus;
+
+	ck_assert_uint_eq(node_cpus(4000, &cpus), 0);
+	node_cpus_use(4000);
+	node_cpus_use(-1);
+	if (node_cpus(0, &cpus) > 0)
+		node_cpus_use(0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("base", NULL, NULL);
@@ -518,5 +549,7 @@ int main(void)
 	tcase_add_test(tc, zero_stream__zeroes_only_its_range);
 	tcase_add_test(tc, backoff__doubles_up_to_its_maximum_and_starts_again);
 	tcase_add_test(tc, backoff__differs);
+	tcase_add_test(tc, node_cpus__of_a_list);
+	tcase_add_test(tc, node_cpus__of_this_host);
 	return unit_main();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handshakes and bytes between two streams of one process, over a pair of sockets. */
+#include "tls/prepare.h"
 #include "tls/stream.h"
 
 #include <errno.h>
@@ -669,6 +670,12 @@ START_TEST(send__to_a_closed_socket_raises_no_signal)
 }
 END_TEST
 
+START_TEST(prepare__has_a_handshake_with_itself)
+{
+	ck_assert_int_eq(tls_prepare(), 0);
+}
+END_TEST
+
 /* ---- secrets ---- */
 
 START_TEST(secret__is_of_one_connection)
@@ -725,6 +732,7 @@ int main(void)
 	tcase_add_test(tc, bytes__that_are_changed_are_refused);
 	tcase_add_test(tc, keys__are_not_changed_without_an_end);
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
+	tcase_add_test(tc, prepare__has_a_handshake_with_itself);
 	tcase_add_test(tc, secret__is_of_one_connection);
 	return unit_main();
 }

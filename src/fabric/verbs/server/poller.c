@@ -2,7 +2,6 @@
 #include "fabric/verbs/server/poller.h"
 
 #include <errno.h>
-#include <numa.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/node_cpus.h"
 #include "base/thread.h"
 #include "fabric/verbs/common/context.h"
 
@@ -245,10 +245,7 @@ static void *poller_run(void *arg)
 	bool armed = false;
 	unsigned good;
 
-	/* run on the device's node; a thread that may not run there is only slower */
-	if (poller->node >= 0 && numa_available() >= 0 &&
-	    poller->node <= numa_max_node())
-		(void)numa_run_on_node(poller->node);
+	node_cpus_use(poller->node);
 	for (;;) {
 		if (poller_drain(poller, &good) > 0) {
 			if (good > 0)

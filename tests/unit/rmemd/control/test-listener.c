@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listeners of control connections: when they accept, and their errors. */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <event2/listener.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -17,6 +19,16 @@
 #include "rmemd/control/listener.h"
 #include "tls/stream.h"
 #include "unit/unit.h"
+
+/* That of libevent, or a failure of it. */
+static bool enable_fails;
+int evconnlistener_enable(struct evconnlistener *events)
+{
+	int (*enable)(struct evconnlistener *) = NULL;
+
+	*(void **)&enable = dlsym(RTLD_NEXT, "evconnlistener_enable");
+	return enable_fails ? -1 : enable(events);
+}
 
 static struct listener *listen_on(const char *text, uint16_t port, int expected)
 {
@@ -174,6 +186,34 @@ START_TEST(listener__accepts_later_without_descriptors)
 }
 END_TEST
 
+/* A listener that nobody watches would accept nobody. */
+START_TEST(listener__fails_if_it_cannot_be_watched)
+{
+	enable_fails = true;
+	ck_assert_ptr_null(listen_on("127.0.0.1", 0, -ENOMEM));
+	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1"));
+	enable_fails = false;
+}
+END_TEST
+
+/* Without memory or watches of epoll the listener tries again later. */
+START_TEST(listener__accepts_later_if_it_cannot_be_watched)
+{
+	const struct timeval at_once = { 0 };
+	int fd = connect_with_hello();
+
+	ck_assert_int_eq(evconnlistener_disable(listener->events), 0);
+	enable_fails = true;
+	ck_assert_int_eq(event_add(listener->resume, &at_once), 0);
+	run_loop();
+	enable_fails = false;
+	while (!stage_control.counters.connections)
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+	expect(fd, WIRE_TYPE_welcome);
+	disconnect(fd);
+}
+END_TEST
+
 /* ---- handshakes of TLS beyond the limit of connections ---- */
 
 #define HANDSHAKES 6
@@ -316,6 +356,8 @@ int main(void)
 	tcase_add_test(tc, listener__accepts_a_limited_number_per_turn);
 	tcase_add_test(tc, listener__names_address_and_key_in_errors);
 	tcase_add_test(tc, listener__accepts_later_without_descriptors);
+	tcase_add_test(tc, listener__fails_if_it_cannot_be_watched);
+	tcase_add_test(tc, listener__accepts_later_if_it_cannot_be_watched);
 	tc = unit_case("handshakes", setup_tls, teardown_tls);
 	tcase_add_test(tc, listener__leaves_connections_to_the_kernel_while_it_is_full);
 	tcase_add_test(tc, listener__ends_handshakes_that_do_not_go_on);

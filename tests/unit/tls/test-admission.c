@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tokens of channels when OpenSSL has no memory. */
+#include <errno.h>
+#include <openssl/hmac.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "tls/admission.h"
+#include "tls/prepare.h"
+#include "unit/unit.h"
+
+/* a fake of OpenSSL's */
+unsigned char *HMAC(const EVP_MD *, const void *, int, const unsigned char *, size_t,
+		    unsigned char *, unsigned *)
+{
+	return NULL;
+}
+
+START_TEST(no_memory__is_an_error)
+{
+	const uint8_t secret[32] = { 1 };
+	uint8_t token[ADMISSION_BYTES];
+
+	ck_assert_int_eq(admission_token(secret, sizeof(secret), 1, 1, token), -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(err_text(), "the token of a channel: "
+						 "Cannot allocate memory"));
+}
+END_TEST
+
+/* or the daemon would be ready, and refuse every channel */
+START_TEST(prepare__finds_it_first)
+{
+	ck_assert_int_eq(tls_prepare(), -ENOMEM);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = unit_case("admission", NULL, NULL);
+
+	tcase_add_test(tc, no_memory__is_an_error);
+	tcase_add_test(tc, prepare__finds_it_first);
+	return unit_main();
+}
