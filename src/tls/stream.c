@@ -178,6 +178,19 @@ static int ssl_failure(struct stream *stream, int result)
 	}
 }
 
+/* OpenSSL keeps its copy of the pre-shared key as long as the connection, on the ordinary heap, which
+ * is in core dumps.  After the handshake nothing needs it. */
+static void key_wipe(SSL *ssl)
+{
+	static const uint8_t nothing[TLS_KEY_MAX];
+	SSL_SESSION *session = SSL_get_session(ssl);
+	size_t bytes = session ? SSL_SESSION_get_master_key(session, NULL, 0) : 0;
+
+	/* at least as long as a key may be */
+	if (bytes > 0 && bytes <= sizeof(nothing))
+		(void)SSL_SESSION_set1_master_key(session, nothing, bytes);
+}
+
 int stream_handshake(struct stream *stream)
 {
 	int result;
@@ -189,6 +202,7 @@ int stream_handshake(struct stream *stream)
 	result = SSL_do_handshake(stream->ssl);
 	if (result != 1)
 		return ssl_failure(stream, result);
+	key_wipe(stream->ssl);
 	stream->handshaken = true;
 	stream->wants_out = false;
 	return 0;
