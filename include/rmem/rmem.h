@@ -172,6 +172,11 @@ static inline struct rmem_options rmem_options_init(void)
 }
 
 /* Open a session, and wait.
+ *
+ * Pre-shared keys are kept in locked pages that core dumps leave out, and OpenSSL's copy is wiped
+ * after each handshake.  The library changes nothing for the whole process: a core dump of the program
+ * may have secrets of connections that are alive, and the private key of a certificate.
+ *
  *   uri      [rmem://]HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; NULL:
  *            the environment variable RMEM_SERVER, as in secure_getenv(3).  An IPv6 address
  *            is in brackets.  channels: per queue, 1 to RMEM_CHANNELS_MAX, default

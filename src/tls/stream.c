@@ -188,14 +188,17 @@ static int ssl_failure(struct stream *stream, int result)
 	}
 }
 
-/* OpenSSL keeps the pre-shared key for tickets, which are not used here. */
-static void key_forget(struct stream *stream)
+/* OpenSSL keeps its copy of the pre-shared key as long as the connection, on the ordinary heap, which
+ * is in core dumps.  After the handshake nothing needs it. */
+static void key_wipe(SSL *ssl)
 {
-	static const unsigned char nothing[TLS_KEY_MAX];
+	static const uint8_t nothing[TLS_KEY_MAX];
+	SSL_SESSION *session = SSL_get_session(ssl);
+	size_t bytes = session ? SSL_SESSION_get_master_key(session, NULL, 0) : 0;
 
-	/* fails only for a longer key than OpenSSL has room for */
-	(void)SSL_SESSION_set1_master_key(SSL_get_session(stream->ssl), nothing,
-					  sizeof(nothing));
+	/* at least as long as a key may be */
+	if (bytes > 0 && bytes <= sizeof(nothing))
+		(void)SSL_SESSION_set1_master_key(session, nothing, bytes);
 }
 
 int stream_handshake(struct stream *stream)
@@ -213,7 +216,7 @@ int stream_handshake(struct stream *stream)
 	 * that the handshake has used is the client's */
 	if (!SSL_session_reused(stream->ssl))
 		stream->identity[0] = '\0';
-	key_forget(stream);
+	key_wipe(stream->ssl);
 	stream->handshaken = true;
 	stream->wants_out = false;
 	return 0;

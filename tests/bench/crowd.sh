@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# 10,000 idle sessions and 1,000 that come and go; takes --json, --idle N, --churn N, --seconds N, --auth none|psk|certificate
+# 10,000 idle sessions and 1,000 that come and go; takes --json, --idle N, --churn N, --seconds N, --auth none|psk
 #
-# Sessions are under TLS with pre-shared keys, over TCP on loopback, with a heartbeat each 10 s.  The
-# honest client is of another tenant; it pings, writes 4 KiB and opens a session, alone and then
+# Sessions are under TLS with pre-shared keys, on loopback.  The idle ones have no channels, and a
+# heartbeat each 5 s.  The honest client is of another tenant; it pings, writes 4 KiB and opens a session, alone and then
 # beside the others.  The sessions that come and go are those of four programs, each of which closes
 # its oldest session and opens another, as fast as it can.
 #
@@ -25,7 +25,7 @@ AUTH=psk
 . "${top_srcdir:?}/tests/bench/lib/options.sh"
 options "crowd.sh [--json] [--idle N] [--churn N] [--seconds N] [--auth KIND]" "$@"
 
-make -s -C "$top_builddir" tests/bench/{crowd,idle,fairness-client} >&2
+make -s -C "$top_builddir" tests/bench/{crowd,crowd-idle,idle,fairness-client} >&2
 BIN=$top_builddir/tests/bench
 RMEMCTL=$top_builddir/src/rmemctl/rmemctl
 export LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -40,7 +40,7 @@ CHURNERS=4
 WORK=$(mktemp -d /tmp/rmem-crowd-XXXXXX)
 LEG=$WORK
 trap programs_end EXIT
-ulimit -n 1048576 2>/dev/null || ulimit -n "$(ulimit -Hn)"
+ulimit -n "$(ulimit -Hn)"
 # real clients do not use the server's cores
 FIRST=()
 ! chrt --fifo 1 true 2>/dev/null || FIRST=(chrt --fifo 1)
@@ -91,7 +91,9 @@ honest alone $((SECONDS < 20 ? SECONDS : 20))
 honest_await alone
 program bystanders "${FIRST[@]}" "$BIN/idle" "$honest" 20
 before=$(memory)
-program idle "$BIN/idle" "$others" "$IDLE"
+psk=-
+[ "$AUTH" = none ] || psk=$WORK/default.psk
+program idle "$BIN/crowd-idle" "$PORT" "$psk" "$IDLE"
 idle=$(memory)
 for ((i = 0; i < CHURNERS; i++)); do
 	program "churn-$i" "$BIN/crowd" "$others" $((CHURN / CHURNERS)) "$SECONDS"

@@ -43,7 +43,7 @@ HONEST=50
 . "$top_srcdir/tests/bench/lib/programs.sh"
 WORK=$(mktemp -d /tmp/rmem-rack-XXXXXX)
 trap programs_end EXIT
-ulimit -n 1048576 2>/dev/null || ulimit -n "$(ulimit -Hn)"
+ulimit -n "$(ulimit -Hn)"
 # real clients do not use the server's cores
 FIRST=()
 ! chrt --fifo 1 true 2>/dev/null || FIRST=(chrt --fifo 1)
