@@ -155,6 +155,9 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS |
 					    SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* a read ends behind a record that has no bytes for us, as a change of keys: else it would
+	 * not end while the other side sends more of them */
+	(void)SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
 			   NULL);
 	*ret_ctx = ctx;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -557,6 +558,16 @@ START_TEST(pending__tells_of_bytes_in_memory)
 }
 END_TEST
 
+/* A byte that has arrived, behind a change of keys perhaps. */
+static void receive_byte(struct stream *stream)
+{
+	ssize_t n = stream_receive(stream, &(char){ 0 }, 1);
+
+	if (n == -EAGAIN)
+		n = stream_receive(stream, &(char){ 0 }, 1);
+	ck_assert_int_eq(n, 1);
+}
+
 /* A connection may last for months: its key is not in memory that is swapped and dumped. */
 START_TEST(key__is_forgotten_after_the_handshake)
 {
@@ -575,12 +586,12 @@ START_TEST(key__is_forgotten_after_the_handshake)
 	}
 	/* nothing needs it again */
 	ck_assert_int_eq(stream_send(&client, "x", 1), 1);
-	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	receive_byte(&server);
 	ck_assert_int_eq(SSL_key_update(server.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
 	ck_assert_int_eq(stream_send(&server, "y", 1), 1);
-	ck_assert_int_eq(stream_receive(&client, master, 1), 1);
+	receive_byte(&client);
 	ck_assert_int_eq(stream_send(&client, "z", 1), 1);
-	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	receive_byte(&server);
 	ck_assert_int_eq(stream_secret(&server, master), 0);
 }
 END_TEST
@@ -602,6 +613,31 @@ START_TEST(bytes__that_are_changed_are_refused)
 	fd = client.fd;
 	ck_assert_int_eq(send(fd, record, (size_t)n, 0), n);
 	ck_assert_int_eq(stream_receive(&server, record, sizeof(record)), -EPROTO);
+}
+END_TEST
+
+/* A client can send changes of keys as fast as they are read: others must get their turn between. */
+START_TEST(receive__does_not_go_on_with_changes_of_keys)
+{
+	int before = 0, left = 0;
+	char byte;
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	for (unsigned i = 0; i < 100; i++) {
+		ck_assert_int_eq(
+			SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		ck_assert_int_eq(SSL_do_handshake(client.ssl), 1);
+	}
+	ck_assert_int_eq(stream_send(&client, "x", 1), 1);
+	ck_assert_int_eq(ioctl(server.fd, FIONREAD, &before), 0);
+	ck_assert_int_eq(stream_receive(&server, &byte, 1), -EAGAIN);
+	ck_assert_int_eq(ioctl(server.fd, FIONREAD, &left), 0);
+	ck_assert_int_gt(left, before - 100);
+	for (unsigned i = 1; i < 100; i++)
+		ck_assert_int_eq(stream_receive(&server, &byte, 1), -EAGAIN);
+	ck_assert_int_eq(stream_receive(&server, &byte, 1), 1);
 }
 END_TEST
 
@@ -669,6 +705,7 @@ int main(void)
 	tcase_add_loop_test(tc, bytes__arrive_in_order, 0, 2);
 	tcase_add_test(tc, pending__tells_of_bytes_in_memory);
 	tcase_add_test(tc, bytes__that_are_changed_are_refused);
+	tcase_add_test(tc, receive__does_not_go_on_with_changes_of_keys);
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
 	tcase_add_test(tc, secret__is_of_one_connection);
 	return unit_main();
