@@ -3,6 +3,7 @@
 #include "tls/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,6 +398,26 @@ START_TEST(files__are_checked)
 }
 END_TEST
 
+/* The password is not asked for: not at the terminal, and not of standard input. */
+START_TEST(files__with_a_password_are_refused)
+{
+	struct tls_params params = { .certificate = file("ca"), .key = file("locked") };
+	int pair[2];
+
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	ck_assert_int_eq(write(pair[1], "password\n", 9), 9);
+	ck_assert_int_eq(dup2(pair[0], STDIN_FILENO), STDIN_FILENO);
+	/* without a terminal OpenSSL reads standard input */
+	(void)setsid();
+	key_encrypt(folder, "locked", "password");
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "locked.pem"), "%s", err_text());
+	ck_assert_int_eq(read(STDIN_FILENO, &(char){ 0 }, 1), 1);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+}
+END_TEST
+
 /* ---- a key and a certificate ---- */
 
 /* A hash other than that of keys, so that the server does not look at the binder. */
@@ -698,6 +719,7 @@ int main(void)
 	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
 	tcase_add_test(tc, patterns__are_checked);
 	tcase_add_test(tc, files__are_checked);
+	tcase_add_test(tc, files__with_a_password_are_refused);
 	tcase_add_test(tc, key__that_is_only_named_admits_nobody);
 	tcase_add_test(tc, handshake__of_tls_1_2_is_refused);
 	tcase_add_test(tc, handshake__with_plain_text_is_refused);
