@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -14,13 +15,13 @@
 
 #define KEY_BYTES 32
 #define PATH_BYTES 512
-#define LINE_BYTES (TLS_TENANT_MAX + 1 + 2 * KEY_BYTES + 2)
+#define LINE_BYTES (1 + TLS_TENANT_MAX + 1 + 2 * KEY_BYTES + 2)
 
-/* TENANT:HEXKEY with a newline; returns its length. */
+/* TENANT:HEXKEY between two newlines; returns its length. */
 static size_t line_make(const char *tenant, char line[LINE_BYTES])
 {
 	uint8_t key[KEY_BYTES];
-	int used = snprintf(line, LINE_BYTES, "%s:", tenant);
+	int used = snprintf(line, LINE_BYTES, "\n%s:", tenant);
 
 	random_bytes(key, sizeof(key));
 	for (size_t i = 0; i < sizeof(key); i++)
@@ -31,18 +32,63 @@ static size_t line_make(const char *tenant, char line[LINE_BYTES])
 	return (size_t)used;
 }
 
-static int line_write(const char *path, int flags, mode_t mode, const char *line,
-		      size_t bytes)
+/* Write and close the file. */
+static int line_write(int fd, const char *path, const char *line, size_t bytes)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, mode), err = 0;
+	ssize_t n = write(fd, line, bytes);
+	int err = 0;
 
-	if (fd < 0)
-		return err_errno(-errno, "%s", path);
-	if (write(fd, line, bytes) != (ssize_t)bytes || fsync(fd))
-		err = err_errno(errno ? -errno : -EIO, "%s", path);
+	if (n < 0 || fsync(fd))
+		err = err_errno(-errno, "%s", path);
+	else if (n != (ssize_t)bytes)
+		err = err_set(-EIO, "%s: only a part of the line was written", path);
 	if (close(fd) && !err)
 		err = err_errno(-errno, "%s", path);
 	return err;
+}
+
+static int client_write(const char *path, const char *line, size_t bytes)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), err;
+
+	if (fd < 0)
+		return err_errno(-errno, "%s", path);
+	err = line_write(fd, path, line, bytes);
+	if (err)
+		(void)unlink(path);
+	return err;
+}
+
+/* Whether the last line of the file has no end; or -errno. */
+static int line_is_open(int fd, const char *path)
+{
+	struct stat st;
+	char last;
+
+	if (fstat(fd, &st))
+		return err_errno(-errno, "%s", path);
+	if (st.st_mode & (S_IRWXO | S_IWGRP))
+		return err_set(-EACCES,
+			       "%s: its mode is %03o: others must not read it, nor its "
+			       "group write to it: chmod 640",
+			       path, (unsigned)st.st_mode & 0777u);
+	return st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) == 1 &&
+	       last != '\n';
+}
+
+/* line: begins with a newline, which is written if the last line has none. */
+static int server_append(const char *path, const char *line, size_t bytes)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600), open_line;
+
+	if (fd < 0)
+		return err_errno(-errno, "%s", path);
+	open_line = line_is_open(fd, path);
+	if (open_line < 0) {
+		(void)close(fd);
+		return open_line;
+	}
+	return line_write(fd, path, line + !open_line, bytes - !open_line);
 }
 
 /* That the name is one that the server takes too, and the key is well formed. */
@@ -71,9 +117,9 @@ int keygen(const char *tenant, const char *folder)
 		    sizeof(server))
 		return err_set(-ENAMETOOLONG, "the folder's name is too long");
 	bytes = line_make(tenant, line);
-	err = line_write(client, O_EXCL, 0600, line, bytes);
+	err = client_write(client, line + 1, bytes - 1);
 	if (!err) {
-		err = line_write(server, O_APPEND, 0600, line, bytes);
+		err = server_append(server, line, bytes);
 		if (err)
 			(void)unlink(client);
 	}

@@ -147,6 +147,12 @@ static int ca_load(SSL_CTX *ctx, const char *ca)
 
 /* ---- the context ---- */
 
+/* A daemon and a library ask nobody for the password of a key. */
+static int on_password(char *, int, int, void *)
+{
+	return -1;
+}
+
 static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 {
 	const char *suites = params->keys && !params->ca ? SUITES_OF_KEYS : SUITES;
@@ -170,6 +176,10 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 					    SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_msg_callback(ctx, on_message);
+	/* a read ends behind a record that has no bytes for us, as a change of keys: else it would
+	 * not end while the other side sends more of them */
+	(void)SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
+	SSL_CTX_set_default_passwd_cb(ctx, on_password);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
 			   NULL);
 	*ret_ctx = ctx;

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "fuzz/target.h"
 #include "rmemd/control/request.h"
+#include "rmemd/lease/attachment.h"
 #include "tls/admission.h"
 #include "unit/rmemd/control-stage.h"
 #include "wire/codec.h"
@@ -392,6 +393,16 @@ static void step_run(struct fuzz_input *input)
 	}
 }
 
+/* No session has a lease attached that is neither its tenant's nor shared with it. */
+static void check_isolation(void)
+{
+	list_for_each_entry(const struct lease, lease, &stage_control.leases->all, all)
+		list_for_each_entry(const struct attachment, attachment,
+				    &lease->attachments, in_lease)
+			ck_assert(share_covers(lease, attachment->client->tenant,
+					       attachment->rights));
+}
+
 /* ---- valid inputs ---- */
 
 static struct fuzz_output *out;
@@ -605,6 +616,50 @@ static void seed_long_names(void)
 	}
 }
 
+static struct wire_msg *to_share(unsigned rights)
+{
+	struct wire_msg *request = lease_message(WIRE_TYPE_share, 1);
+
+	request->share.rights = (uint8_t)rights;
+	(void)strcpy(request->share.tenant, "other");
+	return request;
+}
+
+static struct wire_msg *attach_of_default(unsigned rights)
+{
+	struct wire_msg *request = to_attach("data");
+
+	request->attach.rights = (uint8_t)rights;
+	(void)strcpy(request->attach.tenant, "default");
+	return request;
+}
+
+/* A share that is used, cut to reading, used again over a restart, and ended. */
+static void seed_shares(void)
+{
+	put_session(0, "default");
+	put_frame(0, to_allocate(8000, "data"));
+	put_events(1);
+	put_session(1, "other");
+	put_frame(1, attach_of_default(WIRE_RIGHT_READ));
+	put_frame(0, to_share(WIRE_RIGHT_READ | WIRE_RIGHT_WRITE));
+	put_frame(1, attach_of_default(WIRE_RIGHT_READ | WIRE_RIGHT_WRITE));
+	put_events(1);
+	put_frame(1, lease_message(WIRE_TYPE_watch, 1));
+	put_frame(0, to_share(WIRE_RIGHT_READ));
+	put_events(1);
+	put_frame(1, attach_of_default(WIRE_RIGHT_READ));
+	put_events(1);
+	put(STEP_RESTART);
+	put_resume(1, 1, true);
+	put_frame(1, lease_message(WIRE_TYPE_attach, 1));
+	put_resume(0, 0, false);
+	put_frame(0, to_share(0));
+	put_events(1);
+	put_frame(1, lease_message(WIRE_TYPE_attach, 1));
+	put_frame(1, attach_of_default(WIRE_RIGHT_READ));
+}
+
 static void seed_bytes(void)
 {
 	int bytes = wire_encode(hello(), frame, sizeof(frame));
@@ -618,8 +673,8 @@ static void seed_bytes(void)
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
 	static void (*const seeds[])(void) = {
-		seed_leases, seed_resume, seed_restart,    seed_channels,
-		seed_faults, seed_bytes,  seed_long_names, seed_notices,
+		seed_leases, seed_resume,     seed_restart, seed_channels, seed_faults,
+		seed_bytes,  seed_long_names, seed_notices, seed_shares,
 	};
 	struct fuzz_output output = { input, 0, max };
 
@@ -645,6 +700,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		step_run(&input);
 		sessions_deliver(stage_control.sessions);
 		slices_run(&stage_control.slices);
+		check_isolation();
 	}
 	for (unsigned i = 0; i < PEERS; i++)
 		peer_lose(&peers[i]);

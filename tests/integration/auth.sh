@@ -44,6 +44,14 @@ mkdir "$dir/stranger"
 "$RMEMCTL" keygen red "$dir/stranger"
 expect_error 1 'File exists' "$RMEMCTL" keygen red "$dir"
 expect_error 1 'not the name of a tenant' "$RMEMCTL" keygen 'a:b' "$dir"
+# a file that was cut or edited by hand
+printf 'other:%032d' 0 >"$dir/stranger/rmemd.psk"
+"$RMEMCTL" keygen blue "$dir/stranger"
+[ "$(grep -cE '^(other|red|blue):[0-9a-f]+$' "$dir/stranger/rmemd.psk")" -eq 2 ] ||
+	fail "a key is not on a line of its own"
+chmod 644 "$dir/stranger/rmemd.psk"
+expect_error 1 'others must not read it' "$RMEMCTL" keygen green "$dir/stranger"
+[ ! -e "$dir/stranger/green.psk" ] || fail "a key that the server does not have"
 cp "$dir/rmemd.psk" "$dir/all.psk"
 config_extra="
 [tenant default]

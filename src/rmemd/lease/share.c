@@ -63,6 +63,14 @@ unsigned share_rights(const struct lease *lease, const char *tenant)
 	return rights;
 }
 
+bool share_covers(const struct lease *lease, const struct tenant *tenant,
+		  unsigned rights)
+{
+	const struct share *share = find(lease, tenant->name);
+
+	return lease->tenant == tenant || (share && !(rights & ~share->rights));
+}
+
 int share_find(struct tenant *tenant, const struct tenant *owner,
 	       const char *owner_name, const char *name, unsigned rights,
 	       struct lease **ret_lease)

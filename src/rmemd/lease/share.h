@@ -29,6 +29,10 @@ int share_set(struct lease *lease, const char *tenant, unsigned rights);
 /* The rights of a tenant to attach a lease of another: those of the share, as far as the owner has
  * them now. */
 unsigned share_rights(const struct lease *lease, const char *tenant);
+/* Whether an attachment with these rights may stay: the lease is the tenant's, or the share has them.
+ * The access that the owner has now does not count, as a reload ends no attachment. */
+bool share_covers(const struct lease *lease, const struct tenant *tenant,
+		  unsigned rights);
 
 /* Find the lease that `owner`, which may be NULL, shares with `tenant` under this name, with these
  * rights.  owner_name is for the error text.  A refusal is counted in the tenant.

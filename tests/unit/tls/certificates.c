@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <openssl/ec.h>
@@ -72,6 +73,20 @@ static X509 *certificate_fill(const struct test_certificate *params, EVP_PKEY *k
 		extension_add(certificate, ca ? ca : certificate, NID_ext_key_usage,
 			      params->usage);
 	return certificate;
+}
+
+void key_encrypt(const char *folder, const char *name, const char *password)
+{
+	EVP_PKEY *key = EVP_EC_gen("P-256");
+	FILE *file = file_open(folder, name, "we");
+
+	ck_assert_ptr_nonnull(key);
+	ck_assert_int_eq(PEM_write_PrivateKey(file, key, EVP_aes_128_cbc(),
+					      (const unsigned char *)password,
+					      (int)strlen(password), NULL, NULL),
+			 1);
+	ck_assert_int_eq(fclose(file), 0);
+	EVP_PKEY_free(key);
 }
 
 void certificate_write(const char *folder, const char *name, const char *ca,

@@ -18,5 +18,7 @@ struct test_certificate {
  * a CA. */
 void certificate_write(const char *folder, const char *name, const char *ca,
 		       const struct test_certificate *params);
+/* Write FOLDER/NAME.pem, a key alone, which asks for a password. */
+void key_encrypt(const char *folder, const char *name, const char *password);
 
 #endif

@@ -4,9 +4,11 @@
 #include "tls/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -427,6 +429,26 @@ START_TEST(files__are_checked)
 }
 END_TEST
 
+/* The password is not asked for: not at the terminal, and not of standard input. */
+START_TEST(files__with_a_password_are_refused)
+{
+	struct tls_params params = { .certificate = file("ca"), .key = file("locked") };
+	int pair[2];
+
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	ck_assert_int_eq(write(pair[1], "password\n", 9), 9);
+	ck_assert_int_eq(dup2(pair[0], STDIN_FILENO), STDIN_FILENO);
+	/* without a terminal OpenSSL reads standard input */
+	(void)setsid();
+	key_encrypt(folder, "locked", "password");
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "locked.pem"), "%s", err_text());
+	ck_assert_int_eq(read(STDIN_FILENO, &(char){ 0 }, 1), 1);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+}
+END_TEST
+
 /* ---- a key and a certificate ---- */
 
 /* A hash other than that of keys, so that the server does not look at the binder. */
@@ -588,6 +610,16 @@ START_TEST(pending__tells_of_bytes_in_memory)
 }
 END_TEST
 
+/* A byte that has arrived, behind a change of keys perhaps. */
+static void receive_byte(struct stream *stream)
+{
+	ssize_t n = stream_receive(stream, &(char){ 0 }, 1);
+
+	if (n == -EAGAIN)
+		n = stream_receive(stream, &(char){ 0 }, 1);
+	ck_assert_int_eq(n, 1);
+}
+
 /* A connection may last for months: its key is not in memory that is swapped and dumped. */
 START_TEST(key__is_forgotten_after_the_handshake)
 {
@@ -606,12 +638,12 @@ START_TEST(key__is_forgotten_after_the_handshake)
 	}
 	/* nothing needs it again */
 	ck_assert_int_eq(stream_send(&client, "x", 1), 1);
-	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	receive_byte(&server);
 	ck_assert_int_eq(SSL_key_update(server.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
 	ck_assert_int_eq(stream_send(&server, "y", 1), 1);
-	ck_assert_int_eq(stream_receive(&client, master, 1), 1);
+	receive_byte(&client);
 	ck_assert_int_eq(stream_send(&client, "z", 1), 1);
-	ck_assert_int_eq(stream_receive(&server, master, 1), 1);
+	receive_byte(&server);
 	ck_assert_int_eq(stream_secret(&server, master), 0);
 }
 END_TEST
@@ -657,6 +689,31 @@ START_TEST(keys__are_not_changed_without_an_end)
 	ck_assert_int_eq(stream_receive(&server, &byte, 1), -EPROTO);
 	ck_assert_str_eq(err_text(),
 			 "TLS: the other side has changed its keys 65 times");
+}
+END_TEST
+
+/* A client can send changes of keys as fast as they are read: others must get their turn between. */
+START_TEST(receive__does_not_go_on_with_changes_of_keys)
+{
+	int before = 0, left = 0;
+	char byte;
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	for (unsigned i = 0; i < STREAM_KEY_UPDATES_MAX; i++) {
+		ck_assert_int_eq(
+			SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		ck_assert_int_eq(SSL_do_handshake(client.ssl), 1);
+	}
+	ck_assert_int_eq(stream_send(&client, "x", 1), 1);
+	ck_assert_int_eq(ioctl(server.fd, FIONREAD, &before), 0);
+	ck_assert_int_eq(stream_receive(&server, &byte, 1), -EAGAIN);
+	ck_assert_int_eq(ioctl(server.fd, FIONREAD, &left), 0);
+	ck_assert_int_gt(left, before - 100);
+	for (unsigned i = 1; i < STREAM_KEY_UPDATES_MAX; i++)
+		ck_assert_int_eq(stream_receive(&server, &byte, 1), -EAGAIN);
+	ck_assert_int_eq(stream_receive(&server, &byte, 1), 1);
 }
 END_TEST
 
@@ -723,6 +780,7 @@ int main(void)
 	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
 	tcase_add_test(tc, patterns__are_checked);
 	tcase_add_test(tc, files__are_checked);
+	tcase_add_test(tc, files__with_a_password_are_refused);
 	tcase_add_test(tc, key__that_is_only_named_admits_nobody);
 	tcase_add_test(tc, handshake__of_tls_1_2_is_refused);
 	tcase_add_test(tc, handshake__with_plain_text_is_refused);
@@ -731,6 +789,7 @@ int main(void)
 	tcase_add_test(tc, pending__tells_of_bytes_in_memory);
 	tcase_add_test(tc, bytes__that_are_changed_are_refused);
 	tcase_add_test(tc, keys__are_not_changed_without_an_end);
+	tcase_add_test(tc, receive__does_not_go_on_with_changes_of_keys);
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
 	tcase_add_test(tc, prepare__has_a_handshake_with_itself);
 	tcase_add_test(tc, secret__is_of_one_connection);

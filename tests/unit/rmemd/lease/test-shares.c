@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "rmemd/lease/lease_table.h"
+#include "rmemd/lease/ledger_record.h"
+#include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_value.h"
 #include "unit/rmemd/control-stage.h"
 #include "unit/unit.h"
 
@@ -329,6 +332,34 @@ START_TEST(share__outlasts_a_restart)
 }
 END_TEST
 
+/* The daemon died when it had recorded the end of a share, and not yet that of each attachment. */
+START_TEST(attachment__without_its_share_is_not_restored)
+{
+	const struct ledger_key key = { LEDGER_ATTACHMENT, other.session, lease };
+	const struct attachment_head head = { .head_bytes = sizeof(head),
+					      .rights = _i ? BOTH : READ };
+	struct client lost = other;
+
+	client_ok(&owner, to_share("other", BOTH));
+	(void)client_ask(&other, attach_of("default", "n", BOTH), WIRE_TYPE_lease);
+	client_ok(&owner, to_share("other", _i ? READ : 0));
+	(void)client_event(&other, 1, WIRE_TYPE_revoked);
+	ck_assert_int_eq(ledger_reserve(stage_control.ledger, sizeof(head)), 0);
+	ck_assert_int_eq(ledger_put(stage_control.ledger, &key, &head, sizeof(head)),
+			 0);
+	lost.next_id = other.next_id;
+	client_lose(&owner);
+	client_lose(&other);
+	control_restart();
+	client_init(&other);
+	(void)client_ask(&other, resume_of("other", &lost), WIRE_TYPE_welcome);
+	other.next_id = lost.next_id;
+	(void)client_channel(&other, 0);
+	client_fail(&other, lease_message(WIRE_TYPE_attach, lease), -ESTALE);
+	ck_assert_uint_eq(tenant("other")->n_attachments, 0);
+}
+END_TEST
+
 START_TEST(share__ends_with_its_lease)
 {
 	client_ok(&owner, to_share("other", READ));
@@ -357,6 +388,7 @@ int main(void)
 	tcase_add_test(tc, share__never_has_more_rights_than_its_owner);
 	tcase_add_test(tc, share__counts_at_owner_and_user);
 	tcase_add_test(tc, share__outlasts_a_restart);
+	tcase_add_loop_test(tc, attachment__without_its_share_is_not_restored, 0, 2);
 	tcase_add_test(tc, share__ends_with_its_lease);
 	return unit_main();
 }
