@@ -554,14 +554,13 @@ static void socket_recheck(struct client_socket *socket)
 	struct control *control = connection->control;
 	struct session *session = connection->session;
 
-	if (connection->closed)
-		return;
 	if (!session) {
 		/* its handshake or hello is judged by what was loaded before: it connects again */
 		if (socket->stream.ssl && socket->stream.context != control->tls)
 			connection_close(connection);
 		return;
 	}
+	/* also one that is closed, whose session goes on until the last messages are sent */
 	if (auth_holds(control, &socket->stream, session->lease_client.tenant->name))
 		return;
 	connection_refused(control, REFUSAL_REMOVED, connection->name, removed);
