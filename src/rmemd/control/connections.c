@@ -471,44 +471,53 @@ int connection_accept(struct connections *connections, int fd,
 
 /* ---- after a reload ---- */
 
+/* Also of a connection that is closed: its session goes on until the last messages are sent. */
+static void session_recheck(struct client_socket *socket)
+{
+	static const char removed[] = "its key or certificate is not accepted any more";
+	struct connection *connection = &socket->connection;
+	struct session *session = connection->session;
+
+	if (auth_holds(connection->control, &socket->stream,
+		       session->lease_client.tenant->name))
+		return;
+	connection_refused(connection->control, REFUSAL_REMOVED, connection->name,
+			   removed);
+	session_fence_active(session, removed);
+}
+
 /* A slice, as a session that is fenced is a line of the log and a message under TLS. */
 static bool recheck_next(struct slice_work *work)
 {
-	static const char removed[] = "its key or certificate is not accepted any more";
 	struct connections *connections =
 		container_of(work, struct connections, recheck);
 	struct client_socket *socket =
 		list_first(&connections->unchecked, struct client_socket, link);
-	struct session *session;
 
 	if (!socket)
 		return false;
 	list_move(&connections->active, &socket->link);
-	session = socket->connection.session;
-	if (session && !socket->connection.closed &&
-	    !auth_holds(connections->control, &socket->stream,
-			session->lease_client.tenant->name)) {
-		connection_refused(connections->control, REFUSAL_REMOVED,
-				   socket->connection.name, removed);
-		session_fence_active(session, removed);
-	}
+	if (socket->connection.session)
+		session_recheck(socket);
 	return !list_empty(&connections->unchecked);
 }
 
-/* A handshake or hello that is under way would be judged by what was loaded before.  There are few,
- * and their clients connect again. */
-static void unauthenticated_end(struct connections *connections)
+/* A handshake or hello that is under way would be judged by what was loaded before: its client
+ * connects again.  There are few of them. */
+static void unauthenticated_recheck(struct connections *connections)
 {
 	list_for_each_entry_safe(struct client_socket, socket,
 				 &connections->unauthenticated, link)
-		if (!socket->connection.closed && socket->stream.ssl &&
-		    socket->stream.context != connections->control->tls)
+		if (socket->connection.session)
+			session_recheck(socket);
+		else if (!socket->connection.closed && socket->stream.ssl &&
+			 socket->stream.context != connections->control->tls)
 			connection_close(&socket->connection);
 }
 
 void connections_recheck(struct connections *connections)
 {
-	unauthenticated_end(connections);
+	unauthenticated_recheck(connections);
 	list_splice(&connections->unchecked, &connections->active);
 	if (!list_empty(&connections->unchecked))
 		slices_add(&connections->control->slices, &connections->rechecks,

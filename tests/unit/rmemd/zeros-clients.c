@@ -3,18 +3,18 @@
  * replies, and what they know of their leases. */
 #include <string.h>
 
+#include "base/list.h"
 #include "rmemd/control/request.h"
-#include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "wire/codec.h"
+#include "unit/rmemd/bare-connection.h"
 #include "unit/rmemd/zeros.h"
 
 #define PAGE UINT64_C(4096)
 
 struct client_connection {
-	struct connection connection;
-	bool up, has_session, silent, busy;
-	bool ended;        /* by the daemon */
+	struct bare_connection bare;
+	bool up, has_session, silent;
 	bool request_sent; /* the request of the client, which has no reply yet */
 };
 
@@ -199,11 +199,6 @@ static void on_error(unsigned client)
 		lease->uncertain = true;
 }
 
-static struct client_connection *outer(struct connection *connection)
-{
-	return container_of(connection, struct client_connection, connection);
-}
-
 static void on_welcome(unsigned client, const struct wire_welcome *welcome)
 {
 	struct zeros_client *it = &world->clients[client];
@@ -218,9 +213,11 @@ static void on_welcome(unsigned client, const struct wire_welcome *welcome)
 	connections[client].has_session = true;
 }
 
-static void op_send(struct connection *connection, const struct wire_msg *msg)
+static void on_message(struct bare_connection *bare, const struct wire_msg *msg)
 {
-	unsigned client = (unsigned)(outer(connection) - connections);
+	const struct client_connection *own =
+		container_of(bare, struct client_connection, bare);
+	unsigned client = (unsigned)(own - connections);
 	struct zeros_client *it = &world->clients[client];
 	struct zeros_lease *lease;
 
@@ -245,51 +242,6 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 	}
 }
 
-static void op_close(struct connection *connection)
-{
-	outer(connection)->ended = true;
-}
-
-static void op_authenticated(struct connection *)
-{
-}
-
-static bool op_busy(struct connection *connection)
-{
-	const unsigned client =
-		(unsigned)(outer((struct connection *)(uintptr_t)connection) -
-			   connections);
-
-	return connections[client].busy;
-}
-
-/* Nothing arrives between two steps. */
-static bool op_never(struct connection *)
-{
-	return false;
-}
-
-static int op_identify(struct connection *, const char *)
-{
-	return 0;
-}
-
-static bool op_secret(struct connection *, uint8_t *)
-{
-	return false;
-}
-
-static const struct connection_ops ops = {
-	.send = op_send,
-	.close = op_close,
-	.identify = op_identify,
-	.secret = op_secret,
-	.authenticated = op_authenticated,
-	.busy = op_busy,
-	.unread = op_never,
-	.abandoned = op_never,
-};
-
 /* ---- requests ---- */
 
 static void lose_connection(unsigned client)
@@ -297,7 +249,7 @@ static void lose_connection(unsigned client)
 	struct client_connection *own = &connections[client];
 
 	if (own->up)
-		session_connection_lost(&own->connection, "lost");
+		session_connection_lost(&own->bare.connection, "lost");
 	memset(own, 0, sizeof(*own));
 }
 
@@ -308,8 +260,8 @@ static void send_frame(unsigned client, struct wire_msg *msg)
 
 	if (bytes < 0)
 		zeros_fail("a request cannot be encoded");
-	dispatch_frame(&connections[client].connection, frame, (size_t)bytes);
-	if (connections[client].ended)
+	dispatch_frame(&connections[client].bare.connection, frame, (size_t)bytes);
+	if (connections[client].bare.ended)
 		lose_connection(client);
 }
 
@@ -318,7 +270,7 @@ static bool can_request(unsigned client)
 	const struct client_connection *own = &connections[client];
 
 	return own->up && own->has_session && !own->silent &&
-	       !own->connection.hello_pending;
+	       !own->bare.connection.hello_pending;
 }
 
 static struct wire_msg *message(enum wire_type type)
@@ -489,8 +441,7 @@ static void client_connect(unsigned client)
 
 	lose_connection(client);
 	own->up = true;
-	connection_init(&own->connection, &ops, &zeros_control,
-			&(struct fabric_address){ .family = 4 });
+	bare_connection_init(&own->bare, &zeros_control, on_message);
 	msg->id = 1;
 	msg->hello.magic = WIRE_MAGIC;
 	msg->hello.version_min = WIRE_VERSION_MIN;
@@ -557,9 +508,9 @@ void zeros_client_step(unsigned client)
 		return;
 	}
 	/* a busy connection gets no events; then it gets those that wait */
-	connections[client].busy = zeros_random(4) == 0;
-	if (!connections[client].busy)
-		session_connection_idle(&connections[client].connection);
+	connections[client].bare.busy = zeros_random(4) == 0;
+	if (!connections[client].bare.busy)
+		session_connection_idle(&connections[client].bare.connection);
 	if (!can_request(client))
 		return;
 	/* on a new connection, first repeat the request */
@@ -611,6 +562,6 @@ void zeros_heartbeats(void)
 void zeros_hang_up(void)
 {
 	for (unsigned i = 0; i < ZEROS_CLIENTS; i++)
-		if (connections[i].ended)
+		if (connections[i].bare.ended)
 			lose_connection(i);
 }

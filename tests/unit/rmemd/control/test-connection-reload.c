@@ -111,6 +111,17 @@ START_TEST(removed_key__opens_no_session)
 }
 END_TEST
 
+/* A client that broke the protocol is told, and its connection ends later. */
+START_TEST(removed_key__ends_the_session_of_a_closed_connection)
+{
+	advance(GREETED);
+	send_hello();
+	ck_assert_uint_eq(stage_control.counters.sessions_fenced, 0);
+	load(new_key);
+	ck_assert_uint_eq(stage_control.counters.sessions_fenced, 1);
+}
+END_TEST
+
 START_TEST(same_key__goes_on_after_a_reload)
 {
 	uint8_t answer[WIRE_FRAME_MAX];
@@ -129,6 +140,7 @@ int main(void)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	tcase_add_loop_test(tc, removed_key__opens_no_session, CONNECTED, STAGES);
+	tcase_add_test(tc, removed_key__ends_the_session_of_a_closed_connection);
 	tcase_add_test(tc, same_key__goes_on_after_a_reload);
 	return unit_main();
 }
