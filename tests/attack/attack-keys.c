@@ -146,6 +146,7 @@ static void guess_rdma(struct owner *own, const char *what, struct fabric_key ke
 	       n < RDMA_GUESSES_MAX * attack_options.rounds) {
 		const struct fabric_key guess = { key.addr, key.rkey ^ (n + 1) };
 
+		peers_keep();
 		if (link_run(own->link, FABRIC_READ, guess, 8) == 0) {
 			attempt_admitted("a guessed key");
 			return;
@@ -154,10 +155,12 @@ static void guess_rdma(struct owner *own, const char *what, struct fabric_key ke
 	}
 	until_ms = clock_now_ms() + ATTACK_WAIT_MS;
 	while ((risen = counter_get(ACCESSES) - before) < n &&
-	       clock_now_ms() < until_ms)
+	       clock_now_ms() < until_ms) {
+		peers_keep();
 		(void)usleep(10000);
+	}
 	must(risen >= n, "guesses are not counted");
-	(void)snprintf(by, sizeof(by), "the device: all of 0x%x keys", n);
+	(void)snprintf(by, sizeof(by), "the device: each of %u keys", n);
 	attempt_refused(by);
 }
 
