@@ -58,6 +58,7 @@ static bool counted(uint64_t *ret_more)
 			return true;
 		if (clock_now_ms() >= until_ms)
 			return false;
+		peers_keep();
 		(void)usleep(COUNT_POLL_US);
 	}
 }

@@ -41,7 +41,7 @@ static void bits_try(struct link *link, const struct fabric_hello *good)
 {
 	/* a connection by rdma_cm takes long in a virtual machine */
 	unsigned n_bits = 8 * sizeof(good->token);
-	unsigned step = attack_options.fabric == FABRIC_TCP ? 1 : 31, n = 0;
+	unsigned step = attack_options.fabric == FABRIC_TCP ? 1 : 43, n = 0;
 	struct fabric_hello hellos[8 * sizeof(good->token)];
 
 	for (unsigned bit = 0; bit < n_bits; bit += step) {
@@ -53,7 +53,7 @@ static void bits_try(struct link *link, const struct fabric_hello *good)
 
 static void sessions_guess(struct link *link, const struct peer *peer)
 {
-	unsigned n = attack_options.fabric == FABRIC_TCP ? SESSIONS_GUESSED : 4;
+	unsigned n = attack_options.fabric == FABRIC_TCP ? SESSIONS_GUESSED : 2;
 	struct fabric_hello hellos[SESSIONS_GUESSED];
 
 	memset(hellos, 0, sizeof(hellos));

@@ -210,6 +210,7 @@ unsigned link_guess(struct link *link, struct fabric_key key, unsigned from,
 	if (!link->channel)
 		link_reconnect(link);
 	while (done < to) {
+		peers_keep();
 		while (posted < to && posted - done < DEPTH) {
 			const struct fabric_key guess = { key.addr, key.rkey ^ posted };
 			const struct fabric_batch batch =

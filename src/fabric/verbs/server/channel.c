@@ -261,6 +261,21 @@ static void cause_find(struct verbs_channel *channel, enum ibv_wc_status status)
 		channel_refused(channel);
 }
 
+/* A client that disconnects right behind a refused access is heard of before its flushed receives:
+ * find out all the same, as it could go on without being counted. */
+static void cause_ask(struct verbs_channel *channel)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (!channel->up || !channel->qp || channel->why ||
+	    endpoint_of(channel)->device->attr.iwarp)
+		return;
+	if (!ibv_query_qp(channel->qp, &attr, IBV_QP_STATE, &init) &&
+	    attr.qp_state == IBV_QPS_ERR)
+		cause_find(channel, IBV_WC_WR_FLUSH_ERR);
+}
+
 /* After a refused access the NAK tells the client which request was refused.  If a disconnect
  * arrived before the NAK, the client would only learn that some request failed.  So the channel is
  * disconnected after VERBS_DELAY_PEER_DISCONNECT, unless the client disconnects first. */
@@ -328,6 +343,7 @@ static void channel_cm_event(struct verbs_cm_target *target,
 		verbs_channel_established(channel);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
+		cause_ask(channel);
 		verbs_channel_fail(channel, channel->why ? channel->why : "");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -360,8 +376,10 @@ int verbs_channel_close(struct fabric_session *session, uint32_t number)
 {
 	struct verbs_channel *channel = verbs_channel_find(session, number);
 
-	if (channel)
+	if (channel) {
+		cause_ask(channel);
 		channel_free(channel);
+	}
 	if (session->unfenced)
 		return err_set(-EIO, "RDMA device %s does not release a queue pair",
 			       session->endpoint->device->attr.name);

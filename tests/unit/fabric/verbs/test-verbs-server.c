@@ -234,6 +234,24 @@ START_TEST(channel__closed_by_the_peer_is_no_error)
 }
 END_TEST
 
+/* The poller has not seen yet that the receives were flushed. */
+START_TEST(channel__disconnected_behind_a_refused_access_is_counted)
+{
+	struct fabric_session *session = server_open_session();
+	struct rdma_cm_id *id = channel_new(session, 5);
+
+	id->qp->state = IBV_QPS_ERR;
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	await(&seen.downs, 1);
+	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
+	await(&seen.refused, 1);
+	id = channel_new(session, 6);
+	id->qp->state = IBV_QPS_ERR;
+	ck_assert_int_eq(SERVER->channel_close(session, 6), 0);
+	await(&seen.refused, 2);
+}
+END_TEST
+
 /* soft-RoCE does not tell the peer about an id that is destroyed at once. */
 START_TEST(close__disconnects_all_before_it_destroys_any)
 {
@@ -419,6 +437,7 @@ int main(void)
 	tcase_add_test(tcase, channel__in_error_is_reported_and_destroyed);
 	tcase_add_test(tcase, channel__in_error_is_found_while_the_cq_is_armed);
 	tcase_add_test(tcase, channel__closed_by_the_peer_is_no_error);
+	tcase_add_test(tcase, channel__disconnected_behind_a_refused_access_is_counted);
 	tcase_add_test(tcase, close__disconnects_all_before_it_destroys_any);
 	tcase_add_test(tcase, channel__on_iwarp_ends_at_the_cm_event);
 	tcase_add_test(tcase, channel_close__hides_late_flushes_from_the_next_channel);

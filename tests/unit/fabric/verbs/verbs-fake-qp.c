@@ -107,6 +107,16 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	return 0;
 }
 
+int ibv_query_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *)
+{
+	ck_assert_int_eq(mask, IBV_QP_STATE);
+	if (fake_fails("ibv_query_qp"))
+		return EIO;
+	LOCKED(attr->qp_state = public->state);
+	return 0;
+}
+
 void fake_forget_destroyed(void)
 {
 	struct qp *qp;
