@@ -22,6 +22,7 @@ struct stream {
 	bool wants_out; /* TLS has something to send before it goes on */
 	bool unknown;   /* server: the identity of the client's key is not known */
 	char identity[TLS_IDENTITY_MAX + 1]; /* server: of the client's key; "": none */
+	uint8_t secret[STREAM_SECRET_BYTES]; /* of TLS, after the handshake */
 };
 
 /* Bytes as they are.  Owns the socket. */
@@ -36,6 +37,7 @@ void stream_close(struct stream *stream);
 /* Go on with the handshake of TLS; without TLS there is none.  0: it is done.
  *   -EAGAIN  without text: it waits for the socket
  *   -EACCES  one side does not accept the other
+ *   -ENOMEM
  *   -EPROTO, -ECONNRESET ... */
 int stream_handshake(struct stream *stream);
 
