@@ -89,14 +89,17 @@ static long bio_ctrl(BIO *bio, int command, long, void *)
 }
 
 static BIO_METHOD *bio_method;
-static pthread_once_t bio_once = PTHREAD_ONCE_INIT;
+static int bio_number; /* 0: none yet */
+static pthread_mutex_t bio_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Once in the process, as a number of a kind of BIO is never free again. */
 static void bio_method_create(void)
 {
-	BIO_METHOD *method =
-		BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "rmem socket");
+	BIO_METHOD *method;
 
+	if (!bio_number)
+		bio_number = BIO_get_new_index();
+	method = BIO_meth_new(bio_number | BIO_TYPE_SOURCE_SINK, "rmem socket");
 	if (method && (!BIO_meth_set_read_ex(method, bio_read) ||
 		       !BIO_meth_set_write_ex(method, bio_write) ||
 		       !BIO_meth_set_ctrl(method, bio_ctrl))) {
@@ -104,6 +107,19 @@ static void bio_method_create(void)
 		method = NULL;
 	}
 	bio_method = method;
+}
+
+/* A failure for want of memory is no reason to fail for ever. */
+static BIO *bio_create(void)
+{
+	BIO *bio;
+
+	(void)pthread_mutex_lock(&bio_lock);
+	if (!bio_method)
+		bio_method_create();
+	bio = bio_method ? BIO_new(bio_method) : NULL;
+	(void)pthread_mutex_unlock(&bio_lock);
+	return bio;
 }
 
 /* ---- opening and closing ---- */
@@ -127,14 +143,15 @@ int stream_tls(struct stream *stream, int fd, struct tls_context *context)
 	stream->ssl = tls_context_ssl(context);
 	if (!stream->ssl)
 		return no_memory(stream);
-	(void)pthread_once(&bio_once, bio_method_create);
-	bio = bio_method ? BIO_new(bio_method) : NULL;
+	/* the callbacks for keys need it */
+	if (!SSL_set_app_data(stream->ssl, stream))
+		return no_memory(stream);
+	bio = bio_create();
 	if (!bio)
 		return no_memory(stream);
 	BIO_set_data(bio, stream);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(stream->ssl, bio, bio);
-	SSL_set_app_data(stream->ssl, stream);
 	return 0;
 }
 
@@ -150,6 +167,7 @@ void stream_close(struct stream *stream)
 	stream_strip(stream);
 	if (stream->fd >= 0)
 		(void)close(stream->fd);
+	explicit_bzero(stream->secret, sizeof(stream->secret));
 	*stream = (struct stream){ .fd = -1 };
 }
 
@@ -217,6 +235,11 @@ int stream_handshake(struct stream *stream)
 	if (!SSL_session_reused(stream->ssl))
 		stream->identity[0] = '\0';
 	key_wipe(stream->ssl);
+	/* now: a session without it would have no channel */
+	if (SSL_export_keying_material(stream->ssl, stream->secret, STREAM_SECRET_BYTES,
+				       SECRET_LABEL, sizeof(SECRET_LABEL) - 1, NULL, 0,
+				       0) != 1)
+		return tls_failure(-ENOMEM, "TLS");
 	stream->handshaken = true;
 	stream->wants_out = false;
 	return 0;
@@ -319,11 +342,6 @@ int stream_secret(const struct stream *stream, uint8_t ret_secret[STREAM_SECRET_
 {
 	if (!stream->ssl || !stream->handshaken)
 		return -ENOTSUP;
-	if (SSL_export_keying_material(stream->ssl, ret_secret, STREAM_SECRET_BYTES,
-				       SECRET_LABEL, sizeof(SECRET_LABEL) - 1, NULL, 0,
-				       0) != 1) {
-		ERR_clear_error();
-		return -ENOTSUP;
-	}
+	memcpy(ret_secret, stream->secret, STREAM_SECRET_BYTES);
 	return 0;
 }

@@ -27,6 +27,7 @@ struct stream {
 	unsigned key_updates; /* that were received */
 	/* server: of the key that the client names, and after the handshake has; "": none */
 	char identity[TLS_IDENTITY_MAX + 1];
+	uint8_t secret[STREAM_SECRET_BYTES]; /* of TLS, after the handshake */
 };
 
 /* Bytes as they are.  Owns the socket. */
@@ -41,6 +42,7 @@ void stream_close(struct stream *stream);
 /* Go on with the handshake of TLS; without TLS there is none.  0: it is done.
  *   -EAGAIN  without text: it waits for the socket
  *   -EACCES  one side does not accept the other
+ *   -ENOMEM
  *   -EPROTO, -ECONNRESET ... */
 int stream_handshake(struct stream *stream);
 

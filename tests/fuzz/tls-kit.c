@@ -109,9 +109,9 @@ static void folder_remove(void)
 
 const char *tls_kit_folder(void)
 {
-	static const struct test_certificate ca = { "CA", NULL, 10 },
-					     server = { "server", "DNS:server", 5 },
-					     client = { "client", "DNS:client", 5 };
+	static const struct test_certificate ca = { .subject = "CA", .days = 10 },
+					     server = { .subject = "server", .names = "DNS:server", .days = 5 },
+					     client = { .subject = "client", .names = "DNS:client", .days = 5 };
 	static bool made;
 
 	if (made)

@@ -51,6 +51,9 @@ struct admin {
 	struct peer_groups groups;
 };
 
+/* The one of this process: libevent calls on_accept_error() with its own server. */
+static struct admin *opened;
+
 /* A resource has a view, or pages of a list. */
 static const struct resource {
 	const char *path;
@@ -381,13 +384,12 @@ static void on_unpause(evutil_socket_t, short, void *ctx)
 }
 
 /* Out of descriptors: a connection that cannot be accepted would keep the loop spinning. */
-static void on_accept_error(struct evconnlistener *listener, void *ctx)
+static void on_accept_error(struct evconnlistener *listener, void *)
 {
 	static const struct timeval pause = { .tv_sec = PAUSE_S };
-	struct admin *admin = ctx;
 
-	if (evconnlistener_disable(listener) == 0 && event_add(admin->unpause, &pause))
-		listener_enable(admin);
+	if (evconnlistener_disable(listener) == 0 && event_add(opened->unpause, &pause))
+		listener_enable(opened);
 }
 
 /* ---- the socket ---- */
@@ -548,8 +550,9 @@ static int http_open(struct event_base *base, struct admin *admin)
 		evconnlistener_free(listener);
 		return err_errno(-ENOMEM, "admin socket");
 	}
-	evconnlistener_set_error_cb(listener, on_accept_error);
 	admin->listener = listener;
+	opened = admin;
+	evconnlistener_set_error_cb(listener, on_accept_error);
 	/* which neither of them would tell */
 	if (evconnlistener_enable(listener))
 		return err_errno(-ENOMEM, "admin socket");

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -68,6 +69,25 @@ START_TEST(malformed_request__closes_the_connection)
 	fd = connect_client();
 	ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
 	close_admin();
+	ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* Without free descriptors it accepts later. */
+START_TEST(accept__later_without_descriptors)
+{
+	struct rlimit limit, none;
+	int fd;
+
+	open_admin();
+	fd = connect_client();
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 3;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	(void)get("/v1/status");
 	ck_assert_int_eq(close(fd), 0);
 }
 END_TEST
@@ -183,6 +203,7 @@ int main(void)
 	tcase_add_loop_test(tc, refusal__is_in_json, 0,
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, malformed_request__closes_the_connection);
+	tcase_add_test(tc, accept__later_without_descriptors);
 	tcase_add_test(tc, open__sets_the_mode);
 	tcase_add_test(tc, open__makes_no_directory);
 	tcase_add_test(tc, open__refuses_beside_another_daemon);
