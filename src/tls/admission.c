@@ -56,3 +56,14 @@ void admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t sessi
 	digest_cut(secret, secret_bytes, &name, sizeof(name), ret_origin,
 		   ADMISSION_ORIGIN_BYTES);
 }
+
+void admission_key(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		   uint32_t channel, uint8_t ret_key[ADMISSION_KEY_BYTES])
+{
+	const struct admission_name name = { .what = "rmem key",
+					     .channel = htole32(channel),
+					     .session = htole64(session) };
+
+	digest_cut(secret, secret_bytes, &name, TOKEN_NAME_BYTES, ret_key,
+		   ADMISSION_KEY_BYTES);
+}

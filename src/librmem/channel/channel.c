@@ -382,7 +382,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
 	err = session->domains->ops->connect(*channel->cq, &params, &fabric);
-	credential_wipe(&credential);
+	credential_wipe(&credential, &params);
 	(void)pthread_mutex_lock(&session->lock);
 	session->connecting--;
 	(void)pthread_cond_broadcast(&session->changed);

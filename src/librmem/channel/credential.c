@@ -26,11 +26,15 @@ void credential_give(struct credential *credential,
 	memcpy(credential->secret, secret, sizeof(credential->secret));
 	admission_token(credential->secret, sizeof(credential->secret), hello->session,
 			hello->channel, hello->token);
+	admission_key(credential->secret, sizeof(credential->secret), hello->session,
+		      hello->channel, params->tls_key);
 	params->name_source = name_source;
 	params->name_source_ctx = credential;
 }
 
-void credential_wipe(struct credential *credential)
+void credential_wipe(struct credential *credential,
+		     struct fabric_channel_params *params)
 {
+	explicit_bzero(params->tls_key, sizeof(params->tls_key));
 	explicit_bzero(credential, sizeof(*credential));
 }
