@@ -23,6 +23,7 @@
 
 #define FABRIC_TOKEN_BYTES 16
 #define FABRIC_ORIGIN_BYTES 8
+#define FABRIC_TLS_KEY_BYTES 32
 #define FABRIC_DEVICE_MAX 64
 #define FABRIC_TEXT_MAX 128
 
@@ -45,6 +46,7 @@ struct fabric_address {
 #define FABRIC_ENDPOINT_ATOMICS 2u
 #define FABRIC_ENDPOINT_INBAND 4u
 #define FABRIC_ENDPOINT_DIRECT 8u
+#define FABRIC_ENDPOINT_TLS 32u
 
 /* An address at which a server can be reached. */
 struct fabric_endpoint {
@@ -161,6 +163,10 @@ struct fabric_server_events {
 	 * the channel is then not connected, channel_down() is called. */
 	struct fabric_session *(*admit)(void *ctx, unsigned endpoint,
 					const struct fabric_hello *hello);
+	/* The key of an admitted channel, which its client has too.  -ENOMEM.  NULL: no
+	 * endpoint is FABRIC_ENDPOINT_TLS. */
+	int (*channel_key)(void *ctx, void *session_cookie, uint32_t channel,
+			   uint8_t ret_key[FABRIC_TLS_KEY_BYTES]);
 	/* Whose session this is: those of one tenant share turns and limits.  Called when the
 	 * session is opened; values are only compared.  NULL: each is a tenant of its own. */
 	const void *(*tenant)(void *ctx, void *session_cookie);
@@ -226,6 +232,7 @@ struct fabric_server_params {
 	/* verbs: for this time a key that has died is not handed out again; 0: as the device does */
 	uint64_t key_rest_ms;
 	unsigned threads; /* tcp: data threads, >= 1 */
+	bool tls;         /* tcp: channels are under TLS, with their channel_key() */
 	unsigned backlog; /* limit of connections that wait to be admitted */
 };
 
@@ -278,7 +285,8 @@ struct fabric_port_attr {
 
 /* Counters of one endpoint for the status. */
 struct fabric_endpoint_stats {
-	uint64_t channels; /* connected now */
+	uint64_t channels;   /* connected now */
+	uint64_t tls_kernel; /* of those: under TLS in the kernel */
 	uint64_t channels_ever;
 	uint64_t refused;       /* channels not admitted */
 	uint64_t errors;        /* channels that ended in an error */
@@ -452,6 +460,8 @@ struct fabric_channel_params {
 	void (*name_source)(void *ctx, const struct fabric_address *source,
 			    struct fabric_hello *hello);
 	void *name_source_ctx;
+	/* FABRIC_ENDPOINT_TLS: the channel's key, which the server has too */
+	uint8_t tls_key[FABRIC_TLS_KEY_BYTES];
 	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
 	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never.  Over

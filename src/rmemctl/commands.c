@@ -34,6 +34,7 @@ static const struct column devices_columns[] = {
 	{ "PORT", "port", CELL_NUMBER, "-", COLUMN_ALWAYS },
 	{ "NODE", "node", CELL_NUMBER, "unknown", COLUMN_ALWAYS },
 	{ "CHANNELS", "channels", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "KERNEL-TLS", "tls_in_kernel", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "EXPOSURES", "exposures", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "EXPOSED", "exposed_bytes", CELL_BYTES, "-", COLUMN_WIDE },
 	{ "REFUSED", "refused", CELL_NUMBER, "-", COLUMN_ALWAYS },

@@ -37,6 +37,7 @@ static int open_tcp(struct control *control)
 	struct fabric_server_params params = {
 		.listen = { .port = config->tcp_port },
 		.threads = config->tcp_threads,
+		.tls = config->tcp_tls,
 		.backlog = config->connections_max,
 	};
 	int err;

@@ -22,8 +22,8 @@ struct admission_name {
 /* A failure is one of memory: what it leaves is not to be compared, as zeros would admit whoever
  * sends zeros. */
 static int digest_cut(const uint8_t *secret, size_t secret_bytes,
-		      const struct admission_name *name, size_t name_bytes, uint8_t *ret,
-		      size_t ret_bytes)
+		      const struct admission_name *name, size_t name_bytes,
+		      uint8_t *ret, size_t ret_bytes)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned bytes = 0;
@@ -59,4 +59,15 @@ int admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t sessio
 	memcpy(name.address, address, sizeof(name.address));
 	return digest_cut(secret, secret_bytes, &name, sizeof(name), ret_origin,
 			  ADMISSION_ORIGIN_BYTES);
+}
+
+int admission_key(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		  uint32_t channel, uint8_t ret_key[ADMISSION_KEY_BYTES])
+{
+	const struct admission_name name = { .what = "rmem key",
+					     .channel = htole32(channel),
+					     .session = htole64(session) };
+
+	return digest_cut(secret, secret_bytes, &name, TOKEN_NAME_BYTES, ret_key,
+			  ADMISSION_KEY_BYTES);
 }

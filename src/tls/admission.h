@@ -10,6 +10,7 @@
 #define ADMISSION_BYTES 16
 #define ADMISSION_ORIGIN_BYTES 8
 #define ADMISSION_ADDRESS_BYTES 16
+#define ADMISSION_KEY_BYTES 32
 
 /* HMAC-SHA256 of the channel's name, cut.  -ENOMEM: there is none, and nothing to compare with. */
 int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
@@ -21,5 +22,9 @@ int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session
 int admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t session,
 		     uint32_t channel, const uint8_t address[ADMISSION_ADDRESS_BYTES],
 		     uint8_t ret_origin[ADMISSION_ORIGIN_BYTES]);
+
+/* The key of a channel that is under TLS of its own.  -ENOMEM as above. */
+int admission_key(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+		  uint32_t channel, uint8_t ret_key[ADMISSION_KEY_BYTES]);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -96,6 +97,60 @@ static void on_message(int sent, int, int type, const void *message, size_t byte
 	if (!sent && type == SSL3_RT_HANDSHAKE && bytes > 0 &&
 	    *(const unsigned char *)message == SSL3_MT_KEY_UPDATE)
 		stream->key_updates++;
+}
+
+/* ---- keys of data channels ---- */
+
+static int on_find_channel_key(SSL *ssl, const unsigned char *, size_t,
+			       SSL_SESSION **ret_session)
+{
+	const struct stream *stream = SSL_get_app_data(ssl);
+
+	/* whatever its name, it is this channel's key or none */
+	*ret_session = key_session(ssl, stream->channel->key, CHANNEL_KEY_BYTES);
+	return *ret_session ? 1 : 0;
+}
+
+static int on_use_channel_key(SSL *ssl, const EVP_MD *,
+			      const unsigned char **ret_identity, size_t *ret_len,
+			      SSL_SESSION **ret_session)
+{
+	static const char identity[] = "channel";
+	const struct stream *stream = SSL_get_app_data(ssl);
+
+	*ret_session = key_session(ssl, stream->channel->key, CHANNEL_KEY_BYTES);
+	*ret_identity = (const unsigned char *)identity;
+	*ret_len = sizeof(identity) - 1;
+	return *ret_session ? 1 : 0;
+}
+
+/* The secret of a line "LABEL RANDOM SECRET" in hex, if it has this label. */
+static void secret_read(const char *line, const char *label,
+			uint8_t ret_secret[STREAM_SECRET_BYTES])
+{
+	size_t len = strlen(label);
+	const char *hex;
+
+	if (strncmp(line, label, len) != 0 || line[len] != ' ')
+		return;
+	hex = strrchr(line, ' ') + 1;
+	if (strlen(hex) != (size_t)2 * STREAM_SECRET_BYTES)
+		return;
+	(void)OPENSSL_hexstr2buf_ex(ret_secret, STREAM_SECRET_BYTES, NULL, hex, '\0');
+}
+
+/* OpenSSL's only way to tell the secrets of the traffic, which the kernel needs.  OpenSSL wipes the
+ * line. */
+static void on_secret(const SSL *ssl, const char *line)
+{
+	const struct stream *stream = SSL_get_app_data(ssl);
+	struct channel_secrets *channel = stream->channel;
+	bool server = stream->context->server;
+
+	secret_read(line, "CLIENT_TRAFFIC_SECRET_0",
+		    server ? channel->received : channel->sent);
+	secret_read(line, "SERVER_TRAFFIC_SECRET_0",
+		    server ? channel->sent : channel->received);
 }
 
 /* ---- certificates ---- */
@@ -212,6 +267,12 @@ static int context_new(const struct tls_params *params, bool server,
 	return 0;
 }
 
+/* A pre-shared key counts as a session, and one needs it where certificates are asked for. */
+static void server_prepare(SSL_CTX *ctx)
+{
+	(void)SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"rmem", 4);
+}
+
 int tls_context_server(const struct tls_params *params,
 		       struct tls_context **ret_context)
 {
@@ -220,9 +281,7 @@ int tls_context_server(const struct tls_params *params,
 
 	if (err)
 		return err;
-	/* a pre-shared key counts as a session, and one needs it where certificates are asked for */
-	(void)SSL_CTX_set_session_id_context(context->ctx,
-					     (const unsigned char *)"rmem", 4);
+	server_prepare(context->ctx);
 	if (params->keys)
 		SSL_CTX_set_psk_find_session_callback(context->ctx, on_find_key);
 	*ret_context = context;
@@ -244,6 +303,32 @@ int tls_context_client(const struct tls_params *params, const char *servername,
 		return err_set(-EINVAL, "the server's name is too long");
 	}
 	(void)strcpy(context->servername, servername);
+	*ret_context = context;
+	return 0;
+}
+
+int tls_context_channels(bool server, struct tls_context **ret_context)
+{
+	const struct tls_params params = { .keys = NULL };
+	struct tls_context *context;
+	int err = context_new(&params, server, &context);
+
+	if (err)
+		return err;
+	/* that of the kernel's half, see kernel.c */
+	if (!SSL_CTX_set_ciphersuites(context->ctx, "TLS_AES_128_GCM_SHA256")) {
+		tls_context_unref(context);
+		return tls_failure(-ENOMEM, "TLS");
+	}
+	(void)SSL_CTX_clear_mode(context->ctx, SSL_MODE_RELEASE_BUFFERS);
+	if (server) {
+		server_prepare(context->ctx);
+		SSL_CTX_set_psk_find_session_callback(context->ctx,
+						      on_find_channel_key);
+	} else {
+		SSL_CTX_set_psk_use_session_callback(context->ctx, on_use_channel_key);
+	}
+	SSL_CTX_set_keylog_callback(context->ctx, on_secret);
 	*ret_context = context;
 	return 0;
 }
@@ -289,7 +374,7 @@ SSL *tls_context_ssl(struct tls_context *context)
 		SSL_set_accept_state(ssl);
 	} else {
 		SSL_set_connect_state(ssl);
-		if (!servername_set(ssl, context->servername)) {
+		if (*context->servername && !servername_set(ssl, context->servername)) {
 			SSL_free(ssl);
 			return NULL;
 		}

@@ -33,6 +33,8 @@ int tls_context_server(const struct tls_params *params,
  * address. */
 int tls_context_client(const struct tls_params *params, const char *servername,
 		       struct tls_context **ret_context);
+/* For data channels, each of which has a key of its own: struct channel_secrets.  -ENOMEM */
+int tls_context_channels(bool server, struct tls_context **ret_context);
 struct tls_context *tls_context_ref(struct tls_context *context);
 /* NULL: no effect. */
 void tls_context_unref(struct tls_context *context);

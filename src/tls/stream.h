@@ -16,10 +16,21 @@
 /* How often the other side may change its keys of TLS: each change takes as long as many frames. */
 #define STREAM_KEY_UPDATES_MAX 64
 
+#define CHANNEL_KEY_BYTES 32
+
+/* Of a stream that carries a data channel.  The others are those of its traffic, once the handshake
+ * is done. */
+struct channel_secrets {
+	uint8_t key[CHANNEL_KEY_BYTES]; /* pre-shared */
+	uint8_t sent[STREAM_SECRET_BYTES], received[STREAM_SECRET_BYTES];
+};
+
 struct stream {
 	int fd;             /* -1: none */
 	struct ssl_st *ssl; /* NULL: no TLS */
 	struct tls_context *context;
+	struct channel_secrets
+		*channel; /* borrowed until the handshake is done; NULL: none */
 	bool handshaken;
 	bool answered;  /* server: the client's first message is answered */
 	bool wants_out; /* TLS has something to send before it goes on */

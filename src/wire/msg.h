@@ -64,6 +64,9 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 /* some memory is lent through this endpoint but not through all RDMA devices: to reach all memory a
  * client needs a channel here */
 #define WIRE_ENDPOINT_SOLE 16u
+/* data connections are under TLS 1.3 once their hello is answered, with a key of the session and the
+ * channel */
+#define WIRE_ENDPOINT_TLS 32u
 /* placement of memory */
 enum wire_placement {
 	WIRE_PLACE_NODE = 0,       /* on a node, or any */

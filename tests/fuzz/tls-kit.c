@@ -110,8 +110,12 @@ static void folder_remove(void)
 const char *tls_kit_folder(void)
 {
 	static const struct test_certificate ca = { .subject = "CA", .days = 10 },
-					     server = { .subject = "server", .names = "DNS:server", .days = 5 },
-					     client = { .subject = "client", .names = "DNS:client", .days = 5 };
+					     server = { .subject = "server",
+							.names = "DNS:server",
+							.days = 5 },
+					     client = { .subject = "client",
+							.names = "DNS:client",
+							.days = 5 };
 	static bool made;
 
 	if (made)

@@ -247,6 +247,7 @@ static int party_do_connect(struct party *party,
 	unsigned i = 0;
 	int err;
 
+	stage_tls_key(hello.token, hello.channel, params.tls_key);
 	params.exchange = exchange;
 	params.exchange_ctx = &hello;
 	err = wr_connect(CLIENT, party->cq, &params, ret_channel);

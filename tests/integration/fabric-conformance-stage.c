@@ -36,6 +36,14 @@ struct fabric_session *stage_session(const struct fabric_hello *hello)
 	return NULL;
 }
 
+void stage_tls_key(const uint8_t token[FABRIC_TOKEN_BYTES], uint32_t channel,
+		   uint8_t ret_key[FABRIC_TLS_KEY_BYTES])
+{
+	memset(ret_key, 0, FABRIC_TLS_KEY_BYTES);
+	memcpy(ret_key, token, FABRIC_TOKEN_BYTES);
+	memcpy(ret_key + FABRIC_TOKEN_BYTES, &channel, sizeof(channel));
+}
+
 static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 				       const struct fabric_hello *hello)
 {
@@ -47,6 +55,16 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 	session = stage_session(hello);
 	(void)pthread_mutex_unlock(&stage.lock);
 	return session;
+}
+
+static int on_channel_key(void *ctx, void *cookie, uint32_t channel,
+			  uint8_t ret_key[FABRIC_TLS_KEY_BYTES])
+{
+	const struct party *party = cookie;
+
+	(void)ctx;
+	stage_tls_key(party->token, channel, ret_key);
+	return 0;
 }
 
 static void on_channel_up(void *ctx, void *cookie, uint32_t channel)
@@ -145,6 +163,7 @@ static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t 
 
 static const struct fabric_server_events stage_events = {
 	.admit = on_admit,
+	.channel_key = on_channel_key,
 	.channel_up = on_channel_up,
 	.channel_connected = on_channel_connected,
 	.channel_down = on_channel_down,
@@ -234,6 +253,7 @@ static void call_open(void *arg)
 	struct fabric_server_params params = { .listen = stage_setting.address,
 					       .device_params = &direct,
 					       .n_device_params = stage_setting.direct,
+					       .tls = stage_setting.tls,
 					       .threads = 2,
 					       .backlog = 16 };
 	int err;

@@ -23,6 +23,7 @@ struct stage_setting {
 	/* channels are set up without rdma_cm; the stage does what the control connection does:
 	 * it exchanges the queue pairs, and reports that one end was closed */
 	bool direct;
+	bool tls; /* channels are under TLS */
 };
 extern struct stage_setting stage_setting;
 

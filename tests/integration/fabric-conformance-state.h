@@ -25,6 +25,9 @@ struct stage {
 };
 extern struct stage stage;
 
+/* The key of a channel under TLS. */
+void stage_tls_key(const uint8_t token[FABRIC_TOKEN_BYTES], uint32_t channel,
+		   uint8_t ret_key[FABRIC_TLS_KEY_BYTES]);
 /* The session that a hello names and has the token of, or NULL.  Under the lock. */
 struct fabric_session *stage_session(const struct fabric_hello *hello);
 /* Direct channels: abort the client's end of a channel that the server has closed; 0: of all

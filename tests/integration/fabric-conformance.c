@@ -3,6 +3,7 @@
  *
  *   fabric-conformance                  tcp over loopback
  *   fabric-conformance tcp ADDRESS[,ADDRESS]...
+ *   fabric-conformance tls [ADDRESS]...                 tcp under TLS
  *   fabric-conformance verbs ADDRESS[,ADDRESS]...
  *   fabric-conformance direct ADDRESS[,ADDRESS]...      verbs without rdma_cm
  *
@@ -51,7 +52,7 @@ static bool address_parse(const char *text, struct fabric_address *ret_address)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fabric-conformance [tcp [ADDRESS] | "
+	fprintf(stderr, "usage: fabric-conformance [{tcp|tls} [ADDRESS] | "
 			"{verbs|direct} ADDRESS[,ADDRESS2]]\n");
 	return 2;
 }
@@ -65,7 +66,8 @@ int main(int argc, char **argv)
 
 	if (argc > 3) {
 		return usage();
-	} else if (strcmp(name, "tcp") == 0) {
+	} else if (strcmp(name, "tcp") == 0 || strcmp(name, "tls") == 0) {
+		stage_setting.tls = name[1] == 'l';
 		stage_setting.server = &fabric_tcp_server;
 		stage_setting.client = &fabric_tcp_client;
 	} else if ((strcmp(name, "verbs") == 0 || strcmp(name, "direct") == 0) &&

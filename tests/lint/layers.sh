@@ -13,7 +13,7 @@ src/base
 src/tls: base
 src/wire: base
 src/fabric: base
-src/fabric/tcp: base fabric wire/codec.h
+src/fabric/tcp: base tls fabric wire/codec.h
 src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common

@@ -148,8 +148,8 @@ compare msg.h rmem-protocol.7
 # fields FILE STRUCT: the members of a struct in the form of the page
 fields()
 {
-	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z_]+)(\[?).*/\2 \1\3/p" "$1" |
-		sed 's/uint8_t\[$/raw 16/; s/uint/u/; s/_t$//'
+	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z_]+)(\[[A-Z_]*)?.*/\2 \1\3/p" "$1" |
+		sed 's/uint8_t\[FABRIC_ORIGIN_BYTES$/raw 8/; s/uint8_t\[.*/raw 16/; s/uint/u/; s/_t$//'
 }
 if [ -f src/fabric/tcp/stream.h ]; then
 {

@@ -41,14 +41,15 @@ static bool channel_is_dead(const struct fabric_channel *ch)
 /* Dissolving the connection drops what the kernel has not sent yet; shutdown() would still
  * deliver it.  The descriptor stays open until channel_free().  connect(2) is called without
  * its wrapper: ThreadSanitizer takes the wrapper for the creation of the descriptor and reports
- * the owner's use of it as a race. */
+ * the owner's use of it as a race.  Kernels do not dissolve a connection that is under their TLS,
+ * or not well. */
 void tcp_channel_abort(struct fabric_channel *ch)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 
 	if (atomic_exchange(&ch->aborted, true))
 		return;
-	if (syscall(SYS_connect, ch->fd, &none, sizeof(none)) != 0)
+	if (ch->in_kernel || syscall(SYS_connect, ch->fd, &none, sizeof(none)) != 0)
 		(void)shutdown(ch->fd, SHUT_RDWR);
 }
 
@@ -82,11 +83,17 @@ static void channel_die_errno(struct fabric_channel *ch, int err)
 	channel_die(ch, UINT64_MAX, 0, NULL);
 }
 
+/* Whether there is something to send, as TLS may have bytes of operations that count as sent. */
+static bool channel_has_output(const struct fabric_channel *ch)
+{
+	return ch->next < ch->tail || (ch->tls && tls_pipe_unsent(ch->tls));
+}
+
 static void channel_want(struct fabric_channel *ch)
 {
 	struct epoll_event event = { .data.ptr = ch };
 
-	event.events = EPOLLIN | (ch->next < ch->tail ? (uint32_t)EPOLLOUT : 0);
+	event.events = EPOLLIN | (channel_has_output(ch) ? (uint32_t)EPOLLOUT : 0);
 	if (event.events == ch->interest)
 		return;
 	ch->interest = event.events;
@@ -130,11 +137,13 @@ static int channel_send(struct fabric_channel *ch)
 {
 	size_t max = PIECES_MAX;
 
-	while (ch->next < ch->tail) {
+	while (channel_has_output(ch)) {
 		struct iovec iov[PIECES_MAX];
 		struct msghdr msg = { .msg_iov = iov,
 				      .msg_iovlen = channel_gather(ch, iov, max) };
-		ssize_t n = sendmsg(ch->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n =
+			ch->tls ? tls_pipe_send(ch->tls, iov, msg.msg_iovlen)
+				: sendmsg(ch->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n >= 0)
 			channel_sent(ch, (size_t)n);
@@ -395,6 +404,8 @@ static ssize_t channel_recv(struct fabric_channel *ch)
 		iov[msg.msg_iovlen++].iov_len =
 			expected * sizeof(ch->headers[0]) - ch->have;
 	}
+	if (ch->tls)
+		return tls_pipe_receive(ch->tls, iov, msg.msg_iovlen);
 	return recvmsg(ch->fd, &msg, MSG_DONTWAIT);
 }
 
@@ -435,13 +446,20 @@ static unsigned channel_received(struct fabric_channel *ch, size_t n,
 	return 1;
 }
 
+/* Bytes that TLS has taken from the socket: a record at most. */
+static bool channel_has_unread(const struct fabric_channel *ch)
+{
+	return ch->tls && tls_pipe_unread(ch->tls);
+}
+
 static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs,
 				unsigned n)
 {
 	unsigned got = 0;
 	size_t bytes = 0;
 
-	while (got < n && bytes < BUDGET_BYTES && !channel_is_dead(ch)) {
+	while (got < n && (bytes < BUDGET_BYTES || channel_has_unread(ch)) &&
+	       !channel_is_dead(ch)) {
 		ssize_t part = channel_recv(ch);
 
 		if (part < 0 && errno == EINTR)
@@ -487,7 +505,8 @@ unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 	}
 	if (!channel_is_dead(ch)) {
 		channel_want(ch);
-		if (channel_has_header(ch) && list_empty(&ch->ready))
+		if ((channel_has_header(ch) || channel_has_unread(ch)) &&
+		    list_empty(&ch->ready))
 			list_append(&ch->cq->ready, &ch->ready);
 		return got;
 	}
@@ -501,11 +520,13 @@ unsigned tcp_channel_report(struct fabric_channel *ch, struct fabric_wc *wcs,
 
 	if (!channel_is_dead(ch))
 		got = channel_parse(ch, wcs, n);
+	if (!channel_is_dead(ch) && channel_has_unread(ch))
+		got += channel_receive(ch, wcs + got, n - got);
 	if (channel_is_dead(ch)) {
 		got += channel_flush(ch, wcs + got, n - got);
 		if (ch->head == ch->tail)
 			list_remove(&ch->ready);
-	} else if (!channel_has_header(ch)) {
+	} else if (!channel_has_header(ch) && !channel_has_unread(ch)) {
 		list_remove(&ch->ready);
 	}
 	return got;

@@ -11,10 +11,12 @@
 #include "fabric/fabric.h"
 #include "fabric/inband.h"
 #include "fabric/tcp/stream.h"
+#include "tls/pipe.h"
 
 struct fabric_domain {
 	struct fabric_address address;
-	bool atomics, inband; /* the server supports them */
+	bool atomics, inband;    /* the server supports them */
+	struct tls_context *tls; /* of the streams; NULL: without TLS */
 };
 
 /* An epoll set of the channels' sockets, and a list of channels with completions that need no
@@ -47,8 +49,10 @@ struct fabric_channel {
 	struct fabric_cq *cq;
 	void *owner; /* returned in its completions */
 	int fd;
-	struct list ready; /* cq->ready */
-	uint32_t interest; /* registered EPOLL* */
+	struct tls_pipe *tls; /* NULL: none, or the kernel does it */
+	bool in_kernel;       /* TLS */
+	struct list ready;    /* cq->ready */
+	uint32_t interest;    /* registered EPOLL* */
 	/* for alive(); set by the owner or by abort(), never cleared */
 	atomic_bool dead;
 	atomic_bool aborted;

@@ -25,6 +25,7 @@ static int domain_open(const struct fabric_endpoint *endpoint,
 		       struct fabric_domain **ret_domain)
 {
 	struct fabric_domain *domain;
+	int err = 0;
 
 	(void)params;
 	(void)timeout_ms;
@@ -36,12 +37,21 @@ static int domain_open(const struct fabric_endpoint *endpoint,
 	domain->address = endpoint->address;
 	domain->atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 	domain->inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
+	if (endpoint->flags & FABRIC_ENDPOINT_TLS)
+		err = tls_context_channels(false, &domain->tls);
+	if (err) {
+		free(domain);
+		return err;
+	}
 	*ret_domain = domain;
 	return 0;
 }
 
 static void domain_close(struct fabric_domain *domain)
 {
+	if (!domain)
+		return;
+	tls_context_unref(domain->tls);
 	free(domain);
 }
 
@@ -218,6 +228,36 @@ static int socket_status(int fd, uint64_t deadline_ms, const atomic_bool *cancel
 	}
 }
 
+/* Put an admitted socket under TLS. */
+static int channel_secure(struct fabric_channel *ch,
+			  const struct fabric_channel_params *params)
+{
+	uint64_t deadline_ms = clock_now_ms() + params->timeout_ms;
+	const struct fabric_domain *domain = ch->cq->domain;
+	char text[FABRIC_ADDRESS_TEXT];
+	int err;
+
+	if (!domain->tls)
+		return 0;
+	err = tls_pipe_open(ch->fd, domain->tls, params->tls_key, &ch->tls);
+	while (!err && (err = tls_pipe_handshake(ch->tls)) == -EAGAIN) {
+		err = fd_wait(ch->fd, tls_pipe_wants_out(ch->tls) ? POLLOUT : POLLIN,
+			      deadline_ms, params->cancelled);
+		if (err)
+			return err_errno(err, "the handshake of TLS with %s",
+					 fabric_address_text(&domain->address, text));
+	}
+	if (err)
+		return err_prefix(err, "%s",
+				  fabric_address_text(&domain->address, text));
+	ch->in_kernel = tls_pipe_in_kernel(ch->tls);
+	if (ch->in_kernel) {
+		tls_pipe_free(ch->tls);
+		ch->tls = NULL;
+	}
+	return 0;
+}
+
 /* Returns a tuned non-blocking socket that was admitted, or -errno with text that names the
  * address. */
 static int stream_open(const struct fabric_address *address,
@@ -284,6 +324,9 @@ static int channel_connect(struct fabric_cq *cq,
 	if (err < 0)
 		goto err_free;
 	ch->fd = err;
+	err = channel_secure(ch, params);
+	if (err)
+		goto err_close;
 	event.data.ptr = ch;
 	if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, ch->fd, &event) != 0) {
 		err = err_errno(-errno, "epoll_ctl");
@@ -293,6 +336,7 @@ static int channel_connect(struct fabric_cq *cq,
 	return 0;
 
 err_close:
+	tls_pipe_free(ch->tls);
 	(void)close(ch->fd);
 err_free:
 	free(ch);
@@ -319,6 +363,7 @@ static void channel_free(struct fabric_channel *ch)
 	if (ch->head < ch->tail)
 		tcp_channel_abort(ch);
 	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
+	tls_pipe_free(ch->tls);
 	(void)close(ch->fd);
 	free(ch);
 }

@@ -54,6 +54,7 @@ void tcp_conn_free(struct tcp_conn *conn)
 {
 	if (!conn)
 		return;
+	tls_pipe_free(conn->tls);
 	(void)close(conn->fd);
 	(void)pthread_mutex_destroy(&conn->lock);
 	free(conn);
@@ -162,13 +163,26 @@ static void budget_spend(size_t *budget, size_t n)
 	*budget -= n < *budget ? n : *budget;
 }
 
+static ssize_t conn_send(struct tcp_conn *conn)
+{
+	struct iovec iov[2 * TCP_REPLIES];
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = conn_gather(conn, iov) };
+
+	if (conn->tls)
+		return tls_pipe_send(conn->tls, iov, msg.msg_iovlen);
+	return sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Whether there is something to send, as TLS may have bytes of replies that are done. */
+static bool conn_has_output(const struct tcp_conn *conn)
+{
+	return conn->n_replies > 0 || (conn->tls && tls_pipe_unsent(conn->tls));
+}
+
 static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
 {
-	while (conn->n_replies > 0 && *budget > 0) {
-		struct iovec iov[2 * TCP_REPLIES];
-		struct msghdr msg = { .msg_iov = iov,
-				      .msg_iovlen = conn_gather(conn, iov) };
-		ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (conn_has_output(conn) && *budget > 0) {
+		ssize_t n = conn_send(conn);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -419,7 +433,18 @@ static ssize_t conn_recv_payload(struct tcp_conn *conn)
 		iov[0].iov_len = CHUNK_BYTES;
 		msg.msg_iovlen = 1;
 	}
+	if (conn->tls)
+		return tls_pipe_receive(conn->tls, iov, msg.msg_iovlen);
 	return recvmsg(conn->fd, &msg, MSG_DONTWAIT);
+}
+
+static ssize_t conn_recv_bytes(struct tcp_conn *conn, void *to, size_t bytes)
+{
+	const struct iovec iov = { .iov_base = to, .iov_len = bytes };
+
+	if (conn->tls)
+		return tls_pipe_receive(conn->tls, &iov, 1);
+	return recv(conn->fd, to, bytes, MSG_DONTWAIT);
 }
 
 static ssize_t conn_recv(struct tcp_conn *conn)
@@ -427,13 +452,12 @@ static ssize_t conn_recv(struct tcp_conn *conn)
 	char sink[DRAIN_BYTES];
 
 	if (conn->phase == TCP_PHASE_REQUEST)
-		return recv(conn->fd, (char *)&conn->request + conn->have,
-			    sizeof(conn->request) - conn->have, MSG_DONTWAIT);
+		return conn_recv_bytes(conn, (char *)&conn->request + conn->have,
+				       sizeof(conn->request) - conn->have);
 	if (conn->phase != TCP_PHASE_DRAIN)
 		return conn_recv_payload(conn);
-	return recv(conn->fd, sink,
-		    conn->left < sizeof(sink) ? conn->left : sizeof(sink),
-		    MSG_DONTWAIT);
+	return conn_recv_bytes(conn, sink,
+			       conn->left < sizeof(sink) ? conn->left : sizeof(sink));
 }
 
 static void conn_received(struct tcp_conn *conn, size_t n)
@@ -499,10 +523,38 @@ static bool conn_has_space(const struct tcp_conn *conn)
 	return conn->n_replies + 2 <= TCP_REPLIES;
 }
 
+/* ---- TLS ---- */
+
+/* A step of the handshake: one message of the client, and the answer to it. */
+static enum tcp_run conn_handshake(struct tcp_conn *conn)
+{
+	int err = atomic_load(&conn->killed) ? -ECONNABORTED
+					     : tls_pipe_handshake(conn->tls);
+
+	if (err == -EAGAIN)
+		return TCP_RUN_WAITS;
+	if (err) {
+		(void)conn_over(conn, err == -ECONNABORTED ? "" : err_text());
+		return TCP_RUN_OVER;
+	}
+	conn->secure = true;
+	conn->in_kernel = tls_pipe_in_kernel(conn->tls);
+	if (conn->in_kernel) {
+		tls_pipe_free(conn->tls);
+		conn->tls = NULL;
+	}
+	return TCP_RUN_UP;
+}
+
+/* ---- slices ---- */
+
 static enum tcp_run conn_slice(struct tcp_conn *conn)
 {
 	size_t in = SLICE_BYTES, out = SLICE_BYTES;
 	bool empty = false, full = false; /* the socket's buffers */
+
+	if (!conn->secure)
+		return conn_handshake(conn);
 
 	for (unsigned i = 0; i < SLICE_REQUESTS && in > 0 && out > 0; i++) {
 		enum step step;
@@ -532,7 +584,7 @@ static enum tcp_run conn_slice(struct tcp_conn *conn)
 			return TCP_RUN_OVER;
 		full = step == STEP_BLOCKED;
 	}
-	return (conn_has_space(conn) && !empty) || (conn->n_replies > 0 && !full)
+	return (conn_has_space(conn) && !empty) || (conn_has_output(conn) && !full)
 		       ? TCP_RUN_READY
 		       : TCP_RUN_WAITS;
 }

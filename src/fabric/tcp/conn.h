@@ -13,6 +13,7 @@
 #include "fabric/tcp/mr.h"
 #include "fabric/tcp/ready.h"
 #include "fabric/tcp/stream.h"
+#include "tls/pipe.h"
 
 #define TCP_REPLIES 32u /* limit of unsent replies; a power of two */
 
@@ -39,6 +40,7 @@ enum tcp_run {
 	TCP_RUN_OVER,  /* the stream has ended, with conn->why */
 	TCP_RUN_WAITS, /* for the socket */
 	TCP_RUN_READY, /* the slice was used up */
+	TCP_RUN_UP,    /* the handshake of TLS is done; ready */
 };
 
 /* A session in a data thread. */
@@ -51,11 +53,16 @@ struct tcp_conn {
 	/* loop */
 	struct list in_session;
 	uint32_t channel;
-	bool ended; /* by the server, without channel_down() */
-	bool quiet; /* ended, and tcp_conn_is_quiet() */
+	bool ended;   /* by the server, without channel_down() */
+	bool quiet;   /* ended, and tcp_conn_is_quiet() */
+	bool counted; /* as one under TLS in the kernel */
 	/* both: constant */
 	struct fabric_session *session;
 	int fd; /* closed by the loop, which may shut it down at any time */
+	/* NULL: none, or the kernel does it.  Of the data thread, while it has the stream */
+	struct tls_pipe *tls;
+	bool secure;    /* the handshake of TLS is done, or there is none */
+	bool in_kernel; /* TLS; constant once secure */
 	/* nothing is received from this time on; the loop moves it */
 	const _Atomic uint64_t *until_ns;
 	struct tcp_part *part;   /* of the session, in the data thread */
@@ -64,6 +71,7 @@ struct tcp_conn {
 	struct tcp_command command;
 	struct tcp_event
 		event; /* the stream has ended, and its thread has forgotten it */
+	struct tcp_event up_event;      /* the handshake of TLS is done */
 	struct tcp_event refused_event; /* under way while `refused` is not 0 */
 	atomic_uint refused;            /* requests, not yet reported */
 	char why[FABRIC_TEXT_MAX];
@@ -96,7 +104,7 @@ struct tcp_conn {
 	size_t sent;               /* of the first reply, including its header */
 };
 
-/* Create a stream, which owns fd and borrows until_ns.  -ENOMEM, or -errno if the socket cannot be
+/* Create a stream, which owns fd and borrows until_ns.  The caller may set `tls`.  -ENOMEM, or -errno if the socket cannot be
  * set up: the caller still owns fd.  [loop] */
 int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 		 const _Atomic uint64_t *until_ns, struct tcp_conn **ret_conn);

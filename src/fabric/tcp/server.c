@@ -4,6 +4,7 @@
  * an epoll set of the acceptor's sockets and the mailbox for events of the data threads. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ struct fabric_server {
 	struct mailbox mailbox;
 	struct tcp_source mail; /* the mailbox in the epoll set */
 	struct tcp_acceptor *acceptor;
+	struct tls_context *tls; /* of the streams; NULL: without TLS */
 	struct list sessions;
 	struct list tenants;
 	unsigned next_thread; /* serves the next stream */
@@ -94,6 +96,8 @@ struct fabric_session {
 static void conn_remove(struct tcp_conn *conn)
 {
 	conn->session->server->stats.channels--;
+	if (conn->counted)
+		conn->session->server->stats.tls_kernel--;
 	list_remove(&conn->in_session);
 	tcp_conn_free(conn);
 }
@@ -219,6 +223,19 @@ static void conn_over_event(struct tcp_event *event)
 	session_check_closed(session);
 }
 
+/* The handshake of TLS is done. */
+static void conn_up_event(struct tcp_event *event)
+{
+	struct tcp_conn *conn = container_of(event, struct tcp_conn, up_event);
+	struct fabric_session *session = conn->session;
+	struct fabric_server *server = session->server;
+
+	conn->counted = conn->in_kernel;
+	server->stats.tls_kernel += conn->counted;
+	if (!conn->ended)
+		server->events->channel_up(server->ctx, session->cookie, conn->channel);
+}
+
 static void conn_refused_event(struct tcp_event *event)
 {
 	struct tcp_conn *conn = container_of(event, struct tcp_conn, refused_event);
@@ -228,6 +245,46 @@ static void conn_refused_event(struct tcp_event *event)
 
 	if (server->events->access_refused)
 		server->events->access_refused(server->ctx, session->cookie, n);
+}
+
+/* Put the stream under TLS, if the others are. */
+static int conn_secure(struct fabric_session *session, struct tcp_conn *conn)
+{
+	struct fabric_server *server = session->server;
+	uint8_t key[FABRIC_TLS_KEY_BYTES];
+	int err;
+
+	conn->secure = !server->tls;
+	if (conn->secure)
+		return 0;
+	err = server->events->channel_key(server->ctx, session->cookie, conn->channel,
+					  key);
+	if (!err)
+		err = tls_pipe_open(conn->fd, server->tls, key, &conn->tls);
+	explicit_bzero(key, sizeof(key));
+	return err;
+}
+
+/* 0, or -errno: the caller still owns the socket. */
+static int conn_create(struct fabric_session *session, int fd, uint32_t channel,
+		       struct tcp_conn **ret_conn)
+{
+	struct tcp_conn *conn;
+	int err = tcp_conn_new(fd, session, channel, &session->until_ns, &conn);
+
+	if (err)
+		return err;
+	err = conn_secure(session, conn);
+	if (err) {
+		conn->fd = -1;
+		tcp_conn_free(conn);
+		return err;
+	}
+	conn->event.handle = conn_over_event;
+	conn->up_event.handle = conn_up_event;
+	conn->refused_event.handle = conn_refused_event;
+	*ret_conn = conn;
+	return 0;
 }
 
 /* A stream was admitted: send the status and hand it to a thread.  The session owns the socket.
@@ -244,15 +301,13 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 		why = "the session is being closed";
 		goto err_refused;
 	}
-	if (tcp_conn_new(fd, session, channel, &session->until_ns, &conn) != 0) {
+	if (conn_create(session, fd, channel, &conn) != 0) {
 		(void)tcp_send_status(fd, STREAM_BUSY);
 		why = "no memory for the stream";
 		goto err_refused;
 	}
 	/* if the peer is gone, the thread finds out */
 	(void)tcp_send_status(fd, STREAM_DONE);
-	conn->event.handle = conn_over_event;
-	conn->refused_event.handle = conn_refused_event;
 	list_append(&session->conns, &conn->in_session);
 	server->stats.channels++;
 	server->stats.channels_ever++;
@@ -261,7 +316,8 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	conn->part = &session->parts[server->next_thread];
 	conn->table = &thread->table;
 	mailbox_post(&thread->commands, &conn->command.link);
-	server->events->channel_up(server->ctx, session->cookie, channel);
+	if (!server->tls)
+		server->events->channel_up(server->ctx, session->cookie, channel);
 	return;
 
 err_refused:
@@ -480,6 +536,7 @@ static void server_close(struct fabric_server *server)
 	list_for_each_entry_safe(struct fabric_session, session, &server->sessions,
 				 link)
 		session_free(session);
+	tls_context_unref(server->tls);
 	(void)close(server->epoll_fd);
 	mailbox_destroy(&server->mailbox);
 	free(server);
@@ -548,17 +605,21 @@ static int server_open(const struct fabric_server_params *params,
 		err = tcp_acceptor_open(&params->listen, params->backlog,
 					server->epoll_fd, &acceptor_events, server,
 					&server->acceptor);
+	if (!err && params->tls)
+		err = tls_context_channels(true, &server->tls);
 	if (!err)
 		err = server_start_threads(server, params->threads);
 	if (err) {
 		server_close(server);
 		return err;
 	}
-	server->endpoint = (struct fabric_endpoint){ .kind = FABRIC_TCP,
-						     .flags = FABRIC_ENDPOINT_ATOMICS |
-							      FABRIC_ENDPOINT_INBAND,
-						     .address = params->listen,
-						     .node = -1 };
+	server->endpoint = (struct fabric_endpoint){
+		.kind = FABRIC_TCP,
+		.flags = FABRIC_ENDPOINT_ATOMICS | FABRIC_ENDPOINT_INBAND |
+			 (params->tls ? FABRIC_ENDPOINT_TLS : 0),
+		.address = params->listen,
+		.node = -1
+	};
 	server->endpoint.address.port = tcp_acceptor_port(server->acceptor);
 	/* clients cannot connect to a wildcard */
 	if (fabric_address_is_any(&params->listen))

@@ -44,8 +44,10 @@ static enum tcp_run thread_serve(struct tcp_thread *thread, struct tcp_conn *con
 	thread_report_refused(thread, conn);
 	if (result == TCP_RUN_OVER)
 		thread_remove(thread, conn);
-	else if (result == TCP_RUN_READY)
+	else if (result != TCP_RUN_WAITS)
 		tcp_group_add(&conn->part->ready, &conn->in_ready);
+	if (result == TCP_RUN_UP)
+		mailbox_post(thread->loop, &conn->up_event.link);
 	return result;
 }
 
@@ -58,7 +60,7 @@ static void thread_serve_ready(struct tcp_thread *thread)
 
 		if (!next ||
 		    thread_serve(thread, container_of(next, struct tcp_conn,
-						      in_ready)) == TCP_RUN_READY)
+						      in_ready)) >= TCP_RUN_READY)
 			return;
 	}
 }

@@ -378,7 +378,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 
 	err = credential_give(&credential, session->secret, &params);
 	if (err) {
-		credential_wipe(&credential);
+		credential_wipe(&credential, &params);
 		channel_unconnected(session, channel, err);
 		channel->wake(channel->queue);
 		return;
@@ -388,7 +388,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
 	err = session->domains->ops->connect(*channel->cq, &params, &fabric);
-	credential_wipe(&credential);
+	credential_wipe(&credential, &params);
 	(void)pthread_mutex_lock(&session->lock);
 	session->connecting--;
 	(void)pthread_cond_broadcast(&session->changed);

@@ -23,15 +23,21 @@ int credential_give(struct credential *credential,
 		    struct fabric_channel_params *params)
 {
 	struct fabric_hello *hello = &params->hello;
+	int err;
 
 	memcpy(credential->secret, secret, sizeof(credential->secret));
 	params->name_source = name_source;
 	params->name_source_ctx = credential;
-	return admission_token(credential->secret, sizeof(credential->secret),
-			       hello->session, hello->channel, hello->token);
+	err = admission_token(credential->secret, sizeof(credential->secret),
+			      hello->session, hello->channel, hello->token);
+	return err ? err
+		   : admission_key(credential->secret, sizeof(credential->secret),
+				   hello->session, hello->channel, params->tls_key);
 }
 
-void credential_wipe(struct credential *credential)
+void credential_wipe(struct credential *credential,
+		     struct fabric_channel_params *params)
 {
+	explicit_bzero(params->tls_key, sizeof(params->tls_key));
 	explicit_bzero(credential, sizeof(*credential));
 }

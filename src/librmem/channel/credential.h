@@ -11,11 +11,12 @@ struct credential {
 	uint8_t secret[STREAM_SECRET_BYTES];
 };
 
-/* Let the channel be connected with this secret: its hello gets its token, and later its origin.
- * -ENOMEM. */
+/* Let the channel be connected with this secret: its hello gets its token, and later its origin. TLS
+ * gets its key.  -ENOMEM. */
 int credential_give(struct credential *credential,
 		    const uint8_t secret[STREAM_SECRET_BYTES],
 		    struct fabric_channel_params *params);
-void credential_wipe(struct credential *credential);
+void credential_wipe(struct credential *credential,
+		     struct fabric_channel_params *params);
 
 #endif

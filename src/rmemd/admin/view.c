@@ -440,6 +440,8 @@ static json_t *device_view(const struct endpoint *at)
 	view_known(&object, "port", endpoint->address.port);
 	view_optional(&object, "node", endpoint->node);
 	view_number(&object, "channels", stats.channels);
+	view_flag(&object, "tls", (endpoint->flags & FABRIC_ENDPOINT_TLS) != 0);
+	view_number(&object, "tls_in_kernel", stats.tls_kernel);
 	view_number(&object, "channels_ever", stats.channels_ever);
 	view_number(&object, "refused", stats.refused);
 	view_number(&object, "errors", stats.errors);

@@ -590,6 +590,11 @@ static int config_check(struct parse *parse)
 	if (!config->tcp && config->verbs == CONFIG_NO)
 		return err_set(-EINVAL, "neither [rdma] nor [tcp] is enabled: nothing "
 					"would carry data");
+	parse->line = key_line(parse, "tcp", "tls", "server", "auth");
+	if (config->tcp_tls && config->auth == CONFIG_AUTH_NONE)
+		return err_set(-EINVAL,
+			       "[tcp] tls = yes needs keys that only [server] auth = "
+			       "psk or certificate gives");
 	err = tenants_check(parse);
 	if (!err)
 		err = devices_check(parse);

@@ -67,6 +67,7 @@ struct config {
 	bool tcp;             /* yes */
 	uint16_t tcp_port;    /* 7462 */
 	uint32_t tcp_threads; /* 2 */
+	bool tcp_tls;         /* no */
 	/* [admin] */
 	char admin_socket[108];    /* RUNSTATEDIR/rmemd/admin.sock */
 	char admin_view_group[33]; /* "": that of the daemon */

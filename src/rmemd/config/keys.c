@@ -143,6 +143,8 @@ const struct config_key config_keys[] = {
 	  FIELD(tcp_port), RESTART },
 	{ "tcp", "threads", CONFIG_TYPE_COUNT, 1, 64, "2",
 	  FIELD(tcp_threads), RESTART },
+	{ "tcp", "tls", CONFIG_TYPE_BOOL, 0, 0, "no",
+	  FIELD(tcp_tls), RESTART },
 	{ "admin", "socket", CONFIG_TYPE_PATH, 0, 0,
 	  RUNSTATEDIR "/rmemd/admin.sock",
 	  FIELD(admin_socket), RESTART },

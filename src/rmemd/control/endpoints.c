@@ -72,6 +72,7 @@ static void on_access_refused(void *, void *session_cookie, uint64_t n)
 static const struct fabric_server_events server_events = {
 	.admit = on_admit,
 	.tenant = on_tenant,
+	.channel_key = session_channel_key,
 	.channel_connected = session_channel_connected,
 	.channel_up = session_channel_up,
 	.channel_down = session_channel_down,

@@ -22,6 +22,7 @@ const char *refusal_name(enum refusal refusal)
 		[REFUSAL_CHANNEL_ADDRESS] = "channel_address",
 		[REFUSAL_CHANNEL_NUMBER] = "channel_number",
 		[REFUSAL_CHANNEL_LATE] = "channel_late",
+		[REFUSAL_CHANNEL_TLS] = "channel_tls",
 		[REFUSAL_CHANNEL_JOIN] = "channel_join",
 	};
 	_Static_assert(sizeof(names) / sizeof(names[0]) == REFUSALS,

@@ -22,6 +22,7 @@ enum refusal {
 	REFUSAL_CHANNEL_ADDRESS, /* it comes from an address that the session did not name */
 	REFUSAL_CHANNEL_NUMBER, /* not granted, for another endpoint, or used already */
 	REFUSAL_CHANNEL_LATE,   /* granted too long ago */
+	REFUSAL_CHANNEL_TLS,    /* no handshake of TLS, where [tcp] tls asks for it */
 	REFUSAL_CHANNEL_JOIN,   /* the client's queue pair cannot be connected */
 	REFUSALS,
 };

@@ -193,6 +193,8 @@ session_opened_fn session_opened;
 /* NULL: refused, and logged. */
 struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
 				      const struct fabric_hello *hello);
+int session_channel_key(void *ctx, void *session_cookie, uint32_t channel,
+			uint8_t ret_key[FABRIC_TLS_KEY_BYTES]);
 /* The endpoint's device is gone: close the fabric_sessions there, and tell clients to attach their
  * leases again.  The next channel there opens a fabric_session again. */
 void sessions_leave_endpoint(struct sessions *sessions, unsigned endpoint);

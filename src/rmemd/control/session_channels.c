@@ -551,6 +551,16 @@ struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoi
 	return session->lease_client.ports[endpoint].session;
 }
 
+int session_channel_key(void *, void *session_cookie, uint32_t channel,
+			uint8_t ret_key[FABRIC_TLS_KEY_BYTES])
+{
+	const struct session_port *port = session_cookie;
+	const struct session *session = port->session;
+
+	return admission_key(session->secret, sizeof(session->secret),
+			     session->lease_client.id, channel, ret_key);
+}
+
 static void log_channel(int level, const char *event, const struct session_port *port,
 			uint32_t number, const char *text)
 {
@@ -603,6 +613,14 @@ static void send_channel_ended(const struct session_port *port, uint32_t number,
 	connection_send(session->connection, out);
 }
 
+static bool endpoint_is_tls(const struct session_port *port)
+{
+	const struct session *session = port->session;
+	const struct endpoints *endpoints = &session->sessions->control->endpoints;
+
+	return endpoints->at[port - session->ports].info->flags & FABRIC_ENDPOINT_TLS;
+}
+
 void session_channel_down(void *, void *session_cookie, uint32_t number,
 			  const char *why)
 {
@@ -611,6 +629,9 @@ void session_channel_down(void *, void *session_cookie, uint32_t number,
 
 	if (!channel)
 		return;
+	/* where the handshake of TLS comes before a channel is up, it has failed */
+	if (channel->state != CHANNEL_UP && endpoint_is_tls(port) && *why)
+		channel_refused(port->session->sessions->control, REFUSAL_CHANNEL_TLS);
 	log_channel(*why ? LOG_INFO : LOG_DEBUG, "channel-down", port, number, why);
 	send_channel_ended(port, number, why);
 	channel_drop(port->session, channel);

@@ -58,19 +58,32 @@ void host_deregister(struct fabric_mr *mr)
 	seen.deregistered += ops->dereg_mr_now(mr);
 }
 
-static void host_open_with(unsigned threads)
+static int on_channel_key(void *ctx, void *cookie, uint32_t channel,
+			  uint8_t ret_key[FABRIC_TLS_KEY_BYTES])
+{
+	(void)ctx;
+	ck_assert_ptr_eq(cookie, &host);
+	ck_assert_uint_eq(channel, 5);
+	memcpy(ret_key, host.tls_key, FABRIC_TLS_KEY_BYTES);
+	return 0;
+}
+
+static void host_open_with(unsigned threads, bool tls)
 {
 	struct fabric_server_params params = { .listen = { .family = 4,
 							   .bytes = { 127, 0, 0, 1 } },
 					       .threads = threads,
+					       .tls = tls,
 					       .backlog = BACKLOG };
 
 	server_events.admit = on_admit;
+	server_events.channel_key = on_channel_key;
 	seen.session_cookie = &host;
 	seen.all_succeed = true;
 	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &host.server), 0);
 	host.port = ops->endpoint(host.server, 0)->address.port;
 	random_bytes(host.token, sizeof(host.token));
+	random_bytes(host.tls_key, sizeof(host.tls_key));
 	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
 	host.area = mmap(NULL, AREA, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -82,12 +95,17 @@ static void host_open_with(unsigned threads)
 
 void host_open(void)
 {
-	host_open_with(2);
+	host_open_with(2, false);
 }
 
 void host_open_one(void)
 {
-	host_open_with(1);
+	host_open_with(1, false);
+}
+
+void host_open_tls(void)
+{
+	host_open_with(2, true);
 }
 
 void host_close(void)

@@ -20,6 +20,7 @@ struct host {
 	struct fabric_server *server;
 	uint16_t port;
 	uint8_t token[FABRIC_TOKEN_BYTES]; /* of session 1 */
+	uint8_t tls_key[FABRIC_TLS_KEY_BYTES];
 	struct fabric_session *session;
 	struct fabric_mr *mr;
 	char *area, *memory; /* memory: the middle of area */
@@ -27,9 +28,10 @@ struct host {
 extern struct host host;
 extern const struct fabric_server_ops *ops;
 
-/* Fixtures: two data threads, or one. */
+/* Fixtures: two data threads, or one, or two and TLS. */
 void host_open(void);
 void host_open_one(void);
+void host_open_tls(void);
 /* Close the server and check that no byte outside of the mr was written. */
 void host_close(void);
 /* Wait until the server has work, and process it. */

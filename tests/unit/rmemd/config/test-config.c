@@ -330,6 +330,9 @@ static const struct {
 	  "2: listen: 0.0.0.0 is not loopback and auth = none accepts any client: "
 	  "say auth = psk or certificate, or add "
 	  "insecure = yes if every host that reaches it is trusted" },
+	{ "[tcp]\ntls = yes\n",
+	  "2: [tcp] tls = yes needs keys that only [server] auth = psk or certificate "
+	  "gives" },
 	{ "[server]\ninsecure = maybe\n",
 	  "2: insecure: 'maybe' is neither yes nor no" },
 	{ "[server]\ninsecure = true\n", "2: insecure: 'true' is neither yes nor no" },

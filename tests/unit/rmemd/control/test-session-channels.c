@@ -237,6 +237,48 @@ START_TEST(channels__have_a_limit)
 }
 END_TEST
 
+/* Where channels are under TLS, one that never came up has failed in its handshake. */
+START_TEST(channels__without_tls_are_counted)
+{
+	uint32_t channel;
+
+	stage_endpoint_info[0].flags = _i ? FABRIC_ENDPOINT_TLS : 0;
+	client_open(&one);
+	channel = client_open_channel(&one, 0);
+	ck_assert(client_admitted(&one, 0, channel));
+	channel_down(&one, 0, channel, "TLS: the client has another key");
+	channel = client_channel(&one, 0);
+	session_channel_up(
+		NULL, &sessions_find(stage_control.sessions, one.session)->ports[0],
+		channel);
+	channel_down(&one, 0, channel, "the stream has ended");
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_TLS],
+			  (uint64_t)_i);
+	ck_assert_uint_eq(stage_control.counters.channels_refused, (uint64_t)_i);
+}
+END_TEST
+
+/* Each channel of a session has a key of its own, which is not its token. */
+START_TEST(channels__have_keys)
+{
+	uint8_t keys[2][FABRIC_TLS_KEY_BYTES], wanted[ADMISSION_KEY_BYTES];
+	uint8_t token[ADMISSION_BYTES];
+	struct session *session;
+
+	client_open(&one);
+	session = sessions_find(stage_control.sessions, one.session);
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(
+			session_channel_key(NULL, &session->ports[0], 7 + i, keys[i]),
+			0);
+	admission_key(one.token, sizeof(one.token), one.session, 7, wanted);
+	admission_token(one.token, sizeof(one.token), one.session, 7, token);
+	ck_assert_mem_eq(keys[0], wanted, sizeof(wanted));
+	ck_assert_mem_ne(keys[0], keys[1], sizeof(wanted));
+	ck_assert_mem_ne(keys[0], token, sizeof(token));
+}
+END_TEST
+
 static struct wire_msg *join(uint32_t channel, uint32_t qpn)
 {
 	struct wire_msg *msg = message(WIRE_TYPE_join_channel);
@@ -559,6 +601,8 @@ int main(void)
 	tcase_add_loop_test(tc, channels__come_from_the_client, 0,
 			    sizeof(origins) / sizeof(origins[0]));
 	tcase_add_test(tc, channels__are_named_one_by_one);
+	tcase_add_loop_test(tc, channels__without_tls_are_counted, 0, 2);
+	tcase_add_test(tc, channels__have_keys);
 	tcase_add_test(tc, channels__are_admitted_in_time);
 	tcase_add_test(tc, channels__have_a_limit);
 	tcase_add_test(tc, hello__joins_the_new_channel);

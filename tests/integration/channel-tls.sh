@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Data channels over TCP under TLS: bytes are right and not on the wire, and clients without the
+# channel's key, or without TLS, are refused and counted.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq
+[ "$FABRIC" != rdma ] || skip "over TCP alone"
+
+"$RMEMCTL" keygen default "$dir"
+export RMEM_PSK=$dir/default.psk
+config_extra="
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+[tcp]
+tls = yes
+"
+server_start
+devices=$(rmemctl --json devices | jq -c '.devices[] | select(.fabric == "tcp") | .tls')
+[ "$devices" = true ] || fail "the status says tls: $devices"
+for bytes in 0 1 8 4095 4096 16384 300000 3145729; do
+	make_file "$dir/data" "$bytes"
+	client put data "$dir/data"
+	client get data "$dir/back"
+	same "$dir/data" "$dir/back"
+done
+ok "bytes come back"
+# the rig's kernel has TLS; others may have it
+if [ -n "${RMEM_TLS_KERNEL:-}" ]; then
+	background holder watch data
+	poll_await 20 json_is devices '.devices[] | select(.fabric == "tcp") | .tls_in_kernel > 0' ||
+		fail "no channel is under TLS in the kernel: $(rmemctl --json devices)"
+	kill "$client_pid"
+fi
+server_stop
+
+CK_TAP_LOG_FILE_NAME=/dev/null RMEM_PERCENT=${RMEM_PERCENT:-10} \
+	"$(built tests/integration/fabric-conformance)" tls >"$dir/conformance" 2>&1 ||
+	fail "$(tail -n 20 "$dir/conformance")"
+ok "the promises of a fabric hold"

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams under TLS: client and server, with a proxy between them that sees all bytes. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "unit/fabric/server-events.h"
+#include "unit/fabric/tcp/fabric-tcp-host.h"
+#include "unit/fabric/wr.h"
+#include "unit/unit.h"
+
+#define CHANNEL 5
+#define SEEN_MAX (8u << 20) /* bytes that the proxy keeps */
+#define DEPTH 16
+static const char secret[] = "this is in no packet";
+static const struct fabric_client_ops *const client_ops = &fabric_tcp_client;
+
+/* ---- the proxy: one connection ---- */
+
+static struct {
+	int listener, near, far;
+	uint16_t port;
+	pthread_t thread;
+	char *bytes; /* of both directions */
+	size_t n_bytes;
+	size_t spoil_at; /* change this byte of the server's; 0: none */
+	size_t n_far;
+} proxy;
+
+static bool proxy_pass(int from, int to)
+{
+	static char buf[65536];
+	ssize_t n = recv(from, buf, sizeof(buf), 0);
+
+	if (n <= 0)
+		return false;
+	if (from == proxy.far) {
+		if (proxy.spoil_at >= proxy.n_far &&
+		    proxy.spoil_at < proxy.n_far + (size_t)n && proxy.spoil_at)
+			buf[proxy.spoil_at - proxy.n_far] ^= 1;
+		proxy.n_far += (size_t)n;
+	}
+	if (proxy.n_bytes + (size_t)n <= SEEN_MAX) {
+		memcpy(proxy.bytes + proxy.n_bytes, buf, (size_t)n);
+		proxy.n_bytes += (size_t)n;
+	}
+	return send(to, buf, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+static void *proxy_run(void *arg)
+{
+	struct pollfd pfds[2];
+
+	(void)arg;
+	proxy.near = accept(proxy.listener, NULL, NULL);
+	if (proxy.near < 0)
+		return NULL;
+	proxy.far = raw_connect_to(AF_INET, host.port);
+	pfds[0] = (struct pollfd){ .fd = proxy.near, .events = POLLIN };
+	pfds[1] = (struct pollfd){ .fd = proxy.far, .events = POLLIN };
+	while (poll(pfds, 2, -1) > 0) {
+		if ((pfds[0].revents && !proxy_pass(proxy.near, proxy.far)) ||
+		    (pfds[1].revents && !proxy_pass(proxy.far, proxy.near)))
+			break;
+	}
+	(void)shutdown(proxy.near, SHUT_RDWR);
+	(void)shutdown(proxy.far, SHUT_RDWR);
+	(void)close(proxy.near);
+	(void)close(proxy.far);
+	return NULL;
+}
+
+static void proxy_open(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(in);
+
+	memset(&proxy, 0, sizeof(proxy));
+	proxy.bytes = malloc(SEEN_MAX);
+	ck_assert_ptr_nonnull(proxy.bytes);
+	proxy.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(proxy.listener, (struct sockaddr *)&in, sizeof(in)), 0);
+	ck_assert_int_eq(listen(proxy.listener, 1), 0);
+	ck_assert_int_eq(getsockname(proxy.listener, (struct sockaddr *)&in, &len), 0);
+	proxy.port = ntohs(in.sin_port);
+	ck_assert_int_eq(pthread_create(&proxy.thread, NULL, proxy_run, NULL), 0);
+}
+
+static void proxy_close(void)
+{
+	/* wakes accept(), if nobody has connected */
+	(void)shutdown(proxy.listener, SHUT_RDWR);
+	(void)pthread_join(proxy.thread, NULL);
+	(void)close(proxy.listener);
+	free(proxy.bytes);
+}
+
+static bool proxy_saw(const void *bytes, size_t n)
+{
+	return memmem(proxy.bytes, proxy.n_bytes, bytes, n);
+}
+
+/* ---- the client ---- */
+
+static struct {
+	struct fabric_domain *domain;
+	struct fabric_cq *cq;
+	struct fabric_channel *channel;
+	uint32_t flags; /* of the endpoint, as the client knows it */
+	uint8_t key[FABRIC_TLS_KEY_BYTES];
+	int err;
+	char text[256];
+	atomic_bool connected; /* connect() has returned */
+} client;
+
+static void *client_connect(void *arg)
+{
+	struct fabric_channel_params params = {
+		.hello = { .session = 1, .channel = CHANNEL },
+		.depth = DEPTH,
+		.timeout_ms = WAIT_MS,
+	};
+
+	(void)arg;
+	memcpy(params.hello.token, host.token, sizeof(host.token));
+	memcpy(params.tls_key, client.key, sizeof(client.key));
+	client.err = wr_connect(client_ops, client.cq, &params, &client.channel);
+	(void)strncpy(client.text, err_text(), sizeof(client.text) - 1);
+	atomic_store(&client.connected, true);
+	return NULL;
+}
+
+/* Connect through the proxy, while the server works. */
+static void connect_through(void)
+{
+	const struct fabric_endpoint endpoint = {
+		.kind = FABRIC_TCP,
+		.node = -1,
+		.flags = client.flags,
+		.address = { .family = 4,
+			     .bytes = { 127, 0, 0, 1 },
+			     .port = proxy.port },
+	};
+	struct pollfd pfd = { .fd = ops->fd(host.server), .events = POLLIN };
+	pthread_t thread;
+
+	ck_assert_int_eq(
+		client_ops->domain_open(&endpoint, NULL, WAIT_MS, &client.domain), 0);
+	ck_assert_int_eq(client_ops->cq_create(client.domain, DEPTH, &client.cq), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, client_connect, NULL), 0);
+	while (!atomic_load(&client.connected))
+		if (poll(&pfd, 1, 5) > 0)
+			ops->process(host.server);
+	(void)pthread_join(thread, NULL);
+}
+
+static void setup(void)
+{
+	memset(&seen, 0, sizeof(seen));
+	host_open_tls();
+	proxy_open();
+	memset(&client, 0, sizeof(client));
+	client.flags = ops->endpoint(host.server, 0)->flags;
+	memcpy(client.key, host.tls_key, sizeof(client.key));
+}
+
+static void teardown(void)
+{
+	client_ops->channel_free(client.channel);
+	client_ops->cq_free(client.cq);
+	client_ops->domain_close(client.domain);
+	proxy_close();
+	host_close();
+}
+
+/* Do one operation; returns its status. */
+static int operate(enum fabric_opcode opcode, void *addr, uint64_t offset,
+		   uint32_t bytes)
+{
+	struct wr wr = { .opcode = opcode,
+			 .bytes = bytes,
+			 .addr = addr,
+			 .remote_addr = seen.key.addr + offset,
+			 .rkey = seen.key.rkey };
+	struct pollfd pfd = { .fd = client_ops->cq_fd(client.cq), .events = POLLIN };
+	struct wc wc;
+
+	ck_assert_int_eq(wr_post(client_ops, client.channel, &wr, 1), 1);
+	while (wr_poll(client_ops, client.cq, &wc, 1) == 0)
+		ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	return wc.status;
+}
+
+static void fill(char *at, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += sizeof(secret))
+		memcpy(at + i, secret,
+		       sizeof(secret) < bytes - i ? sizeof(secret) : bytes - i);
+}
+
+/* ---- cases ---- */
+
+static const uint32_t lengths[] = { 20, 4096, 16384, 16385, 300000, STREAM_BYTES_MAX };
+
+START_TEST(bytes__are_in_no_packet)
+{
+	uint32_t bytes = lengths[_i];
+	char *out = malloc(bytes), *in = calloc(1, bytes);
+
+	ck_assert(out && in);
+	fill(out, bytes);
+	connect_through();
+	ck_assert_msg(client.err == 0, "%s", client.text);
+	host_await(&seen.ups, 1);
+	ck_assert_int_eq(operate(FABRIC_WRITE, out, 0, bytes), 0);
+	ck_assert_mem_eq(host.memory, out, bytes);
+	ck_assert_int_eq(operate(FABRIC_READ, in, 0, bytes), 0);
+	ck_assert_mem_eq(in, out, bytes);
+	ck_assert(proxy_saw(host.token, sizeof(host.token)));
+	ck_assert(!proxy_saw(secret, sizeof(secret) - 1));
+	ck_assert_uint_gt(proxy.n_bytes, 2 * (size_t)bytes);
+	free(out);
+	free(in);
+}
+END_TEST
+
+START_TEST(key__that_is_wrong_is_refused)
+{
+	client.key[31] ^= 1;
+	connect_through();
+	ck_assert_int_eq(client.err, -EACCES);
+	ck_assert_ptr_nonnull(strstr(client.text, "TLS: the other side does not"));
+	host_await(&seen.downs, 1);
+	ck_assert_str_eq(seen.why, "TLS: the client has another key");
+	ck_assert_uint_eq(seen.ups, 0);
+	ck_assert_uint_eq(host_stats().channels, 0);
+}
+END_TEST
+
+/* Whatever the client believes: a server under TLS takes no bytes without it. */
+START_TEST(client__without_tls_is_refused)
+{
+	uint64_t word = 0;
+
+	client.flags &= ~FABRIC_ENDPOINT_TLS;
+	connect_through();
+	ck_assert_int_eq(client.err, 0);
+	ck_assert_int_ne(operate(FABRIC_WRITE, &word, 0, sizeof(word)), 0);
+	host_await(&seen.downs, 1);
+	ck_assert_str_eq(seen.why, "TLS: the other side does not speak TLS");
+	ck_assert_uint_eq(seen.ups, 0);
+	ck_assert_int_eq(host.memory[0], 0x33);
+}
+END_TEST
+
+/* A client that was told of TLS sends nothing without it. */
+START_TEST(server__without_tls_is_refused)
+{
+	teardown();
+	memset(&seen, 0, sizeof(seen));
+	host_open();
+	proxy_open();
+	memset(&client, 0, sizeof(client));
+	client.flags = ops->endpoint(host.server, 0)->flags | FABRIC_ENDPOINT_TLS;
+	connect_through();
+	ck_assert_int_ne(client.err, 0);
+	ck_assert_ptr_null(client.channel);
+}
+END_TEST
+
+/* A byte that is changed on its way ends the channel, and reaches nobody. */
+START_TEST(bytes__that_are_changed_are_refused)
+{
+	uint32_t bytes = 100000;
+	char *in = calloc(1, bytes);
+
+	ck_assert_ptr_nonnull(in);
+	connect_through();
+	ck_assert_int_eq(client.err, 0);
+	proxy.spoil_at = proxy.n_far + 10000;
+	ck_assert_int_ne(operate(FABRIC_READ, in, 0, bytes), 0);
+	ck_assert_int_eq(in[9990], 0);
+	free(in);
+}
+END_TEST
+
+/* A client that stops in its handshake keeps no other one waiting. */
+START_TEST(handshake__that_stops_holds_no_thread)
+{
+	uint8_t buf[FABRIC_HELLO_BYTES], begun[] = { 22, 3, 1, 2, 0, 1 };
+	int fds[4];
+
+	raw_hello(buf);
+	for (unsigned i = 0; i < 4; i++) {
+		fds[i] = raw_connect();
+		raw_send(fds[i], buf, sizeof(buf));
+		ck_assert_uint_eq(raw_status(fds[i]), STREAM_DONE);
+		raw_send(fds[i], begun, i % 2 ? sizeof(begun) : 0);
+	}
+	connect_through();
+	ck_assert_msg(client.err == 0, "%s", client.text);
+	for (unsigned i = 0; i < 4; i++)
+		raw_close(fds[i], false);
+	host_await(&seen.downs, 4);
+	ck_assert_uint_eq(host_stats().channels, 1);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = unit_case("tls", setup, teardown);
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, bytes__are_in_no_packet, 0, COUNT(lengths));
+	tcase_add_test(tcase, key__that_is_wrong_is_refused);
+	tcase_add_test(tcase, client__without_tls_is_refused);
+	tcase_add_test(tcase, server__without_tls_is_refused);
+	tcase_add_test(tcase, bytes__that_are_changed_are_refused);
+	tcase_add_test(tcase, handshake__that_stops_holds_no_thread);
+	return unit_main();
+}
