@@ -2,11 +2,14 @@
 #include "tls/admission.h"
 
 #include <endian.h>
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+
+#include "base/err.h"
+#include "base/random.h"
 
 struct admission_name {
 	char what[12];
@@ -14,7 +17,7 @@ struct admission_name {
 	uint64_t session;
 } __attribute__((packed));
 
-void admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
 		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
 {
 	struct admission_name name = { .what = "rmem channel",
@@ -23,11 +26,14 @@ void admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t sessio
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned bytes = 0;
 
-	/* it fails without memory alone; a token of zeros would admit whoever sends zeros */
 	if (!HMAC(EVP_sha256(), secret, (int)secret_bytes, (const uint8_t *)&name,
 		  sizeof(name), digest, &bytes) ||
-	    bytes < ADMISSION_BYTES)
-		abort();
+	    bytes < ADMISSION_BYTES) {
+		/* a token of zeros would admit whoever sends zeros */
+		random_bytes(ret_token, ADMISSION_BYTES);
+		return err_set(-ENOMEM, "no memory for the token of a channel");
+	}
 	memcpy(ret_token, digest, ADMISSION_BYTES);
 	explicit_bzero(digest, sizeof(digest));
+	return 0;
 }

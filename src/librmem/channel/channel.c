@@ -373,15 +373,16 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	};
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *fabric;
-	int err;
+	int err = admission_token(session->secret, sizeof(session->secret),
+				  params.hello.session, params.hello.channel,
+				  params.hello.token);
 
-	admission_token(session->secret, sizeof(session->secret), params.hello.session,
-			params.hello.channel, params.hello.token);
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
-	err = session->domains->ops->connect(*channel->cq, &params, &fabric);
+	if (!err)
+		err = session->domains->ops->connect(*channel->cq, &params, &fabric);
 	(void)pthread_mutex_lock(&session->lock);
 	session->connecting--;
 	(void)pthread_cond_broadcast(&session->changed);

@@ -464,8 +464,11 @@ static struct fabric_session *session_admit(struct session *session, unsigned en
 	struct channel *channel;
 	bool known;
 
-	admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
-			hello->session, hello->channel, token);
+	if (admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
+			    hello->session, hello->channel, token)) {
+		*ret_why = "no memory to check its token";
+		return NULL;
+	}
 	known = secret_equal(token, hello->token, sizeof(token));
 	*ret_why = "no session with this id and token";
 	if (!session || !known)

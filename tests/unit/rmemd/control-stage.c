@@ -500,7 +500,7 @@ bool client_admitted(const struct client *client, unsigned endpoint, uint32_t ch
 {
 	struct fabric_hello asked = { .session = client->session, .channel = channel };
 
-	admission_token(client->token, sizeof(client->token), asked.session, channel,
+	(void)admission_token(client->token, sizeof(client->token), asked.session, channel,
 			asked.token);
 	return sessions_admit(stage_control.sessions, endpoint, &asked);
 }
