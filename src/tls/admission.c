@@ -18,7 +18,7 @@ struct admission_name {
 } __attribute__((packed));
 
 int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
-		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
+		    uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
 {
 	struct admission_name name = { .what = "rmem channel",
 				       .channel = htole32(channel),

@@ -11,6 +11,6 @@
 
 /* HMAC-SHA256 of the channel's name, cut.  -ENOMEM: the token is random, and admits nothing. */
 int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
-		     uint32_t channel, uint8_t ret_token[ADMISSION_BYTES]);
+		    uint32_t channel, uint8_t ret_token[ADMISSION_BYTES]);
 
 #endif

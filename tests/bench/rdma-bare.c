@@ -70,8 +70,8 @@ void bare_open(struct bench_env *env)
 	request.open_channel.endpoint = domain->number;
 	if (session_call(session, &request, channel_id_store, &hello.channel))
 		give_up("the server grants no channel");
-	admission_token(session->secret, sizeof(session->secret), hello.session,
-			hello.channel, hello.token);
+	(void)admission_token(session->secret, sizeof(session->secret), hello.session,
+			      hello.channel, hello.token);
 	source = verbs_cm_id_source(&verbs->cm_id);
 	if (verbs_cm_id_resolve(&cm_id, &verbs->peer.address, &source,
 				verbs->rdma_options.traffic_class, TIMEOUT_MS, NULL))

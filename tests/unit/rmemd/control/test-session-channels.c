@@ -101,7 +101,7 @@ START_TEST(channels__are_admitted_once)
 	ck_assert(!client_admitted(&two, 1, channel));
 	asked = (struct fabric_hello){ .session = one.session, .channel = channel };
 	(void)admission_token(one.token, sizeof(one.token), asked.session, channel,
-			asked.token);
+			      asked.token);
 	asked.token[15] ^= 0x80;
 	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
 	asked.session = 12345;
