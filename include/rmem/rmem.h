@@ -377,7 +377,9 @@ RMEM_API int rmem_detach(rmem_lease *lease);
 /* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent
  * again.  Operations of other sessions on it end in ESTALE.  The handle is gone on success;
  * success also if the lease had ended already.  If the session got the handle several times, the
- * others stay, in ESTALE, until they are given back.
+ * others stay, in ESTALE, until they are given back.  If an rmem_detach() of the handle has ended in
+ * ETIMEDOUT, the lease may be detached: then the call returns 0, and a named lease lives on; end it by
+ * rmem_remove().
  *   EBUSY   operations of this session are outstanding: wait, or rmem_cancel()
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_destroy(rmem_lease *lease);
