@@ -221,6 +221,14 @@ RMEM_API void rmem_close(rmem *session);
  *   timeout_ms  0: that of the session again  [any] */
 RMEM_API unsigned rmem_thread_timeout(unsigned timeout_ms);
 
+/* How client and server know each other, see rmem_open(3). */
+enum rmem_auth {
+	RMEM_AUTH_NONE = 0,
+	RMEM_AUTH_PSK = 1, /* a pre-shared key */
+	RMEM_AUTH_CERTIFICATE =
+		2, /* the server by its certificate, the client by its own */
+};
+
 /* Properties of a session.  Strings live as long as the session.  Start from
  * rmem_info_init(). */
 struct rmem_info {
@@ -237,6 +245,7 @@ struct rmem_info {
 	unsigned grace_ms;     /* ephemeral leases end this long after the fence */
 	uint64_t resumes;      /* how often the session was lost and resumed */
 	int draining;          /* 1: the server has announced that it stops */
+	enum rmem_auth auth;
 };
 static inline struct rmem_info rmem_info_init(void)
 {
@@ -368,7 +377,9 @@ RMEM_API int rmem_detach(rmem_lease *lease);
 /* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent
  * again.  Operations of other sessions on it end in ESTALE.  The handle is gone on success;
  * success also if the lease had ended already.  If the session got the handle several times, the
- * others stay, in ESTALE, until they are given back.
+ * others stay, in ESTALE, until they are given back.  If an rmem_detach() of the handle has ended in
+ * ETIMEDOUT, the lease may be detached: then the call returns 0, and a named lease lives on; end it by
+ * rmem_remove().
  *   EBUSY   operations of this session are outstanding: wait, or rmem_cancel()
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_destroy(rmem_lease *lease);

@@ -443,6 +443,9 @@ int rmem_info(rmem *session, struct rmem_info *info)
 		.grace_ms = session->welcome.grace_ms,
 		.resumes = session->resumes,
 		.draining = session->draining,
+		.auth = !session->credentials.tls  ? RMEM_AUTH_NONE
+			: session->credentials.psk ? RMEM_AUTH_PSK
+						   : RMEM_AUTH_CERTIFICATE,
 	};
 	(void)pthread_mutex_unlock(&session->lock);
 	return err_end(params_export(info, &now, sizeof(now),

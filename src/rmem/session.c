@@ -26,6 +26,13 @@ const char *session_fabric_name(enum rmem_fabric fabric)
 	return fabric == RMEM_FABRIC_RDMA ? "rdma" : "tcp";
 }
 
+static const char *auth_name(enum rmem_auth auth)
+{
+	static const char *const names[] = { "none", "psk", "certificate" };
+
+	return names[auth];
+}
+
 static int session_describe(rmem *session)
 {
 	struct rmem_info info = rmem_info_init();
@@ -33,9 +40,10 @@ static int session_describe(rmem *session)
 
 	if (err)
 		return err;
-	(void)fprintf(stderr, "rmem: %s over %s%s%s, %u channel%s%s%s\n", info.server,
-		      session_fabric_name(info.fabric), info.device[0] ? " on " : "",
-		      info.device, info.channels, info.channels == 1 ? "" : "s",
+	(void)fprintf(stderr, "rmem: %s over %s%s%s, %u channel%s, auth %s%s%s\n",
+		      info.server, session_fabric_name(info.fabric),
+		      info.device[0] ? " on " : "", info.device, info.channels,
+		      info.channels == 1 ? "" : "s", auth_name(info.auth),
 		      info.downgrade ? "; no RDMA: " : "",
 		      info.downgrade ? info.downgrade : "");
 	return 0;

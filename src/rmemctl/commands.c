@@ -48,6 +48,7 @@ static const struct column sessions_columns[] = {
 	{ "TENANT", "tenant", CELL_TEXT, "-", COLUMN_ALWAYS },
 	{ "PEER", "peer", CELL_TEXT, "-", COLUMN_ALWAYS },
 	{ "FABRIC", "fabric", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "AUTH", "auth", CELL_TEXT, "-", COLUMN_WIDE },
 	{ "CHANNELS", "channels", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ "LEASES", "leases", CELL_NUMBER, "-", COLUMN_ALWAYS },
 	{ "KEYS", "keys", CELL_NUMBER, "-", COLUMN_WIDE },

@@ -2,6 +2,7 @@
 #include "tls/failure.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,15 +64,29 @@ static const struct {
 	  "the two sides have no version of TLS in common; rmem needs 1.3" },
 	{ SSL_R_UNSUPPORTED_PROTOCOL, EPROTO,
 	  "the two sides have no version of TLS in common; rmem needs 1.3" },
+	/* the only reason of on_use_key() to fail */
+	{ SSL_R_BAD_PSK, ENOMEM, "no memory for the pre-shared key" },
 	{ SSL_R_WRONG_VERSION_NUMBER, EPROTO, "the other side does not speak TLS" },
 	{ SSL_R_HTTP_REQUEST, EPROTO, "the other side does not speak TLS" },
 };
+
+/* Whether memory was missing, which OpenSSL reports beside what failed for it. */
+static bool memory_missing(long verified)
+{
+	return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
+	       ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE ||
+	       verified == X509_V_ERR_OUT_OF_MEM;
+}
 
 int tls_connection_failure(const struct ssl_st *ssl)
 {
 	int reason = ERR_GET_REASON(ERR_peek_error());
 	long verified = SSL_get_verify_result(ssl);
 
+	if (memory_missing(verified)) {
+		ERR_clear_error();
+		return err_set(-ENOMEM, "TLS: no memory");
+	}
 	/* behind the errors of the verification itself, such as of a signature */
 	if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED &&
 	    verified != X509_V_OK) {

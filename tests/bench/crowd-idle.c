@@ -3,6 +3,7 @@
  * file; PSK "-": without TLS, as the tenant "default".  They do nothing but send a heartbeat each
  * BEAT_MS, and take the answers.  Prints "ready", and ends when it reads a line. */
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -85,9 +86,10 @@ static void hello(struct crowd *crowd, struct stream *stream)
 
 static void session_begin(struct crowd *crowd, struct stream *stream)
 {
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, err;
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&crowd->to, sizeof(crowd->to)) ||
+	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+	    connect(fd, (struct sockaddr *)&crowd->to, sizeof(crowd->to)) ||
 	    fcntl(fd, F_SETFL, O_NONBLOCK))
 		fail(strerror(errno));
 	if (!crowd->tls)
@@ -128,6 +130,7 @@ static bool pause_us(unsigned us)
 int main(int argc, char **argv)
 {
 	static struct crowd crowd = { .tenant = "default" };
+	uint64_t id = 1;
 
 	if (argc != 4) {
 		(void)fprintf(stderr, "usage: crowd-idle PORT PSK SESSIONS\n");
@@ -142,12 +145,15 @@ int main(int argc, char **argv)
 	crowd.streams = calloc(crowd.n + 1, sizeof(*crowd.streams));
 	if (crowd.n == 0 || !crowd.streams)
 		fail("an argument is wrong");
-	for (unsigned i = 0; i < crowd.n; i++)
+	/* those that are open have their heartbeats meanwhile */
+	for (unsigned i = 0, k = 0; i < crowd.n; i++, k = (k + 1) % i) {
 		session_begin(&crowd, &crowd.streams[i]);
+		beat(&crowd.streams[k], ++id);
+	}
 	(void)printf("ready\n");
 	(void)fflush(stdout);
-	for (uint64_t i = 0; pause_us(BEAT_MS * 1000 / crowd.n); i++)
-		beat(&crowd.streams[i % crowd.n], 2 + i / crowd.n);
+	for (unsigned i = 0; pause_us(BEAT_MS * 1000 / crowd.n); i = (i + 1) % crowd.n)
+		beat(&crowd.streams[i], ++id);
 	for (unsigned i = 0; i < crowd.n; i++)
 		stream_close(&crowd.streams[i]);
 	tls_context_unref(crowd.tls);

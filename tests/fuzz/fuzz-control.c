@@ -181,8 +181,8 @@ static void step_admit(struct fuzz_input *input)
 	uint8_t right[ADMISSION_BYTES];
 	const struct session *session;
 
-	admission_token(peer->token, sizeof(peer->token), asked.session, asked.channel,
-			right);
+	(void)admission_token(peer->token, sizeof(peer->token), asked.session,
+			      asked.channel, right);
 	memcpy(asked.token, right, sizeof(right));
 	asked.token[0] ^= (uint8_t)fuzz_number(input, 1);
 	if (!sessions_admit(stage_control.sessions, endpoint, &asked))

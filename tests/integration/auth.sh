@@ -65,6 +65,7 @@ make_file "$dir/data" 300000
 with "psk=$dir/red.psk" put data "$dir/data"
 with "psk=$dir/red.psk" get data "$dir/back"
 same "$dir/data" "$dir/back"
+with "psk=$dir/red.psk" --verbose ls 2>&1 >/dev/null | grep -q 'auth psk' || fail "rmem does not tell auth"
 RMEM_PSK=$dir/red.psk client get data - | cmp - "$dir/data" || fail "RMEM_PSK has no effect"
 ok "the key's tenant"
 expect_error 1 'there is no lease named "data"' with "psk=$dir/default.psk" get data
@@ -85,6 +86,7 @@ fi
 export RMEM_PSK=$dir/red.psk
 background holder watch data
 status_await '.sessions.active == 1' 20 || fail "no session"
+json_is sessions '.sessions[0].auth == "psk"' || fail "rmemctl does not tell auth"
 grep -v "$(cut -d: -f2 "$dir/red.psk")" "$dir/all.psk" >"$dir/rmemd.psk"
 reload
 refused removed 1

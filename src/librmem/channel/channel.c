@@ -374,20 +374,14 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	};
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *fabric;
-	int err;
+	int err = credential_give(&credential, session->secret, &params);
 
-	err = credential_give(&credential, session->secret, &params);
-	if (err) {
-		credential_wipe(&credential, &params);
-		channel_unconnected(session, channel, err);
-		channel->wake(channel->queue);
-		return;
-	}
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
-	err = session->domains->ops->connect(*channel->cq, &params, &fabric);
+	if (!err)
+		err = session->domains->ops->connect(*channel->cq, &params, &fabric);
 	credential_wipe(&credential, &params);
 	(void)pthread_mutex_lock(&session->lock);
 	session->connecting--;

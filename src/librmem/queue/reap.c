@@ -64,6 +64,8 @@ static uint32_t error_store(struct rmem_queue *queue, const struct op *op)
 	char label[LEASE_LABEL_BYTES];
 	const char *reason = op->end.why;
 	uint32_t number;
+	char *text;
+	int bytes;
 
 	if (op->end.given_up == op->end.status)
 		reason = given_up_text(queue, op->end.status);
@@ -79,12 +81,16 @@ static uint32_t error_store(struct rmem_queue *queue, const struct op *op)
 			       " of %" PRIu64 " bytes at offset %" PRIu64 " of %s",
 			       op->todo.bytes, op->todo.offset,
 			       lease_label(op->todo.lease, label));
-	(void)snprintf(
-		error_texts_next(&queue->errors, &number), ERROR_TEXT_BYTES,
-		"%s%s at %s: %s%s%s: %s", op_kinds[op->todo.opcode].text, range,
-		queue->session->server, reason, vendor,
+	text = error_texts_next(&queue->errors, &number);
+	bytes = snprintf(
+		text, ERROR_TEXT_BYTES, "%s%s at %s: %s%s%s: %s",
+		op_kinds[op->todo.opcode].text, range, queue->session->server, reason,
+		vendor,
 		op_is_once(op) && op->unknown ? "; whether it was done is unknown" : "",
 		error_name(-op->end.status));
+	/* a name may be long: then the end is cut */
+	if (bytes < 0)
+		*text = '\0';
 	return number;
 }
 

@@ -148,6 +148,7 @@ int credentials_open(struct credentials *credentials, struct uri *uri,
 		err = keys_load(uri, &keys);
 	if (err || (!keys && !*uri->ca))
 		return err;
+	credentials->psk = keys != NULL;
 	return context_open(keys, uri, &credentials->tls);
 }
 

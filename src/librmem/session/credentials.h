@@ -24,6 +24,7 @@ struct credentials_file {
 
 struct credentials {
 	struct tls_context *tls; /* that of the last attempt; NULL: no TLS */
+	bool psk;                /* by a pre-shared key; or by certificates */
 	bool once;               /* the key is from the program, which is asked once */
 	struct credentials_file files[CREDENTIALS_FILES]; /* that were loaded last */
 };

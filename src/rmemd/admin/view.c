@@ -491,6 +491,7 @@ static int session_view(const struct session *session, void *arg)
 	view_text(&object, "state",
 		  session->state == SESSION_ACTIVE ? "active" : "fenced");
 	view_text(&object, "fabric", session_fabrics(client));
+	view_text(&object, "auth", session->auth ? session->auth : "");
 	view_number(&object, "age_ms", now_ms - session->opened_ms);
 	view_number(&object, "idle_ms", now_ms - session->heard_ms);
 	view_number(&object, "channels", session->n_connected);

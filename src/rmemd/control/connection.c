@@ -12,9 +12,9 @@
 void connection_init(struct connection *connection, const struct connection_ops *ops,
 		     struct control *control, const struct fabric_address *address)
 {
-	*connection = (struct connection){ .ops = ops,
-					   .control = control,
-					   .address = *address };
+	*connection = (struct connection){
+		.ops = ops, .control = control, .auth = "none", .address = *address
+	};
 	(void)fabric_address_text(address, connection->name);
 }
 

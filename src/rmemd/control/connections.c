@@ -293,6 +293,8 @@ static bool handshake(struct client_socket *socket)
 		socket->answered_ns = clock_now_ns();
 	if (!err) {
 		socket->state = SOCKET_GREETS;
+		socket->connection.auth =
+			stream_certified(&socket->stream) ? "certificate" : "psk";
 		return true;
 	}
 	if (err == -EAGAIN) {

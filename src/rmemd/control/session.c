@@ -54,6 +54,7 @@ static void session_adopt(struct session *session, struct connection *connection
 {
 	session->connection = connection;
 	connection->session = session;
+	session->auth = connection->auth;
 	if (!connection->ops->secret(connection, session->secret)) {
 		memset(session->secret, 0, sizeof(session->secret));
 		memcpy(session->secret, session->token, sizeof(session->token));

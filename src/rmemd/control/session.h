@@ -58,6 +58,8 @@ struct session {
 	/* of its connection, or the token; admits channels */
 	uint8_t secret[STREAM_SECRET_BYTES];
 	char client[WIRE_LABEL_MAX + 1];
+	const char *
+		auth; /* of its connection, or of the last one; NULL: of another process */
 	char address[64];              /* of its connection, or of the last one */
 	struct connection *connection; /* NULL unless active */
 	struct map_node by_id;

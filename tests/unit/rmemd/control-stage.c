@@ -503,8 +503,8 @@ bool client_admitted(const struct client *client, unsigned endpoint, uint32_t ch
 				      .channel = channel,
 				      .peer = stage_address };
 
-	admission_token(client->token, sizeof(client->token), asked.session, channel,
-			asked.token);
+	(void)admission_token(client->token, sizeof(client->token), asked.session,
+			      channel, asked.token);
 	return sessions_admit(stage_control.sessions, endpoint, &asked);
 }
 

@@ -3,6 +3,7 @@
 #include "tls/prepare.h"
 #include "tls/stream.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 
 #include "base/err.h"
@@ -24,6 +26,27 @@ static char folder[] = "/tmp/rmem-tls-XXXXXX";
 static struct stream server, client;
 static struct tls_context *server_context, *client_context;
 static const uint8_t key_a[32] = { 1, 2, 3 }, key_b[32] = { 4, 5, 6 };
+
+/* Functions of OpenSSL that fail without memory. */
+static bool no_memory;
+
+SSL_SESSION *SSL_SESSION_new(void)
+{
+	SSL_SESSION *(*real)(void) = dlsym(RTLD_NEXT, "SSL_SESSION_new");
+
+	return no_memory ? NULL : real();
+}
+
+unsigned char *HMAC(const EVP_MD *md, const void *key, int key_len,
+		    const unsigned char *data, size_t bytes, unsigned char *ret,
+		    unsigned *ret_bytes)
+{
+	unsigned char *(*real)(const EVP_MD *, const void *, int, const unsigned char *,
+			       size_t, unsigned char *, unsigned *) =
+		dlsym(RTLD_NEXT, "HMAC");
+
+	return no_memory ? NULL : real(md, key, key_len, data, bytes, ret, ret_bytes);
+}
 
 static const char *file(const char *name)
 {
@@ -733,6 +756,30 @@ START_TEST(prepare__has_a_handshake_with_itself)
 }
 END_TEST
 
+/* ---- without memory ---- */
+
+START_TEST(client__without_memory_for_its_key_fails)
+{
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	sockets_open();
+	no_memory = true;
+	ck_assert_int_eq(stream_handshake(&client), -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no memory for the pre-shared key"));
+	no_memory = false;
+}
+END_TEST
+
+START_TEST(admission__without_memory_fails)
+{
+	uint8_t token[ADMISSION_BYTES] = { 0 };
+
+	no_memory = true;
+	ck_assert_int_eq(admission_token(key_a, sizeof(key_a), 7, 1, token), -ENOMEM);
+	no_memory = false;
+}
+END_TEST
+
 /* ---- secrets ---- */
 
 START_TEST(secret__is_of_one_connection)
@@ -746,10 +793,10 @@ START_TEST(secret__is_of_one_connection)
 	ck_assert_int_eq(stream_secret(&server, one), 0);
 	ck_assert_int_eq(stream_secret(&client, two), 0);
 	ck_assert_mem_eq(one, two, sizeof(one));
-	admission_token(one, sizeof(one), 7, 1, a);
-	admission_token(one, sizeof(one), 7, 2, b);
+	(void)admission_token(one, sizeof(one), 7, 1, a);
+	(void)admission_token(one, sizeof(one), 7, 2, b);
 	ck_assert_mem_ne(a, b, sizeof(a));
-	admission_token(one, sizeof(one), 8, 1, b);
+	(void)admission_token(one, sizeof(one), 8, 1, b);
 	ck_assert_mem_ne(a, b, sizeof(a));
 	streams_close();
 	server_with_key("a", key_a);
@@ -792,6 +839,8 @@ int main(void)
 	tcase_add_test(tc, receive__does_not_go_on_with_changes_of_keys);
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
 	tcase_add_test(tc, prepare__has_a_handshake_with_itself);
+	tcase_add_test(tc, client__without_memory_for_its_key_fails);
+	tcase_add_test(tc, admission__without_memory_fails);
 	tcase_add_test(tc, secret__is_of_one_connection);
 	return unit_main();
 }
