@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -134,6 +135,11 @@ static int ca_load(SSL_CTX *ctx, const char *ca)
 }
 
 /* ---- the context ---- */
+
+void tls_outlast_exit(void)
+{
+	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
 
 /* A daemon and a library ask nobody for the password of a key. */
 static int on_password(char *, int, int, void *)
