@@ -202,6 +202,11 @@ static int ca_load(SSL_CTX *ctx, const char *ca)
 
 /* ---- the context ---- */
 
+void tls_outlast_exit(void)
+{
+	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 /* A daemon and a library ask nobody for the password of a key. */
 static int on_password(char *, int, int, void *)
 {

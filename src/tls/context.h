@@ -23,6 +23,10 @@ struct tls_params {
 	const char *ca;          /* that sign the other side's certificates */
 };
 
+/* Keep OpenSSL to the very end of the program, as threads may use it while exit(3) runs.  No effect
+ * if the program has used OpenSSL before. */
+void tls_outlast_exit(void);
+
 /* The server accepts a client with a key of `keys`, or with a certificate of `ca`.
  *   -EACCES  others can read the file of the certificate's key
  *   -EINVAL, -ENOENT, -ENOMEM ...  the text names the file */

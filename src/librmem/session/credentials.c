@@ -137,6 +137,8 @@ int credentials_open(struct credentials *credentials, struct uri *uri,
 	struct tls_keys *keys = NULL;
 	int err = environment_apply(uri);
 
+	/* before the first use of OpenSSL: the service threads never end by themselves */
+	tls_outlast_exit();
 	*credentials = (struct credentials){ .once = ask };
 	if (!err)
 		err = check(uri, ask || *uri->psk);

@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "base/err.h"
+#include "tls/context.h"
 #include "tls/keys.h"
 #include "unit/unit.h"
 
@@ -218,6 +222,33 @@ START_TEST(keys__are_in_locked_memory_that_is_not_dumped)
 }
 END_TEST
 
+static void on_cleanup(void)
+{
+	_exit(3);
+}
+
+/* As the service thread of librmem goes on until the process is gone. */
+START_TEST(openssl__outlasts_exit)
+{
+	int status;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		const uint8_t key[TLS_KEY_MIN] = { 1 };
+
+		tls_outlast_exit();
+		if (tls_keys_of("a", key, sizeof(key), &keys) ||
+		    !OPENSSL_atexit(on_cleanup))
+			_exit(1);
+		exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("tls-keys", setup, teardown);
@@ -231,5 +262,6 @@ int main(void)
 	tcase_add_test(tc, load__of_no_file);
 	tcase_add_test(tc, of__checks_the_key);
 	tcase_add_test(tc, keys__are_in_locked_memory_that_is_not_dumped);
+	tcase_add_test(tc, openssl__outlasts_exit);
 	return unit_main();
 }

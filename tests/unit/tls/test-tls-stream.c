@@ -770,16 +770,6 @@ START_TEST(client__without_memory_for_its_key_fails)
 }
 END_TEST
 
-START_TEST(admission__without_memory_fails)
-{
-	uint8_t token[ADMISSION_BYTES] = { 0 };
-
-	no_memory = true;
-	ck_assert_int_eq(admission_token(key_a, sizeof(key_a), 7, 1, token), -ENOMEM);
-	no_memory = false;
-}
-END_TEST
-
 /* ---- secrets ---- */
 
 START_TEST(secret__is_of_one_connection)
@@ -840,7 +830,6 @@ int main(void)
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
 	tcase_add_test(tc, prepare__has_a_handshake_with_itself);
 	tcase_add_test(tc, client__without_memory_for_its_key_fails);
-	tcase_add_test(tc, admission__without_memory_fails);
 	tcase_add_test(tc, secret__is_of_one_connection);
 	return unit_main();
 }
