@@ -11,6 +11,7 @@
 
 /* What is refused on another thread or by a device is counted a moment later. */
 #define COUNT_MS 5000
+#define COUNT_SOON_MS 1000
 #define COUNT_POLL_US 5000
 
 static struct {
@@ -48,9 +49,9 @@ void attempt(const char *what, const char *counter, uint64_t times)
 }
 
 /* Whether the counter has risen as it must, perhaps after a while. */
-static bool counted(uint64_t *ret_more)
+static bool counted(uint64_t *ret_more, unsigned ms)
 {
-	uint64_t until_ms = clock_now_ms() + COUNT_MS;
+	uint64_t until_ms = clock_now_ms() + ms;
 
 	for (;;) {
 		*ret_more = counter_get(now.counter) - now.before;
@@ -63,6 +64,13 @@ static bool counted(uint64_t *ret_more)
 	}
 }
 
+bool attempt_is_counted(void)
+{
+	uint64_t more;
+
+	return !now.counter || counted(&more, COUNT_SOON_MS);
+}
+
 void attempt_refused(const char *by)
 {
 	char text[160];
@@ -73,7 +81,7 @@ void attempt_refused(const char *by)
 		row(by, "by the client's error");
 		return;
 	}
-	if (counted(&more)) {
+	if (counted(&more, COUNT_MS)) {
 		n_refused++;
 		(void)snprintf(text, sizeof(text), "%s +%" PRIu64, now.counter, more);
 	} else {

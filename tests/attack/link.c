@@ -11,6 +11,7 @@
 #include "fabric/address.h"
 
 #define DEPTH 64u
+#define IWARP_TRIES 3
 
 static struct fabric_address control_address(uint16_t port)
 {
@@ -63,7 +64,7 @@ struct link *link_open(struct peer *peer)
 		     "local memory");
 	link->can_atomics =
 		!link->ops->domain_supports(link->domain, FABRIC_CAN_ATOMICS);
-	link->can_inband = !link->ops->domain_supports(link->domain, FABRIC_CAN_INBAND);
+	link->iwarp = endpoint.flags & WIRE_ENDPOINT_CONFIRM;
 	return link;
 }
 
@@ -180,9 +181,15 @@ int link_run(struct link *link, enum fabric_opcode opcode, struct fabric_key key
 	static const struct fabric_inband_request request = { .pattern = 0x41414141,
 							      .value = 1 };
 
-	if (!link->channel)
-		link_reconnect(link);
-	return run(link, opcode, key, bytes, &request);
+	int status, tries = 0;
+
+	do {
+		if (!link->channel)
+			link_reconnect(link);
+		status = run(link, opcode, key, bytes, &request);
+	} while (status && link->iwarp && !attempt_is_counted() &&
+		 ++tries < IWARP_TRIES);
+	return status;
 }
 
 int link_run_once(struct link *link, enum fabric_opcode opcode, struct fabric_key key,

@@ -15,7 +15,8 @@ struct link {
 	struct fabric_channel *channel; /* NULL: none */
 	uint8_t *memory;                /* LINK_BYTES */
 	struct fabric_local_mr *region;
-	bool can_atomics, can_inband;
+	bool can_atomics;
+	bool iwarp;
 	unsigned reconnects;
 };
 
@@ -28,7 +29,10 @@ void link_close(struct link *link);
 int link_admit(struct link *link, const struct fabric_hello *hello);
 
 /* Run one operation between the link's memory and remote memory; the status of its completion.  A
- * channel that has ended is replaced before the operation. */
+ * channel that has ended is replaced before the operation.
+ *
+ * Over iWARP a refused access that is not counted is repeated, three times at most: the event that
+ * the connection has ended may overtake the one that says why. */
 int link_run(struct link *link, enum fabric_opcode opcode, struct fabric_key key,
 	     uint64_t bytes);
 int link_copy(struct link *link, struct fabric_key to, struct fabric_key from,

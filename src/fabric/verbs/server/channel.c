@@ -310,7 +310,11 @@ void verbs_channel_event(void *arg, enum ibv_event_type type)
 {
 	struct verbs_channel *channel = arg;
 
-	if (type == IBV_EVENT_QP_ACCESS_ERR)
+	/* iWARP reports a refused read so: the device cannot send the answer */
+	bool of_read = type == IBV_EVENT_QP_REQ_ERR &&
+		       endpoint_of(channel)->device->attr.iwarp;
+
+	if (type == IBV_EVENT_QP_ACCESS_ERR || of_read)
 		channel_refused(channel);
 	else if (type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR)
 		channel->why = ibv_event_type_str(type);

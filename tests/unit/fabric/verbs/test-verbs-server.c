@@ -290,6 +290,14 @@ START_TEST(channel__on_iwarp_ends_at_the_cm_event)
 	/* this device tells */
 	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
 	ck_assert_uint_eq(seen.refused, 1);
+
+	/* and so it tells of a read */
+	id = channel_new(session, 7);
+	fake_async_event(0, IBV_EVENT_QP_REQ_ERR, 0);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	await(&seen.downs, 3);
+	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
+	ck_assert_uint_eq(seen.refused, 2);
 }
 END_TEST
 

@@ -204,7 +204,7 @@ void fake_async_event(unsigned device, enum ibv_event_type type, int port)
 {
 	struct ibv_async_event event = { .event_type = type };
 
-	if (type == IBV_EVENT_QP_ACCESS_ERR)
+	if (type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_QP_REQ_ERR)
 		event.element.qp = fake_state.last->public.qp;
 	else
 		event.element.port_num = port;
