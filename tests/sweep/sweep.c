@@ -64,7 +64,7 @@ static struct {
 	      .last = UINT64_MAX,
 	      .every = 1,
 	      .jobs = 1,
-	      .seconds = 40 };
+	      .seconds = 90 };
 
 /* A place where runs take turns: its own directory and ports. */
 static struct job {
