@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "sweep/calls.h"
 
-#define LIMIT_MS 20000
+#define LIMIT_MS 60000
 #define POOL_MIB 4
 #define SHOW_MS 500
 
@@ -95,7 +95,7 @@ static void config_write(unsigned pool_mib)
 	(void)fprintf(file,
 		      "[server]\nlisten = 127.0.0.1\nport = %u\nstate = %s/state\n"
 		      "auth = %s\npsk = %s/" SERVER_KEYS "\n"
-		      "[session]\nheartbeat = 200ms\nfence = 2s\ngrace = 10s\n"
+		      "[session]\nheartbeat = 500ms\nfence = 5s\ngrace = 60s\n"
 		      "[limits]\nsessions = 8\nchannels = 16\n"
 		      "[rdma]\nenabled = %s\nport = %u\n"
 		      "[tcp]\nport = %u\n[admin]\nsocket = %s/admin\n"

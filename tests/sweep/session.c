@@ -18,8 +18,8 @@
 
 #define BYTES 65536
 /* No step needs so long, on a busy machine either: a time-out is a hang. */
-#define TIMEOUT_MS 10000
-#define STEP_MS 15000
+#define TIMEOUT_MS 25000
+#define STEP_MS 60000
 
 static char uri[256];
 static rmem *first, *second;
