@@ -19,6 +19,16 @@ struct known_place {
 static const struct known_place known_places[] = {
 	{ "libasan", NULL, true, NULL,
 	  "the sanitizer's own calls, as for the stack of a new thread" },
+	/* libevent 2.1.12; all are of the admin socket's HTTP server */
+	{ "libevent", NULL, true, "getnameinfo",
+	  "evhttp ends the process when an accepted connection has no name; a UNIX "
+	  "socket always has one" },
+	{ "libevent", "evhttp_connection_base_bufferevent_new", false, NULL,
+	  "evhttp ends the process in its own error path for a new connection" },
+	{ "libevent", "evhttp_request_new", false, NULL,
+	  "evhttp ends the process in its own error path for a new request" },
+	{ "libevent", "bufferevent_enable", false, "epoll_ctl",
+	  "evhttp ignores that it cannot watch a connection, which then waits" },
 };
 
 #define N_KNOWN_PLACES (sizeof(known_places) / sizeof(known_places[0]))

@@ -128,12 +128,13 @@ static uint32_t stack_hash(void)
 	void *frames[CALLS_FRAMES];
 	int n = backtrace(frames, CALLS_FRAMES);
 	uint64_t hash = 14695981039346656037u;
-	Dl_info at;
+	struct dl_find_object at;
 
+	/* dladdr() would look through all symbols of the file */
 	for (int i = 2; i < n; i++)
-		if (dladdr(frames[i], &at))
-			hash = (hash ^
-				(uint64_t)((char *)frames[i] - (char *)at.dli_fbase)) *
+		if (!_dl_find_object(frames[i], &at))
+			hash = (hash ^ (uint64_t)((char *)frames[i] -
+						  (char *)at.dlfo_map_start)) *
 			       1099511628211u;
 	return (uint32_t)(hash ^ hash >> 32) | 1;
 }

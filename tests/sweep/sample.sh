@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A sample of the sweep: each call of the daemon for threads and mappings fails once.
+# A sample of the sweep.
+#   RMEM_SWEEP_EVERY  one of how many calls fails, at places that are new
 set -euo pipefail
 : "${top_builddir:?}"
 if [ "$(stat -f -c %T /dev/shm)" != tmpfs ]; then
@@ -11,4 +12,7 @@ if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
 	echo "SKIP: ThreadSanitizer cannot have a library preloaded that defines malloc()"
 	exit 77
 fi
-"$top_builddir/tests/sweep/sweep" --class thread --class mapping daemon "$top_builddir"
+for target in daemon library; do
+	"$top_builddir/tests/sweep/sweep" --seed 1 --jobs 2 --places --every "${RMEM_SWEEP_EVERY:-150}" \
+		"$target" "$top_builddir"
+done

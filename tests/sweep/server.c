@@ -19,8 +19,9 @@
 #include "base/clock.h"
 #include "sweep/calls.h"
 
-#define LIMIT_MS 15000
+#define LIMIT_MS 60000
 #define POOL_MIB 4
+#define SHOW_MS 500
 
 static struct server_options options;
 static pid_t pid; /* of the daemon; 0: it does not run */
@@ -29,9 +30,32 @@ static char log_text[1 << 18];
 static size_t log_used;
 static size_t log_from; /* where lines were not looked at yet */
 
+/* What the daemon says and does in the end. */
+static void daemon_show(void)
+{
+	struct pollfd ready = { .fd = log_fd, .events = POLLIN };
+	char part[4096];
+	ssize_t got = 1;
+	int status;
+
+	while (got > 0 && poll(&ready, 1, SHOW_MS) == 1) {
+		got = read(log_fd, part, sizeof(part));
+		if (got > 0)
+			(void)fwrite(part, 1, (size_t)got, stdout);
+	}
+	(void)fflush(stdout);
+	if (waitpid(pid, &status, got == 0 ? 0 : WNOHANG) == pid)
+		(void)fprintf(stderr, "the daemon was ended by signal %d, status %d\n",
+			      WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+			      WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+}
+
 void broken(const char *fmt, ...)
 {
 	va_list args;
+
+	if (pid)
+		daemon_show();
 
 	(void)fprintf(stderr, "broken: ");
 	va_start(args, fmt);
@@ -71,7 +95,7 @@ static void config_write(unsigned pool_mib)
 	(void)fprintf(file,
 		      "[server]\nlisten = 127.0.0.1\nport = %u\nstate = %s/state\n"
 		      "auth = %s\npsk = %s/" SERVER_KEYS "\n"
-		      "[session]\nheartbeat = 200ms\nfence = 2s\ngrace = 10s\n"
+		      "[session]\nheartbeat = 500ms\nfence = 5s\ngrace = 60s\n"
 		      "[limits]\nsessions = 8\nchannels = 16\n"
 		      "[rdma]\nenabled = %s\nport = %u\n"
 		      "[tcp]\nport = %u\n[admin]\nsocket = %s/admin\n"

@@ -10,7 +10,7 @@
  *     --fabric NAME     tcp (default) or rdma
  *     --auth KIND       psk (default) or none
  *     --jobs N          runs at the same time
- *     --seconds N       limit of one run
+ *     --limit N         seconds that a run may take
  *     --verbose         the output of each run
  *
  * A run is broken if the session says so, ends by a signal, leaves something behind or hangs.  The
@@ -64,7 +64,7 @@ static struct {
 	      .last = UINT64_MAX,
 	      .every = 1,
 	      .jobs = 1,
-	      .seconds = 40 };
+	      .seconds = 200 };
 
 /* A place where runs take turns: its own directory and ports. */
 static struct job {
@@ -397,7 +397,7 @@ static void options_parse(int argc, char **argv)
 		{ "class", 1, NULL, 'c' },  { "first", 1, NULL, 'f' },
 		{ "last", 1, NULL, 'l' },   { "every", 1, NULL, 'e' },
 		{ "seed", 1, NULL, 's' },   { "fabric", 1, NULL, 'F' },
-		{ "jobs", 1, NULL, 'j' },   { "seconds", 1, NULL, 'S' },
+		{ "jobs", 1, NULL, 'j' },   { "limit", 1, NULL, 'S' },
 		{ "auth", 1, NULL, 'a' },   { "verbose", 0, NULL, 'v' },
 		{ "places", 0, NULL, 'p' }, { 0 },
 	};
