@@ -254,9 +254,9 @@ static int conn_secure(struct fabric_session *session, struct tcp_conn *conn)
 	uint8_t key[FABRIC_TLS_KEY_BYTES];
 	int err;
 
-	conn->secure = !server->tls;
-	if (conn->secure)
+	if (!server->tls)
 		return 0;
+	conn->secure = false;
 	server->events->channel_key(server->ctx, session->cookie, conn->channel, key);
 	err = tls_pipe_open(conn->fd, server->tls, key, &conn->tls);
 	explicit_bzero(key, sizeof(key));
