@@ -44,6 +44,7 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 	conn->session = session;
 	conn->until_ns = until_ns;
 	conn->fd = fd;
+	conn->secure = true;
 	conn->command.kind = TCP_COMMAND_CONN;
 	(void)pthread_mutex_init(&conn->lock, NULL);
 	*ret_conn = conn;

@@ -104,7 +104,8 @@ struct tcp_conn {
 	size_t sent;               /* of the first reply, including its header */
 };
 
-/* Create a stream, which owns fd and borrows until_ns.  The caller may set `tls`.  -ENOMEM, or -errno if the socket cannot be
+/* Create a stream, which owns fd and borrows until_ns.  The caller may set `tls`, and then clears
+ * `secure`.  -ENOMEM, or -errno if the socket cannot be
  * set up: the caller still owns fd.  [loop] */
 int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 		 const _Atomic uint64_t *until_ns, struct tcp_conn **ret_conn);

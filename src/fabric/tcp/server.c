@@ -254,9 +254,9 @@ static int conn_secure(struct fabric_session *session, struct tcp_conn *conn)
 	uint8_t key[FABRIC_TLS_KEY_BYTES];
 	int err;
 
-	conn->secure = !server->tls;
-	if (conn->secure)
+	if (!server->tls)
 		return 0;
+	conn->secure = false;
 	err = server->events->channel_key(server->ctx, session->cookie, conn->channel,
 					  key);
 	if (!err)
