@@ -41,6 +41,7 @@ struct connection {
 	const struct connection_ops *ops;
 	struct control *control;
 	struct session *session; /* NULL before the hello and after the end */
+	struct session *awaited; /* whose waiting_connection it is */
 	const char *auth;        /* how its client was known: none, psk, certificate */
 	uint16_t version;        /* of the protocol, as agreed */
 	bool hello_pending; /* no other frame is handled until the hello is answered */

@@ -77,6 +77,16 @@ static struct connection *session_detach_connection(struct session *session)
 	return connection;
 }
 
+/* The connection that waits until the session's keys are dead; NULL: none. */
+static void session_await(struct session *session, struct connection *connection)
+{
+	if (session->waiting_connection)
+		session->waiting_connection->awaited = NULL;
+	session->waiting_connection = connection;
+	if (connection)
+		connection->awaited = session;
+}
+
 static void session_welcome(const struct session *session, uint64_t hello_id,
 			    bool resumed, const struct session_first *first)
 {
@@ -250,7 +260,7 @@ static void session_when_keys_dead(struct session *session)
 
 	if (session->n_closing || session_has_work(session))
 		return;
-	session->waiting_connection = NULL;
+	session_await(session, NULL);
 	if (session->state == SESSION_ENDED) {
 		if (connection) {
 			connection_send_ok(connection, session->waiting_id);
@@ -388,7 +398,7 @@ void session_bye(struct session *session, uint64_t bye_id)
 
 	/* no other frame is handled; the reply tells that all keys are dead */
 	connection->hello_pending = true;
-	session->waiting_connection = connection;
+	session_await(session, connection);
 	session->waiting_id = bye_id;
 	session_end(session, "the client has ended it");
 }
@@ -436,7 +446,7 @@ int session_resume(struct connection *connection, const char *tenant, uint64_t i
 	/* if several connections resume the session, the last one gets it */
 	if (session->waiting_connection)
 		connection_close(session->waiting_connection);
-	session->waiting_connection = connection;
+	session_await(session, connection);
 	session->waiting_id = hello_id;
 	connection->hello_pending = true;
 	session_when_keys_dead(session);
@@ -463,29 +473,18 @@ static void session_fence_lost(struct session *session, const char *why)
 	session_fence(session, text);
 }
 
-static void sessions_stop_waiting(struct list *list,
-				  const struct connection *connection)
-{
-	list_for_each_entry(struct session, session, list, all) {
-		if (session->waiting_connection != connection)
-			continue;
-		session->waiting_connection = NULL;
-		/* the grace time counts again */
-		timer_moved(session);
-	}
-}
-
 void session_connection_lost(struct connection *connection, const char *why)
 {
-	struct sessions *sessions = connection->control->sessions;
+	struct session *awaited = connection->awaited;
 
 	connection->closed = true;
 	if (connection->session)
 		session_fence_lost(connection->session, why);
-	if (!connection->hello_pending)
+	if (!awaited)
 		return;
-	sessions_stop_waiting(&sessions->all, connection);
-	sessions_stop_waiting(&sessions->ended, connection);
+	session_await(awaited, NULL);
+	/* the grace time counts again */
+	timer_moved(awaited);
 }
 
 void session_connection_idle(struct connection *connection)

@@ -147,9 +147,9 @@ struct session_first {
 };
 /* End the session; answers the request bye_id when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
-/* The connection is lost: fence its session, if any.  `why` is one line. */
 /* Fence a session that has a connection, and close that; the client is told, and may resume. */
 void session_fence_active(struct session *session, const char *why);
+/* The connection is lost: fence its session, if any.  `why` is one line. */
 void session_connection_lost(struct connection *connection, const char *why);
 /* The connection is not busy any more: send waiting events. */
 void session_connection_idle(struct connection *connection);
