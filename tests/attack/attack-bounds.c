@@ -18,6 +18,11 @@ static void access_try(struct link *link, const char *what, enum fabric_opcode o
 		attempt_void(what, "the device has no atomics");
 		return;
 	}
+	/* seen on siw: the connection ends, and no event says why */
+	if (link->iwarp && opcode == FABRIC_WRITE && key.addr > UINT64_MAX - BYTES) {
+		attempt_void(what, "the device refuses it without an event");
+		return;
+	}
 	attempt(what, ACCESSES, 1);
 	attempt_result(link_run(link, opcode, key, bytes), "the fabric: access");
 }

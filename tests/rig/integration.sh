@@ -4,7 +4,7 @@
 # time, because these tests look for races.
 #   RMEM_RIG_TESTS  which ones, as paths below tests/ without .sh
 #   RMEM_RIG_LEGS   on which kernel:device pairs
-# cores: 2  seconds: 210
+# cores: 2  seconds: 280
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
