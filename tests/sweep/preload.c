@@ -72,11 +72,15 @@ static bool place_fits(const struct known_place *place, const Dl_info *at,
 /* Which of the known places these frames are in, from 1; 0: none. */
 static unsigned place_find(void *const *frames, int n, const char *name)
 {
-	bool innermost = true;
+	bool innermost = true, inside = true;
 	Dl_info at;
 
 	for (int i = 0; i < n; i++) {
 		if (!dladdr((char *)frames[i] - 1, &at) || !at.dli_fname)
+			continue;
+		/* the sanitizer has a backtrace() of its own */
+		inside = inside && !strstr(at.dli_fname, "/libsweep");
+		if (inside)
 			continue;
 		for (unsigned k = 0; k < N_KNOWN_PLACES; k++)
 			if (place_fits(&known_places[k], &at, innermost, name))

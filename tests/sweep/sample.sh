@@ -13,6 +13,6 @@ if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
 	exit 77
 fi
 for target in daemon library; do
-	"$top_builddir/tests/sweep/sweep" --seed 1 --jobs 2 --places --every "${RMEM_SWEEP_EVERY:-150}" \
+	"$top_builddir/tests/sweep/sweep" --seed 1 --jobs 2 --places --every "${RMEM_SWEEP_EVERY:-60}" \
 		"$target" "$top_builddir"
 done
