@@ -9,7 +9,8 @@
 # From the mark hole.N to heal.N both machines drop the packets that arrive, not those that leave:
 # a device notices at once when its own host drops a packet, and soft-RoCE of 6.12 does not recover
 # if that packet was one of rdma_cm.
-#   RMEM_ROUNDS  of each kind of hole, default 1
+#   RMEM_ROUNDS   of each kind of hole, default 1
+#   SERVER_LINES  more lines of the daemon's section [server]
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 # shellcheck source=tests/fault/lib.sh
@@ -23,6 +24,8 @@ fence=2s
 fence_ms=2000
 grace=120s
 LISTEN=${RIG_ADDR:?}
+config_extra="[server]
+${SERVER_LINES-}"
 
 hole_open()
 {

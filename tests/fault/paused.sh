@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The daemon is stopped for longer than the fence time.  Sessions whose heartbeats wait in its sockets
 # are not fenced, however many they are.  Clients that connect several times meanwhile resume their
-# sessions once.
+# sessions once.  The fence time begins when a heartbeat arrives, not when the daemon goes on and reads
+# it.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 need jq
@@ -54,6 +55,24 @@ ok "$fenced fenced, $resumed resumed, $active active"
 [ "$active" -eq "$sessions" ] || fail "not all sessions are active"
 [ "$fenced" -eq 2 ] || fail "not only the two sessions that lost their connections were fenced"
 [ "$resumed" -eq 2 ] || fail "the two sessions did not resume once each"
+
+background put put other "$dir/fifo"
+exec 7>"$dir/fifo"
+status_await ".sessions.active == $((sessions + 1))" 20 || fail "the put has no session"
+kill -STOP "$server_pid"
+sleep 1.2
+kill -STOP "$client_pid"
+sleep 2.2
+log_mark
+continued=$EPOCHREALTIME
+kill -CONT "$server_pid"
+log_await "^session-fenced: .*no sign of life" 20 || fail "a stopped client is not fenced"
+ms=$(((${EPOCHREALTIME/./} - ${continued/./}) / 1000))
+# 1.7 s before it would be 3.7 s after the heartbeat was read
+[ "$ms" -lt 2900 ] || fail "fenced $ms ms after the daemon went on: counted from then"
+ok "a heartbeat counts from its arrival"
+kill -KILL "$client_pid"
+exec 7>&-
 
 paused_pid=$PAUSED_PID
 eval "exec 8<&- 9>&- ${PAUSED[0]}<&- ${PAUSED[1]}>&-"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The rig works as its usage says: rig-selftest.sh [612|61]
-# cores: 1  seconds: 95
+# cores: 1  seconds: 103
 # shellcheck disable=SC2317 # called through check
 # shellcheck disable=SC2016 # expands in the guest
 set -u
@@ -145,6 +145,15 @@ test_never_boots()
 		err_has 'once more' && err_has 'the VM died' && err_has 'Kernel panic'
 }
 
+test_lives()
+{
+	rig_run 5 run --kernel "$kernel" --device none --lives 2 --share "$work/share" '
+		[ ! -e /share/lived ] || exit 5
+		: >/share/lived
+		echo c >/proc/sysrq-trigger
+		sleep 60'
+}
+
 test_pair()
 {
 	rig_run 7 pair --kernel "$kernel" "$guest_functions"'
@@ -255,6 +264,7 @@ check 'a dead VM is noticed' test_death
 check 'a VM that dies during boot is started again' test_boot_failed
 check 'arguments arrive unchanged' test_arguments
 check 'a VM that dies twice is not started again' test_never_boots
+check 'a VM that dies lives again, as often as asked' test_lives
 check 'pair: rdma_cm and verbs both ways' test_pair
 check 'pair: rig-await ends with the other machine' test_pair_waits
 check 'pair: rig-await ends when the other kernel dies' test_pair_dies

@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two machines with a cable: rmemd in the first, its clients in the second.
-#   RMEM_RIG_PARTS  which of: transfer blackhole knobs loss
+#   RMEM_RIG_PARTS  which of: transfer blackhole loss silence knobs
 #   RMEM_RIG_LEGS   on which kernel:device pairs
 #   RMEM_MIB        size of the file of transfer, default 256
 #   RMEM_ROUNDS     of each black hole, default 1
+#   RMEM_SILENCES   rounds of each way to fall silent, default 1
+#   RMEM_LOSS_SECONDS  of each rate of loss, default 3
 #   RMEM_ADDS       atomics of loss, default 3000
-# cores: 2  seconds: 270
+# cores: 2  seconds: 330
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -23,12 +25,26 @@ tar -C / -cf - usr/lib 2>/dev/null | head -c $((RMEM_MIB << 20)) >"$WORK/share/f
 }
 sha256sum <"$WORK/share/file" | cut -d' ' -f1 >"$WORK/share/sum"
 
+# keys_make LEG: a new pre-shared key for both machines, in /share/keys; none on 6.1
+keys_make()
+{
+	rm -rf "$WORK/share/keys"
+	[[ $1 != 61:* ]] || return 0
+	mkdir "$WORK/share/keys"
+	"$top_builddir/src/rmemctl/rmemctl" keygen default "$WORK/share/keys" || exit 1
+}
+
 for leg in $(legs 612:rxe 61:rxe 612:siw); do
 	case $leg in
-	*:siw) parts=(transfer) ;;
+	*:siw)
+		parts=(transfer)
+		# on iWARP only when asked for: they take long
+		[ -z "${RMEM_RIG_PARTS-}" ] || parts+=(loss silence)
+		;;
 	61:*) parts=(transfer knobs) ;;
-	*) parts=(transfer blackhole loss knobs) ;;
+	*) parts=(transfer blackhole loss silence knobs) ;;
 	esac
-	parts_run "$leg" pair --share "$WORK/share" --a-systemd --memory 1536 \
+	keys_make "$leg"
+	parts_run "$leg" pair --share "$WORK/share" --a-systemd --memory 1536 --b-lives 100 \
 		--timeout "${RMEM_RIG_SECONDS:-1200}" -- "${parts[@]}"
 done

@@ -33,6 +33,8 @@ struct connection_ops {
 	bool (*busy)(struct connection *connection);
 	/* Whether input has arrived that is not handled yet. */
 	bool (*unread)(struct connection *connection);
+	/* The milliseconds since input arrived last, read or not.  NULL: not known. */
+	uint64_t (*silent_ms)(struct connection *connection);
 	/* Whether the client has closed its end, perhaps behind input that is not read yet. */
 	bool (*abandoned)(struct connection *connection);
 };

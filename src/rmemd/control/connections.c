@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <event2/buffer.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -155,6 +157,17 @@ static bool op_unread(struct connection *connection)
 		       0;
 }
 
+static uint64_t op_silent_ms(struct connection *connection)
+{
+	struct tcp_info info;
+	socklen_t bytes = sizeof(info);
+
+	if (getsockopt(socket_of(connection)->stream.fd, IPPROTO_TCP, TCP_INFO, &info,
+		       &bytes) < 0)
+		return 0;
+	return info.tcpi_last_data_recv;
+}
+
 static bool op_abandoned(struct connection *connection)
 {
 	struct pollfd at = { .fd = socket_of(connection)->stream.fd,
@@ -171,6 +184,7 @@ static const struct connection_ops connection_ops = {
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
+	.silent_ms = op_silent_ms,
 	.abandoned = op_abandoned,
 };
 

@@ -83,6 +83,12 @@ static void handle_request(struct session *session, const struct wire_msg *msg)
 	}
 }
 
+/* A frame is read some time after it arrived if the loop is busy or was stopped. */
+static uint64_t silent_ms(struct connection *connection)
+{
+	return connection->ops->silent_ms ? connection->ops->silent_ms(connection) : 0;
+}
+
 void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t bytes)
 {
 	struct wire_msg *msg = &connection->control->in;
@@ -97,6 +103,6 @@ void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t 
 		handle_hello(connection, msg);
 		return;
 	}
-	session_heard(connection->session);
+	session_heard(connection->session, silent_ms(connection));
 	handle_request(connection->session, msg);
 }

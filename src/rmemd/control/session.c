@@ -61,7 +61,7 @@ static void session_adopt(struct session *session, struct connection *connection
 	}
 	(void)snprintf(session->address, sizeof(session->address), "%s",
 		       connection->name);
-	session_heard(session);
+	session_heard(session, 0);
 }
 
 static struct connection *session_detach_connection(struct session *session)
@@ -147,7 +147,7 @@ void session_opened(struct session *session, uint64_t hello_id,
 	struct connection *connection = session->connection;
 
 	/* until now the client could not show that it is alive */
-	session_heard(session);
+	session_heard(session, 0);
 	session_welcome(session, hello_id, false, first);
 	connection->hello_pending = false;
 	connection->ops->authenticated(connection);

@@ -239,11 +239,10 @@ void reply_unrecord(const struct session *session, uint64_t id);
 /* ---- for control/ alone: channels ---- */
 
 /* How long a client may be silent, as its welcome says.  Its rkeys are dead [session] fence after its
- * last sign of life, although the loop may read that late, and is late again when it fences: that is
- * the difference. */
+ * last sign of life, although the loop may be late when it fences: that is the difference. */
 uint64_t session_silence_max_ms(const struct config *config);
-/* A frame of the client has come: a sign of life. */
-void session_heard(struct session *session);
+/* A frame of the client came so long ago: a sign of life. */
+void session_heard(struct session *session, uint64_t ago_ms);
 /* Open a fabric_session at an endpoint, unless there is one. */
 int session_open_port(struct session *session, unsigned endpoint);
 /* Forget all channels and close all fabric_sessions, with which all keys die. */

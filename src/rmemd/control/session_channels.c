@@ -165,9 +165,13 @@ static void session_extend_port(const struct session *session,
 				NS_PER_MS);
 }
 
-void session_heard(struct session *session)
+void session_heard(struct session *session, uint64_t ago_ms)
 {
-	session->heard_ms = clock_now_ms();
+	uint64_t at_ms = clock_now_ms() - ago_ms;
+
+	if (at_ms <= session->heard_ms)
+		return;
+	session->heard_ms = at_ms;
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		session_extend_port(session, &session->lease_client.ports[i]);
 }

@@ -7,7 +7,7 @@ vm_defaults()
 	VM_KERNEL=612 VM_MEMORY='' VM_CPUS=2 VM_TIMEOUT=300 VM_DEVICE=rxe VM_DEVICES=1
 	VM_NUMA=0 VM_NODE_MEMORY='' VM_DISTANCE=21 VM_HUGE_2M=0 VM_HUGE_1G=0
 	VM_SYSTEMD='' VM_SHARE='' VM_ICOUNT='' VM_PARALLEL='' VM_APPEND=() VM_QEMU=()
-	VM_SIDE='' VM_CABLE=''
+	VM_SIDE='' VM_CABLE='' VM_LIVES=1
 }
 
 # vm_option_kind NAME: "flag", or "value" for an option that takes one; refuses unknown options
@@ -16,7 +16,7 @@ vm_option_kind()
 	case $1 in
 	systemd | icount | parallel) echo flag ;;
 	kernel | memory | cpus | timeout | device | devices | numa | node-memory | \
-	distance | hugepages-2m | hugepages-1g | share | append | qemu | cable) echo value ;;
+	distance | hugepages-2m | hugepages-1g | share | append | qemu | cable | lives) echo value ;;
 	*) usage_error "unknown option --$1" ;;
 	esac
 }
@@ -25,7 +25,7 @@ vm_option_kind()
 vm_option()
 {
 	case $1 in
-	cpus | timeout | devices | memory | numa | distance | hugepages-*)
+	cpus | timeout | devices | memory | numa | distance | lives | hugepages-*)
 		need_number "--$1" "$2"
 		;;
 	esac
@@ -50,6 +50,7 @@ vm_option()
 	hugepages-1g) VM_HUGE_1G=$2 ;;
 	systemd) VM_SYSTEMD=1 ;;
 	share) VM_SHARE=$2 ;;
+	lives) VM_LIVES=$2 ;;
 	icount) VM_ICOUNT=1 ;;
 	parallel) VM_PARALLEL=1 ;;
 	append) read -ra VM_APPEND <<<"$2" ;;
@@ -171,12 +172,23 @@ readonly VM_MASKED="systemd-udev-trigger systemd-udev-settle systemd-timesyncd
 	systemd-machine-id-commit rdma-load-modules@rdma rdma-load-modules@roce
 	rdma-load-modules@iwarp rdma-load-modules@infiniband rdma-ndd systemd-networkd"
 
+# The frequency of the host's TSC, which the guest's is too; nothing if it is not known.  A kernel that
+# boots on a busy host may find another one, and its clock is then fast or slow.
+vm_tsc_khz()
+{
+	dmesg 2>/dev/null | sed -nE 's/.*tsc: Detected ([0-9]+)\.([0-9]{3}) MHz (processor|TSC)$/\1\2/p' |
+		tail -n 1
+}
+
 vm_cmdline()
 {
+	local khz
 	# The emulated TSCs agree, but 6.1 does not trust them and would use the HPET: a slow system
 	# call at each reading of the clock, with every post of librmem, unlike on real hosts.
 	VM_CMDLINE=(console=ttyS0 panic=-1 quiet mitigations=off nokaslr net.ifnames=0
 		tsc=reliable)
+	khz=$(vm_tsc_khz)
+	[ -z "$khz" ] || VM_CMDLINE+=("tsc_early_khz=$khz")
 	vm_append_hugepages 2M "$VM_HUGE_2M"
 	vm_append_hugepages 1G "$VM_HUGE_1G"
 	if [ -n "$VM_SYSTEMD" ]; then
@@ -298,6 +310,13 @@ vm_boot_failed()
 		[ ! -s "$SCRATCH/x/session" ] && [ ! -s "$SCRATCH/x/status" ]
 }
 
+# Whether the VM died, which it may, before CMD had ended.
+vm_lives_again()
+{
+	[ ! -s "$SCRATCH/x/status" ] && [ "$VM_STATUS" != 124 ] && [ "$VM_STATUS" != 137 ] &&
+		[ $((VM_LIVES -= 1)) -gt 0 ]
+}
+
 # Return the exit status of CMD, or print why there is none.
 vm_result()
 {
@@ -348,5 +367,8 @@ vm_main()
 		say "the VM died before it ran CMD; starting it once more"
 		vm_qemu
 	fi
+	while vm_lives_again; do
+		vm_qemu
+	done
 	vm_result
 }

@@ -5,6 +5,7 @@
 : "${top_srcdir:?}"
 . "$top_srcdir/tests/rig/parts/knobs-wire.sh"
 ip addr add 10.8.0.66/24 dev eth0
+keys_take
 rig-await up
 head -c $((512 << 10)) /dev/urandom >/tmp/file
 

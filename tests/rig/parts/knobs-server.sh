@@ -7,7 +7,7 @@
 : "${top_srcdir:?}"
 . "$top_srcdir/tests/rig/parts/knobs-wire.sh"
 config_write /tmp/rmemd.conf \
-	"server: listen=10.8.0.1 insecure=yes" \
+	"server: listen=10.8.0.1 $(keys_give)" \
 	"rdma: enabled=yes mtu=4096 ack_timeout=15 retry_count=5" \
 	"device rxe0: device_port=1 address=10.8.0.1 mtu=1024 traffic_class=104 rd_atomic=7" \
 	"pool main: size=64M"

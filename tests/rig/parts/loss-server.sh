@@ -1,25 +1,25 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The server of two machines; see loss-client.sh.
-cat >/tmp/loss.conf <<-CONF
-	[server]
-	listen = 10.8.0.1
-	insecure = yes
-	[session]
-	heartbeat = 5s
-	fence = 60s
-	[rdma]
-	enabled = yes
-	[pool main]
-	size = 16M
-CONF
-rmemd --config /tmp/loss.conf &
-server_pid=$!
+config_write /tmp/rmemd.conf "server: listen=10.8.0.1 $(keys_give)" "rdma: enabled=yes" \
+	"pool main: size=32M"
+server_start /tmp/rmemd.conf
 rig-mark serving
-rig-await connected 300 || fail "the client does not connect"
-loss_begin
-rig-mark loss
-rig-await counted 600 || fail "the client does not end"
-loss_end
-kill -TERM "$server_pid"
-wait "$server_pid" || fail "rmemd ended with status $?"
+
+for percent in 1 5; do
+	rig-await "begin.$percent" 300 || fail "the client does not come to $percent %"
+	loss_begin "$percent"
+	rig-mark "lossy.$percent"
+	rig-await "end.$percent" 600 || fail "the client does not end"
+	loss_end
+	echo "$percent %: sessions fenced so far: $(admin --json status | jq .counters.sessions_fenced)"
+done
+
+if [ ! -e /sys/class/infiniband/siw0 ]; then
+	rig-await connected 300 || fail "the client does not connect"
+	loss_begin 5
+	rig-mark loss
+	rig-await counted 600 || fail "the client does not end"
+	loss_end
+fi
+server_stop

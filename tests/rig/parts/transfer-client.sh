@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The client of two machines; see transfer-server.sh.
 export RMEM_SERVER="rmem://10.8.0.1?fabric=rdma"
+keys_take
 rig-await up
 rig-mark begin
 rmem -v put lib.tar /share/file || fail "put"

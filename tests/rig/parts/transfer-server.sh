@@ -6,7 +6,7 @@
 cat >/etc/rmem/rmemd.conf <<-CONF
 	[server]
 	listen = 10.8.0.1
-	insecure = yes
+	$(keys_lines)
 	[session]
 	heartbeat = 5s
 	fence = 60s
@@ -23,14 +23,16 @@ systemctl status --no-pager -l rmemd.service | grep -E 'Status:' || fail "no STA
 rmemctl devices
 rig-mark up
 
-# During put and get: at most 1 % of the wall time.
+# During put and get: at most 1 % of the wall time, and half a second for the handshakes of TLS.
+handshake_ticks=0
+[ ! -d /share/keys ] || handshake_ticks=50
 rig-await begin
 ticks=$(cpu_ticks "$SERVER_PID") started=$(cut -d' ' -f1 /proc/uptime)
 rig-await end
 awk -v t="$(($(cpu_ticks "$SERVER_PID") - ticks))" -v a="$started" \
-	-v b="$(cut -d' ' -f1 /proc/uptime)" 'BEGIN {
+	-v b="$(cut -d' ' -f1 /proc/uptime)" -v h="$handshake_ticks" 'BEGIN {
 	printf "rmemd used %d ms of CPU in %.1f s: %.2f %%\n", t * 10, b - a, t / (b - a)
-	exit t / (b - a) > 1 }' || {
+	exit (t - h) / (b - a) > 1 }' || {
 	for task in "/proc/$SERVER_PID/task/"*; do
 		echo "$(cat "$task/comm"): $(awk '{ print $14, $15 }' "$task/stat") ticks"
 	done
