@@ -17,7 +17,6 @@
 static struct {
 	const char *what, *counter;
 	uint64_t times, before;
-	bool expected; /* to be admitted */
 } now;
 static unsigned n_attempts, n_refused;
 
@@ -43,7 +42,6 @@ void attempt(const char *what, const char *counter, uint64_t times)
 	now.what = what;
 	now.counter = counter;
 	now.times = times;
-	now.expected = false;
 	now.before = counter ? counter_get(counter) : 0;
 	n_attempts++;
 }
@@ -97,14 +95,7 @@ void attempt_admitted(const char *how)
 	char text[160];
 
 	(void)snprintf(text, sizeof(text), "ADMITTED: %s", how);
-	row(text, now.expected ? "expected: not defended yet" : "-");
-	if (now.expected)
-		n_attempts--;
-}
-
-void attempt_expected(void)
-{
-	now.expected = true;
+	row(text, "-");
 }
 
 void attempt_result(int result, const char *by)

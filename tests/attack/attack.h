@@ -38,8 +38,6 @@ void attempt_result(int result, const char *by);
 bool attempt_is_counted(void);
 /* It does not apply here. */
 void attempt_void(const char *what, const char *why);
-/* This attempt may be admitted: the daemon has no defence yet.  It then does not count. */
-void attempt_expected(void);
 /* Print the totals; the exit status. */
 int attempts_end(void);
 
