@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/random.h"
 #include "tls/keys.h"
+#include "tls/secret_file.h"
 
 #define KEY_BYTES 32
 #define PATH_BYTES 512
@@ -62,18 +62,13 @@ static int client_write(const char *path, const char *line, size_t bytes)
 /* Whether the last line of the file has no end; or -errno. */
 static int line_is_open(int fd, const char *path)
 {
-	struct stat st;
+	off_t bytes;
 	char last;
+	int err = secret_file_check(fd, &bytes);
 
-	if (fstat(fd, &st))
-		return err_errno(-errno, "%s", path);
-	if (st.st_mode & (S_IRWXO | S_IWGRP))
-		return err_set(-EACCES,
-			       "%s: its mode is %03o: others must not read it, nor its "
-			       "group write to it: chmod 640",
-			       path, (unsigned)st.st_mode & 0777u);
-	return st.st_size > 0 && pread(fd, &last, 1, st.st_size - 1) == 1 &&
-	       last != '\n';
+	if (err)
+		return err_prefix(err, "%s", path);
+	return bytes > 0 && pread(fd, &last, 1, bytes - 1) == 1 && last != '\n';
 }
 
 /* line: begins with a newline, which is written if the last line has none. */

@@ -3,14 +3,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -18,6 +20,7 @@
 #include "base/err.h"
 #include "tls/failure.h"
 #include "tls/context_use.h"
+#include "tls/secret_file.h"
 #include "tls/stream.h"
 
 /* A pre-shared key is bound to a hash: SHA-256, as RFC 8446 has it for keys from outside. */
@@ -163,31 +166,60 @@ static int file_failure(const char *what, const char *path)
 	return tls_failure(-EINVAL, text);
 }
 
-static int private_file_check(const char *path)
+/* A daemon and a library ask nobody for the password of a key. */
+static int on_password(char *, int, int, void *)
 {
-	struct stat st;
+	return -1;
+}
 
-	if (stat(path, &st))
+/* Of the file that was checked: what has this name may be another one soon. */
+static int key_read(SSL_CTX *ctx, const char *path, FILE *file)
+{
+	EVP_PKEY *key = PEM_read_PrivateKey(file, NULL, on_password, NULL);
+	int result;
+
+	if (!key)
+		return file_failure("key", path);
+	result = SSL_CTX_use_PrivateKey(ctx, key);
+	EVP_PKEY_free(key);
+	return result == 1 ? 0 : file_failure("key", path);
+}
+
+static int key_load(SSL_CTX *ctx, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+	char buffer[4096];
+	FILE *file;
+
+	if (fd < 0)
 		return err_errno(-errno, "key %s", path);
-	if (st.st_mode & (S_IRWXO | S_IWGRP))
-		return err_set(-EACCES,
-			       "key %s: its mode is %03o: others must not read it, nor "
-			       "its group write to it: chmod 640",
-			       path, (unsigned)st.st_mode & 0777u);
-	return 0;
+	err = secret_file_check(fd, NULL);
+	if (err) {
+		(void)close(fd);
+		return err_prefix(err, "key %s", path);
+	}
+	file = fdopen(fd, "re");
+	if (!file) {
+		err = err_errno(-errno, "key %s", path);
+		(void)close(fd);
+		return err;
+	}
+	(void)setvbuf(file, buffer, _IOFBF, sizeof(buffer));
+	err = key_read(ctx, path, file);
+	(void)fclose(file);
+	explicit_bzero(buffer, sizeof(buffer));
+	return err;
 }
 
 static int certificate_load(SSL_CTX *ctx, const struct tls_params *params)
 {
 	const char *key = params->key ? params->key : params->certificate;
-	int err = private_file_check(key);
+	int err = key_load(ctx, key);
 
 	if (err)
 		return err;
 	if (SSL_CTX_use_certificate_chain_file(ctx, params->certificate) != 1)
 		return file_failure("certificate", params->certificate);
-	if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
-		return file_failure("key", key);
 	if (SSL_CTX_check_private_key(ctx) != 1)
 		return file_failure("key", key);
 	return 0;
@@ -205,12 +237,6 @@ static int ca_load(SSL_CTX *ctx, const char *ca)
 void tls_outlast_exit(void)
 {
 	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
-}
-
-/* A daemon and a library ask nobody for the password of a key. */
-static int on_password(char *, int, int, void *)
-{
-	return -1;
 }
 
 static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/sha.h>
 
 #include "base/err.h"
+#include "tls/secret_file.h"
 
 #define KEYS_MAX 4096
 /* The longest line: a tenant, a key, and blanks at the end. */
@@ -189,21 +189,15 @@ static int text_parse(const char *text, size_t bytes, struct tls_keys *keys)
 
 static int file_check(int fd, size_t *ret_bytes)
 {
-	struct stat st;
+	off_t bytes;
+	int err = secret_file_check(fd, &bytes);
 
-	if (fstat(fd, &st))
-		return err_errno(-errno, "fstat");
-	if (!S_ISREG(st.st_mode))
-		return err_set(-EINVAL, "it is not a file");
-	if (st.st_mode & (S_IRWXO | S_IWGRP))
-		return err_set(-EACCES,
-			       "its mode is %03o: others must not read it, nor its "
-			       "group write to it: chmod 640",
-			       (unsigned)st.st_mode & 0777u);
-	if (st.st_size > KEYS_MAX * LINE_MAX_BYTES)
+	if (err)
+		return err;
+	if (bytes > KEYS_MAX * LINE_MAX_BYTES)
 		return err_set(-EINVAL, "it has more than %d bytes",
 			       KEYS_MAX * LINE_MAX_BYTES);
-	*ret_bytes = (size_t)st.st_size;
+	*ret_bytes = (size_t)bytes;
 	return 0;
 }
 

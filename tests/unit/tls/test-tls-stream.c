@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -444,8 +445,13 @@ START_TEST(files__are_checked)
 	ck_assert_msg(strstr(err_text(), "none.pem: No such file"), "%s", err_text());
 	params.ca = NULL;
 	params.key = "/dev/null";
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "it is not a file"), "%s", err_text());
+	ck_assert_int_eq(chmod(params.certificate, 0604), 0);
+	params.key = params.certificate;
 	ck_assert_int_eq(tls_context_server(&params, &server_context), -EACCES);
 	ck_assert_msg(strstr(err_text(), "others must not read it"), "%s", err_text());
+	ck_assert_int_eq(chmod(params.certificate, 0600), 0);
 	params.key = NULL;
 	params.certificate = file("absent");
 	ck_assert_int_eq(tls_context_server(&params, &server_context), -ENOENT);
