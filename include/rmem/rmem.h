@@ -147,7 +147,8 @@ enum rmem_fabric {
 
 /* Supplies the pre-shared key of a tenant: writes 16 to `bytes`, which is 64, bytes to key, and their
  * number to *ret_bytes.  Returns 0, or non-zero: there is none, and rmem_open() fails with EACCES.
- * Called once, inside rmem_open(), which copies the key and wipes its own buffer. */
+ * Called inside rmem_open() alone, once for each attempt to open; it copies the key and wipes its own
+ * buffer. */
 typedef int rmem_psk(void *ctx, const char *tenant, unsigned char *key, size_t bytes,
 		     size_t *ret_bytes);
 

@@ -68,6 +68,17 @@ same "$dir/data" "$dir/back"
 with "psk=$dir/red.psk" --verbose ls 2>&1 >/dev/null | grep -q 'auth psk' || fail "rmem does not tell auth"
 RMEM_PSK=$dir/red.psk client get data - | cmp - "$dir/data" || fail "RMEM_PSK has no effect"
 ok "the key's tenant"
+supplied()
+{
+	"$top_builddir/tests/integration/supplied" "rmem://127.0.0.1:$port?fabric=tcp&tenant=red" "$1"
+}
+supplied "$(cut -d: -f2 "$dir/red.psk")" || fail "a key that the program supplies is refused"
+# the program's key comes before what the environment names
+RMEM_CA=$dir/none RMEM_PSK=$dir/none supplied "$(cut -d: -f2 "$dir/red.psk")" ||
+	fail "the environment disturbs a key that the program supplies"
+expect_error 1 'the program has no key of tenant red' supplied none
+expect_error 1 'the key has 65 bytes' supplied long
+ok "a key that the program supplies"
 expect_error 1 'there is no lease named "data"' with "psk=$dir/default.psk" get data
 expect_error 1 'it has no key of tenant red' with "psk=$dir/default.psk&tenant=red" ls
 expect_error 1 'this server asks for TLS: give a psk' client ls

@@ -9,10 +9,9 @@
 #include "base/err.h"
 #include "tls/context.h"
 
-/* What the URI does not give is taken from the environment. */
-static int environment_apply(struct uri *uri)
+/* What neither the URI nor the program gives is taken from the environment. */
+static int environment_apply(struct uri *uri, bool given)
 {
-	bool given = *uri->psk || *uri->cert || *uri->key || *uri->ca;
 	const struct {
 		const char *name;
 		char *to;
@@ -134,8 +133,9 @@ int credentials_open(struct credentials *credentials, struct uri *uri,
 		     const struct rmem_options *options)
 {
 	bool ask = options && options->psk;
+	bool given = ask || *uri->psk || *uri->cert || *uri->key || *uri->ca;
 	struct tls_keys *keys = NULL;
-	int err = environment_apply(uri);
+	int err = environment_apply(uri, given);
 
 	/* before the first use of OpenSSL: the service threads never end by themselves */
 	tls_outlast_exit();
