@@ -5,8 +5,9 @@
  * input has a line "NAME MARK PORT" for each of CLIENT's sessions (see stubborn.c): its mark, and
  * its end of the control connection; and a line "watch".  Prints "watching", and then once a
  * millisecond reads the number of each session from rmemd's memory, and from the kernel when data
- * arrived last on its control connection, until standard input ends.  Then it prints for each
- * session
+ * arrived last on its control connection, until standard input ends.  After a line "fenced", which
+ * it answers by "noted", data is no sign of life any more: clients may speak again.  At the end it
+ * prints for each session
  *
  *   NAME LAST STILL SEEN
  *
@@ -230,20 +231,30 @@ static void sessions_look(void)
 	last_ns = at_ns;
 }
 
-static bool input_ended(void)
+/* Whether standard input has ended. */
+static bool input_read(bool *ret_fenced)
 {
 	struct pollfd at = { .fd = STDIN_FILENO, .events = POLLIN };
+	char line[16];
 
-	return poll(&at, 1, 0) > 0;
+	if (poll(&at, 1, 0) < 1)
+		return false;
+	if (!fgets(line, sizeof(line), stdin))
+		return true;
+	*ret_fenced = true;
+	(void)puts("noted");
+	(void)fflush(stdout);
+	return false;
 }
 
 static void watch(void)
 {
 	struct timespec ms = { .tv_nsec = NS_PER_MS };
+	bool fenced = false;
 
-	for (unsigned turn = 0; turn % 64 != 0 || !input_ended(); turn++) {
+	for (unsigned turn = 0; turn % 64 != 0 || !input_read(&fenced); turn++) {
 		sessions_look();
-		if (turn % 8 == 0)
+		if (turn % 8 == 0 && !fenced)
 			sign_update(&sessions[turn / 8 % n_sessions]);
 		(void)nanosleep(&ms, NULL);
 	}

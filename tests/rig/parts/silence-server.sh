@@ -87,6 +87,8 @@ wave_watch()
 		[ "$tries" -lt 300 ] || broken "a silent client is not fenced"
 		sleep 0.1
 	done
+	echo fenced >&"$witness_in"
+	read -r line <&"$witness_out" && [ "$line" = noted ] || fail "witness: $line"
 	server_hears "$sessions"
 	rig-mark fenced."$wave"
 	# the client's machine may be gone
