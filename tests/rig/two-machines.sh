@@ -7,8 +7,8 @@
 #   RMEM_ROUNDS     of each black hole, default 1
 #   RMEM_SILENCES   rounds of each way to fall silent, default 1
 #   RMEM_LOSS_SECONDS  of each rate of loss, default 3
-#   RMEM_ADDS       atomics of loss, default 3000
-# cores: 2  seconds: 330
+#   RMEM_ADDS       atomics of loss, default 1000
+# cores: 2  seconds: 400
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

@@ -8,7 +8,7 @@
 #   that their outcome is unknown, and no add may return a wrong number.
 #
 #   RMEM_LOSS_SECONDS  how long each of 1 % and 5 % lasts, default 3
-#   RMEM_ADDS          atomics, default 3000
+#   RMEM_ADDS          atomics, default 1000
 uri="rmem://10.8.0.1?fabric=rdma"
 keys_take
 rig-await serving
@@ -24,7 +24,7 @@ for percent in 1 5; do
 done
 [ ! -e /sys/class/infiniband/siw0 ] || return 0 # it has no atomics
 
-coproc COUNTED { "$BUILD/tests/rig/counted" "$uri" "${RMEM_ADDS:-3000}"; }
+coproc COUNTED { "$BUILD/tests/rig/counted" "$uri" "${RMEM_ADDS:-1000}"; }
 read -r line <&"${COUNTED[0]}" && [ "$line" = ready ] || fail "counted: $line"
 rig-mark connected
 rig-await loss
