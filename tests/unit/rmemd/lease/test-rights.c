@@ -32,7 +32,7 @@ static void add_name(const char *pattern)
 
 static void set_access(enum rights_access access)
 {
-	params.rights.access = access;
+	params.rights.access = (int)access;
 	configure();
 }
 
