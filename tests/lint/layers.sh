@@ -32,7 +32,7 @@ src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
 src/rmem: base wire/codec.h rmem/rmem.h
-src/rmemctl: base tls/keys.h
+src/rmemctl: base tls/keys.h tls/secret_file.h
 src/examples: rmem/rmem.h
 '
 
