@@ -119,7 +119,7 @@ size_t hello_frame(const char *tenant, uint8_t *frame, size_t frame_bytes)
 	return (size_t)bytes;
 }
 
-static bool pull(SSL *ssl, uint8_t *at, size_t n)
+bool hello_pull(SSL *ssl, uint8_t *at, size_t n)
 {
 	while (n > 0) {
 		int got = SSL_read(ssl, at, (int)n);
@@ -137,11 +137,11 @@ int hello_receive(SSL *ssl)
 	static uint8_t frame[WIRE_FRAME_MAX];
 	int bytes;
 
-	if (!pull(ssl, frame, WIRE_HEADER_BYTES))
+	if (!hello_pull(ssl, frame, WIRE_HEADER_BYTES))
 		return -ECONNRESET;
 	bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
-	if (bytes <= 0 ||
-	    !pull(ssl, frame + WIRE_HEADER_BYTES, (size_t)bytes - WIRE_HEADER_BYTES))
+	if (bytes <= 0 || !hello_pull(ssl, frame + WIRE_HEADER_BYTES,
+				      (size_t)bytes - WIRE_HEADER_BYTES))
 		return -ECONNRESET;
 	return (int)wire_frame_type(frame);
 }

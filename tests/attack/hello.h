@@ -32,6 +32,8 @@ int hello_say(const struct hello_offer *offer, SSL **ret_ssl);
 void hello_end(SSL *ssl);
 /* The hello as a frame; its length. */
 size_t hello_frame(const char *tenant, uint8_t *frame, size_t frame_bytes);
+/* Receive n bytes; false: the connection has ended before. */
+bool hello_pull(SSL *ssl, uint8_t *at, size_t n);
 /* Receive one frame; its type, or -ECONNRESET. */
 int hello_receive(SSL *ssl);
 

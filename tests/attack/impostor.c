@@ -13,6 +13,7 @@
 
 #include "attack.h"
 #include "fabric/tcp/stream.h"
+#include "hello.h"
 #include "peer.h"
 #include "tls/keys.h"
 #include "wire/codec.h"
@@ -117,31 +118,18 @@ bool impostor_send(struct impostor *impostor)
 	return impostor_send_bytes(impostor, frame, (size_t)bytes);
 }
 
-static bool pull(SSL *ssl, uint8_t *at, size_t n)
-{
-	while (n > 0) {
-		int got = SSL_read(ssl, at, (int)n);
-
-		if (got <= 0)
-			return false;
-		at += got;
-		n -= (size_t)got;
-	}
-	return true;
-}
-
 static bool receive(struct impostor *impostor)
 {
 	static uint8_t frame[WIRE_FRAME_MAX];
 	int bytes;
 
-	if (!pull(impostor->ssl, frame, WIRE_HEADER_BYTES))
+	if (!hello_pull(impostor->ssl, frame, WIRE_HEADER_BYTES))
 		return false;
 	impostor->trusted = !impostor->manner->welcome;
 	bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
 	must(bytes > 0, "a frame of the client has an impossible length");
-	return pull(impostor->ssl, frame + WIRE_HEADER_BYTES,
-		    (size_t)bytes - WIRE_HEADER_BYTES) &&
+	return hello_pull(impostor->ssl, frame + WIRE_HEADER_BYTES,
+			  (size_t)bytes - WIRE_HEADER_BYTES) &&
 	       !wire_decode(frame, (size_t)bytes, &impostor->ask);
 }
 
