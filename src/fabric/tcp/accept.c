@@ -20,10 +20,12 @@
 #include "fabric/tcp/stream.h"
 #include "wire/codec.h"
 
-#define HELLO_MS 5000    /* for the hello */
-#define PAUSE_MS 200     /* without accept() after it found no resources */
-#define ACCEPTS_MAX 16   /* per event, so that others get their turn */
-#define LISTEN_QUEUE 128 /* completed by the kernel, not yet accepted */
+#define HELLO_MS 5000  /* for the hello */
+#define PAUSE_MS 200   /* without accept() after it found no resources */
+#define ACCEPTS_MAX 16 /* per event, so that others get their turn */
+/* Completed by the kernel, not yet accepted.  Beyond it SYNs are lost, and their clients wait for a
+ * second, so it is longer than what arrives during a turn of the loop. */
+#define LISTEN_QUEUE 1024
 
 struct incoming {
 	struct tcp_source source;

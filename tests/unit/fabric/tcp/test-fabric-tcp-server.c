@@ -203,6 +203,28 @@ START_TEST(accept__recovers_when_descriptors_run_out)
 }
 END_TEST
 
+/* A client whose SYN is lost tries again after a second; so nobody may fill the kernel's queue
+ * between two turns of the loop. */
+START_TEST(accept__takes_a_burst_of_connections)
+{
+	enum { BURST = 1000 };
+	struct rlimit limit;
+	int *fds = malloc(BURST * sizeof(*fds));
+
+	ck_assert_ptr_nonnull(fds);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	/* the server accepts none of them meanwhile: this is its loop */
+	for (unsigned i = 0; i < BURST; i++)
+		fds[i] = raw_connect();
+	for (unsigned i = 0; i < BURST; i++)
+		raw_close(fds[i], true);
+	host_check_serves();
+	free(fds);
+}
+END_TEST
+
 /* ---- requests ---- */
 
 START_TEST(request__invalid_ends_the_stream)
@@ -497,6 +519,7 @@ int main(void)
 	tcase_add_test(tcase, hello__missing_ends_the_connection);
 	tcase_add_test(tcase, hello__missing_does_not_block_others);
 	tcase_add_test(tcase, accept__recovers_when_descriptors_run_out);
+	tcase_add_test(tcase, accept__takes_a_burst_of_connections);
 	tcase_add_loop_test(tcase, request__invalid_ends_the_stream, 0, 13);
 	tcase_add_test(tcase, request__refused_keeps_the_stream_in_step);
 	tcase_add_test(tcase, requests__in_one_segment_are_answered_in_order);
