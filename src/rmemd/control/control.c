@@ -45,8 +45,6 @@ static void tick_arm(struct control *control)
 		log_event(LOG_ERR, "timer-failed", NULL, "no memory for the timer");
 }
 
-/* Usually the time is that of a new session, and later than those of all others, so it is compared
- * with the next one only: sessions_next_ms() looks at all sessions. */
 static void on_session_due(struct control *control, uint64_t ms)
 {
 	if (ms >= control->sessions_next_ms)

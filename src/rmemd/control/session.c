@@ -33,21 +33,28 @@ static void log_session(int level, const char *event, const struct session *sess
 		  "%s: %s", session->client, text);
 }
 
-static uint64_t session_due_ms(const struct session *session)
+static uint64_t active_due_ms(const struct sessions *sessions, uint64_t heard_ms)
 {
-	const struct config *config = session->sessions->control->config;
-
-	if (session->state == SESSION_ACTIVE)
-		return session->heard_ms + session_silence_max_ms(config);
-	/* the client has resumed in time, and waits for the old keys to be dead */
-	if (session->waiting_connection)
-		return UINT64_MAX;
-	return session->fenced_ms + config->grace_ms;
+	return heard_ms + session_silence_max_ms(sessions->control->config);
 }
 
-static void timer_moved(const struct session *session)
+static uint64_t fenced_due_ms(const struct sessions *sessions, uint64_t fenced_ms)
 {
-	session->sessions->due(session->sessions->control, session_due_ms(session));
+	return fenced_ms + sessions->control->config->grace_ms;
+}
+
+/* The session's state or connection has changed. */
+static void timer_moved(struct session *session)
+{
+	struct sessions *sessions = session->sessions;
+
+	session_set_time(session);
+	if (session->times == &sessions->heard)
+		sessions->due(sessions->control,
+			      active_due_ms(sessions, session->heard_ms));
+	else if (session->times == &sessions->fenced)
+		sessions->due(sessions->control,
+			      fenced_due_ms(sessions, session->fenced_ms));
 }
 
 static void session_adopt(struct session *session, struct connection *connection)
@@ -85,6 +92,7 @@ static void session_await(struct session *session, struct connection *connection
 	session->waiting_connection = connection;
 	if (connection)
 		connection->awaited = session;
+	session_set_time(session);
 }
 
 static void session_welcome(const struct session *session, uint64_t hello_id,
@@ -218,6 +226,7 @@ static void session_end(struct session *session, const char *why)
 	if (session->state == SESSION_ACTIVE)
 		session_close_ports(session);
 	session->state = SESSION_ENDED;
+	session_set_time(session);
 	session_unrecord(session);
 	ledger_commit(sessions->control->ledger);
 	map_remove(&sessions->by_id, &session->by_id);
@@ -303,11 +312,10 @@ static uint32_t sessions_max(const struct control *control)
 		       : max;
 }
 
-/* Whether a client that resumes the session would find neither leases nor requests. */
+/* Whether a client that resumes this fenced session would find neither leases nor requests. */
 static bool session_is_vacant(const struct session *session)
 {
-	return session->state == SESSION_FENCED && !session->waiting_connection &&
-	       !session->n_requests && lease_client_is_vacant(&session->lease_client);
+	return !session->n_requests && lease_client_is_vacant(&session->lease_client);
 }
 
 /* Whether its end makes room for a new session of this tenant, and not only for others of the tenant
@@ -324,11 +332,14 @@ static bool session_makes_room(const struct session *session,
 				    sessions_max(control));
 }
 
-/* Sessions that have lost their clients and own nothing do not keep new ones out: end one, the
- * oldest.  Those whose keys are not dead yet would count further. */
+/* Sessions that have lost their clients and own nothing do not keep new ones out: end one, that which
+ * was fenced first.  Those whose keys are not dead yet would count further. */
 static void sessions_make_room(struct sessions *sessions, const struct tenant *tenant)
 {
-	list_for_each_entry(struct session, session, &sessions->all, all) {
+	struct session *session = session_next(&sessions->fenced, 0, 0);
+
+	for (; session; session = session_next(&sessions->fenced, session->fenced_ms,
+					       session->lease_client.id)) {
 		if (!session_is_vacant(session) || session->n_closing ||
 		    !session_makes_room(session, tenant))
 			continue;
@@ -612,38 +623,62 @@ static void deliver_unsent(struct sessions *sessions)
 	list_splice(&sessions->unsent, &turn);
 }
 
-void sessions_tick(struct sessions *sessions)
+/* Fence the silent sessions. */
+static void tick_heard(struct sessions *sessions, uint64_t now_ms)
 {
-	uint64_t now_ms = clock_now_ms();
+	struct session *session = session_next(&sessions->heard, 0, 0);
 
-	deliver_unsent(sessions);
-	list_for_each_entry_safe(struct session, session, &sessions->all, all) {
-		if (session_due_ms(session) > now_ms)
-			continue;
-		if (session->state == SESSION_ACTIVE) {
-			/* The process was stopped, or has much to read.  The session stays
-			 * due, and is fenced unless this is a frame. */
-			if (!session->connection->ops->unread(session->connection))
-				session_fence_silent(session);
-		} else {
-			session_end(session, "its grace time is over");
-		}
+	while (session) {
+		uint64_t heard_ms = session->in_times.major;
+		uint64_t id = session->in_times.minor;
+
+		if (active_due_ms(sessions, heard_ms) > now_ms)
+			break;
+		if (session->heard_ms > heard_ms)
+			session_set_time(session);
+		/* The process was stopped, or has much to read.  The session stays due, and is
+		 * fenced unless this is a frame. */
+		else if (!session->connection->ops->unread(session->connection))
+			session_fence_silent(session);
 		/* the others stay due */
+		if (turn_over(&sessions->control->turn))
+			break;
+		session = session_next(&sessions->heard, heard_ms, id);
+	}
+}
+
+/* End the sessions whose clients have not come back. */
+static void tick_fenced(struct sessions *sessions, uint64_t now_ms)
+{
+	struct session *session;
+
+	while ((session = session_next(&sessions->fenced, 0, 0)) &&
+	       fenced_due_ms(sessions, session->fenced_ms) <= now_ms) {
+		session_end(session, "its grace time is over");
 		if (turn_over(&sessions->control->turn))
 			break;
 	}
 }
 
+void sessions_tick(struct sessions *sessions)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	deliver_unsent(sessions);
+	tick_heard(sessions, now_ms);
+	tick_fenced(sessions, now_ms);
+}
+
 uint64_t sessions_next_ms(const struct sessions *sessions)
 {
+	const struct tree_node *heard = tree_above(&sessions->heard, 0, 0);
+	const struct tree_node *fenced = tree_above(&sessions->fenced, 0, 0);
 	uint64_t next_ms = list_empty(&sessions->unsent) ? UINT64_MAX : clock_now_ms();
 
-	list_for_each_entry(struct session, session, &sessions->all, all) {
-		uint64_t ms = session_due_ms(session);
-
-		if (ms < next_ms)
-			next_ms = ms;
-	}
+	if (heard && active_due_ms(sessions, heard->major) < next_ms)
+		next_ms = active_due_ms(sessions, heard->major);
+	if (fenced && fenced_due_ms(sessions, fenced->major) < next_ms)
+		next_ms = fenced_due_ms(sessions, fenced->major);
 	return next_ms;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/tree.h"
 #include "fabric/fabric.h"
 #include "rmemd/control/reply_cache.h"
 #include "rmemd/lease/lease_client.h"
@@ -33,8 +34,13 @@ struct sessions {
 	bool (*work)(struct slice_work *work); /* session->work.run */
 	uint64_t next_id;
 	struct map by_id;
-	struct list all;     /* in the order of their ids */
-	struct list ended;   /* sessions whose keys are not dead yet */
+	struct list all;   /* in the order of their ids */
+	struct list ended; /* sessions whose keys are not dead yet */
+	/* When a session is due depends on this time and on the configuration, which may change.
+	 * An active session that has been heard since is moved when its old time is due. */
+	struct tree heard; /* active ones, by heard_ms and their ids */
+	struct tree
+		fenced; /* those whose clients may come back, by fenced_ms and their ids */
 	struct list noticed; /* with notifications for sessions_deliver() */
 	struct list unsent;  /* with events beyond the limit of a turn */
 	bool stopping;       /* log lost connections at LOG_DEBUG */
@@ -63,7 +69,9 @@ struct session {
 	char address[64];              /* of its connection, or of the last one */
 	struct connection *connection; /* NULL unless active */
 	struct map_node by_id;
-	struct list all; /* in sessions->all or ->ended */
+	struct list all;    /* in sessions->all or ->ended */
+	struct tree *times; /* sessions->heard or ->fenced, or NULL */
+	struct tree_node in_times;
 
 	struct session_port ports[WIRE_ENDPOINTS_MAX];
 	unsigned n_closing; /* sum of those of the ports */
@@ -214,6 +222,11 @@ void session_closed(void *ctx, void *session_cookie);
 struct session *session_new(struct sessions *sessions);
 /* Add it to the table under its lease_client's id.  -ENOMEM */
 int session_insert(struct session *session);
+/* Put it in its place in sessions->heard or ->fenced, or in neither: its state, waiting_connection or
+ * the time has changed. */
+void session_set_time(struct session *session);
+/* The next session of sessions->heard or ->fenced after the one with this time and id, or NULL. */
+struct session *session_next(const struct tree *times, uint64_t ms, uint64_t id);
 /* Free a session that is in no list except sessions->all or ->ended and has no channel, waiting
  * request or connection. */
 void session_free(struct session *session);

@@ -76,8 +76,39 @@ int session_insert(struct session *session)
 	return 0;
 }
 
+static struct tree *session_times(const struct session *session)
+{
+	if (session->state == SESSION_ACTIVE)
+		return &session->sessions->heard;
+	/* while a client that has resumed waits for the old keys to be dead, no time counts */
+	return session->state == SESSION_FENCED && !session->waiting_connection
+		       ? &session->sessions->fenced
+		       : NULL;
+}
+
+void session_set_time(struct session *session)
+{
+	if (session->times)
+		tree_remove(session->times, &session->in_times);
+	session->times = session_times(session);
+	if (session->times)
+		tree_insert(session->times, &session->in_times,
+			    session->state == SESSION_ACTIVE ? session->heard_ms
+							     : session->fenced_ms,
+			    session->lease_client.id);
+}
+
+struct session *session_next(const struct tree *times, uint64_t ms, uint64_t id)
+{
+	struct tree_node *node = tree_above(times, ms, id);
+
+	return node ? container_of(node, struct session, in_times) : NULL;
+}
+
 void session_free(struct session *session)
 {
+	if (session->times)
+		tree_remove(session->times, &session->in_times);
 	reply_cache_clear(&session->replies);
 	list_remove(&session->all);
 	list_remove(&session->noticed);
@@ -366,6 +397,7 @@ static int sessions_start(struct sessions *sessions)
 		if (err)
 			return err;
 		session->heard_ms = session->fenced_ms = clock_now_ms();
+		session_set_time(session);
 	}
 	return 0;
 }

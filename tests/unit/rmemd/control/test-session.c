@@ -174,6 +174,30 @@ START_TEST(silence__fences)
 }
 END_TEST
 
+/* Also when the session that was opened first was heard last. */
+START_TEST(silence__fences_each_at_its_time)
+{
+	client_open(&one);
+	pass(100);
+	client_open(&two);
+	pass(100);
+	client_ok(&one, message(WIRE_TYPE_ping));
+	pass(STAGE_SILENCE_MS - 101);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 2);
+	pass(1);
+	ck_assert_uint_eq(two.closed, 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_next_ms(stage_control.sessions), stage_now_ms + 100);
+	/* a reload shortens the time */
+	pass(50);
+	stage_config.fence_ms = STAGE_FENCE_MS / 2;
+	ck_assert_uint_le(sessions_next_ms(stage_control.sessions), stage_now_ms);
+	pass(0);
+	ck_assert_uint_eq(one.closed, 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 0);
+}
+END_TEST
+
 static const struct {
 	unsigned fence_ms, silence_ms;
 } fences[] = { { 20, 19 }, { 2000, 1875 }, { 600000, 599750 } };
@@ -460,6 +484,7 @@ int main(void)
 	tcase_add_test(tc, sessions__without_leases_make_room);
 	tcase_add_test(tc, resume__of_a_session_without_leases_repeats_requests);
 	tcase_add_test(tc, silence__fences);
+	tcase_add_test(tc, silence__fences_each_at_its_time);
 	tcase_add_loop_test(tc, silence__fences_before_the_published_time, 0,
 			    sizeof(fences) / sizeof(fences[0]));
 	tcase_add_loop_test(tc, silence__ends_the_data_path_as_the_welcome_says, 0,
