@@ -16,7 +16,6 @@
 
 #include "base/err.h"
 
-#define URL_BYTES 128
 #define CONNECT_MS 2000L
 #define ANSWER_MS 30000L
 /* Enough for some hundred thousand leases. */
@@ -119,7 +118,32 @@ static int status_error(long status, const char *body)
 	return err;
 }
 
-static CURLcode request_perform(CURL *curl, const char *socket_path, const char *url,
+/* The URL of a resource with the parameters as its query, escaped where it must be. */
+static CURLU *url_make(const char *resource, const struct client_parameter *parameters)
+{
+	CURLU *url = curl_url();
+	char *text = NULL;
+	bool ok;
+
+	ok = url && !curl_url_set(url, CURLUPART_URL, "http://rmemd", 0) &&
+	     !curl_url_set(url, CURLUPART_PATH, resource, 0);
+	for (; ok && parameters && parameters->key; parameters++) {
+		if (!parameters->value)
+			continue;
+		ok = asprintf(&text, "%s=%s", parameters->key, parameters->value) >=
+			     0 &&
+		     !curl_url_set(url, CURLUPART_QUERY, text,
+				   CURLU_APPENDQUERY | CURLU_URLENCODE);
+		free(text);
+		text = NULL;
+	}
+	if (ok)
+		return url;
+	curl_url_cleanup(url);
+	return NULL;
+}
+
+static CURLcode request_perform(CURL *curl, const char *socket_path, CURLU *url,
 				bool post, struct body *body)
 {
 	CURLcode code;
@@ -127,7 +151,7 @@ static CURLcode request_perform(CURL *curl, const char *socket_path, const char 
 	/* ignore proxies of the environment */
 	if ((code = curl_easy_setopt(curl, CURLOPT_NOPROXY, "*")) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket_path)) ||
-	    (code = curl_easy_setopt(curl, CURLOPT_URL, url)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_CURLU, url)) ||
 	    (post && (code = curl_easy_setopt(curl, CURLOPT_POSTFIELDS, ""))) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS)) ||
@@ -138,21 +162,25 @@ static CURLcode request_perform(CURL *curl, const char *socket_path, const char 
 	return curl_easy_perform(curl);
 }
 
-static int request(const char *socket_path, const char *resource, bool post,
+static int request(const char *socket_path, const char *resource,
+		   const struct client_parameter *parameters, bool post,
 		   char **ret_body)
 {
 	struct body body = { 0 };
-	char url[URL_BYTES];
 	CURLcode code;
 	CURL *curl;
+	CURLU *url;
 	long status = 0;
 	int err = 0;
 
 	/* no TLS, which takes time; it lasts as long as the process */
 	curl = curl_global_init(CURL_GLOBAL_NOTHING) ? NULL : curl_easy_init();
-	if (!curl)
+	url = url_make(resource, parameters);
+	if (!curl || !url) {
+		curl_easy_cleanup(curl);
+		curl_url_cleanup(url);
 		return err_set(-ENOMEM, "libcurl cannot be set up");
-	(void)snprintf(url, sizeof(url), "http://rmemd%s", resource);
+	}
 	code = request_perform(curl, socket_path, url, post, &body);
 	if (code == CURLE_OK)
 		code = curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
@@ -179,16 +207,19 @@ static int request(const char *socket_path, const char *resource, bool post,
 		body.text = NULL;
 	}
 	curl_easy_cleanup(curl);
+	curl_url_cleanup(url);
 	free(body.text);
 	return err;
 }
 
-int client_get(const char *socket_path, const char *resource, char **ret_body)
+int client_get(const char *socket_path, const char *resource,
+	       const struct client_parameter *parameters, char **ret_body)
 {
-	return request(socket_path, resource, false, ret_body);
+	return request(socket_path, resource, parameters, false, ret_body);
 }
 
-int client_post(const char *socket_path, const char *resource, char **ret_body)
+int client_post(const char *socket_path, const char *resource,
+		const struct client_parameter *parameters, char **ret_body)
 {
-	return request(socket_path, resource, true, ret_body);
+	return request(socket_path, resource, parameters, true, ret_body);
 }

@@ -3,13 +3,21 @@
 #ifndef RMEMCTL_CLIENT_H
 #define RMEMCTL_CLIENT_H
 
-/* The body of GET `resource`; a string that the caller frees.
+/* Of the query of a resource, with any text as value. */
+struct client_parameter {
+	const char *key;   /* NULL ends the parameters */
+	const char *value; /* NULL: without this one */
+};
+
+/* The body of GET `resource`; a string that the caller frees.  parameters NULL: none.
  *   -ECONNREFUSED  no daemon serves the socket
  *   -EACCES        this user may not connect, or not do this
  *   -EPROTO        the HTTP status is not 200
  *   -ETIMEDOUT, -EMSGSIZE, -ENOMEM, -EIO ... ; the text has cause and remedy */
-int client_get(const char *socket_path, const char *resource, char **ret_body);
+int client_get(const char *socket_path, const char *resource,
+	       const struct client_parameter *parameters, char **ret_body);
 /* As above, by POST: the daemon acts. */
-int client_post(const char *socket_path, const char *resource, char **ret_body);
+int client_post(const char *socket_path, const char *resource,
+		const struct client_parameter *parameters, char **ret_body);
 
 #endif

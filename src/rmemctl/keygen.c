@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemctl/keygen.h"
+/* rmemctl keygen: a new pre-shared key, for the clients of a tenant and for the server. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "rmemctl/command.h"
 #include "tls/keys.h"
 #include "tls/secret_file.h"
 
@@ -98,7 +99,12 @@ static int line_check(const char *tenant)
 	return err;
 }
 
-int keygen(const char *tenant, const char *folder)
+/* Write FOLDER/TENANT.psk, for the clients, and append the key to FOLDER/rmemd.psk, for the server;
+ * print what to do with them.
+ *   -EINVAL  the tenant cannot have this name
+ *   -EEXIST  there is a TENANT.psk: a second key of a tenant needs another folder
+ *   -ENOENT, -EACCES ... */
+static int keygen(const char *tenant, const char *folder)
 {
 	char client[PATH_BYTES], server[PATH_BYTES], line[LINE_BYTES];
 	int err = line_check(tenant);
@@ -126,3 +132,19 @@ int keygen(const char *tenant, const char *folder)
 	       client, tenant, server);
 	return 0;
 }
+
+static int keygen_run(const struct command *, char **args)
+{
+	return keygen(args[0], args[1] ? args[1] : ".");
+}
+
+const struct command keygen_command = {
+	.name = "keygen",
+	.synopsis = "keygen TENANT [FOLDER]",
+	.summary = "write a new key to TENANT.psk and rmemd.psk",
+	.options = options_table,
+	.args_min = 1,
+	.args_max = 2,
+	.args = "a TENANT, and a FOLDER or none",
+	.run = keygen_run,
+};

@@ -2,151 +2,113 @@
 /* rmemctl: show and change the state of the daemon of this host, over its admin socket. */
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 
 #include "base/err.h"
-#include "base/option.h"
 #include "base/standard_fds.h"
-#include "base/units.h"
-#include "rmemctl/client.h"
-#include "rmemctl/commands.h"
-#include "rmemctl/keygen.h"
+#include "rmemctl/command.h"
 
-#define SOCKET_PATH RUNSTATEDIR "/rmemd/admin.sock"
 #define EXIT_USAGE 2
+#define HELP_COLUMN 24 /* of the summaries; a wider synopsis has a line of its own */
 
-static const char *socket_path = SOCKET_PATH;
-static bool json, wide, help, version;
-static uint64_t number; /* the argument of a command that takes one */
-
-static const struct option_row options[] = {
-	{ "socket", 's', OPTION_TEXT, &socket_path, .argument = "PATH",
-	  .help = "the admin socket, by default" OPTION_INDENT SOCKET_PATH },
-	{ "output", 'o', OPTION_OTHER, &wide, .parse = option_wide_parse,
-	  .argument = "FORMAT",
-	  .help = "wide: tables with all columns, and whole texts" },
-	{ "json", 0, OPTION_FLAG, &json,
-	  .help = "print the answer of the daemon unchanged" },
-	{ "help", 'h', OPTION_LAST, &help, .help = "print this" },
-	{ "version", 'V', OPTION_LAST, &version, .help = "print the version" },
-	{ 0 },
-};
-
-static void help_print(void)
+static void commands_print(void)
 {
-	printf("usage: rmemctl [-s PATH] [-o wide] [--json] COMMAND [LEASE]\n\n"
-	       "Show or change the state of the rmemd of this host.\n\n"
-	       "commands:\n");
-	for (const struct command *command = commands; command->name; command++)
-		printf("  %-10s %s\n", command->name, command->summary);
-	printf("  %-10s %s\n", "keygen TENANT [FOLDER]",
-	       "write a new key of a tenant to TENANT.psk, for" OPTION_INDENT
-	       "clients, and to rmemd.psk, for the server");
-	printf("\noptions:\n");
-	option_help(options);
-	printf("\nThe exit status is 0, 1 after an error, 2 when called wrongly.\n");
+	for (size_t i = 0; commands[i]; i++) {
+		const char *synopsis = commands[i]->synopsis;
+		bool wide = strlen(synopsis) >= HELP_COLUMN;
+
+		(void)printf("  %-*s%s%*s%s\n", HELP_COLUMN, synopsis, wide ? "\n" : "",
+			     wide ? HELP_COLUMN + 2 : 0, "", commands[i]->summary);
+	}
 }
 
-/* keygen alone needs no daemon. */
-static bool is_keygen(int argc, char **argv)
+/* command NULL: of all. */
+static void help_print(const struct command *command)
 {
-	return optind < argc && strcmp(argv[optind], "keygen") == 0;
+	if (command) {
+		(void)printf("usage: rmemctl [OPTION...] %s\n%s\n\noptions:\n",
+			     command->synopsis, command->summary);
+		option_help(command->options);
+		return;
+	}
+	(void)printf("usage: rmemctl [OPTION...] COMMAND [ARGUMENT...]\n\n"
+		     "Show or change the state of the rmemd of this host.\n\n"
+		     "commands:\n");
+	commands_print();
+	(void)printf("\noptions:\n");
+	option_help(options_table);
+	(void)printf(
+		"\nThe exit status is 0, 1 after an error, 2 when called wrongly.\n");
 }
 
-/* -EINVAL: rmemctl was called wrongly. */
-static int keygen_check(int argc)
+/* Parse the options and arguments of a command, which is argv[0].  The result is that of
+ * option_parse(). */
+static int command_parse(const struct command *command, int argc, char **argv)
 {
-	if (optind + 1 == argc)
-		return err_set(-EINVAL, "keygen: no tenant given");
-	if (optind + 3 < argc)
-		return err_set(-EINVAL,
-			       "keygen: more than a tenant and a folder given");
-	return 0;
+	int err = option_parse(command->options, false, argc, argv), n = argc - optind;
+
+	if (!err)
+		err = options_check();
+	if (!err && (n < command->args_min || n > command->args_max))
+		err = err_set(-EINVAL, "it takes %s", command->args);
+	if (!err && command->check)
+		err = command->check(argv + optind);
+	return err;
 }
 
-static int keygen_run(int argc, char **argv)
+/* Parse all; ret_command stays NULL without a command that is known. */
+static int parse(int argc, char **argv, const struct command **ret_command,
+		 char ***ret_args)
 {
-	return keygen(argv[optind + 1], optind + 2 < argc ? argv[optind + 2] : ".");
-}
+	const struct command *command;
+	int err = option_parse(options_table, true, argc, argv);
 
-/* -EINVAL with text: rmemctl was called wrongly. */
-static int arguments_parse(int argc, char **argv, const struct command **ret_command)
-{
-	const size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
-	int n, err;
-
-	if (!*socket_path || strlen(socket_path) > max)
-		return err_set(-EINVAL,
-			       "--socket: the path is %s, the limit is %zu bytes",
-			       *socket_path ? "too long" : "empty", max);
+	if (err)
+		return err;
 	if (optind == argc)
 		return err_set(-EINVAL, "no command given");
-	err = command_find(argv[optind], ret_command);
+	argc -= optind;
+	argv += optind;
+	err = command_find(argv[0], &command);
 	if (err)
 		return err;
-	n = argc - optind - 1;
-	if (!(*ret_command)->takes)
-		return n ? err_set(-EINVAL, "more than one command given") : 0;
-	if (n != 1)
-		return err_set(-EINVAL, "%s needs the number of one %s", argv[optind],
-			       (*ret_command)->takes);
-	if (units_parse_u64(argv[optind + 1], 1, UINT64_MAX, &number))
-		return err_set(-EINVAL, "%s: %s", argv[optind], err_text());
-	return 0;
+	*ret_command = command;
+	err = command_parse(command, argc, argv);
+	*ret_args = argv + optind;
+	return err;
 }
 
-static int run(const struct command *command)
+/* The command line is wrong. */
+static int usage(const struct command *command)
 {
-	char resource[64], *body = NULL;
-	int err;
+	const char *name = command ? command->name : "";
 
-	(void)snprintf(resource, sizeof(resource), "/v1/%s", command->name);
-	if (command->takes)
-		(void)snprintf(resource, sizeof(resource), "/v1/%s?%s=%" PRIu64,
-			       command->name, command->takes, number);
-	err = command->acts ? client_post(socket_path, resource, &body)
-			    : client_get(socket_path, resource, &body);
-	if (err)
-		return err;
-	if (json)
-		(void)fputs(body, stdout);
-	else
-		err = command_show(command, body, wide, stdout);
-	free(body);
-	return err;
+	(void)fprintf(stderr, "rmemctl: %s%s%s; see rmemctl %s%s--help\n", name,
+		      command ? ": " : "", err_text(), name, command ? " " : "");
+	return EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
 {
 	const struct command *command = NULL;
-	int err = standard_fds_open();
+	char **args = NULL;
+	int err = standard_fds_open(), status = 0;
 
 	if (!err)
-		err = option_parse(options, false, argc, argv);
-	if (!err)
-		err = is_keygen(argc, argv) ? keygen_check(argc)
-					    : arguments_parse(argc, argv, &command);
-	if (err < 0) {
-		(void)fprintf(stderr, "rmemctl: %s; see rmemctl --help\n", err_text());
-		return EXIT_USAGE;
-	}
-	err = 0;
-	if (command)
-		err = run(command);
-	else if (!help && !version && is_keygen(argc, argv))
-		err = keygen_run(argc, argv);
-	else if (help)
-		help_print();
+		err = parse(argc, argv, &command, &args);
+	if (err < 0)
+		return usage(command);
+	if (options.help)
+		help_print(command);
+	else if (options.version)
+		(void)printf("rmemctl %s\n", PACKAGE_VERSION);
 	else
-		printf("rmemctl %s\n", PACKAGE_VERSION);
-	if (!err)
-		err = standard_output_close();
+		status = command->run(command, args);
+	err = status < 0 ? status : standard_output_close();
 	if (err)
 		(void)fprintf(stderr, "rmemctl: %s\n", err_text());
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return err ? EXIT_FAILURE : status;
 }

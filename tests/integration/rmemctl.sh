@@ -78,7 +78,7 @@ rmemctl revoke "$id"
 log_await 'lease-revoked: "coming"' || fail "no line about the revoked lease"
 log_await 'admin-acts: user .*: /v1/revoke' || fail "no line about who revoked it"
 expect_error 1 "rmemd answers 404: there is no lease $id" rmemctl revoke "$id"
-expect_error 2 'revoke needs the number of one lease' rmemctl revoke
+expect_error 2 'revoke: it takes the number of one LEASE; see rmemctl revoke --help$' rmemctl revoke
 expect_error 2 "revoke: 'x' is not a number" rmemctl revoke x
 [ -z "$(rmemctl reload)" ] || fail "a reload without a change says something"
 sed -i "s/^socket = .*/&x/" "$dir/rmemd.conf"
@@ -119,6 +119,9 @@ expect_error 2 '^rmemctl: unknown option -x; ' rmemctl -xh
 expect_error 2 '^rmemctl: -s needs a value; ' rmemctl -s
 expect_error 2 '^rmemctl: --json=yes: the option takes no value; ' rmemctl --json=yes
 expect_error 2 '^rmemctl: .*nonsense' rmemctl nonsense
+expect_error 2 '^rmemctl: pools: it takes no argument; see rmemctl pools --help$' rmemctl pools devices
+expect_error 2 '^rmemctl: pools: unknown option --nonsense; ' rmemctl pools --nonsense
+rmemctl pools --help | grep -q '^usage: rmemctl .* pools$' || fail "$(rmemctl pools --help)"
 expect_error 2 "^rmemctl: --output: 'json' is not wide; " rmemctl -o json pools
-expect_error 2 '^rmemctl: --socket: the path is too long' "$RMEMCTL" -s "$(printf '/%.0s' {1..200})" status
-expect_error 2 '^rmemctl: --socket: the path is empty' "$RMEMCTL" -s "" status
+expect_error 2 '^rmemctl: status: --socket: the path is too long' "$RMEMCTL" -s "$(printf '/%.0s' {1..200})" status
+expect_error 2 '^rmemctl: status: --socket: the path is empty' "$RMEMCTL" -s "" status

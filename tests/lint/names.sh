@@ -251,17 +251,15 @@ program()
 
 	[ -x "$binary" ] || { echo "names: $1 is not built"; return; }
 	"$binary" --help >"$tmp/help"
-	sed -n '/^commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p' "$tmp/help" | sort >"$tmp/commands"
+	sed -n '/^commands:/,/^$/s/^  \([a-z][a-z-]*\) .*/\1/p' "$tmp/help" | sort >"$tmp/commands"
 	if [ -s "$tmp/commands" ]; then
-		sed -nE 's/^\.It Cm ([a-z]+).*/\1/p' "$3" | sort >"$tmp/commands in $3"
+		sed -nE 's/^\.It Cm ([a-z-]+).*/\1/p' "$3" | sort >"$tmp/commands in $3"
 		cp "$tmp/commands" "$tmp/commands of $1"
 		compare "commands of $1" "commands in $3"
 	fi
-	if [ "$1" = rmem ]; then # its commands have options of their own
-		while read -r name; do
-			"$binary" "$name" --help >>"$tmp/help"
-		done <"$tmp/commands"
-	fi
+	while read -r name; do # which have options of their own
+		"$binary" "$name" --help >>"$tmp/help"
+	done <"$tmp/commands"
 
 	grep -E '^ {2,}-' "$tmp/help" | grep -oE -- '--[a-z][a-z-]+' | sort -u >"$tmp/options of $1"
 	grep -E '^\.It Fl' "$3" | grep -oE -- 'Fl -[a-z-]+' | sed 's/^Fl -/--/' |

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,8 +14,9 @@
 
 #include "base/err.h"
 #include "rmemctl/client.h"
-#include "rmemctl/commands.h"
+#include "rmemctl/command.h"
 #include "rmemctl/table.h"
+#include "rmemctl/view.h"
 #include "unit/unit.h"
 
 /* ---- tables ---- */
@@ -39,7 +41,7 @@ static int show_as(const char *name, const char *body, bool wide)
 	out = open_memstream(&shown, &shown_bytes);
 	ck_assert_ptr_nonnull(out);
 	ck_assert_int_eq(command_find(name, &command), 0);
-	err = command_show(command, body, wide, out);
+	err = view_show(command, body, wide, out);
 	ck_assert_int_eq(fclose(out), 0);
 	return err;
 }
@@ -465,7 +467,7 @@ static int get(const char *text, char **ret_body)
 
 	reply = text;
 	ck_assert_int_eq(pthread_create(&thread, NULL, serve_once, NULL), 0);
-	err = client_get(path, "/v1/pools", ret_body);
+	err = client_get(path, "/v1/pools", NULL, ret_body);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	return err;
 }
@@ -486,15 +488,23 @@ END_TEST
 
 START_TEST(client__posts)
 {
+	const struct client_parameter parameters[] = {
+		{ "lease", "a&b=c +\xc3\xa9" },
+		{ "without", NULL },
+		{ "tenant", "red" },
+		{ 0 },
+	};
+	const char *expected = "POST /v1/revoke?lease=a%26b%3Dc+%2B%C3%A9&tenant=red "
+			       "HTTP/1.1\r\n";
 	pthread_t thread;
 	char *body = NULL;
 
 	reply = "HTTP/1.0 200 OK\r\n\r\n{}\n";
 	ck_assert_int_eq(pthread_create(&thread, NULL, serve_once, NULL), 0);
-	ck_assert_int_eq(client_post(path, "/v1/revoke?lease=3", &body), 0);
+	ck_assert_int_eq(client_post(path, "/v1/revoke", parameters, &body), 0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert_int_eq(strncmp(received, "POST /v1/revoke?lease=3 HTTP/1.1\r\n", 34),
-			 0);
+	ck_assert_msg(strncasecmp(received, expected, strlen(expected)) == 0, "%s",
+		      received);
 	free(body);
 }
 END_TEST
@@ -536,9 +546,9 @@ START_TEST(client__without_a_daemon_says_how_to_start_it)
 		path);
 	/* the daemon has died: its socket file exists */
 	ck_assert_int_eq(close(listener), 0);
-	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -ECONNREFUSED);
+	ck_assert_int_eq(client_get(path, "/v1/pools", NULL, &body), -ECONNREFUSED);
 	ck_assert_str_eq(err_text(), expected);
-	ck_assert_int_eq(client_get("/nonexistent/s", "/v1/pools", &body),
+	ck_assert_int_eq(client_get("/nonexistent/s", "/v1/pools", NULL, &body),
 			 -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no rmemd serves /nonexistent/s: "));
 }
@@ -555,7 +565,7 @@ START_TEST(client__without_permission_names_the_group)
 		ck_assert_int_eq(seteuid(65534), 0);
 	else
 		ck_assert_int_eq(chmod(path, 0), 0);
-	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -EACCES);
+	ck_assert_int_eq(client_get(path, "/v1/pools", NULL, &body), -EACCES);
 	ck_assert_ptr_nonnull(strstr(err_text(),
 				     "permission denied: only root and members "
 				     "of the group "));
