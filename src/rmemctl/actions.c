@@ -59,28 +59,67 @@ const struct command reload_command = {
 
 /* ---- revoke ---- */
 
-static int revoke_check(char **args)
+static const char *tenant; /* of a name; NULL: any */
+
+/* A number is that of a lease, unless --tenant says that it is a name. */
+static bool is_id(const char *text)
 {
 	uint64_t id;
 
-	return units_parse_u64(args[0], 1, UINT64_MAX, &id);
+	return !tenant && !units_parse_u64(text, 1, UINT64_MAX, &id);
+}
+
+static int revoke_check(char **args)
+{
+	if (*args[0] && (!tenant || *tenant))
+		return 0;
+	return err_set(-EINVAL, "the name of the %s is empty",
+		       *args[0] ? "tenant" : "lease");
+}
+
+static const struct field revoke_fields[] = {
+	{ "revoked lease ", "revoked", "id", CELL_ID, "-" },
+	{ " (", "revoked", "name", CELL_TEXT, "without a name" },
+	{ ") of tenant ", "revoked", "tenant", CELL_TEXT, "-" },
+	{ ": ", "revoked", "bytes", CELL_BYTES, "-" },
+	{ ", sessions that had it attached: ", "revoked", "sessions", CELL_NUMBER,
+	  "-" },
+	{ "\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
+static void revoke_show(FILE *out, const json_t *answer)
+{
+	fields_print(out, revoke_fields, answer);
 }
 
 static int revoke_run(const struct command *command, char **args)
 {
-	const struct client_parameter parameters[] = { { "lease", args[0] }, { 0 } };
+	const struct client_parameter parameters[] = {
+		{ is_id(args[0]) ? "lease" : "name", args[0] },
+		{ "tenant", tenant },
+		{ 0 },
+	};
 
 	return act(command, parameters);
 }
 
+static const struct option_row revoke_options[] = {
+	{ "tenant", 't', OPTION_TEXT, &tenant, .argument = "TENANT",
+	  .help = "the name is that of a lease of this tenant" },
+	{ .more = options_table },
+	{ 0 },
+};
+
 const struct command revoke_command = {
 	.name = "revoke",
-	.synopsis = "revoke LEASE",
-	.summary = "end the lease with this number, for all clients",
-	.options = options_table,
+	.synopsis = "revoke [-t TENANT] LEASE|NAME",
+	.summary = "end a lease, for all clients",
+	.options = revoke_options,
 	.args_min = 1,
 	.args_max = 1,
-	.args = "the number of one LEASE",
+	.args = "the number or name of one lease",
 	.check = revoke_check,
 	.run = revoke_run,
+	.show = revoke_show,
 };

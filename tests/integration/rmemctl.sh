@@ -74,12 +74,20 @@ ok "sessions and leases in use"
 # ---- acting ----
 
 id=$(rmemctl --json leases | jq -r '.leases[] | select(.name == "coming") | .id')
-rmemctl revoke "$id"
+rmemctl revoke "$id" | grep -q "^revoked lease $id (coming) of tenant default: " ||
+	fail "revoke does not say what it revoked"
 log_await 'lease-revoked: "coming"' || fail "no line about the revoked lease"
-log_await 'admin-acts: user .*: /v1/revoke' || fail "no line about who revoked it"
+log_await "admin-acts: user $(id -u) .$(id -un)., pid [0-9]*: /v1/revoke lease=$id" ||
+	fail "no line about who revoked it"
 expect_error 1 "rmemd answers 404: there is no lease $id" rmemctl revoke "$id"
-expect_error 2 'revoke: it takes the number of one LEASE; see rmemctl revoke --help$' rmemctl revoke
-expect_error 2 "revoke: 'x' is not a number" rmemctl revoke x
+expect_error 2 'revoke: it takes the number or name of one lease; see rmemctl revoke --help$' rmemctl revoke
+client put 42 "$dir/in"
+expect_error 1 'rmemd answers 404: there is no lease 42' rmemctl revoke 42
+expect_error 1 'rmemd answers 404: there is no tenant blue' rmemctl revoke --tenant blue 42
+rmemctl --json revoke --tenant default 42 | jq -e '.revoked.name == "42"' >"$dir/out" ||
+	fail "revoke by name: $(cat "$dir/out")"
+expect_error 1 'rmemd answers 404: no tenant has a lease with the name "a&b [?]"' rmemctl revoke 'a&b ?'
+expect_error 2 'the name of the lease is empty' rmemctl revoke ''
 [ -z "$(rmemctl reload)" ] || fail "a reload without a change says something"
 sed -i "s/^socket = .*/&x/" "$dir/rmemd.conf"
 [ "$(rmemctl reload)" = 'needs a restart: [admin] socket' ] || fail "reload: $(rmemctl reload)"

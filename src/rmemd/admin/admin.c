@@ -5,6 +5,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/http.h>
+#include <event2/keyvalq_struct.h>
 #include <event2/listener.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,10 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/units.h"
+#include "rmemd/admin/action.h"
 #include "rmemd/admin/peer.h"
 #include "rmemd/admin/view.h"
 #include "rmemd/control/control.h"
-#include "rmemd/lease/lease.h"
 #include "rmemd/loop/events.h"
 #include "rmemd/loop/slices.h"
 
@@ -126,72 +126,28 @@ static void reply_error(struct evhttp_request *request, int code, const char *re
 
 /* ---- actions ---- */
 
-static void act_reload(const struct admin *admin, struct evhttp_request *request,
-		       const char *)
-{
-	char restart[ADMIN_RESTART_BYTES] = "";
-
-	if (admin->sources->reload(admin->sources->ctx, restart, sizeof(restart)))
-		reply_error(request, STATUS_CONFLICT, "Conflict", err_text());
-	else
-		reply(request, HTTP_OK, "OK",
-		      json_pack("{s:s}", "needs_restart", restart));
-}
-
-static void act_revoke(const struct admin *admin, struct evhttp_request *request,
-		       const char *value)
-{
-	uint64_t id;
-
-	if (units_parse_u64(value, 1, UINT64_MAX, &id))
-		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
-	else if (leases_revoke(admin->sources->control->leases, id))
-		reply_error(request, HTTP_NOTFOUND, "Not Found", err_text());
-	else
-		reply(request, HTTP_OK, "OK", json_pack("{s:s}", "revoked", value));
-}
-
-/* What changes the daemon. */
-static const struct action {
-	const char *path;
-	const char *parameter; /* of the query; NULL: it needs none */
-	/* Answers the request. */
-	void (*act)(const struct admin *admin, struct evhttp_request *request,
-		    const char *value);
-} actions[] = {
-	{ "/v1/reload", NULL, act_reload },
-	{ "/v1/revoke", "lease", act_revoke },
-};
-
-static const struct action *action_find(const char *path)
-{
-	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
-		if (path && strcmp(actions[i].path, path) == 0)
-			return &actions[i];
-	return NULL;
-}
-
 static void action_run(const struct admin *admin, struct evhttp_request *request,
-		       const struct action *action)
+		       const struct action *action, const struct evkeyvalq *parameters,
+		       const char *who)
 {
-	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
-	const char *query = evhttp_uri_get_query(uri), *value = "";
-	char text[64];
+	json_t *answer = NULL;
+	int err = action->act(admin->sources, parameters, &answer);
 
-	if (action->parameter) {
-		size_t len = strlen(action->parameter);
-
-		if (!query || strncmp(query, action->parameter, len) != 0 ||
-		    query[len] != '=') {
-			(void)snprintf(text, sizeof(text),
-				       "%s needs ?%s=", action->path,
-				       action->parameter);
-			reply_error(request, HTTP_BADREQUEST, "Bad Request", text);
-			return;
-		}
-		value = query + len + 1;
+	if (!err) {
+		reply(request, HTTP_OK, "OK", answer);
+		return;
 	}
-	action->act(admin, request, value);
+	log_event(LOG_NOTICE, "admin-failed", NULL, "%s: %s", who, err_text());
+	switch (err) {
+	case -EINVAL:
+		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
+		break;
+	case -ENOENT:
+		reply_error(request, HTTP_NOTFOUND, "Not Found", err_text());
+		break;
+	default:
+		reply_error(request, STATUS_CONFLICT, "Conflict", err_text());
+	}
 }
 
 /* ---- lists ---- */
@@ -296,43 +252,60 @@ static void refuse_method(struct evhttp_request *request, const char *allowed,
 	reply_error(request, HTTP_BADMETHOD, "Method Not Allowed", text);
 }
 
+/* who: the peer and the action, for the log; NULL: it wants to look, and what is not told, because
+ * the path may be any text. */
 static void refuse_peer(const struct admin *admin, struct evhttp_request *request,
-			uid_t user, bool act)
+			int fd, const char *who)
 {
 	struct control_counters *counters = &admin->sources->control->counters;
-	char text[160];
+	char text[160], peer[PEER_BYTES];
 
 	(void)snprintf(text, sizeof(text),
 		       "user %u may %s: root, the daemon's user and the members of "
 		       "[admin] %s may",
-		       (unsigned)user, act ? "not act" : "neither look nor act",
-		       act ? "act_group" : "view_group");
-	/* without the path, which may be any text */
-	log_event(LOG_WARNING, "admin-refused", NULL, "%s", text);
-	if (act)
+		       (unsigned)peer_user(fd),
+		       who ? "not act" : "neither look nor act",
+		       who ? "act_group" : "view_group");
+	log_event(LOG_WARNING, "admin-refused", NULL, "%s: %s",
+		  who ? who : peer_describe(fd, peer), text);
+	if (who)
 		counters->admin_acts_refused++;
 	else
 		counters->admin_views_refused++;
 	reply_error(request, STATUS_FORBIDDEN, "Forbidden", text);
 }
 
-/* Whether the client may look, or do this; if not, the request is answered.  action NULL: look. */
-static bool peer_check(const struct admin *admin, struct evhttp_request *request,
-		       const struct action *action)
+static int request_fd(struct evhttp_request *request)
 {
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
-	int fd = bufferevent_getfd(evhttp_connection_get_bufferevent(connection));
-	uid_t user = peer_user(fd);
 
-	if (action ? peer_may_act(fd, &admin->groups)
-		   : peer_may_view(fd, &admin->groups)) {
-		if (action)
-			log_event(LOG_NOTICE, "admin-acts", NULL, "user %u: %s",
-				  (unsigned)user, action->path);
-		return true;
+	return bufferevent_getfd(evhttp_connection_get_bufferevent(connection));
+}
+
+/* Answer a request of a resource that acts. */
+static void on_action(const struct admin *admin, struct evhttp_request *request,
+		      const struct action *action)
+{
+	const char *query =
+		evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+	int fd = request_fd(request), err;
+	struct evkeyvalq parameters;
+	char who[ACTION_BYTES];
+
+	err = action_parse(action, query ? query : "", &parameters);
+	action_describe(action, &parameters, peer_describe(fd, (char[PEER_BYTES]){ 0 }),
+			who);
+	if (!peer_may_act(fd, &admin->groups)) {
+		refuse_peer(admin, request, fd, who);
+	} else if (evhttp_request_get_command(request) != EVHTTP_REQ_POST) {
+		refuse_method(request, "POST", "this resource acts, by POST alone");
+	} else if (err) {
+		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
+	} else {
+		log_event(LOG_NOTICE, "admin-acts", NULL, "%s", who);
+		action_run(admin, request, action, &parameters, who);
 	}
-	refuse_peer(admin, request, user, action != NULL);
-	return false;
+	evhttp_clear_headers(&parameters);
 }
 
 static void on_request(struct evhttp_request *request, void *ctx)
@@ -342,20 +315,18 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
 	const struct resource *resource = resource_find(path);
 	const struct action *action = action_find(path);
+	bool reads = method == EVHTTP_REQ_GET || method == EVHTTP_REQ_HEAD;
+	int fd = request_fd(request);
 	struct admin *admin = ctx;
 
-	if (!peer_check(admin, request, action))
-		return;
-	if (action && method == EVHTTP_REQ_POST) {
-		action_run(admin, request, action);
-	} else if (action) {
-		refuse_method(request, "POST", "this resource acts, by POST alone");
+	if (action && !(resource && reads)) {
+		on_action(admin, request, action);
+	} else if (!peer_may_view(fd, &admin->groups)) {
+		refuse_peer(admin, request, fd, NULL);
 	} else if (!resource) {
 		reply_error(request, HTTP_NOTFOUND, "Not Found",
-			    "no such resource; there are /v1/status, /v1/pools, "
-			    "/v1/devices, /v1/sessions, /v1/leases and "
-			    "/v1/tenants, and for POST /v1/reload and /v1/revoke");
-	} else if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
+			    "no such resource; rmemctl(1) has those that there are");
+	} else if (!reads) {
 		refuse_method(request, "GET, HEAD", "this resource can only be read");
 	} else if (resource->view) {
 		reply(request, HTTP_OK, "OK", resource->view(admin->sources));

@@ -3,11 +3,19 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
+
+#define NAME_BYTES 33
+/* Lines of /etc/passwd that one turn of the loop has time for. */
+#define USERS_MAX 1000
 
 static int group_find(const char *key, const char *name, gid_t *ret_gid)
 {
@@ -51,6 +59,40 @@ static struct ucred peer_credentials(int fd)
 uid_t peer_user(int fd)
 {
 	return peer_credentials(fd).uid;
+}
+
+/* The name of a user that /etc/passwd has in its first lines; "" otherwise. */
+static void user_name(uid_t user, char name[NAME_BYTES])
+{
+	FILE *file = fopen("/etc/passwd", "re");
+	const struct passwd *entry;
+
+	*name = '\0';
+	if (!file)
+		return;
+	for (unsigned i = 0; i < USERS_MAX && (entry = fgetpwent(file)); i++) {
+		if (entry->pw_uid != user)
+			continue;
+		if (utf8_clean(entry->pw_name, strlen(entry->pw_name)))
+			(void)snprintf(name, NAME_BYTES, "%s", entry->pw_name);
+		break;
+	}
+	(void)fclose(file);
+}
+
+const char *peer_describe(int fd, char buf[PEER_BYTES])
+{
+	const struct ucred peer = peer_credentials(fd);
+	char name[NAME_BYTES];
+
+	if (peer.uid == (uid_t)-1) {
+		(void)snprintf(buf, PEER_BYTES, "an unknown user");
+		return buf;
+	}
+	user_name(peer.uid, name);
+	(void)snprintf(buf, PEER_BYTES, "user %u%s%s%s, pid %d", (unsigned)peer.uid,
+		       *name ? " (" : "", name, *name ? ")" : "", (int)peer.pid);
+	return buf;
 }
 
 /* Whether the group is among the further groups that the program had when it connected. */

@@ -19,6 +19,10 @@ int peer_groups_find(const char *view, const char *act, struct peer_groups *ret_
 
 /* The user at the other end, (uid_t)-1 if it is not known. */
 uid_t peer_user(int fd);
+#define PEER_BYTES 80
+/* For the log: "user 1000 (alice), pid 4711".  The name is that in /etc/passwd: other sources of
+ * names may have to wait for a server.  Returns buf. */
+const char *peer_describe(int fd, char buf[PEER_BYTES]);
 /* Whether the program that has connected this socket may look at the daemon's state; change it. */
 bool peer_may_view(int fd, const struct peer_groups *groups);
 bool peer_may_act(int fd, const struct peer_groups *groups);

@@ -131,6 +131,9 @@ int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *
 /* The lease with this id.  False: there is none, or it is not granted yet. */
 bool leases_find_status(const struct leases *leases, uint64_t id,
 			struct lease_status *ret_status);
+/* The tenant's lease with this name.  False: there is none, or it is not granted yet. */
+bool leases_find_named(const struct tenant *tenant, const char *name,
+		       struct lease_status *ret_status);
 /* The parts of the lease in the order of nodes; returns their number.  `status` is from
  * leases_each(). */
 unsigned lease_parts(const struct lease_status *status,

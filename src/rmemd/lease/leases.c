@@ -111,6 +111,17 @@ bool leases_find_status(const struct leases *leases, uint64_t id,
 	return true;
 }
 
+bool leases_find_named(const struct tenant *tenant, const char *name,
+		       struct lease_status *ret_status)
+{
+	const struct lease *lease = leases_find_name(tenant, name);
+
+	if (!lease || lease->state != LEASE_READY)
+		return false;
+	*ret_status = lease_status(lease);
+	return true;
+}
+
 unsigned leases_count(const struct leases *leases)
 {
 	return (unsigned)(leases->counters.named + leases->counters.ephemeral);

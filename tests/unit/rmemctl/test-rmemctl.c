@@ -294,12 +294,16 @@ START_TEST(show__lists_tenants)
 }
 END_TEST
 
-START_TEST(show__says_what_a_reload_leaves)
+START_TEST(show__says_what_actions_did)
 {
 	check_output("reload", "{\"needs_restart\": \"[tcp] port\"}",
 		     "needs a restart: [tcp] port\n");
 	check_output("reload", "{\"needs_restart\": \"\"}", "");
-	check_output("revoke", "{\"revoked\": \"3\"}", "");
+	check_output("revoke",
+		     "{\"revoked\": {\"id\": \"5\", \"name\": \"x\\ny\", \"tenant\": "
+		     "\"red\", \"bytes\": 4096, \"sessions\": 2}}",
+		     "revoked lease 5 (x?y) of tenant red: 4 KiB, sessions that had it "
+		     "attached: 2\n");
 }
 END_TEST
 
@@ -590,7 +594,7 @@ int main(void)
 	tcase_add_test(table, show__reports_an_empty_list);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
 	tcase_add_test(table, show__lists_tenants);
-	tcase_add_test(table, show__says_what_a_reload_leaves);
+	tcase_add_test(table, show__says_what_actions_did);
 	tcase_add_test(table, show__describes_devices);
 	tcase_add_test(table, show__formats_the_status);
 	tcase_add_test(table, show__prints_the_whole_reason_of_a_fabric);

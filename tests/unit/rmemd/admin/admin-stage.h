@@ -20,7 +20,11 @@ extern unsigned n_sessions;  /* the first is active, the others are fenced */
 extern unsigned n_ephemeral; /* leases */
 extern unsigned n_pages;     /* of leases that were made */
 
-/* What the daemon did.  The second reload fails; only the lease UINT64_MAX can be revoked. */
+/* The leases that can be revoked, beside UINT64_MAX, which has no name: "data & 7" of the tenant
+ * red, and one "both" of each tenant. */
+#define LEASE_OF_RED 31
+#define LEASE_OF_BLUE 32
+/* What the daemon did.  The second reload fails. */
 extern unsigned n_reloads;
 extern uint64_t last_revoked;
 

@@ -114,20 +114,20 @@ END_TEST
 /* A peer that is another user than the daemon's. */
 static void be_user(uid_t uid, gid_t gid)
 {
-	peer = (struct ucred){ .uid = uid, .gid = gid };
+	peer = (struct ucred){ .uid = uid, .gid = gid, .pid = 77 };
 	n_further = 0;
 	peer_unknown = false;
 }
 
-/* The log has no text of the peer. */
-static void check_line(int level, const char *event, const struct log_ctx *ctx,
-		       const char *text)
+/* The last line of the log. */
+static char line[1024];
+
+static void line_keep(int level, const char *event, const struct log_ctx *ctx,
+		      const char *text)
 {
 	(void)level;
 	(void)ctx;
-	ck_assert_str_eq(event, "admin-refused");
-	ck_assert_ptr_null(strstr(text, "31m"));
-	ck_assert_int_eq(strncmp(text, "user ", 5), 0);
+	(void)snprintf(line, sizeof(line), "%s: %s", event, text);
 }
 
 static uint64_t counter(const char *name)
@@ -155,19 +155,28 @@ START_TEST(requests__of_others_are_refused_and_counted)
 	ck_assert_ptr_nonnull(strstr(reply, "may neither look nor act: root, the "
 					    "daemon's user and the members of [admin] "
 					    "view_group may"));
-	log_set_sink(check_line);
+	log_set_sink(line_keep);
 	ck_assert_int_eq(request("GET", "/v1/%1b[31m"), 403);
-	log_set_sink(NULL);
+	/* the log has no text of the peer */
+	ck_assert_ptr_null(strstr(line, "31m"));
+	ck_assert_int_eq(strncmp(line, "admin-refused: user ", 20), 0);
 	be_user(4242, own);
 	ck_assert_int_eq(request("GET", "/v1/leases"), 200);
 	check_refused("POST", "/v1/reload",
 		      "user 4242 may not act: root, the daemon's user and the members "
 		      "of [admin] act_group may");
 	ck_assert_int_eq(request("POST", "/v1/revoke?lease=1"), 403);
+	ck_assert_str_eq(line,
+			 "admin-refused: user 4242, pid 77: /v1/revoke lease=1: user "
+			 "4242 may not act: root, the daemon's user and the members "
+			 "of [admin] act_group may");
+	ck_assert_int_eq(request("POST", "/v1/revoke?lease=%1b[31m&x=y"), 403);
+	ck_assert_ptr_null(strstr(line, "31m"));
+	log_set_sink(NULL);
 	ck_assert_int_eq(request("GET", "/v1/revoke?lease=1"), 403);
 	ck_assert_uint_eq(n_reloads + last_revoked, 0);
 	ck_assert_uint_eq(counter("admin_views_refused"), 2);
-	ck_assert_uint_eq(counter("admin_acts_refused"), 3);
+	ck_assert_uint_eq(counter("admin_acts_refused"), 4);
 }
 END_TEST
 
@@ -182,17 +191,81 @@ START_TEST(actions__act)
 	ck_assert_int_eq(request("POST", "/v1/reload"), 409);
 	ck_assert_str_eq(json_string_value(json_object_get(body(), "error")),
 			 "line 3 is wrong");
-	ck_assert_int_eq(request("POST", "/v1/revoke?lease=18446744073709551615"), 200);
-	ck_assert_uint_eq(last_revoked, UINT64_MAX);
-	ck_assert_int_eq(request("POST", "/v1/revoke?lease=5"), 404);
-	ck_assert_int_eq(request("POST", "/v1/revoke"), 400);
-	ck_assert_ptr_nonnull(strstr(reply, "/v1/revoke needs ?lease="));
-	ck_assert_int_eq(request("POST", "/v1/revoke?leases=1"), 400);
-	ck_assert_int_eq(request("POST", "/v1/revoke?lease=0"), 400);
-	ck_assert_int_eq(request("POST", "/v1/revoke?lease=1x"), 400);
 	ck_assert_int_eq(request("GET", "/v1/reload"), 405);
 	ck_assert_ptr_nonnull(strstr(reply, "Allow: POST\r\n"));
 	ck_assert_uint_eq(n_reloads, 2);
+}
+END_TEST
+
+START_TEST(actions__are_logged_with_who_acts)
+{
+	tenants_init(&tenants);
+	open_admin();
+	be_user(0, 0);
+	log_set_sink(line_keep);
+	ck_assert_int_eq(request("POST", "/v1/revoke?lease=18446744073709551615"), 200);
+	ck_assert_str_eq(line, "admin-acts: user 0 (root), pid 77: /v1/revoke "
+			       "lease=18446744073709551615");
+	ck_assert_int_eq(request("POST", "/v1/revoke?name=a%20b&tenant=x"), 404);
+	ck_assert_str_eq(line, "admin-failed: user 0 (root), pid 77: /v1/revoke "
+			       "name=a b tenant=x: there is no tenant x");
+	peer_unknown = true;
+	ck_assert_int_eq(request("POST", "/v1/reload"), 403);
+	ck_assert_int_eq(
+		strncmp(line, "admin-refused: an unknown user: /v1/reload", 42), 0);
+	log_set_sink(NULL);
+}
+END_TEST
+
+static const struct {
+	const char *query;
+	uint64_t revoked; /* 0: nothing */
+	int status;
+	const char *text;
+} revocations[] = {
+	{ "?lease=18446744073709551615", UINT64_MAX, 200,
+	  "{\"revoked\":{\"id\":\"18446744073709551615\",\"name\":null,\"tenant\":"
+	  "\"red\",\"bytes\":5000,\"sessions\":2}}" },
+	{ "?lease=5", 0, 404, "there is no lease 5" },
+	{ "", 0, 400, "one of the parameters lease and name is needed" },
+	{ "?lease=5&name=x", 0, 400, "one of the parameters lease and name is needed" },
+	{ "?lease=5&tenant=red", 0, 400, "the parameter tenant needs a name" },
+	{ "?leases=1", 0, 400,
+	  "the query has a parameter that /v1/revoke does not have" },
+	{ "?lease", 0, 400, "the query is malformed" },
+	{ "?lease=0", 0, 400, "lease: " },
+	{ "?lease=1x", 0, 400, "lease: " },
+	{ "?name=data+%26+7", LEASE_OF_RED, 200, "\"id\":\"31\",\"name\":\"data\"" },
+	{ "?name=data+%26+7&tenant=red", LEASE_OF_RED, 200, "\"id\":\"31\"" },
+	{ "?name=data+%26+7&tenant=blue", 0, 404,
+	  "tenant blue has no lease with the name \\\"data & 7\\\"" },
+	{ "?name=other", 0, 404, "no tenant has a lease with the name \\\"other\\\"" },
+	{ "?name=x%0Ay", 0, 400, "name has a control character" },
+	{ "?name=both", 0, 409,
+	  "2 tenants have a lease with the name \\\"both\\\" (red, blue): give the "
+	  "number of the lease, or its tenant (--tenant)" },
+	{ "?name=both&tenant=blue", LEASE_OF_BLUE, 200, "\"tenant\":\"blue\"" },
+	{ "?name=both&tenant=green", 0, 404, "there is no tenant green" },
+};
+
+START_TEST(revoke__finds_the_lease)
+{
+	const struct tenant_params params[] = {
+		{ .name = "red", .limits = { .leases_max = 1 } },
+		{ .name = "blue", .limits = { .leases_max = 1 } },
+	};
+	char resource[128];
+
+	tenants_init(&tenants);
+	ck_assert_int_eq(tenants_set(&tenants, params, 2), 0);
+	open_admin();
+	be_user(0, 0);
+	(void)snprintf(resource, sizeof(resource), "/v1/revoke%s",
+		       revocations[_i].query);
+	ck_assert_int_eq(request("POST", resource), revocations[_i].status);
+	ck_assert_msg(strstr(reply, revocations[_i].text), "%s", reply);
+	ck_assert_uint_eq(last_revoked, revocations[_i].revoked);
+	tenants_destroy(&tenants);
 }
 END_TEST
 
@@ -206,5 +279,8 @@ int main(void)
 	tc = unit_case("rights", admin_setup, admin_teardown);
 	tcase_add_test(tc, requests__of_others_are_refused_and_counted);
 	tcase_add_test(tc, actions__act);
+	tcase_add_test(tc, actions__are_logged_with_who_acts);
+	tcase_add_loop_test(tc, revoke__finds_the_lease, 0,
+			    sizeof(revocations) / sizeof(revocations[0]));
 	return unit_main();
 }

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/action.h"
+
+#include <errno.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "rmemd/admin/admin.h"
+#include "rmemd/control/control.h"
+#include "rmemd/lease/lease.h"
+
+/* ---- parameters ---- */
+
+/* NULL: the query does not have it. */
+static const char *parameter(const struct evkeyvalq *parameters, const char *name)
+{
+	return evhttp_find_header(parameters, name);
+}
+
+/* A number above 0.  -EINVAL with text. */
+static int number_parse(const struct evkeyvalq *parameters, const char *name,
+			uint64_t *ret_number)
+{
+	const char *text = parameter(parameters, name);
+
+	if (!text)
+		return err_set(-EINVAL, "the parameter %s is missing", name);
+	if (units_parse_u64(text, 1, UINT64_MAX, ret_number))
+		return err_set(-EINVAL, "%s: %s", name, err_text());
+	return 0;
+}
+
+/* ---- reload ---- */
+
+static int act_reload(const struct admin_sources *from, const struct evkeyvalq *,
+		      json_t **ret_answer)
+{
+	char restart[ADMIN_RESTART_BYTES] = "";
+
+	/* the request is good, the configuration is not */
+	if (from->reload(from->ctx, restart, sizeof(restart)))
+		return -ECANCELED;
+	*ret_answer = json_pack("{s:s}", "needs_restart", restart);
+	return 0;
+}
+
+/* ---- revoke ---- */
+
+/* The leases of a name. */
+struct search {
+	const char *name;
+	const char *tenant; /* NULL: of any */
+	unsigned n_tenants; /* of that name */
+	unsigned n;
+	struct lease_status found; /* the last one */
+	char tenants[120];         /* that have one, for an error text */
+};
+
+static int search_tenant(const struct tenant *tenant, void *arg)
+{
+	struct search *search = arg;
+	size_t used = strlen(search->tenants);
+
+	if (search->tenant && strcmp(search->tenant, tenant->name) != 0)
+		return 0;
+	search->n_tenants++;
+	if (!leases_find_named(tenant, search->name, &search->found))
+		return 0;
+	search->n++;
+	(void)snprintf(search->tenants + used, sizeof(search->tenants) - used, "%s%s",
+		       used ? ", " : "", tenant->name);
+	return 0;
+}
+
+static int find_by_name(const struct control *control, const char *name,
+			const char *tenant, struct lease_status *ret_lease)
+{
+	struct search search = { .name = name, .tenant = tenant };
+
+	(void)tenants_each(control->tenants, search_tenant, &search);
+	if (tenant && !search.n_tenants)
+		return err_set(-ENOENT, "there is no tenant %s", tenant);
+	if (tenant && !search.n)
+		return err_set(-ENOENT, "tenant %s has no lease with the name \"%s\"",
+			       tenant, name);
+	if (!search.n)
+		return err_set(-ENOENT, "no tenant has a lease with the name \"%s\"",
+			       name);
+	if (search.n > 1)
+		return err_set(-EEXIST,
+			       "%u tenants have a lease with the name \"%s\" (%s): "
+			       "give the number of the lease, or its tenant (--tenant)",
+			       search.n, name, search.tenants);
+	*ret_lease = search.found;
+	return 0;
+}
+
+static int find_lease(const struct control *control, const struct evkeyvalq *parameters,
+		      struct lease_status *ret_lease)
+{
+	const char *name = parameter(parameters, "name");
+	const char *tenant = parameter(parameters, "tenant");
+	uint64_t id;
+	int err;
+
+	if (!name == !parameter(parameters, "lease"))
+		return err_set(-EINVAL,
+			       "one of the parameters lease and name is needed");
+	if (tenant && !name)
+		return err_set(-EINVAL, "the parameter tenant needs a name");
+	if (name)
+		return find_by_name(control, name, tenant, ret_lease);
+	err = number_parse(parameters, "lease", &id);
+	if (!err && !leases_find_status(control->leases, id, ret_lease))
+		err = err_set(-ENOENT, "there is no lease %" PRIu64, id);
+	return err;
+}
+
+/* An id, as all ids in JSON. */
+#define ID_BYTES 24
+static const char *id_format(uint64_t id, char buf[ID_BYTES])
+{
+	(void)snprintf(buf, ID_BYTES, "%" PRIu64, id);
+	return buf;
+}
+
+static int act_revoke(const struct admin_sources *from,
+		      const struct evkeyvalq *parameters, json_t **ret_answer)
+{
+	struct lease_status lease;
+	char id[ID_BYTES];
+	int err = find_lease(from->control, parameters, &lease);
+
+	if (err)
+		return err;
+	/* what it has is gone afterwards */
+	*ret_answer = json_pack("{s:{s:s, s:s?, s:s, s:I, s:I}}", "revoked", "id",
+				id_format(lease.id, id), "name",
+				*lease.name ? lease.name : NULL, "tenant", lease.tenant,
+				"bytes", (json_int_t)lease.bytes, "sessions",
+				(json_int_t)lease.sessions);
+	return leases_revoke(from->control->leases, lease.id);
+}
+
+/* ---- all ---- */
+
+static const struct action actions[] = {
+	{ "/v1/reload", { NULL }, act_reload },
+	{ "/v1/revoke", { "lease", "name", "tenant" }, act_revoke },
+};
+
+const struct action *action_find(const char *path)
+{
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+		if (path && strcmp(actions[i].path, path) == 0)
+			return &actions[i];
+	return NULL;
+}
+
+static bool has_parameter(const struct action *action, const char *name)
+{
+	for (unsigned i = 0; action->parameters[i]; i++)
+		if (strcmp(action->parameters[i], name) == 0)
+			return true;
+	return false;
+}
+
+int action_parse(const struct action *action, const char *query,
+		 struct evkeyvalq *ret_parameters)
+{
+	/* makes them empty first, and after an error again */
+	if (evhttp_parse_query_str(query, ret_parameters))
+		return err_set(-EINVAL, "the query is malformed");
+	for (const struct evkeyval *one = ret_parameters->tqh_first; one;
+	     one = one->next.tqe_next) {
+		if (!has_parameter(action, one->key))
+			return err_set(-EINVAL,
+				       "the query has a parameter that %s "
+				       "does not have",
+				       action->path);
+		if (!utf8_clean(one->value, strlen(one->value)))
+			return err_set(-EINVAL, "%s " UTF8_UNCLEAN, one->key);
+	}
+	return 0;
+}
+
+void action_describe(const struct action *action, const struct evkeyvalq *parameters,
+		     const char *who, char buf[ACTION_BYTES])
+{
+	size_t used = (size_t)snprintf(buf, ACTION_BYTES, "%s: %s", who, action->path);
+
+	for (unsigned i = 0; action->parameters[i] && used < ACTION_BYTES; i++) {
+		const char *name = action->parameters[i];
+		const char *value = parameter(parameters, name);
+
+		if (!value)
+			continue;
+		if (!utf8_clean(value, strlen(value)))
+			value = "?";
+		used += (size_t)snprintf(buf + used, ACTION_BYTES - used, " %s=%.*s",
+					 name, (int)utf8_cut(value, 300), value);
+	}
+}
