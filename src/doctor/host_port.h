@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the kernel says of RDMA ports.  Threads: [main]. */
+#ifndef DOCTOR_HOST_PORT_H
+#define DOCTOR_HOST_PORT_H
+
+#include "doctor/host.h"
+
+/* The ports of all devices that may be used, from /sys. */
+void ports_read(struct host *host);
+/* Of this host: the MTU of a port, from its device. */
+void mtu_read(struct host_port *port);
+/* Of this host, over netlink: names of network interfaces, and states of queue pairs. */
+void rdma_netlink_read(struct host *host);
+/* Of this host, over netlink: priority flow control. */
+void pfc_read(struct host_port *port);
+
+/* The MTU that RDMA can use on an interface of this MTU; 0: none. */
+unsigned mtu_for_netdev(unsigned netdev_mtu);
+
+#endif

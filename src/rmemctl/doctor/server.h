@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory server that rmemctl doctor examines: its host, its configuration, its limits, and the
+ * daemon if it runs.  server_read() asks once; the checks judge.  Threads: [main]. */
+#ifndef RMEMCTL_DOCTOR_SERVER_H
+#define RMEMCTL_DOCTOR_SERVER_H
+
+#include <jansson.h>
+
+#include "doctor/host.h"
+#include "rmemd/config/config.h"
+
+#define SERVER_UNLIMITED UINT64_MAX
+#define SERVER_TEXT_BYTES 512
+
+struct server_limits {
+	uint64_t memlock; /* bytes, or SERVER_UNLIMITED */
+	uint64_t nofile;
+	bool locks_all;                 /* CAP_IPC_LOCK: memlock does not count */
+	char source[SERVER_TEXT_BYTES]; /* where they were read; "": unknown */
+};
+
+struct server {
+	struct host host;
+	const char *socket_path;
+
+	const char *config_path; /* NULL: no file, the defaults */
+	int config_err;          /* of config_load(); then `config` has the defaults */
+	char config_text[SERVER_TEXT_BYTES];
+	struct config config;
+	const char *devices[CONFIG_LIST_MAX];
+
+	json_t *status,
+		*pools; /* of the daemon; NULL: it does not run, or did not answer */
+	int daemon_err; /* why not */
+	char daemon_text[SERVER_TEXT_BYTES];
+	long pid; /* 0: it does not run */
+	struct server_limits limits;
+
+	char *ruleset;                        /* of nftables, as JSON; NULL: not read */
+	char ruleset_text[SERVER_TEXT_BYTES]; /* why not */
+};
+
+/* config_path NULL: the default file, if there is one.  `host` has root and report.  Everything but
+ * the configuration is read below the root. */
+void server_read(struct server *server, const char *config_path,
+		 const char *socket_path);
+void server_release(struct server *server);
+
+/* The limits of the daemon, or of the unit that would start it. */
+void limits_read(const struct server *server, struct server_limits *ret_limits);
+/* Of rmemd.service: false, the service manager does not know it. */
+bool limits_of_unit(struct server_limits *ret_limits);
+/* The rules of nftables in the network namespace of this process; the caller frees the string.
+ * NULL: `text` says why. */
+char *ruleset_read(char *text, size_t text_bytes);
+
+void config_check_file(const struct server *server);
+void daemon_check(const struct server *server);
+void memlock_check(const struct server *server);
+void descriptors_check(const struct server *server);
+void hugepages_check(const struct server *server);
+void nodes_check(const struct server *server);
+void thp_check(const struct server *server);
+void listen_check(const struct server *server);
+void sockets_check(const struct server *server);
+void firewall_check(const struct server *server);
+
+/* The pool of this name in the daemon's answer; NULL: it has none, or does not run. */
+const json_t *server_pool(const struct server *server, const char *name);
+/* Whether the daemon is reached at its loopback addresses alone. */
+bool server_is_local(const struct server *server);
+
+#endif
