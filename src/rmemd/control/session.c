@@ -68,6 +68,8 @@ static void session_adopt(struct session *session, struct connection *connection
 	}
 	(void)snprintf(session->address, sizeof(session->address), "%s",
 		       connection->name);
+	lease_client_set_origin(&session->lease_client, session->client,
+				session->address);
 	session_heard(session, 0);
 }
 

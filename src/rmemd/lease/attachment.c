@@ -30,12 +30,37 @@ int attachment_add(struct lease *lease, struct lease_client *client, unsigned ri
 	notice_source_init(&attachment->notices);
 	list_append(&lease->attachments, &attachment->in_lease);
 	list_append(&client->attachments, &attachment->in_client);
+	tree_insert(&lease->by_session, &attachment->by_session, client->id, 0);
+	lease->n_writers += (rights & WIRE_RIGHT_WRITE) != 0;
 	lease->n_attachments++;
 	client->n_attachments++;
 	client->lent_bytes += lease->bytes;
 	client->tenant->n_attachments++;
 	*ret_attachment = attachment;
 	return 0;
+}
+
+void attachment_set_rights(struct attachment *attachment, unsigned rights)
+{
+	struct lease *lease = attachment->lease;
+
+	lease->n_writers -= (attachment->rights & WIRE_RIGHT_WRITE) != 0;
+	lease->n_writers += (rights & WIRE_RIGHT_WRITE) != 0;
+	attachment->rights = rights;
+}
+
+struct attachment *attachment_next_after(const struct lease *lease, uint64_t session)
+{
+	struct tree_node *node = tree_above(&lease->by_session, session, 0);
+
+	return node ? container_of(node, struct attachment, by_session) : NULL;
+}
+
+struct attachment *attachment_find(const struct lease *lease, uint64_t session)
+{
+	struct attachment *attachment = attachment_next_after(lease, session - 1);
+
+	return attachment && attachment->client->id == session ? attachment : NULL;
 }
 
 void attachment_remove(struct attachment *attachment)
@@ -67,6 +92,8 @@ static void attachment_unlink(struct attachment *attachment)
 	list_remove(&attachment->in_events);
 	list_remove(&attachment->in_lease);
 	list_remove(&attachment->in_client);
+	tree_remove(&lease->by_session, &attachment->by_session);
+	lease->n_writers -= (attachment->rights & WIRE_RIGHT_WRITE) != 0;
 	lease->n_attachments--;
 	attachment->client->n_attachments--;
 	attachment->client->lent_bytes -= lease->bytes;

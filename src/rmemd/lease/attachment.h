@@ -19,9 +19,10 @@ struct attachment {
 	struct lease *lease; /* NULL: the lease has ended, see ended_id */
 	struct lease_client *client;
 	struct list in_lease, in_client;
-	unsigned rights;  /* WIRE_RIGHT_* */
-	unsigned pending; /* MRs without a key yet */
-	bool fenced;      /* the keys died, and the client has not asked for new keys */
+	struct tree_node by_session; /* in lease->by_session */
+	unsigned rights;             /* WIRE_RIGHT_* */
+	unsigned pending;            /* MRs without a key yet */
+	bool fenced; /* the keys died, and the client has not asked for new keys */
 	unsigned n_leaves;     /* client->n_leaves when its keys were ended last */
 	uint64_t wanted;       /* bytes wanted back, as last told to the client */
 	unsigned events;       /* EVENT_*, not read yet */
@@ -37,6 +38,12 @@ struct attachment {
  * attachment_end().  -ENOMEM */
 int attachment_add(struct lease *lease, struct lease_client *client, unsigned rights,
 		   struct attachment **ret_attachment);
+/* Its keys may write from now on, or not any more. */
+void attachment_set_rights(struct attachment *attachment, unsigned rights);
+/* The attachment of the session with this id, or NULL. */
+struct attachment *attachment_find(const struct lease *lease, uint64_t session);
+/* The attachment of the first session with a higher id, or NULL. */
+struct attachment *attachment_next_after(const struct lease *lease, uint64_t session);
 /* End the attachment: its keys die, and requests that wait for them fail with -ESTALE. */
 void attachment_end(struct attachment *attachment);
 /* End the attachment because the lease ends, and tell the client. */

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
+#include "rmemd/lease/origin.h"
 #include "rmemd/state/ledger.h"
 
 /* Bytes of a name that fit a buffer with two quotes, three dots and the final zero. */
@@ -124,6 +125,7 @@ struct lease *lease_blank(struct leases *leases, uint64_t id)
 void lease_delete(struct lease *lease)
 {
 	tenant_unref(lease->tenant);
+	origin_unref(lease->creator);
 	free(lease->segments);
 	free(lease->shares);
 	free(lease->name);
@@ -175,6 +177,7 @@ int lease_create(struct leases *leases, struct lease_client *client,
 		return err_set(-ENOMEM, "no memory for a lease");
 	lease->tenant = tenant;
 	tenant_ref(tenant);
+	lease->creator = origin_ref(client->origin);
 	lease->align = params->align;
 	lease->placement = params->placement;
 	lease->node = params->node;
@@ -205,7 +208,9 @@ struct lease_status lease_status(const struct lease *lease)
 		.owner = lease->owner ? lease->owner->id : 0,
 		.bytes = lease->bytes,
 		.segments = lease->n_segments,
+		.creator = lease->creator,
 		.sessions = lease->n_attachments,
+		.writers = lease->n_writers,
 		.age_ms = now_ms - lease->granted_ms,
 		.generation = lease->generation,
 		.placement = lease->placement,
@@ -220,9 +225,6 @@ struct lease_status lease_status(const struct lease *lease)
 		status.ttl_ms = lease->due_ms > now_ms ? lease->due_ms - now_ms : 1;
 	for (unsigned i = 0; i < lease->n_segments; i++)
 		status.lent += lease->segments[i]->extent.bytes;
-	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
-			    in_lease)
-		status.writers += (attachment->rights & WIRE_RIGHT_WRITE) != 0;
 	return status;
 }
 

@@ -22,6 +22,7 @@ struct attachment;
 struct lease;
 struct leases;
 struct ledger;
+struct origin;
 struct pool_holders;
 struct pools;
 struct share;
@@ -38,9 +39,10 @@ struct lease_status {
 	uint64_t id;
 	const char *name; /* "": ephemeral */
 	const char *tenant;
-	uint64_t owner; /* the session that it ends with; 0: named */
-	uint64_t bytes; /* its exact length */
-	uint64_t lent;  /* bytes of its extents */
+	uint64_t owner;               /* the session that it ends with; 0: named */
+	const struct origin *creator; /* NULL: not known */
+	uint64_t bytes;               /* its exact length */
+	uint64_t lent;                /* bytes of its extents */
 	unsigned segments;
 	unsigned sessions; /* that have it attached */
 	unsigned writers;  /* sessions that may write */
@@ -138,6 +140,22 @@ bool leases_find_named(const struct tenant *tenant, const char *name,
  * leases_each(). */
 unsigned lease_parts(const struct lease_status *status,
 		     struct lease_part ret_parts[WIRE_SEGMENTS_MAX]);
+
+/* A session that has a lease attached. */
+struct lease_holder {
+	uint64_t session;
+	const char *tenant;
+	const struct origin *origin; /* NULL: not known */
+	unsigned rights;             /* WIRE_RIGHT_* */
+	bool fenced; /* its keys are dead until the client asks for new ones */
+};
+/* Call each() for the holders with an id above `after`, in the order of ids, until it returns
+ * non-zero, and return its result.  `status` is from leases_each(). */
+int lease_each_holder(const struct lease_status *status, uint64_t after,
+		      int (*each)(const struct lease_holder *holder, void *arg),
+		      void *arg);
+/* Whether the session owns the lease or has it attached. */
+bool lease_is_of(const struct lease_status *status, uint64_t session);
 
 /* The number of leases, including those not granted yet. */
 unsigned leases_count(const struct leases *leases);

@@ -5,6 +5,7 @@
 
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
+#include "rmemd/lease/origin.h"
 
 void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *tenant)
 {
@@ -18,9 +19,19 @@ void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *
 	tenant->n_sessions++;
 }
 
+void lease_client_set_origin(struct lease_client *client, const char *name,
+			     const char *peer)
+{
+	if (origin_is(client->origin, name, peer))
+		return;
+	origin_unref(client->origin);
+	client->origin = origin_new(client->id, name, peer);
+}
+
 void lease_client_destroy(struct lease_client *client)
 {
 	lease_client_drop_events(client);
+	origin_unref(client->origin);
 	client->tenant->n_sessions--;
 	tenant_unref(client->tenant);
 }

@@ -12,6 +12,7 @@
 #include "fabric/fabric.h"
 #include "wire/msg.h"
 
+struct origin;
 struct tenant;
 
 /* Limit of unread notifications of a client; beyond it only the last of each lease is kept. */
@@ -27,6 +28,7 @@ struct lease_client_port {
 struct lease_client {
 	uint64_t id; /* the session's */
 	struct tenant *tenant;
+	struct origin *origin; /* NULL: not known, for want of memory */
 	struct lease_client_port ports[WIRE_ENDPOINTS_MAX];
 	/* Endpoints that the client announced to use, a bit each, and the distinct nodes of their
 	 * devices; 0: those of its ports. */
@@ -50,6 +52,9 @@ struct lease_client {
 
 /* The client counts as a session of the tenant until lease_client_destroy(). */
 void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *tenant);
+/* The client's own name, and the address from which it has connected last. */
+void lease_client_set_origin(struct lease_client *client, const char *name,
+			     const char *peer);
 /* Of a client without leases and attachments, whose keys are dead. */
 void lease_client_destroy(struct lease_client *client);
 

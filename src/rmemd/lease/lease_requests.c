@@ -38,25 +38,10 @@ static struct attachment *find_attachment(const struct leases *leases,
 					  const struct lease_client *client,
 					  uint64_t id)
 {
-	struct lease *lease = leases_find_id(leases, id);
+	const struct lease *lease = leases_find_id(leases, id);
 
-	if (!lease || lease->state != LEASE_READY)
-		return NULL;
-	/* search the shorter of the two lists that hold it */
-	if (lease->n_attachments > client->n_attachments) {
-		list_for_each_entry(struct attachment, attachment, &client->attachments,
-				    in_client) {
-			if (attachment->lease == lease)
-				return attachment;
-		}
-		return NULL;
-	}
-	list_for_each_entry(struct attachment, attachment, &lease->attachments,
-			    in_lease) {
-		if (attachment->client == client)
-			return attachment;
-	}
-	return NULL;
+	return lease && lease->state == LEASE_READY ? attachment_find(lease, client->id)
+						    : NULL;
 }
 
 /* -ESTALE.  The text does not reveal whether another tenant has such a lease, but it is counted. */
@@ -199,7 +184,7 @@ int lease_attach(struct leases *leases, struct lease_client *client,
 			       QUOTED(name));
 	if (attachment) {
 		/* the request is repeated, as its reply may have been lost with the connection */
-		attachment->rights = rights;
+		attachment_set_rights(attachment, rights);
 		return lease_reattach(leases, client, lease->id, waiter);
 	}
 	err = tenant_check_open(client->tenant);

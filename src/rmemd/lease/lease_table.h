@@ -53,6 +53,7 @@ struct lease {
 	struct leases *leases;
 	struct tenant *tenant;      /* holds a reference */
 	struct lease_client *owner; /* NULL: named */
+	struct origin *creator;     /* holds a reference; NULL: not known */
 	enum lease_state state;
 	uint64_t id;
 	uint64_t bytes;
@@ -72,7 +73,9 @@ struct lease {
 	int node;
 
 	struct list attachments;
+	struct tree by_session; /* the same, by the ids of their sessions */
 	unsigned n_attachments;
+	unsigned n_writers;   /* attachments with the right to write */
 	struct list watchers; /* attachments whose clients watch the lease */
 	struct list dying;    /* memory regions being deregistered */
 	struct list waiters;  /* struct lease_waiter */

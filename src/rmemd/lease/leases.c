@@ -100,6 +100,35 @@ int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *
 	return 0;
 }
 
+int lease_each_holder(const struct lease_status *status, uint64_t after,
+		      int (*each)(const struct lease_holder *holder, void *arg),
+		      void *arg)
+{
+	const struct attachment *attachment;
+
+	while ((attachment = attachment_next_after(status->lease, after))) {
+		const struct lease_client *client = attachment->client;
+		const struct lease_holder holder = {
+			.session = client->id,
+			.tenant = client->tenant->name,
+			.origin = client->origin,
+			.rights = attachment->rights,
+			.fenced = attachment->fenced,
+		};
+		int result = each(&holder, arg);
+
+		if (result)
+			return result;
+		after = client->id;
+	}
+	return 0;
+}
+
+bool lease_is_of(const struct lease_status *status, uint64_t session)
+{
+	return status->owner == session || attachment_find(status->lease, session);
+}
+
 bool leases_find_status(const struct leases *leases, uint64_t id,
 			struct lease_status *ret_status)
 {

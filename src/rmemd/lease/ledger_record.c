@@ -8,13 +8,15 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/origin.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
 
 #define NAMES_BYTES (WIRE_LABEL_MAX + 1 + WIRE_NAME_MAX + 1)
+#define CREATOR_BYTES (WIRE_LABEL_MAX + 1 + ORIGIN_PEER_BYTES)
 #define RECORD_BYTES                                                                  \
 	(sizeof(struct lease_head) + WIRE_SEGMENTS_MAX * sizeof(struct segment_row) + \
-	 NAMES_BYTES + SHARES_MAX * sizeof(struct share_row))
+	 NAMES_BYTES + CREATOR_BYTES + SHARES_MAX * sizeof(struct share_row))
 
 _Static_assert(RECORD_BYTES <= LEDGER_VALUE_MAX, "a lease fits into the ledger");
 
@@ -48,6 +50,7 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.placement = (uint32_t)lease->placement,
 		.atomic_kind = lease->atomic_device.kind,
 		.n_shares = lease->n_shares,
+		.creator = lease->creator ? lease->creator->session : 0,
 	};
 	char *end = value;
 
@@ -72,6 +75,10 @@ static size_t lease_encode(const struct lease *lease, char *value)
 
 		(void)strcpy(row.tenant, lease->shares[i].tenant);
 		end = value_add(end, &row, sizeof(row));
+	}
+	if (lease->creator) {
+		end = value_add_text(end, lease->creator->client, WIRE_LABEL_MAX);
+		end = value_add_text(end, lease->creator->peer, ORIGIN_PEER_BYTES - 1);
 	}
 	return (size_t)(end - value);
 }
@@ -171,6 +178,22 @@ static bool shares_parse(struct value *value, struct lease_record *record)
 	return true;
 }
 
+/* A lease whose creator is not known, or whose texts may not be shown, is as good as others. */
+static void creator_parse(struct value *value, struct lease_record *record)
+{
+	const char *client = NULL, *peer = NULL;
+
+	if (record->head.creator)
+		client = value_parse_text(value, WIRE_LABEL_MAX);
+	if (client)
+		peer = value_parse_text(value, ORIGIN_PEER_BYTES - 1);
+	if (!peer || !utf8_clean(client, strlen(client)) ||
+	    !utf8_clean(peer, strlen(peer)))
+		client = peer = NULL;
+	record->creator = client;
+	record->creator_peer = peer;
+}
+
 static int set_malformed_error(const char *what, const struct ledger_key *key)
 {
 	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
@@ -197,6 +220,7 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 	    !utf8_clean(ret_record->tenant, strlen(ret_record->tenant)) ||
 	    !utf8_clean(device, strlen(device)) || !shares_parse(&value, ret_record))
 		return set_malformed_error("lease", key);
+	creator_parse(&value, ret_record);
 	return 0;
 }
 

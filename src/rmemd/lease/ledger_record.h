@@ -33,8 +33,8 @@ void attachment_unrecord(const struct attachment *attachment);
 
 /* ---- reading ---- */
 
-/* Followed by the segments, the tenant's name and the lease's name, each name ended by a zero, and
- * the shares. */
+/* Followed by the segments, the tenant's name and the lease's name, each name ended by a zero, the
+ * shares, and the name and the address of the client that made it, ended by zeros too. */
 struct lease_head {
 	uint32_t head_bytes;
 	uint32_t n_segments;
@@ -52,6 +52,7 @@ struct lease_head {
 	char atomic_device[FABRIC_DEVICE_MAX];
 	uint32_t n_shares;
 	uint32_t unused;
+	uint64_t creator; /* session; 0: not known, and there are no texts of it */
 };
 
 /* The part of an extent that the segment uses; the rest is cleaned after a restart. */
@@ -82,6 +83,7 @@ struct lease_record {
 	const char *tenant; /* in the value */
 	const char *name;   /* "": ephemeral */
 	struct share_row shares[SHARES_MAX];
+	const char *creator, *creator_peer; /* in the value; NULL: not known */
 };
 
 /* -EBADMSG */

@@ -11,6 +11,7 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/lease/lease_table.h"
+#include "rmemd/lease/origin.h"
 #include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
 
@@ -101,6 +102,20 @@ static char *name_restore(const struct restore *restore, const char *name, uint6
 	return repaired;
 }
 
+/* The leases of a session that there still is share its origin, unless it connected from elsewhere
+ * since. */
+static struct origin *creator_restore(const struct restore *restore,
+				      const struct lease_record *record)
+{
+	const struct leases_restore *with = restore->with;
+	const struct lease_client *client =
+		with->client(with->ctx, record->head.creator);
+
+	if (client && origin_is(client->origin, record->creator, record->creator_peer))
+		return origin_ref(client->origin);
+	return origin_new(record->head.creator, record->creator, record->creator_peer);
+}
+
 static int lease_fill(const struct restore *restore, struct lease *lease,
 		      const struct lease_record *record)
 {
@@ -124,6 +139,8 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	lease->tenant = with->tenant(with->ctx, record->tenant);
 	if (!lease->tenant)
 		return -ENOMEM;
+	if (record->creator)
+		lease->creator = creator_restore(restore, record);
 	lease->segments = calloc(head->n_segments, sizeof(struct segment *));
 	if (*record->name)
 		lease->name = name_restore(restore, record->name, lease->id);

@@ -151,6 +151,8 @@ static void setup(const struct fabric_server_ops *at)
 			 0);
 	lease_client_init(&stage_a, 1, &stage_tenant);
 	lease_client_init(&stage_b, 2, &stage_tenant);
+	lease_client_set_origin(&stage_a, "a's program", "192.0.2.1:11");
+	lease_client_set_origin(&stage_b, "b's program", "[2001:db8::2]:22");
 	stage_connect(&stage_a, 0);
 	stage_connect(&stage_b, 0);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "rmemd/lease/origin.h"
 #include "unit/rmemd/lease-stage.h"
 #include "unit/unit.h"
 
@@ -189,6 +190,55 @@ START_TEST(attach__makes_its_own_keys)
 	ck_assert_int_eq(lease_check_rights(7), -EINVAL);
 	ck_assert_int_eq(lease_check_rights(WIRE_RIGHT_READ), 0);
 	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+static int count_holder(const struct lease_holder *holder, void *arg)
+{
+	unsigned *n = arg;
+
+	(*n)++;
+	if (holder->session == 1) {
+		ck_assert_uint_eq(holder->rights, STAGE_RW);
+		ck_assert(origin_is(holder->origin, "a's program", "192.0.2.1:33"));
+	} else {
+		ck_assert_uint_eq(holder->session, 2);
+		ck_assert_uint_eq(holder->rights, WIRE_RIGHT_READ);
+		ck_assert(origin_is(holder->origin, "b's program", "[2001:db8::2]:22"));
+	}
+	ck_assert_str_eq(holder->tenant, stage_tenant.name);
+	return 0;
+}
+
+static unsigned holders_after(uint64_t session)
+{
+	unsigned n = 0;
+
+	ck_assert(stage_status(one.lease.lease, &status));
+	ck_assert_int_eq(lease_each_holder(&status, session, count_holder, &n), 0);
+	return n;
+}
+
+START_TEST(lease__tells_its_creator_and_its_holders)
+{
+	(void)new_lease(&one, &stage_a, 100, "n");
+	/* the client has another address now */
+	lease_client_set_origin(&stage_a, "a's program", "192.0.2.1:33");
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_uint_eq(holders_after(0), 2);
+	ck_assert_uint_eq(holders_after(1), 1);
+	ck_assert_uint_eq(holders_after(2), 0);
+	ck_assert(origin_is(status.creator, "a's program", "192.0.2.1:11"));
+	ck_assert(lease_is_of(&status, 1) && lease_is_of(&status, 2));
+	ck_assert(!lease_is_of(&status, 3));
+	stage_fence(&stage_a);
+	ck_assert(!lease_client_release(&stage_a, UINT_MAX));
+	ck_assert_uint_eq(holders_after(0), 1);
+	ck_assert_uint_eq(status.writers, 0);
+	ck_assert(!lease_is_of(&status, 1));
+	(void)new_lease(&two, &stage_b, 100, "");
+	ck_assert(stage_status(two.lease.lease, &status));
+	ck_assert(lease_is_of(&status, 2));
 }
 END_TEST
 
@@ -489,6 +539,7 @@ static void add_common(TCase *tc)
 	tcase_add_loop_test(tc, allocate__is_undone_when_registration_fails, 0, 6);
 	tcase_add_test(tc, attach__makes_its_own_keys);
 	tcase_add_loop_test(tc, attach__is_undone_when_registration_fails, 0, 2);
+	tcase_add_test(tc, lease__tells_its_creator_and_its_holders);
 	tcase_add_test(tc, changes__need_the_right_to_write);
 	tcase_add_test(tc, remove__ends_an_attached_lease);
 	tcase_add_test(tc, revoke__ends_a_lease_for_all);
