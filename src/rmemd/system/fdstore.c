@@ -33,10 +33,12 @@ struct fdstore {
 	bool manager;    /* the service manager stores memfds */
 	unsigned n_sent; /* files that it has to store */
 	/* of fdstore_verify() */
-	struct event_base *base;
-	fdstore_verified *verified; /* NULL: it was called */
+	struct event_base *base; /* NULL: not called yet */
+	fdstore_verified *verified;
 	void *verified_ctx;
-	int barrier; /* -1: the messages are handled */
+	bool asking;
+	bool ask_again; /* a file was sent or dropped meanwhile */
+	int barrier;    /* -1: the messages are handled */
 	struct event *handled;
 	sd_bus *bus;
 	struct event *bus_event;
@@ -172,8 +174,10 @@ static int dir_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids)
 static void manager_drop(struct fdstore *store, int fd, const char *name)
 {
 	store->n_sent--;
-	(void)!ftruncate(fd, 0);
-	(void)close(fd);
+	if (fd >= 0) {
+		(void)!ftruncate(fd, 0);
+		(void)close(fd);
+	}
 	systemd_remove_fd(name);
 }
 
@@ -257,14 +261,17 @@ static void query_stop(struct fdstore *store)
 	store->bus = sd_bus_unref(store->bus);
 }
 
+static void query_next(struct fdstore *store);
+
 /* err: 0, or -errno with text.  n: the number of files that are stored. */
 static void query_answer(struct fdstore *store, int err, unsigned n)
 {
-	fdstore_verified *verified = store->verified;
-
-	if (!verified)
+	if (!store->asking)
 		return;
-	store->verified = NULL;
+	store->asking = false;
+	/* the answer is about other files */
+	if (!err && store->ask_again)
+		return;
 	if (!err && n < store->n_sent) {
 		store->manager = false;
 		err = err_set(
@@ -274,13 +281,14 @@ static void query_answer(struct fdstore *store, int err, unsigned n)
 			"unit, and restart rmemd",
 			n, store->n_sent, SYSTEMD_FILES_MAX);
 	}
-	verified(store->verified_ctx, err);
+	store->verified(store->verified_ctx, err);
 }
 
 static void query_fail(struct fdstore *store, int err)
 {
 	query_stop(store);
 	query_answer(store, err, 0);
+	query_next(store);
 }
 
 static void on_deadline(evutil_socket_t, short, void *arg)
@@ -335,12 +343,13 @@ static void on_bus(evutil_socket_t, short, void *arg)
 
 	do
 		err = sd_bus_process(store->bus, NULL);
-	while (err > 0 && store->verified);
-	if (err >= 0 && store->verified)
+	while (err > 0 && store->asking);
+	if (err >= 0 && store->asking)
 		err = bus_watch(store);
-	if (!store->verified)
+	if (!store->asking) {
 		query_stop(store);
-	else if (err < 0)
+		query_next(store);
+	} else if (err < 0)
 		query_fail(store, err_errno(err, "the bus of the service manager"));
 }
 
@@ -399,19 +408,33 @@ static int query_start(struct fdstore *store)
 	return 0;
 }
 
-void fdstore_verify(struct fdstore *store, struct event_base *base,
-		    fdstore_verified *verified, void *ctx)
+/* Ask now, or when the question under way has ended. */
+static void query_begin(struct fdstore *store)
 {
 	int err;
 
-	if (!store->manager)
+	store->ask_again = store->asking;
+	if (store->asking || !store->base || !store->manager)
 		return;
-	store->base = base;
-	store->verified = verified;
-	store->verified_ctx = ctx;
+	store->asking = true;
 	err = query_start(store);
 	if (err)
 		query_fail(store, err);
+}
+
+static void query_next(struct fdstore *store)
+{
+	if (store->ask_again)
+		query_begin(store);
+}
+
+void fdstore_verify(struct fdstore *store, struct event_base *base,
+		    fdstore_verified *verified, void *ctx)
+{
+	store->base = base;
+	store->verified = verified;
+	store->verified_ctx = ctx;
+	query_begin(store);
 }
 
 /* ---- either ---- */
@@ -448,7 +471,8 @@ void fdstore_close(struct fdstore *store)
 		return;
 	query_stop(store);
 	for (unsigned i = 0; i < store->n_files; i++)
-		(void)close(store->files[i].fd);
+		if (store->files[i].fd >= 0)
+			(void)close(store->files[i].fd);
 	if (store->ledger >= 0)
 		(void)close(store->ledger);
 	if (store->dir >= 0)
@@ -513,7 +537,10 @@ void fdstore_store_pool(struct fdstore *store, uint32_t id, int fd)
 		return;
 	/* whether it is stored fdstore_verify() asks */
 	(void)systemd_store_fd(pool_name(id, name), fd);
+	/* there is room for as many as there are pools */
+	(void)file_add(store, name, -1);
 	store->n_sent++;
+	query_begin(store);
 }
 
 void fdstore_drop_pool(struct fdstore *store, uint32_t id)

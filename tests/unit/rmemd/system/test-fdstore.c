@@ -164,14 +164,20 @@ static void manager_setup(void)
 	bus = 0;
 }
 
+static void bus_end(void)
+{
+	if (!bus)
+		return;
+	ck_assert_int_eq(kill(bus, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(bus, NULL, 0), bus);
+	bus = 0;
+}
+
 static void manager_teardown(void)
 {
 	char command[64];
 
-	if (bus) {
-		ck_assert_int_eq(kill(bus, SIGKILL), 0);
-		ck_assert_int_eq(waitpid(bus, NULL, 0), bus);
-	}
+	bus_end();
 	(void)close(notified);
 	(void)close(asked);
 	(void)snprintf(command, sizeof(command), "rm -rf %s", stage);
@@ -326,6 +332,46 @@ START_TEST(verify__asks_what_the_manager_stores)
 }
 END_TEST
 
+/* A pool that is stored later is asked for, too; meanwhile, which makes the answer obsolete, and
+ * then.  A pool that was sent by this process can be dropped. */
+START_TEST(verify__asks_again_for_a_pool_that_is_added)
+{
+	struct event_base *base = event_base_new();
+	char text[128];
+	int pool = memfd_create("pool", MFD_CLOEXEC);
+	struct pollfd message = { .fd = notified, .events = POLLIN };
+
+	open_fdstore("");
+	n_verified = 0;
+	fdstore_verify(fdstore, base, on_verified, base);
+	(void)close(message_receive(text, sizeof(text)));
+	fdstore_store_pool(fdstore, 1, pool);
+	ck_assert_int_eq(close(message_receive(text, sizeof(text))), 0);
+	ck_assert_str_eq(text, "BARRIER=1");
+	(void)close(message_receive(text, sizeof(text)));
+	ck_assert_int_eq(strncmp(text, "FDSTORE=1\n", 10), 0);
+	/* the answer to the first question has one file, but is about one */
+	bus_serve(1);
+	while (poll(&message, 1, 0) == 0)
+		(void)event_base_loop(base, EVLOOP_ONCE);
+	ck_assert_uint_eq(n_verified, 0);
+	bus_end();
+	ck_assert_int_eq(close(message_receive(text, sizeof(text))), 0);
+	ck_assert_str_eq(text, "BARRIER=1");
+	bus_serve(1);
+	ck_assert_int_eq(event_base_dispatch(base), 0);
+	ck_assert_uint_eq(n_verified, 1);
+	ck_assert_int_eq(verified_err, -ENOSPC);
+	ck_assert(!fdstore_lasts(fdstore));
+	fdstore_drop_pool(fdstore, 1);
+	(void)message_receive(text, sizeof(text));
+	ck_assert_str_eq(text, "FDSTOREREMOVE=1\nFDNAME=rmem-pool-1");
+	fdstore_close(fdstore);
+	event_base_free(base);
+	ck_assert_int_eq(close(pool), 0);
+}
+END_TEST
+
 START_TEST(verify__without_a_bus_fails)
 {
 	struct event_base *base = event_base_new();
@@ -404,6 +450,7 @@ int main(void)
 	tc = unit_case("verify", manager_setup, manager_teardown);
 	tcase_add_loop_test(tc, verify__asks_what_the_manager_stores, 0,
 			    sizeof(answers) / sizeof(answers[0]));
+	tcase_add_test(tc, verify__asks_again_for_a_pool_that_is_added);
 	tcase_add_test(tc, verify__without_a_bus_fails);
 	tcase_add_test(tc, verify__ends_with_the_store);
 	return unit_main();
