@@ -6,7 +6,7 @@
 
 static const struct column pools_columns[] = {
 	{ "POOL", "name", CELL_TEXT, "-", COLUMN_ALWAYS },
-	{ "NODE", "node", CELL_NUMBER, "several", COLUMN_ALWAYS },
+	{ "NODE", "node", CELL_NUMBER, "-", COLUMN_ALWAYS },
 	{ "(ASKED)", "node_asked", CELL_NUMBER, "any", COLUMN_WIDE },
 	{ "PAGES", "pages", CELL_TEXT, "-", COLUMN_ALWAYS },
 	{ "(ASKED)", "pages_asked", CELL_TEXT, "-", COLUMN_WIDE },
@@ -21,6 +21,7 @@ static const struct column pools_columns[] = {
 	{ "LARGEST", "largest_free_bytes", CELL_BYTES, "-", COLUMN_WIDE },
 	{ "FRAGMENTED", "fragmentation_percent", CELL_PERCENT, "-", COLUMN_WIDE },
 	{ "DEVICES", "devices", CELL_LIST, "all", COLUMN_WIDE },
+	{ "ERROR", "error", CELL_TEXT, "-", COLUMN_WIDE },
 	{ 0 },
 };
 

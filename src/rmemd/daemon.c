@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "rmemd/admin/admin.h"
+#include "rmemd/config/keys.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
@@ -185,7 +186,8 @@ static int configure(struct daemon *daemon, char *restart, size_t restart_bytes)
 	daemon->control.tls = tls;
 	level = daemon->config.log_level;
 	(void)config_reload(&daemon->config, &fresh, restart, restart_bytes);
-	control_reload(&daemon->control);
+	if (control_reload(&daemon->control))
+		config_name_add(restart, restart_bytes, CONFIG_SECTION_POOL, "");
 	/* a change of the level hides this line in neither direction */
 	log_set_level(level > fresh.log_level ? level : fresh.log_level);
 	log_event(*restart ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",
@@ -323,10 +325,11 @@ static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
 	progress_report(ctx, done, bytes);
 }
 
-static void on_stays(const struct pool_params *params, const char *why)
+static void on_stays(const struct pool_params *params)
 {
 	log_event(LOG_WARNING, "pool-stays", &(struct log_ctx){ .pool = params->name },
-		  "%s, and there are leases in it: it stays as it was", why);
+		  "configured otherwise now, and there are leases in it: it stays as "
+		  "it was");
 }
 
 static int open_pools(struct daemon *daemon)
@@ -375,6 +378,7 @@ static int open_control(struct daemon *daemon)
 	control->config = &daemon->config;
 	control->tenants = &daemon->tenants;
 	control->ledger = daemon->ledger;
+	control->fdstore = daemon->fdstore;
 	control->first_id = first_id();
 	/* channels are admitted by OpenSSL with auth = none too */
 	err = tls_prepare();

@@ -133,9 +133,9 @@ static void drop_line(int, const char *event, const struct log_ctx *, const char
 		sim_note("daemon: %s: %s", event, text);
 }
 
-static void add_pool(const char *name, uint64_t pages)
+static void add_pool(struct config *config, const char *name, uint64_t pages)
 {
-	struct pool_params *params = &daemon_config.pools[daemon_config.n_pools++];
+	struct pool_params *params = &config->pools[config->n_pools++];
 
 	*params = (struct pool_params){ .node = POOL_NODE_ANY,
 					.bytes = pages * PAGE,
@@ -177,9 +177,9 @@ void daemon_init(void)
 			       keys_daemon_path());
 	}
 	daemon_config.n_pools = 0;
-	add_pool("one", 24 + sim_random(40));
+	add_pool(&daemon_config, "one", 24 + sim_random(40));
 	if (!sim_chance(3))
-		add_pool("two", 24 + sim_random(40));
+		add_pool(&daemon_config, "two", 24 + sim_random(40));
 	configure_limits(&daemon_config);
 	activated = !sim_chance(3);
 	may_revoke = sim_chance(6);
@@ -195,7 +195,7 @@ static void check_start(int err, const char *what)
 		sim_fail("the daemon does not start: %s: %s", what, err_text());
 }
 
-static void on_stays(const struct pool_params *, const char *)
+static void on_stays(const struct pool_params *)
 {
 }
 
@@ -357,6 +357,18 @@ static void load(const struct config *fresh)
 	bury();
 }
 
+/* Pools come and go: another set, of which one is always there. */
+static void configure_pools(struct config *config)
+{
+	static const char *const names[] = { "one", "two", "three" };
+
+	memset(config->pools, 0, sizeof(config->pools));
+	config->n_pools = 0;
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!sim_chance(2) || (i == 2 && config->n_pools == 0))
+			add_pool(config, names[i], 24 + sim_random(40));
+}
+
 void daemon_reload(void)
 {
 	static struct config fresh;
@@ -366,6 +378,8 @@ void daemon_reload(void)
 	fresh = daemon_config;
 	if (sim_chance(3))
 		configure_limits(&fresh);
+	if (sim_chance(3))
+		configure_pools(&fresh);
 	for (unsigned i = 0; i < fresh.n_pools; i++) {
 		struct pool_params *pool = &fresh.pools[i];
 

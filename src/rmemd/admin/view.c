@@ -16,7 +16,9 @@
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/share.h"
 #include "rmemd/loop/turn.h"
+#include "rmemd/pool/addition.h"
 #include "rmemd/pool/pools.h"
+#include "rmemd/pool/resize.h"
 
 /* ---- members of objects ----
  *
@@ -292,15 +294,23 @@ static json_t *fragmentation_view(const struct pool_status *pool)
 			  : json_null();
 }
 
-static json_t *pool_view(const struct pool_status *pool,
-			 const struct pool_params *params, int node)
+static const char *pool_state(const struct pool_status *pool)
 {
 	static const char *const states[] = {
-		[POOL_RESTS] = "ready",      [POOL_GROWS] = "growing",
-		[POOL_CLOSES] = "shrinking", [POOL_RECLAIMS] = "shrinking",
-		[POOL_REOPENS] = "ready",    [POOL_CUTS] = "shrinking",
-		[POOL_SHRINKS] = "shrinking"
+		[POOL_RESTS] = "ready",       [POOL_GROWS] = "growing",
+		[POOL_CLOSES] = "shrinking",  [POOL_RECLAIMS] = "shrinking",
+		[POOL_REOPENS] = "ready",     [POOL_CUTS] = "shrinking",
+		[POOL_SHRINKS] = "shrinking", [POOL_EMPTY] = "shrinking"
 	};
+
+	return pool->leaving ? "leaving" : states[pool->resizing];
+}
+
+/* error: why it is not there; NULL: it is */
+static json_t *pool_view(const struct pool_status *pool,
+			 const struct pool_params *params, int node, const char *state,
+			 const char *error)
+{
 	bool rests = pool->resizing == POOL_RESTS || pool->resizing == POOL_REOPENS;
 	json_t *object = json_object();
 
@@ -308,12 +318,14 @@ static json_t *pool_view(const struct pool_status *pool,
 	view_optional(&object, "node_asked", pool->node_asked);
 	view_optional(&object, "node", node);
 	view_text(&object, "pages_asked", pool_pages_name(pool->pages_asked));
-	view_text(&object, "pages", pool_pages_name(pool->pages_got));
-	view_number(&object, "page_bytes", pool->page_bytes);
+	view_text(&object, "pages",
+		  pool->page_bytes ? pool_pages_name(pool->pages_got) : NULL);
+	view_known(&object, "page_bytes", pool->page_bytes);
 	/* null: auto */
 	view_known(&object, "bytes_asked", pool->bytes_asked);
 	view_number(&object, "bytes", pool->bytes);
-	view_text(&object, "state", states[pool->resizing]);
+	view_text(&object, "state", state);
+	view_text(&object, "error", error);
 	view_known(&object, "bytes_to", rests ? 0 : pool->bytes_to);
 	view_number(&object, "populated_bytes", pool->populated);
 	view_number(&object, "closed_bytes", pool->closed);
@@ -330,17 +342,44 @@ static json_t *pool_view(const struct pool_status *pool,
 	return object;
 }
 
+/* A pool that is configured and not there. */
+static json_t *addition_view(const struct addition *addition)
+{
+	const struct pool_params *params = &addition->params;
+	bool failed = addition->state == ADDITION_FAILED;
+	struct pool_status status = {
+		.name = params->name,
+		.node_asked = params->node,
+		.pages_asked = params->pages,
+		.bytes_asked = params->bytes,
+		.resizing = failed ? POOL_RESTS : POOL_GROWS,
+		.bytes_to = params->bytes,
+	};
+
+	if (addition->state == ADDITION_OPENS)
+		status.populated = pools_add_progress(addition->pool, &status.bytes_to);
+	return pool_view(&status, params, -1, failed ? "failed" : "adding",
+			 failed ? addition->failed.text : NULL);
+}
+
 json_t *view_pools(const struct admin_sources *from)
 {
 	const struct pools *pools = from->control->pools;
+	const struct additions *additions = resizes_additions(from->control->resizes);
 	json_t *array = json_array();
 
 	for (unsigned i = 0; i < pools_count(pools); i++) {
 		struct pool_status status = pools_status(pools, i);
 
-		view_append(&array, pool_view(&status, pools_params(pools, i),
-					      pools_node(pools, i)));
+		view_append(&array,
+			    pool_view(&status, pools_params(pools, i),
+				      pools_node(pools, i), pool_state(&status), NULL));
 	}
+	if (additions)
+		list_for_each_entry(const struct addition, addition, &additions->all,
+				    link)
+			if (addition->state != ADDITION_STOPS)
+				view_append(&array, addition_view(addition));
 	return list_view("pools", array);
 }
 

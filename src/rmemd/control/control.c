@@ -175,9 +175,52 @@ static bool on_find_leases(void *ctx, struct pool_holders *holders, char *buf,
 	return true;
 }
 
+/* Warn of a device that has no endpoint, as the name may be misspelt. */
+static void warn_missing(const struct control *control, const struct pool_params *pool)
+{
+	const char *name = endpoints_missing(&control->endpoints, pool);
+
+	if (name)
+		log_event(LOG_WARNING, "device-not-served",
+			  &(struct log_ctx){ .pool = pool->name, .device = name },
+			  "[pool %s] devices: no RDMA device %s is served now; when it "
+			  "is there, restart rmemd",
+			  pool->name, name);
+}
+
+static void set_sole(struct control *control)
+{
+	control->sole = 0;
+	for (unsigned i = 0; i < pools_count(control->pools); i++) {
+		unsigned through = endpoints_of_pool(&control->endpoints,
+						     pools_params(control->pools, i));
+
+		if (through != endpoints_all(&control->endpoints))
+			control->sole |= through;
+	}
+}
+
+static void on_pool_added(void *ctx, unsigned i)
+{
+	struct control *control = ctx;
+	const struct pool_params *pool = pools_params(control->pools, i);
+
+	warn_missing(control, pool);
+	pools_set_endpoints(control->pools, i,
+			    endpoints_of_pool(&control->endpoints, pool));
+	set_sole(control);
+}
+
+static void on_pool_removed(void *ctx)
+{
+	set_sole(ctx);
+}
+
 static const struct resizes_events resizes_events = {
 	.reclaim = on_reclaim,
 	.find_leases = on_find_leases,
+	.added = on_pool_added,
+	.removed = on_pool_removed,
 };
 
 /* Clean memory may be lent, or is cut off with the end of its pool: then no request has to wait
@@ -258,30 +301,10 @@ static int restore_tables(struct control *control)
 
 /* ---- opening and closing ---- */
 
-/* Warn of a device that has no endpoint, as the name may be misspelt. */
-static void warn_missing(const struct control *control, const struct pool_params *pool)
-{
-	const char *name = endpoints_missing(&control->endpoints, pool);
-
-	if (name)
-		log_event(LOG_WARNING, "device-not-served",
-			  &(struct log_ctx){ .pool = pool->name, .device = name },
-			  "[pool %s] devices: no RDMA device %s is served now; when it "
-			  "is there, restart rmemd",
-			  pool->name, name);
-}
-
 static void set_endpoints(struct control *control)
 {
-	for (unsigned i = 0; i < pools_count(control->pools); i++) {
-		const struct pool_params *pool = pools_params(control->pools, i);
-		unsigned through = endpoints_of_pool(&control->endpoints, pool);
-
-		warn_missing(control, pool);
-		pools_set_endpoints(control->pools, i, through);
-		if (through != endpoints_all(&control->endpoints))
-			control->sole |= through;
-	}
+	for (unsigned i = 0; i < pools_count(control->pools); i++)
+		on_pool_added(control, i);
 	pools_set_extent_max(control->pools,
 			     endpoints_segment_max(&control->endpoints));
 }
@@ -335,8 +358,8 @@ static int open_tables(struct control *control)
 	if (!err)
 		err = restore_tables(control);
 	if (!err)
-		err = resizes_open(control->pools, control->ledger, &resizes_events,
-				   control, &control->resizes);
+		err = resizes_open(control->pools, control->ledger, control->fdstore,
+				   &resizes_events, control, &control->resizes);
 	return err;
 }
 
@@ -356,18 +379,21 @@ int control_start(struct control *control, struct pools *pools)
 		return err_set(-ENOMEM, "no memory for the event of the pools");
 	pools_on_freed(pools, on_freed, control);
 	/* restored sessions and leases have deadlines, and a pool may have another size */
-	control_reload(control);
+	(void)control_reload(control);
 	return 0;
 }
 
-void control_reload(struct control *control)
+bool control_reload(struct control *control)
 {
+	bool restart;
+
 	pools_set_scrub_rate(control->pools, control->config->scrub_rate);
 	set_descriptors(control);
 	sessions_check(control);
 	connections_recheck(control->connections);
-	resizes_configure(control->resizes, control->config);
+	restart = resizes_configure(control->resizes, control->config);
 	pools_changed(control, false);
+	return restart;
 }
 
 void control_stop(struct control *control, bool back)

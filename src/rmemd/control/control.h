@@ -18,6 +18,7 @@
 #include "wire/msg.h"
 
 struct connections;
+struct fdstore;
 struct ledger;
 struct resizes;
 struct sessions;
@@ -43,8 +44,9 @@ struct control {
 	struct event_base *base;
 	const struct config *config; /* after a change call control_reload() */
 	struct tenants *tenants;
-	struct ledger *ledger; /* outlasts the process */
-	uint64_t first_id;     /* of the next session, and of the next lease */
+	struct ledger *ledger;   /* outlasts the process */
+	struct fdstore *fdstore; /* where pools outlast it */
+	uint64_t first_id;       /* of the next session, and of the next lease */
 
 	struct tls_context *tls; /* NULL: auth = none */
 	struct turn turn;        /* measured by the user */
@@ -90,8 +92,8 @@ int control_open(struct control *control);
  *   -EBADMSG, -EINVAL  a record of the ledger is malformed, or outside the pools
  *   -ENOMEM */
 int control_start(struct control *control, struct pools *pools);
-/* The configuration has changed. */
-void control_reload(struct control *control);
+/* The configuration has changed.  True: a pool differs from it in what only a restart changes. */
+bool control_reload(struct control *control);
 /* Tell all clients that the server stops, and close all connections: connections_drained().
  * back: clients may resume, as the next process restores their sessions. */
 void control_stop(struct control *control, bool back);

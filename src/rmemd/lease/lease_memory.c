@@ -65,7 +65,8 @@ static uint64_t releasing_reclaimed(const struct leases *leases,
 
 		if (n++ == RELEASING_MAX)
 			break;
-		if (!pool_request_allows(request, pool.name, pool.endpoints))
+		if (pool.leaving ||
+		    !pool_request_allows(request, pool.name, pool.endpoints))
 			continue;
 		bytes += extent_reclaim(&segment->extent).bytes;
 	}
@@ -83,7 +84,8 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
 		struct pool_status status = pools_status(leases->pools, i);
 
-		if (!pool_request_allows(request, status.name, status.endpoints))
+		if (status.leaving ||
+		    !pool_request_allows(request, status.name, status.endpoints))
 			continue;
 		room += status.free + status.scrubbing + status.releasing;
 		coming += status.releasing + (scrubbing ? status.scrubbing : 0);

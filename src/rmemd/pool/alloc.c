@@ -26,7 +26,8 @@ struct request {
 /* Whether the request may get memory of the pool at all. */
 static bool pool_serves(const struct pool *pool, const struct pool_request *wish)
 {
-	return pool_request_allows(wish, pool->params.name, pool->endpoints);
+	return !pool->leaving &&
+	       pool_request_allows(wish, pool->params.name, pool->endpoints);
 }
 
 static bool request_allows(const struct request *request, const struct pool *pool)
@@ -85,15 +86,15 @@ static int alloc_single(struct request *request)
 	int err = -ENOSPC;
 
 	for (unsigned i = 0; i < pools->n_pools; i++)
-		if (request_allows(request, &pools->pool[i]) &&
-		    (!most || pools->pool[i].extents.sum[BLOCK_FREE] >
+		if (request_allows(request, pools->pool[i]) &&
+		    (!most || pools->pool[i]->extents.sum[BLOCK_FREE] >
 				      most->extents.sum[BLOCK_FREE]))
-			most = &pools->pool[i];
+			most = pools->pool[i];
 	if (most)
 		err = alloc_from(request, most);
 	for (unsigned i = 0; i < pools->n_pools && err == -ENOSPC; i++)
-		if (&pools->pool[i] != most && request_allows(request, &pools->pool[i]))
-			err = alloc_from(request, &pools->pool[i]);
+		if (pools->pool[i] != most && request_allows(request, pools->pool[i]))
+			err = alloc_from(request, pools->pool[i]);
 	return err;
 }
 
@@ -107,7 +108,7 @@ static int alloc_most(struct request *request)
 	int err;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		struct pool *pool = &pools->pool[i];
+		struct pool *pool = pools->pool[i];
 		uint64_t bytes =
 			request_allows(request, pool)
 				? extents_largest(&pool->extents, request->align)
@@ -149,7 +150,7 @@ static unsigned nodes_serving(const struct request *request, int *nodes)
 	unsigned n = 0, k;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		const struct pool *pool = &pools->pool[i];
+		const struct pool *pool = pools->pool[i];
 
 		if (!request_allows(request, pool) ||
 		    pool->extents.sum[BLOCK_FREE] == 0)
@@ -306,10 +307,10 @@ static bool fits_when_clean(const struct request *request)
 	bool all = true;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		if (!pool_serves(&pools->pool[i], request->wish))
+		if (!pool_serves(pools->pool[i], request->wish))
 			continue;
-		dirty += pools->pool[i].extents.sum[BLOCK_DIRTY];
-		clean += pools->pool[i].extents.sum[BLOCK_FREE];
+		dirty += pools->pool[i]->extents.sum[BLOCK_DIRTY];
+		clean += pools->pool[i]->extents.sum[BLOCK_FREE];
 	}
 	if (dirty == 0 || clean + dirty < request->wanted)
 		return false;
@@ -317,9 +318,9 @@ static bool fits_when_clean(const struct request *request)
 	if (!runs.bytes)
 		return false;
 	for (unsigned i = 0; i < pools->n_pools && all; i++)
-		if (pool_serves(&pools->pool[i], request->wish))
-			all = extents_each_run(&pools->pool[i].extents, &left, runs_add,
-					       &runs);
+		if (pool_serves(pools->pool[i], request->wish))
+			all = extents_each_run(&pools->pool[i]->extents, &left,
+					       runs_add, &runs);
 	free(runs.bytes);
 	return !all;
 }
@@ -328,16 +329,17 @@ static int set_full_error(const struct pools *pools, const struct pool_request *
 			  unsigned max)
 {
 	uint64_t bytes = wish->bytes, clean = 0, largest = 0, total = 0;
-	bool allowed = !wish->only;
+	bool allowed = !wish->only, leaving = false;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		const struct extents *extents = &pools->pool[i].extents;
+		const struct extents *extents = &pools->pool[i]->extents;
 		uint64_t one;
 
 		if (wish->only)
-			allowed |=
-				pool_names_have(wish->only, pools->pool[i].params.name);
-		if (!pool_serves(&pools->pool[i], wish))
+			allowed |= pool_names_have(wish->only,
+						   pools->pool[i]->params.name);
+		leaving |= pools->pool[i]->leaving;
+		if (!pool_serves(pools->pool[i], wish))
 			continue;
 		one = extents_largest(extents, pools->grain);
 		clean += extents->sum[BLOCK_FREE];
@@ -347,6 +349,11 @@ static int set_full_error(const struct pools *pools, const struct pool_request *
 	}
 	if (!allowed)
 		return err_set(-ENOSPC, "no pool with an allowed name is open");
+	if (total == 0 && leaving)
+		return err_set(-ENOSPC,
+			       "no room for %s: the pools that have room are being "
+			       "removed from the server",
+			       UNITS_BYTES(bytes));
 	if (total == 0)
 		return err_set(
 			-ENOSPC,
@@ -380,7 +387,7 @@ bool pools_may_fit(const struct pools *pools, const struct pool_request *request
 	uint64_t free = 0, largest = 0, one;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		const struct pool *pool = &pools->pool[i];
+		const struct pool *pool = pools->pool[i];
 
 		if (pool->needs_zeroing || !pool_serves(pool, request))
 			continue;

@@ -346,7 +346,7 @@ static void close_block(struct extents *extents, struct block *block, uint64_t e
 
 bool extents_close(struct extents *extents, uint64_t end, unsigned max_blocks)
 {
-	assert(extents->spare && end > 0 && end < extents->bytes);
+	assert(extents->spare && end < extents->bytes);
 	while (extents->end > end && max_blocks-- > 0)
 		close_block(extents,
 			    container_of(extents->closed->prev, struct block, order),

@@ -89,9 +89,9 @@ bool extents_each_run(const struct extents *extents, unsigned *left,
 		      bool (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx);
 
-/* Close the end from `end` on (a multiple of the grain, > 0, less than bytes), after
- * extents_reserve(): free blocks there are not lent.  It handles max_blocks at most, from the last
- * one on; false: there are more, so call it again. */
+/* Close the end from `end` on (a multiple of the grain, less than bytes), after extents_reserve():
+ * free blocks there are not lent.  It handles max_blocks at most, from the last one on; false: there
+ * are more, so call it again. */
 bool extents_close(struct extents *extents, uint64_t end, unsigned max_blocks);
 /* Give back a lent block in the closed end; it is not cleaned, as it will be cut off. */
 void extents_drop(struct extents *extents, struct block *block);

@@ -586,6 +586,17 @@ void memory_close(struct memory *memory)
 		(void)munmap(memory->addr, memory->reserved);
 	if (memory->fd >= 0)
 		(void)close(memory->fd);
+	memory->addr = NULL;
+	memory->fd = -1;
+}
+
+void memory_give_back(struct memory *memory)
+{
+	/* before unmapping, as in memory_cut(); a file that cannot be emptied is empty when its last
+	 * descriptor is closed */
+	if (memory->fd >= 0)
+		(void)!ftruncate(memory->fd, 0);
+	memory_close(memory);
 }
 
 /* ---- its end: longer and shorter ---- */

@@ -49,44 +49,7 @@ static bool opening_run(struct worker *worker, struct list *node)
 	return true;
 }
 
-/* ---- memory becomes a pool ---- */
-
-static int pool_scrubber(struct pools *pools, struct pool *pool)
-{
-	int err;
-
-	pool->scrubber = pools->scrubbers;
-	for (unsigned i = 0; i < pools->n_scrubbers; i++, pool->scrubber++)
-		if (pool->scrubber->worker.node == pool->memory.node)
-			return 0;
-	err = scrubber_start(pool->scrubber, pool->memory.node, &pools->done);
-	pools->n_scrubbers += !err;
-	return err;
-}
-
-/* Make a pool of the job's memory, which it owns, also on failure. */
-static int pool_open(struct pools *pools, struct pool *pool)
-{
-	int err = extents_init(&pool->extents, pool->job.memory.bytes, pools->grain);
-
-	pool->memory = pool->job.memory;
-	pool->needs_zeroing = pool->memory.kept;
-	if (err) {
-		err = err_errno(err, "bookkeeping");
-		goto err_memory;
-	}
-	err = pool_scrubber(pools, pool);
-	if (err)
-		goto err_extents;
-	pool->opened = true;
-	return 0;
-
-err_extents:
-	extents_destroy(&pool->extents);
-err_memory:
-	memory_close(&pool->memory);
-	return err;
-}
+/* ---- results ---- */
 
 static void openings_fail(struct openings *openings, int err)
 {
@@ -104,17 +67,15 @@ static void opening_done(struct openings *openings, struct pool *pool)
 	struct pool_status status;
 	int err;
 
-	if (!pool->job.failed.err && openings->failed.err) {
-		memory_close(&pool->job.memory);
+	if (!pool->job.failed.err && openings->failed.err)
 		return;
-	}
 	err = pool->job.failed.err ? err_restore(&pool->job.failed)
 				   : pool_open(pools, pool);
 	if (err) {
 		openings_fail(openings,
 			      err_prefix(err, "pool '%s'", pool->params.name));
 	} else if (events->ready) {
-		status = pools_status(pools, (unsigned)(pool - pools->pool));
+		status = pool_status(pools, pool);
 		events->ready(events->ctx, &status, pool->job.work.note);
 	}
 }
@@ -128,8 +89,8 @@ static void openings_report(const struct openings *openings)
 	uint64_t done = 0, bytes = 0;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		done += atomic_load(&pools->pool[i].job.work.done);
-		bytes += atomic_load(&pools->pool[i].job.work.bytes);
+		done += atomic_load(&pools->pool[i]->job.work.done);
+		bytes += atomic_load(&pools->pool[i]->job.work.bytes);
 	}
 	if (events->populating)
 		events->populating(events->ctx, done, bytes);
@@ -190,11 +151,11 @@ static void stage_run(struct openings *openings, enum stage stage)
 	atomic_store(&openings->room, capacity_available());
 	/* before any pool of the stage takes its share */
 	for (unsigned i = 0; i < pools->n_pools; i++)
-		if (stage_of(&pools->pool[i].params) == stage)
-			capacity_free(pools->pool[i].params.node,
-				      pools->pool[i].job.work.free);
+		if (stage_of(&pools->pool[i]->params) == stage)
+			capacity_free(pools->pool[i]->params.node,
+				      pools->pool[i]->job.work.free);
 	for (unsigned i = 0; i < pools->n_pools && !openings->failed.err; i++) {
-		struct pool *pool = &pools->pool[i];
+		struct pool *pool = pools->pool[i];
 		struct worker *worker;
 
 		if (stage_of(&pool->params) != stage)
@@ -225,9 +186,8 @@ static void openings_begin(struct openings *openings, const struct pool_params *
 	struct pools *pools = openings->pools;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		struct pool_job *job = &pools->pool[i].job;
+		struct pool_job *job = &pools->pool[i]->job;
 
-		list_init(&job->link);
 		job->work.stop = &openings->stop;
 		job->work.room = &openings->room;
 		job->work.reserve = space_share(pools->n_pools);
@@ -266,6 +226,19 @@ out:
 	return err;
 }
 
+static int table_open(struct pools *pools, const struct pool_params *params, size_t n)
+{
+	pools->pool = calloc(n, sizeof(struct pool *));
+	for (; pools->pool && pools->n_pools < n; pools->n_pools++) {
+		struct pool *pool = pool_new(&params[pools->n_pools]);
+
+		if (!pool)
+			break;
+		pools->pool[pools->n_pools] = pool;
+	}
+	return pools->n_pools == n ? 0 : err_errno(-ENOMEM, "pools");
+}
+
 int pools_open(const struct pool_params *params, size_t n_params,
 	       const struct pools_events *events, struct pools **ret_pools)
 {
@@ -276,6 +249,8 @@ int pools_open(const struct pool_params *params, size_t n_params,
 		return err_errno(-ENOMEM, "pools");
 	pools->grain = (uint64_t)sysconf(_SC_PAGESIZE);
 	pools->extent_max = UINT64_MAX;
+	list_init(&pools->coming);
+	list_init(&pools->going);
 	list_init(&pools->end_free);
 	list_init(&pools->freed);
 	err = mailbox_init(&pools->done);
@@ -283,23 +258,13 @@ int pools_open(const struct pool_params *params, size_t n_params,
 		free(pools);
 		return err;
 	}
-	pools->pool = calloc(n_params, sizeof(*pools->pool));
-	pools->scrubbers = calloc(n_params, sizeof(*pools->scrubbers));
-	if (!pools->pool || !pools->scrubbers) {
-		err = err_errno(-ENOMEM, "pools");
-		goto err_close;
+	err = table_open(pools, params, n_params);
+	if (!err)
+		err = openings_run(pools, params, events);
+	if (err) {
+		pools_close(pools);
+		return err;
 	}
-	for (; pools->n_pools < n_params; pools->n_pools++) {
-		pools->pool[pools->n_pools].params = params[pools->n_pools];
-		pools->pool[pools->n_pools].endpoints = UINT_MAX;
-	}
-	err = openings_run(pools, params, events);
-	if (err)
-		goto err_close;
 	*ret_pools = pools;
 	return 0;
-
-err_close:
-	pools_close(pools);
-	return err;
 }

@@ -107,20 +107,19 @@ static const struct pool_params *find_params(const struct pool_params *pools,
 	return NULL;
 }
 
-static void pool_drop(struct ledger *ledger, struct fdstore *store, uint32_t id)
+void plan_forget(uint32_t id, struct ledger *ledger)
 {
 	struct ledger_key key = { LEDGER_POOL, id, 0 };
 
 	ledger_remove(ledger, &key);
 	ledger_commit(ledger);
-	fdstore_drop_pool(store, id);
 }
 
 /* Add pools of the last process that stay, and drop the others. */
 static int add_kept(struct plan *plan, const struct plan *before,
 		    const struct config *config, struct ledger *ledger,
 		    struct fdstore *store, plan_uses_pool *uses_pool,
-		    void (*stays)(const struct pool_params *params, const char *why))
+		    void (*stays)(const struct pool_params *params))
 {
 	for (unsigned i = 0; i < before->n_pools; i++) {
 		const struct pool_params *params = &before->pools[i];
@@ -134,7 +133,8 @@ static int add_kept(struct plan *plan, const struct plan *before,
 		if (used < 0 || err)
 			return used < 0 ? used : err;
 		if (!file || (!as_asked && !used)) {
-			pool_drop(ledger, store, params->id);
+			plan_forget(params->id, ledger);
+			fdstore_drop_pool(store, params->id);
 			continue;
 		}
 		take = &plan->pools[plan->n_pools++];
@@ -146,9 +146,8 @@ static int add_kept(struct plan *plan, const struct plan *before,
 			take->n_devices = now->n_devices;
 			plan->changed[plan->n_pools - 1] = true;
 		}
-		if (!as_asked && !(now && params_resizable(now, params)))
-			stays(params, now ? "configured otherwise now"
-					  : "not configured any more");
+		if (now && !as_asked && !params_resizable(now, params))
+			stays(params);
 	}
 	return 0;
 }
@@ -166,6 +165,12 @@ static int on_ids(const struct ledger_key *key, const void *data, size_t bytes,
 		return err_set(-EBADMSG, "the ledger's ids are malformed");
 	*(uint32_t *)arg = head.next_pool;
 	return 0;
+}
+
+int plan_next_id(const struct ledger *ledger, uint32_t *ret_id)
+{
+	*ret_id = 1;
+	return ledger_each(ledger, LEDGER_IDS, on_ids, ret_id);
 }
 
 static int add_new(struct plan *plan, const struct config *config,
@@ -193,19 +198,18 @@ static int add_new(struct plan *plan, const struct config *config,
 
 int plan_make(struct plan *plan, const struct config *config, struct ledger *ledger,
 	      struct fdstore *store, plan_uses_pool *uses_pool,
-	      void (*stays)(const struct pool_params *params, const char *why))
+	      void (*stays)(const struct pool_params *params))
 {
 	static struct plan before;
 	uint32_t ids[PLAN_POOLS_MAX];
 	int err;
 
 	before.n_pools = plan->n_pools = 0;
-	plan->next_id = 1;
 	memset(plan->fresh, 0, sizeof(plan->fresh));
 	memset(plan->changed, 0, sizeof(plan->changed));
 	err = ledger_each(ledger, LEDGER_POOL, on_pool, &before);
 	if (!err)
-		err = ledger_each(ledger, LEDGER_IDS, on_ids, &plan->next_id);
+		err = plan_next_id(ledger, &plan->next_id);
 	if (err)
 		return err;
 	for (unsigned i = 0; i < before.n_pools; i++)
@@ -243,11 +247,33 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 	return ledger_put(ledger, &key, value, (size_t)(end - value));
 }
 
+static int next_id_put(uint32_t next_id, struct ledger *ledger)
+{
+	const struct ids_head ids = { sizeof(ids), next_id };
+
+	return ledger_put(ledger, &ids_key, &ids, sizeof(ids));
+}
+
+int plan_record_added(const struct pool_params *params,
+		      const struct pool_status *status, uint32_t next_id,
+		      struct ledger *ledger, struct fdstore *store)
+{
+	int err = next_id_put(next_id, ledger);
+
+	if (err)
+		return err;
+	/* before the record, as in plan_record() */
+	fdstore_store_pool(store, params->id, status->file);
+	err = pool_put(params, status->pages_got, status->bytes, 0, ledger);
+	if (!err)
+		ledger_commit(ledger);
+	return err;
+}
+
 int plan_record(const struct plan *plan, const struct pools *pools,
 		struct ledger *ledger, struct fdstore *store)
 {
-	const struct ids_head ids = { sizeof(ids), plan->next_id };
-	int err = ledger_put(ledger, &ids_key, &ids, sizeof(ids));
+	int err = next_id_put(plan->next_id, ledger);
 
 	for (unsigned i = 0; i < plan->n_pools && !err; i++) {
 		const struct pool_params *params = &plan->pools[i];

@@ -26,16 +26,26 @@ struct plan {
 typedef int plan_uses_pool(const struct ledger *ledger, uint32_t id);
 
 /* Make the plan from configuration and ledger.  stays() is called for each pool with leases that
- * differs from its configuration in more than its size, or is not configured any more.
+ * differs from its configuration in more than its size.  One with leases that is not configured any
+ * more is opened, too.
  *   -EBADMSG  a pool of the ledger is malformed
  *   -ENOSPC   too many pools
  *   or an error of creating the files */
 int plan_make(struct plan *plan, const struct config *config, struct ledger *ledger,
 	      struct fdstore *store, plan_uses_pool *uses_pool,
-	      void (*stays)(const struct pool_params *params, const char *why));
+	      void (*stays)(const struct pool_params *params));
 /* After the pools are open: record new pools and changed devices. */
 int plan_record(const struct plan *plan, const struct pools *pools,
 		struct ledger *ledger, struct fdstore *store);
+/* The id of the next new pool. */
+int plan_next_id(const struct ledger *ledger, uint32_t *ret_id);
+/* Store and record a pool that was added, before anything is granted from it; next_id: of the next
+ * one.  -ENOMEM or -ENOSPC: it is not recorded; its file may be stored: fdstore_drop_pool(). */
+int plan_record_added(const struct pool_params *params,
+		      const struct pool_status *status, uint32_t next_id,
+		      struct ledger *ledger, struct fdstore *store);
+/* Remove the record of a pool, before its memory is given back. */
+void plan_forget(uint32_t id, struct ledger *ledger);
 /* Record a pool's size, and its configured size.  Before it grows to `bytes_grown`: until this is
  * recorded as 0 again the next process opens the pool with `bytes`, regardless of the file's length,
  * and sets params.bytes_grown.  -ENOMEM or -ENOSPC: the ledger still has the former sizes, and the

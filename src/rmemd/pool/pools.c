@@ -24,21 +24,20 @@ void pools_close(struct pools *pools)
 	if (!pools)
 		return;
 	for (unsigned i = 0; i < pools->n_pools; i++)
-		atomic_store(&pools->pool[i].job.stop, true);
+		atomic_store(&pools->pool[i]->job.stop, true);
+	list_for_each_entry(struct pool, pool, &pools->coming, link)
+		atomic_store(&pool->job.stop, true);
 	if (pools->has_resizer)
 		worker_stop(&pools->resizer);
-	for (unsigned i = 0; i < pools->n_scrubbers; i++)
-		worker_stop(&pools->scrubbers[i].worker);
-	for (unsigned i = 0; i < pools->n_pools; i++) {
-		if (!pools->pool[i].opened)
-			continue;
-		extents_destroy(&pools->pool[i].extents);
-		/* the thread worked on a copy, and may have changed it */
-		if (pools->pool[i].resizing == POOL_GROWS ||
-		    pools->pool[i].resizing == POOL_SHRINKS)
-			pools->pool[i].memory = pools->pool[i].job.memory;
-		memory_close(&pools->pool[i].memory);
+	for (unsigned i = 0; i < pools->n_scrubbers; i++) {
+		worker_stop(&pools->scrubbers[i]->worker);
+		free(pools->scrubbers[i]);
 	}
+	list_splice(&pools->coming, &pools->going);
+	list_for_each_entry_safe(struct pool, pool, &pools->coming, link)
+		pool_delete(pool);
+	for (unsigned i = 0; i < pools->n_pools; i++)
+		pool_delete(pools->pool[i]);
 	mailbox_destroy(&pools->done);
 	free(pools->scrubbers);
 	free(pools->pool);
@@ -91,7 +90,8 @@ void pools_scrub(struct pools *pools)
 
 static void block_free(struct pools *pools, struct pool *pool, struct block *block)
 {
-	if (block->offset < pool->extents.end) {
+	/* a pool may be leaving for long */
+	if (block->offset < pool->extents.end || pool->leaving) {
 		extents_mark_dirty(&pool->extents, block);
 		block_queue_zeroing(pools, block);
 		return;
@@ -144,7 +144,7 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 	int err = -ENOENT;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		struct pool *pool = &pools->pool[i];
+		struct pool *pool = pools->pool[i];
 
 		if (pool->params.id != id || !pool->needs_zeroing)
 			continue;
@@ -176,15 +176,16 @@ int pools_zero_unlent(struct pools *pools)
 	int err = 0;
 
 	for (unsigned i = 0; i < pools->n_pools && !err; i++)
-		if (pools->pool[i].needs_zeroing)
-			err = pool_zero_unlent(pools, &pools->pool[i]);
+		if (pools->pool[i]->needs_zeroing)
+			err = pool_zero_unlent(pools, pools->pool[i]);
 	return err;
 }
 
 void pools_set_scrub_rate(struct pools *pools, uint64_t rate)
 {
+	pools->scrub_rate = rate;
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
-		atomic_store(&pools->scrubbers[i].rate, rate);
+		atomic_store(&pools->scrubbers[i]->rate, rate);
 }
 
 void pools_set_extent_max(struct pools *pools, uint64_t bytes)
@@ -196,28 +197,14 @@ void pools_hurry(struct pools *pools, bool hurry)
 {
 	if (hurry)
 		pools_scrub(pools);
+	pools->hurry = hurry;
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
-		atomic_store(&pools->scrubbers[i].hurry, hurry);
+		atomic_store(&pools->scrubbers[i]->hurry, hurry);
 }
 
 int pools_fd(const struct pools *pools)
 {
 	return mailbox_fd(&pools->done);
-}
-
-/* False: the node is that of a scrub job. */
-static bool finish_resize_job(struct pools *pools, const struct list *node)
-{
-	for (unsigned i = 0; i < pools->n_pools; i++) {
-		struct pool *pool = &pools->pool[i];
-
-		if (node != &pool->job.link)
-			continue;
-		pool->memory = pool->job.memory;
-		pool->job_done = true;
-		return true;
-	}
-	return false;
 }
 
 static uint64_t finish_scrub_job(struct block *block)
@@ -244,7 +231,7 @@ uint64_t pools_process(struct pools *pools)
 			pools->end_free_posted = false;
 			continue;
 		}
-		if (finish_resize_job(pools, node))
+		if (pool_job_done(pools, node))
 			continue;
 		bytes += finish_scrub_job(container_of(
 			container_of(node, struct scrub_job, link), struct block, job));
@@ -254,42 +241,8 @@ uint64_t pools_process(struct pools *pools)
 
 /* ---- resizing ---- */
 
-/* Runs on the thread, which owns the job. */
-static bool job_run(struct worker *worker, struct list *node)
-{
-	struct pool *pool = container_of(node, struct pool, job.link);
-	struct pool_job *job = &pool->job;
-	_Atomic(uint64_t) room;
-	int err;
-
-	(void)worker;
-	job->work.stop = &job->stop;
-	job->work.room = &room;
-	atomic_init(&room, capacity_available());
-	if (job->bytes < job->memory.bytes)
-		err = memory_cut(&job->memory, job->bytes);
-	else if (atomic_load(&job->stop))
-		err = err_set(-ECANCELED, "told to stop");
-	else
-		err = memory_grow(&job->memory, job->bytes, pool->params.node,
-				  &job->work);
-	err_save(&job->failed, err);
-	return true;
-}
-
-static int resizer_start(struct pools *pools)
-{
-	int err;
-
-	if (pools->has_resizer)
-		return 0;
-	err = worker_start(&pools->resizer, "rmemd-resize", -1, job_run, &pools->done);
-	pools->has_resizer = !err;
-	return err;
-}
-
-static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing what,
-		     uint64_t bytes)
+static void resize_post(struct pools *pools, struct pool *pool, enum pool_resizing what,
+			uint64_t bytes)
 {
 	struct pool_job *job = &pool->job;
 
@@ -301,30 +254,30 @@ static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing 
 	/* the end that is cut off is not used from here on */
 	if (bytes < pool->memory.bytes)
 		pool->memory.bytes = bytes;
-	mailbox_post(&pools->resizer.jobs, &job->link);
+	pool_job_post(pools, pool, POOL_JOB_RESIZE);
 }
 
 int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)
 {
-	struct pool *pool = &pools->pool[i];
+	struct pool *pool = pools->pool[i];
 	int err = extents_reserve(&pool->extents);
 
 	assert(pool->resizing == POOL_RESTS && bytes > pool->extents.bytes);
-	err = err ? err_errno(err, "bookkeeping") : resizer_start(pools);
+	err = err ? err_errno(err, "bookkeeping") : pool_jobs_start(pools);
 	if (!err)
-		job_post(pools, pool, POOL_GROWS, bytes);
+		resize_post(pools, pool, POOL_GROWS, bytes);
 	return err;
 }
 
 void pools_grow_stop(struct pools *pools, unsigned i)
 {
-	atomic_store(&pools->pool[i].job.stop, true);
+	atomic_store(&pools->pool[i]->job.stop, true);
 }
 
 int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms)
 {
-	struct pool *pool = &pools->pool[i];
-	int err = resizer_start(pools);
+	struct pool *pool = pools->pool[i];
+	int err = pool_jobs_start(pools);
 
 	assert(pool->resizing == POOL_RESTS);
 	if (err)
@@ -333,6 +286,7 @@ int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t unti
 	if (err)
 		return err_errno(err, "bookkeeping");
 	pool->resizing = POOL_CLOSES;
+	pool->leaving = bytes == 0;
 	pool->close_to = bytes;
 	pool->reclaim_until_ms = until_ms;
 	return 0;
@@ -345,26 +299,27 @@ static void on_dirty(void *ctx, struct block *block)
 
 void pools_reclaim_cancel(struct pools *pools, unsigned i)
 {
-	struct pool *pool = &pools->pool[i];
+	struct pool *pool = pools->pool[i];
 
 	assert(pool->resizing == POOL_CLOSES || pool->resizing == POOL_RECLAIMS);
 	pool->resizing = POOL_REOPENS;
+	pool->leaving = false;
 }
 
 void pools_shrink(struct pools *pools, unsigned i)
 {
-	struct pool *pool = &pools->pool[i];
+	struct pool *pool = pools->pool[i];
 
 	/* memory that was not lent yet is not in the bookkeeping */
 	if (pool->resizing == POOL_RECLAIMS)
 		pool->resizing = POOL_CUTS;
 	else
-		job_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
+		resize_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
 }
 
 bool pools_move_end(struct pools *pools, unsigned i)
 {
-	struct pool *pool = &pools->pool[i];
+	struct pool *pool = pools->pool[i];
 	struct extents *extents = &pool->extents;
 
 	switch (pool->resizing) {
@@ -381,12 +336,16 @@ bool pools_move_end(struct pools *pools, unsigned i)
 	case POOL_CUTS:
 		if (!extents_cut(extents, END_BLOCKS_PER_TURN))
 			return false;
-		job_post(pools, pool, POOL_SHRINKS, extents->bytes);
+		if (extents->bytes == 0)
+			pool->resizing = POOL_EMPTY;
+		else
+			resize_post(pools, pool, POOL_SHRINKS, extents->bytes);
 		return true;
 	case POOL_RESTS:
 	case POOL_GROWS:
 	case POOL_RECLAIMS:
 	case POOL_SHRINKS:
+	case POOL_EMPTY:
 		break;
 	}
 	return true;
@@ -395,7 +354,7 @@ bool pools_move_end(struct pools *pools, unsigned i)
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
 {
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		struct pool *pool = &pools->pool[i];
+		struct pool *pool = pools->pool[i];
 
 		if (!pool->job_done)
 			continue;
@@ -417,14 +376,14 @@ bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
 
 void pools_lend(struct pools *pools, unsigned i)
 {
-	struct pool *pool = &pools->pool[i];
+	struct pool *pool = pools->pool[i];
 
 	extents_grow(&pool->extents, pool->memory.bytes);
 }
 
 void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *params)
 {
-	struct pool_params *asked = &pools->pool[i].params;
+	struct pool_params *asked = &pools->pool[i]->params;
 
 	asked->bytes = params->bytes;
 	asked->share = POOL_SHARE_AUTO;
@@ -436,7 +395,7 @@ void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *
 
 const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 {
-	return &pools->pool[i].params;
+	return &pools->pool[i]->params;
 }
 
 void extent_set_releasing(const struct extent *extent, bool releasing)
@@ -452,7 +411,8 @@ struct pool_reclaim extent_reclaim(const struct extent *extent)
 	const struct pool *pool = extent->pool;
 	uint64_t end = extent->offset + extent->bytes, keep = pool->extents.end;
 	struct pool_reclaim reclaim = { .until_ms = pool->reclaim_until_ms,
-					.then = pool->params.shrink };
+					.then = pool->leaving ? POOL_SHRINK_REFUSE
+							      : pool->params.shrink };
 
 	if (pool->resizing == POOL_RECLAIMS && end > keep)
 		reclaim.bytes = end - (extent->offset > keep ? extent->offset : keep);
@@ -472,12 +432,13 @@ struct extent_pool extent_pool(const struct extent *extent)
 				     .id = pool->params.id,
 				     .node = pool->memory.node,
 				     .page_bytes = pool->memory.page_bytes,
-				     .endpoints = pool->endpoints };
+				     .endpoints = pool->endpoints,
+				     .leaving = pool->leaving };
 }
 
 void pools_set_endpoints(struct pools *pools, unsigned i, unsigned endpoints)
 {
-	pools->pool[i].endpoints = endpoints;
+	pools->pool[i]->endpoints = endpoints;
 }
 
 unsigned pools_count(const struct pools *pools)
@@ -485,58 +446,12 @@ unsigned pools_count(const struct pools *pools)
 	return pools->n_pools;
 }
 
-static uint64_t pool_bytes_to(const struct pool *pool)
-{
-	switch (pool->resizing) {
-	case POOL_GROWS:
-		return pool->job.bytes;
-	case POOL_CLOSES:
-		return pool->close_to;
-	case POOL_REOPENS:
-		return pool->extents.bytes;
-	case POOL_RESTS:
-	case POOL_RECLAIMS:
-	case POOL_CUTS:
-	case POOL_SHRINKS:
-		break;
-	}
-	return pool->extents.end;
-}
-
 struct pool_status pools_status(const struct pools *pools, unsigned i)
 {
-	const struct pool *pool = &pools->pool[i];
-	struct pool_status status = {
-		.name = pool->params.name,
-		.node_asked = pool->params.node,
-		.node_got = pool->memory.node,
-		.pages_asked = pool->params.pages,
-		.pages_got = pool->memory.pages,
-		.page_bytes = pool->memory.page_bytes,
-		.file = pool->memory.fd,
-		.bytes_asked = pool->params.bytes,
-		.bytes = pool->extents.bytes,
-		.lent = pool->extents.sum[BLOCK_LENT],
-		.scrubbing = pool->extents.sum[BLOCK_DIRTY],
-		.free = pool->extents.sum[BLOCK_FREE],
-		.closed = pool->extents.sum[BLOCK_CLOSED],
-		.largest_free = extents_largest(&pool->extents, pools->grain),
-		.releasing = pool->releasing,
-		.scrubbed_ever = pool->scrubbed_ever,
-		.endpoints = pool->endpoints,
-		.resizing = pool->resizing,
-		.bytes_to = pool_bytes_to(pool),
-	};
-
-	if (pool->resizing == POOL_GROWS)
-		status.populated = atomic_load(&pool->job.work.done);
-	if (pool->resizing == POOL_RECLAIMS)
-		status.to_reclaim = pool->extents.bytes - pool->extents.end -
-				    pool->extents.sum[BLOCK_CLOSED];
-	return status;
+	return pool_status(pools, pools->pool[i]);
 }
 
 int pools_node(const struct pools *pools, unsigned i)
 {
-	return memory_node(&pools->pool[i].memory);
+	return memory_node(&pools->pool[i]->memory);
 }

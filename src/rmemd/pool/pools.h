@@ -103,6 +103,7 @@ enum pool_resizing {
 	POOL_REOPENS,  /* its end is being opened again */
 	POOL_CUTS,     /* its end is being removed from the bookkeeping */
 	POOL_SHRINKS,  /* its end is given back to the kernel */
+	POOL_EMPTY,    /* nothing is left of it: pools_remove() */
 };
 
 struct pool_status {
@@ -119,6 +120,7 @@ struct pool_status {
 	uint64_t scrubbed_ever; /* bytes zeroed since start */
 	unsigned endpoints;     /* through which it is lent, a bit each */
 	enum pool_resizing resizing;
+	bool leaving;        /* it is to be removed: nothing is granted from it */
 	uint64_t bytes_to;   /* its next size; POOL_RESTS: `bytes` */
 	uint64_t populated;  /* POOL_GROWS: of the bytes being added */
 	uint64_t to_reclaim; /* POOL_RECLAIMS: lent or dirty bytes in the closed end */
@@ -247,15 +249,17 @@ int pools_grow(struct pools *pools, unsigned i, uint64_t bytes);
 /* Stop growing; pools_resized() reports it. */
 void pools_grow_stop(struct pools *pools, unsigned i);
 /* Start to close the end behind `bytes` of a pool in POOL_RESTS; in POOL_RECLAIMS extent_reclaim()
- * tells which extents are there.  -EAGAIN, -EMFILE, -ENOMEM */
+ * tells which extents are there.  0 bytes: the pool is leaving, and its leases are not revoked.
+ * -EAGAIN, -EMFILE, -ENOMEM */
 int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms);
 /* Start to open the end of a pool in POOL_CLOSES or POOL_RECLAIMS. */
 void pools_reclaim_cancel(struct pools *pools, unsigned i);
-/* Start to give the closed end, where nothing is lent, back to the kernel, on a thread. */
+/* Start to give the closed end, where nothing is lent, back to the kernel, on a thread; if that is
+ * all of the pool, only to remove it from the bookkeeping. */
 void pools_shrink(struct pools *pools, unsigned i);
 /* Do a part of the work of a pool in POOL_CLOSES, POOL_REOPENS or POOL_CUTS.  False: there is more,
  * which other clients must not wait for.  True: its state is the next one now, POOL_RECLAIMS,
- * POOL_RESTS or POOL_SHRINKS; always in other states. */
+ * POOL_RESTS, POOL_SHRINKS or POOL_EMPTY; always in other states. */
 bool pools_move_end(struct pools *pools, unsigned i);
 
 struct pools_resized {
@@ -270,6 +274,48 @@ struct pools_resized {
  * removes it.  The text is borrowed until the pool is resized again.  False: no result yet. */
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized);
 void pools_lend(struct pools *pools, unsigned i);
+
+/* ---- pools that come and go ---- */
+
+struct share;
+
+/* Start to open a pool, on a thread; it has no number, and nothing is granted from it, before
+ * pools_enter().
+ *   params  with an id that no other pool has
+ *   shares, unused  of POOL_BYTES_AUTO: capacity_share() and capacity_free(), for each kind
+ *   -EAGAIN, -EMFILE, -ENOMEM */
+int pools_add(struct pools *pools, const struct pool_params *params,
+	      const struct share *shares, const uint64_t *unused,
+	      struct pool **ret_pool);
+/* Stop opening; pools_added() reports it. */
+void pools_add_stop(struct pool *pool);
+/* How much is populated of the bytes that it is to have; 0: not known yet. */
+uint64_t pools_add_progress(const struct pool *pool, uint64_t *ret_bytes);
+
+struct pools_added {
+	struct pool *pool;
+	int err;
+	const char *
+		text; /* of the error, or a note, or ""; borrowed until the next call */
+	struct pool_status status; /* without an error */
+};
+/* The result of opening a pool, which the caller enters or drops.  False: no result yet. */
+bool pools_added(struct pools *pools, struct pools_added *ret_added);
+/* It is lent from now on, as the last pool of the table. */
+void pools_enter(struct pools *pools, struct pool *pool);
+/* Give the memory of a pool that was not entered back to the kernel, on a thread. */
+void pools_drop(struct pools *pools, struct pool *pool);
+/* The same for a pool in POOL_EMPTY; those behind it in the table have other numbers then. */
+void pools_remove(struct pools *pools, unsigned i);
+
+struct pools_dropped {
+	uint32_t id;
+	char name[POOL_NAME_MAX + 1];
+	uint64_t bytes; /* that it had */
+	bool entered;   /* it was in the table */
+};
+/* The kernel has all memory of a pool back.  False: of none. */
+bool pools_dropped(struct pools *pools, struct pools_dropped *ret_dropped);
 
 /* The configured size of a pool, or what happens when it shrinks, has changed; the size is not
  * POOL_BYTES_AUTO. */
@@ -290,6 +336,7 @@ struct extent_pool {
 	int node; /* -1 unknown */
 	uint64_t page_bytes;
 	unsigned endpoints; /* through which it is lent, a bit each */
+	bool leaving;
 };
 struct extent_pool extent_pool(const struct extent *extent);
 

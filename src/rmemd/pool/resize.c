@@ -11,12 +11,14 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "rmemd/pool/addition.h"
 #include "rmemd/pool/plan.h"
+#include "rmemd/system/fdstore.h"
 #include "rmemd/system/progress.h"
 
 /* The configured size of one pool. */
 struct resize {
-	uint64_t target; /* the pool's own size: nothing to do */
+	uint64_t target; /* the pool's own size: nothing to do; 0: it is removed */
 	uint64_t
 		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or passed */
 	bool moving; /* its end; there is more to do in the next turn of the loop */
@@ -29,25 +31,32 @@ struct resize {
 struct resizes {
 	struct pools *pools;
 	struct ledger *ledger;
+	struct fdstore *store;
 	const struct resizes_events *events;
 	void *ctx;
-	struct resize *by_pool;
-	unsigned n;
-	bool more; /* memory to lend was added */
+	const struct config *config; /* NULL: not configured yet */
+	struct additions additions;
+	struct resize by_pool[PLAN_POOLS_MAX];
+	bool more; /* memory to lend was added or taken away */
 	/* of one growth, or of several that overlap */
 	uint64_t grown_bytes; /* added by growths that are done */
 	struct progress progress;
 };
+
+static unsigned count(const struct resizes *resizes)
+{
+	return pools_count(resizes->pools);
+}
 
 /* ---- growing ---- */
 
 bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
 		     uint64_t *ret_bytes)
 {
-	uint64_t done = 0, bytes = 0;
-	bool any = false;
+	uint64_t done, bytes;
+	bool any = additions_progress(&resizes->additions, &done, &bytes);
 
-	for (unsigned i = 0; i < resizes->n; i++) {
+	for (unsigned i = 0; i < count(resizes); i++) {
 		struct pool_status status = pools_status(resizes->pools, i);
 
 		if (status.resizing != POOL_GROWS)
@@ -61,6 +70,17 @@ bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
 		*ret_bytes = resizes->grown_bytes + bytes;
 	}
 	return any;
+}
+
+/* Call it before memory is added: what grows together has one progress. */
+static void growth_begin(struct resizes *resizes)
+{
+	uint64_t done, bytes;
+
+	if (resizes_growing(resizes, &done, &bytes))
+		return;
+	resizes->grown_bytes = 0;
+	resizes->progress = (struct progress){ 0 };
 }
 
 void resizes_log_growth(struct resizes *resizes, uint64_t done, uint64_t bytes)
@@ -97,7 +117,7 @@ static void growth_record_clear(const struct resizes *resizes, unsigned i)
 static void grow_start(struct resizes *resizes, unsigned i,
 		       const struct pool_status *status)
 {
-	uint64_t target = resizes->by_pool[i].target, done, bytes;
+	uint64_t target = resizes->by_pool[i].target;
 
 	log_event(LOG_NOTICE, "pool-growing", &(struct log_ctx){ .pool = status->name },
 		  "from %s to %s", UNITS_BYTES(status->bytes), UNITS_BYTES(target));
@@ -105,10 +125,7 @@ static void grow_start(struct resizes *resizes, unsigned i,
 		resize_give_up(resizes, i, "pool-not-grown", err_text());
 		return;
 	}
-	if (!resizes_growing(resizes, &done, &bytes)) {
-		resizes->grown_bytes = 0;
-		resizes->progress = (struct progress){ 0 };
-	}
+	growth_begin(resizes);
 	if (pools_grow(resizes->pools, i, target)) {
 		resize_give_up(resizes, i, "pool-not-grown", err_text());
 		growth_record_clear(resizes, i);
@@ -151,14 +168,22 @@ static void close_start(struct resizes *resizes, unsigned i)
 {
 	struct resize *resize = &resizes->by_pool[i];
 	const struct pool_params *params = pools_params(resizes->pools, i);
-	uint64_t until_ms = clock_now_ms() + params->shrink_wait_ms;
+	bool leaves = resize->target == 0;
+	uint64_t now_ms = clock_now_ms(), until_ms = now_ms + params->shrink_wait_ms;
 
-	if (pools_reclaim(resizes->pools, i, resize->target, until_ms)) {
-		resize_give_up(resizes, i, "pool-not-shrunk", err_text());
+	/* leases in a pool that is leaving may stay */
+	if (pools_reclaim(resizes->pools, i, resize->target,
+			  leaves ? UINT64_MAX : until_ms)) {
+		resize_give_up(resizes, i,
+			       leaves ? "pool-not-removed" : "pool-not-shrunk",
+			       err_text());
 		return;
 	}
-	resize->until_ms = until_ms;
+	/* they are named in the log at once */
+	resize->until_ms = leaves ? now_ms : until_ms;
 	resize->holders = (struct pool_holders){ .pool = params->id };
+	/* requests that wait for memory of this pool wait for that of others, or fail */
+	resizes->more |= leaves;
 }
 
 /* The end is closed. */
@@ -168,6 +193,8 @@ static void reclaim_start(const struct resizes *resizes, unsigned i)
 	struct pool_status status = pools_status(resizes->pools, i);
 
 	resizes->events->reclaim(resizes->ctx);
+	if (status.leaving)
+		return;
 	log_event(
 		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status.name },
 		"from %s to %s; %s of the end to cut off are in use, and after %" PRIu64
@@ -198,6 +225,14 @@ static void reclaim_deadline(struct resizes *resizes, unsigned i)
 	/* without leases there, wait: the rest is being zeroed, or has dying keys */
 	if (resize->holders.n == 0)
 		return;
+	if (resize->target == 0) {
+		log_event(LOG_NOTICE, "pool-leaving",
+			  &(struct log_ctx){ .pool = params->name },
+			  "it has no section any more, and is removed when these are "
+			  "free: %s",
+			  holders);
+		return;
+	}
 	if (params->shrink == POOL_SHRINK_REVOKE) {
 		log_event(LOG_NOTICE, "pool-revokes",
 			  &(struct log_ctx){ .pool = params->name },
@@ -242,6 +277,54 @@ static void on_shrunk(struct resizes *resizes, const struct pools_resized *resiz
 		  UNITS_BYTES(status.bytes),
 		  resized->err ? ", but the kernel has not all of it back: " : "",
 		  resized->text);
+}
+
+/* ---- removing ---- */
+
+/* Nothing is left of it.  If the process ends from here on, the next one gives the file up. */
+static void pool_remove(struct resizes *resizes, unsigned i)
+{
+	plan_forget(pools_params(resizes->pools, i)->id, resizes->ledger);
+	pools_remove(resizes->pools, i);
+	memmove(&resizes->by_pool[i], &resizes->by_pool[i + 1],
+		(count(resizes) - i) * sizeof(resizes->by_pool[0]));
+	resizes->events->removed(resizes->ctx);
+}
+
+static void on_dropped(const struct resizes *resizes,
+		       const struct pools_dropped *dropped)
+{
+	fdstore_drop_pool(resizes->store, dropped->id);
+	if (dropped->entered)
+		log_event(LOG_NOTICE, "pool-removed",
+			  &(struct log_ctx){ .pool = dropped->name },
+			  "the system has its %s back", UNITS_BYTES(dropped->bytes));
+}
+
+/* ---- adding ---- */
+
+static void resize_init(struct resizes *resizes, unsigned i)
+{
+	resizes->by_pool[i] = (struct resize){
+		.target = pools_status(resizes->pools, i).bytes,
+		.until_ms = UINT64_MAX,
+		.crashed_target = pools_params(resizes->pools, i)->bytes_grown,
+	};
+}
+
+static void on_entered(void *ctx, unsigned i)
+{
+	struct resizes *resizes = ctx;
+
+	resize_init(resizes, i);
+	resizes->grown_bytes += resizes->by_pool[i].target;
+	resizes->more = true;
+	resizes->events->added(resizes->ctx, i);
+}
+
+const struct additions *resizes_additions(const struct resizes *resizes)
+{
+	return resizes ? &resizes->additions : NULL;
 }
 
 /* ---- the state machine ---- */
@@ -298,6 +381,7 @@ static void resize_step(struct resizes *resizes, unsigned i)
 		(void)pools_move_end(resizes->pools, i);
 		break;
 	case POOL_SHRINKS:
+	case POOL_EMPTY:
 		break;
 	}
 }
@@ -316,10 +400,12 @@ static void resize_pool(struct resizes *resizes, unsigned i)
 		now == POOL_CLOSES || now == POOL_REOPENS || now == POOL_CUTS;
 }
 
-bool resizes_work(struct resizes *resizes)
+/* What the thread has done. */
+static void take_results(struct resizes *resizes)
 {
 	struct pools_resized resized;
-	bool more;
+	struct pools_added added;
+	struct pools_dropped dropped;
 
 	while (pools_resized(resizes->pools, &resized)) {
 		if (resized.grown)
@@ -327,8 +413,31 @@ bool resizes_work(struct resizes *resizes)
 		else
 			on_shrunk(resizes, &resized);
 	}
-	for (unsigned i = 0; i < resizes->n; i++)
+	while (pools_added(resizes->pools, &added))
+		additions_result(&resizes->additions, &added);
+	while (pools_dropped(resizes->pools, &dropped))
+		on_dropped(resizes, &dropped);
+}
+
+bool resizes_work(struct resizes *resizes)
+{
+	bool more, removed = false;
+
+	take_results(resizes);
+	for (unsigned i = 0; i < count(resizes);) {
 		resize_pool(resizes, i);
+		if (pools_status(resizes->pools, i).resizing == POOL_EMPTY) {
+			pool_remove(resizes, i);
+			removed = true;
+		} else {
+			i++;
+		}
+	}
+	/* one with its name may be configured again */
+	if (removed && resizes->config)
+		additions_configure(&resizes->additions, resizes->config);
+	else
+		additions_start(&resizes->additions);
 	more = resizes->more;
 	resizes->more = false;
 	return more;
@@ -338,7 +447,7 @@ uint64_t resizes_next_ms(const struct resizes *resizes)
 {
 	uint64_t next_ms = UINT64_MAX;
 
-	for (unsigned i = 0; resizes && i < resizes->n; i++) {
+	for (unsigned i = 0; resizes && i < count(resizes); i++) {
 		const struct resize *resize = &resizes->by_pool[i];
 		uint64_t due_ms = resize->moving ? 0 : resize->until_ms;
 
@@ -412,46 +521,92 @@ static void ignore_pool(struct resizes *resizes, unsigned i,
 		  UNITS_BYTES(status.bytes));
 }
 
-void resizes_configure(struct resizes *resizes, const struct config *config)
+/* Whether a restart alone makes the pool as it is configured. */
+static bool needs_restart(const struct pool_params *is,
+			  const struct pool_params *params)
 {
-	for (unsigned i = 0; i < resizes->n; i++) {
-		const struct pool_params *is = pools_params(resizes->pools, i);
+	bool to_auto = params->bytes == POOL_BYTES_AUTO &&
+		       (is->bytes != POOL_BYTES_AUTO || is->share != params->share);
 
-		for (unsigned k = 0; k < config->n_pools; k++) {
-			const struct pool_params *params = &config->pools[k];
-
-			if (strcmp(params->name, is->name) != 0)
-				continue;
-			if (params->node != is->node || params->pages != is->pages)
-				ignore_pool(resizes, i, params);
-			else if (params->bytes != POOL_BYTES_AUTO)
-				configure_pool(resizes, i, params);
-		}
-	}
+	/* a share was divided when the pool was opened */
+	return to_auto || params->node != is->node || params->pages != is->pages ||
+	       !pool_params_same_devices(params, is);
 }
 
-int resizes_open(struct pools *pools, struct ledger *ledger,
+static const struct pool_params *find_params(const struct config *config,
+					     const char *name)
+{
+	for (unsigned i = 0; i < config->n_pools; i++)
+		if (strcmp(config->pools[i].name, name) == 0)
+			return &config->pools[i];
+	return NULL;
+}
+
+/* It was leaving, and is configured again. */
+static void return_pool(struct resizes *resizes, unsigned i)
+{
+	struct pool_status status = pools_status(resizes->pools, i);
+
+	resizes->by_pool[i].target = status.bytes;
+	/* otherwise it is removed, and then added */
+	if (status.resizing != POOL_CUTS)
+		log_event(LOG_NOTICE, "pool-returns",
+			  &(struct log_ctx){ .pool = status.name },
+			  "it has a section again, and stays");
+}
+
+bool resizes_configure(struct resizes *resizes, const struct config *config)
+{
+	bool restart = false;
+
+	resizes->config = config;
+	for (unsigned i = 0; i < count(resizes); i++) {
+		const struct pool_params *is = pools_params(resizes->pools, i);
+		const struct pool_params *params = find_params(config, is->name);
+
+		if (!params) {
+			resizes->by_pool[i].target = 0;
+			continue;
+		}
+		if (resizes->by_pool[i].target == 0)
+			return_pool(resizes, i);
+		restart |= needs_restart(is, params);
+		if (params->node != is->node || params->pages != is->pages)
+			ignore_pool(resizes, i, params);
+		else if (params->bytes != POOL_BYTES_AUTO)
+			configure_pool(resizes, i, params);
+	}
+	growth_begin(resizes);
+	additions_configure(&resizes->additions, config);
+	return restart;
+}
+
+int resizes_open(struct pools *pools, struct ledger *ledger, struct fdstore *store,
 		 const struct resizes_events *events, void *ctx,
 		 struct resizes **ret_resizes)
 {
-	unsigned n = pools_count(pools);
 	struct resizes *resizes = calloc(1, sizeof(*resizes));
+	int err;
 
-	if (!resizes || !(resizes->by_pool = calloc(n, sizeof(*resizes->by_pool)))) {
-		free(resizes);
+	if (!resizes)
 		return err_set(-ENOMEM, "no memory for the pools' sizes");
-	}
 	resizes->pools = pools;
 	resizes->ledger = ledger;
+	resizes->store = store;
 	resizes->events = events;
 	resizes->ctx = ctx;
-	resizes->n = n;
-	for (unsigned i = 0; i < n; i++) {
-		resizes->by_pool[i].target = pools_status(pools, i).bytes;
-		resizes->by_pool[i].until_ms = UINT64_MAX;
-		resizes->by_pool[i].crashed_target =
-			pools_params(pools, i)->bytes_grown;
+	resizes->additions = (struct additions){ .pools = pools,
+						 .ledger = ledger,
+						 .store = store,
+						 .entered = on_entered,
+						 .ctx = resizes };
+	err = additions_open(&resizes->additions);
+	if (err) {
+		free(resizes);
+		return err;
 	}
+	for (unsigned i = 0; i < pools_count(pools); i++)
+		resize_init(resizes, i);
 	*ret_resizes = resizes;
 	return 0;
 }
@@ -461,9 +616,9 @@ void resizes_close(struct resizes *resizes)
 	if (!resizes)
 		return;
 	/* the next process begins growths again that are stopped now */
-	for (unsigned i = 0; i < resizes->n; i++)
+	for (unsigned i = 0; i < count(resizes); i++)
 		if (pools_status(resizes->pools, i).resizing == POOL_GROWS)
 			growth_record_clear(resizes, i);
-	free(resizes->by_pool);
+	additions_close(&resizes->additions);
 	free(resizes);
 }

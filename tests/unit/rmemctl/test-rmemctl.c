@@ -73,16 +73,16 @@ START_TEST(table__aligns_columns)
 		"\"recalled_bytes\": 4096, \"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
 		"\"free_bytes\": 1610612736,\"largest_free_bytes\": 4096, "
 		"\"fragmentation_percent\": 99, \"devices\": [\"a0\", \"b1\"]}, "
-		"{\"name\": \"longer\", \"node\": null}]}",
-		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  "
+		"{\"name\": \"longer\", \"node\": null, \"error\": \"no pages\"}]}",
+		"POOL    NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  "
 		"STATE         TO  RECALLED  LENT  "
-		"SCRUBBING     FREE  LARGEST  FRAGMENTED  DEVICES\n"
-		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB     auto  "
+		"SCRUBBING     FREE  LARGEST  FRAGMENTED  DEVICES  ERROR\n"
+		"caf\xc3\xa9       1      any  2M     auto     1.5 GiB     auto  "
 		"shrinking  1 GiB     4 KiB   0 B  "
-		"      0 B  1.5 GiB    4 KiB         99%  a0, b1\n"
-		"longer  several      any  -      -              -     auto  "
+		"      0 B  1.5 GiB    4 KiB         99%  a0, b1   -\n"
+		"longer     -      any  -      -              -     auto  "
 		"-              -         -     -  "
-		"        -        -        -           -  all\n");
+		"        -        -        -           -  all      no pages\n");
 }
 END_TEST
 

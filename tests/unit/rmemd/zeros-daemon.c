@@ -206,7 +206,7 @@ static void on_freed(void *ctx)
 	*(bool *)ctx = true;
 }
 
-static void on_pool_stays(const struct pool_params *, const char *)
+static void on_pool_stays(const struct pool_params *)
 {
 	world->reconfigured++;
 }
@@ -268,6 +268,19 @@ static void check(int err, const char *what)
 		zeros_fail("%s: %s", what, err_text());
 }
 
+/* Pools with leases that are not configured any more. */
+static void count_unconfigured(const struct plan *plan)
+{
+	for (unsigned i = 0; i < plan->n_pools; i++) {
+		unsigned k = 0;
+
+		while (k < config.n_pools &&
+		       strcmp(config.pools[k].name, plan->pools[i].name) != 0)
+			k++;
+		world->reconfigured += k == config.n_pools;
+	}
+}
+
 static void start_pools(void)
 {
 	static struct plan plan;
@@ -275,6 +288,7 @@ static void start_pools(void)
 	check(plan_make(&plan, &config, ledger, fdstore, leases_use_pool,
 			on_pool_stays),
 	      "planning pools");
+	count_unconfigured(&plan);
 	check(pools_open(plan.pools, plan.n_pools, NULL, &pools), "pools");
 	check(plan_record(&plan, pools, ledger, fdstore), "recording pools");
 	pools_set_scrub_rate(pools, config.scrub_rate);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Resizing pools to their configured size.  The pools, the leases in them and the ledger are fakes,
+/* Resizing pools to their configured size, adding and removing them.  The pools, the leases in them and the ledger are fakes,
  * defined here. */
 #include <errno.h>
 #include <stdio.h>
@@ -8,8 +8,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "rmemd/pool/addition.h"
 #include "rmemd/pool/plan.h"
 #include "rmemd/pool/resize.h"
+#include "rmemd/system/fdstore.h"
 #include "unit/unit.h"
 
 #define MIB (UINT64_C(1024) * 1024)
@@ -45,13 +47,28 @@ static struct record {
 	uint64_t bytes, grown;
 } record;
 
+/* A pool that is added, and what became of the pools. */
+static struct coming {
+	const struct pool_params *params; /* NULL: none */
+	int add_err, file_err;
+	bool stopped, done;
+	struct pools_added added;
+	unsigned n_files; /* made and not dropped */
+	unsigned n_adds, n_recorded, n_forgotten, n_entered, n_removed;
+	uint32_t recorded_id, next_id;
+	struct pools_dropped dropped;
+	bool has_dropped;
+} coming;
+
+#define COMING ((struct pool *)&coming)
+
 static char logged[8][256]; /* the last line first */
 
 static void record_line(int level, const char *event, const struct log_ctx *ctx,
 			const char *text)
 {
 	(void)level;
-	if (ctx)
+	if (ctx && strcmp(ctx->pool, "b") != 0)
 		ck_assert_str_eq(ctx->pool, "a");
 	memmove(logged[1], logged[0], sizeof(logged) - sizeof(logged[0]));
 	(void)snprintf(logged[0], sizeof(logged[0]), "%s: %s", event, text);
@@ -119,9 +136,10 @@ int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t unti
 	(void)pools;
 	(void)i;
 	ck_assert_int_eq(fake.status.resizing, POOL_RESTS);
-	ck_assert_uint_eq(until_ms, now_ms + WAIT_MS);
+	ck_assert_uint_eq(until_ms, bytes ? now_ms + WAIT_MS : UINT64_MAX);
 	if (fake.reclaim_err)
 		return err_set(fake.reclaim_err, "no thread");
+	fake.status.leaving = bytes == 0;
 	fake.status.resizing = POOL_CLOSES;
 	fake.status.bytes_to = bytes;
 	return 0;
@@ -141,6 +159,7 @@ void pools_reclaim_cancel(struct pools *pools, unsigned i)
 	ck_assert(fake.status.resizing == POOL_CLOSES ||
 		  fake.status.resizing == POOL_RECLAIMS);
 	fake_rest();
+	fake.status.leaving = false;
 	fake.status.resizing = POOL_REOPENS;
 }
 
@@ -170,7 +189,145 @@ bool pools_move_end(struct pools *pools, unsigned i)
 		fake.status.to_reclaim = fake.status.bytes - fake.status.bytes_to;
 	if (fake.status.resizing == POOL_SHRINKS)
 		fake.status.bytes = fake.status.bytes_to;
+	if (fake.status.bytes == 0)
+		fake.status.resizing = POOL_EMPTY;
 	return true;
+}
+
+int pools_add(struct pools *pools, const struct pool_params *params,
+	      const struct share *shares, const uint64_t *unused,
+	      struct pool **ret_pool)
+{
+	(void)pools;
+	(void)shares;
+	(void)unused;
+	coming.n_adds++;
+	if (coming.add_err)
+		return err_set(coming.add_err, "no thread");
+	ck_assert_ptr_null(coming.params);
+	coming.params = params;
+	coming.stopped = false;
+	*ret_pool = COMING;
+	return 0;
+}
+
+void pools_add_stop(struct pool *pool)
+{
+	ck_assert_ptr_eq(pool, COMING);
+	coming.stopped = true;
+}
+
+uint64_t pools_add_progress(const struct pool *pool, uint64_t *ret_bytes)
+{
+	ck_assert_ptr_eq(pool, COMING);
+	*ret_bytes = coming.params->bytes;
+	return coming.params->bytes / 4;
+}
+
+bool pools_added(struct pools *pools, struct pools_added *ret_added)
+{
+	(void)pools;
+	if (!coming.done)
+		return false;
+	coming.done = false;
+	*ret_added = coming.added;
+	return true;
+}
+
+/* It is the only pool then. */
+void pools_enter(struct pools *pools, struct pool *pool)
+{
+	(void)pools;
+	ck_assert_ptr_eq(pool, COMING);
+	ck_assert_uint_eq(n_pools, 0);
+	/* it is in the ledger before it is lent */
+	ck_assert_uint_eq(coming.recorded_id, coming.params->id);
+	fake.params = *coming.params;
+	fake.status = coming.added.status;
+	coming.params = NULL;
+	n_pools = 1;
+}
+
+void pools_drop(struct pools *pools, struct pool *pool)
+{
+	(void)pools;
+	ck_assert_ptr_eq(pool, COMING);
+	coming.dropped =
+		(struct pools_dropped){ .id = (uint32_t)coming.added.status.file };
+	coming.has_dropped = true;
+	coming.params = NULL;
+}
+
+void pools_remove(struct pools *pools, unsigned i)
+{
+	(void)pools;
+	ck_assert_uint_eq(i, 0);
+	ck_assert_int_eq(fake.status.resizing, POOL_EMPTY);
+	/* the next process must not look for it */
+	ck_assert_uint_eq(coming.n_forgotten, coming.n_removed + 1);
+	coming.dropped = (struct pools_dropped){
+		.id = fake.params.id, .name = "a", .bytes = 64 * MIB, .entered = true
+	};
+	coming.has_dropped = true;
+	fake_rest();
+	n_pools = 0;
+}
+
+bool pools_dropped(struct pools *pools, struct pools_dropped *ret_dropped)
+{
+	(void)pools;
+	if (!coming.has_dropped)
+		return false;
+	coming.has_dropped = false;
+	*ret_dropped = coming.dropped;
+	return true;
+}
+
+int plan_next_id(const struct ledger *ledger, uint32_t *ret_id)
+{
+	(void)ledger;
+	*ret_id = 4;
+	return 0;
+}
+
+int plan_record_added(const struct pool_params *params,
+		      const struct pool_status *status, uint32_t next_id,
+		      struct ledger *ledger, struct fdstore *store)
+{
+	(void)ledger;
+	(void)store;
+	ck_assert_uint_eq(status->bytes, params->bytes);
+	ck_assert_uint_gt(next_id, params->id);
+	if (record.err)
+		return err_set(record.err, "the ledger is full");
+	coming.recorded_id = params->id;
+	coming.n_recorded++;
+	return 0;
+}
+
+void plan_forget(uint32_t id, struct ledger *ledger)
+{
+	(void)ledger;
+	ck_assert_uint_eq(id, fake.params.id);
+	coming.n_forgotten++;
+}
+
+int fdstore_make_pool(struct fdstore *store, uint32_t id, int *ret_fd)
+{
+	(void)store;
+	if (coming.file_err)
+		return err_set(coming.file_err, "no file");
+	ck_assert_uint_ge(id, 4);
+	coming.n_files++;
+	*ret_fd = 0;
+	return 0;
+}
+
+void fdstore_drop_pool(struct fdstore *store, uint32_t id)
+{
+	(void)store;
+	ck_assert_uint_ne(id, 0);
+	coming.n_files -= id >= 4;
 }
 
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
@@ -212,8 +369,23 @@ static bool find_leases(void *ctx, struct pool_holders *holders, char *buf,
 	return true;
 }
 
+static void on_added(void *ctx, unsigned i)
+{
+	(void)ctx;
+	ck_assert_uint_eq(i, 0);
+	coming.n_entered++;
+}
+
+static void on_removed(void *ctx)
+{
+	(void)ctx;
+	coming.n_removed++;
+}
+
 static const struct resizes_events events = { .reclaim = on_reclaim,
-					      .find_leases = find_leases };
+					      .find_leases = find_leases,
+					      .added = on_added,
+					      .removed = on_removed };
 
 int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
 		     uint64_t bytes_grown, struct ledger *ledger)
@@ -232,13 +404,14 @@ int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
 
 static void open_resizes(void)
 {
-	ck_assert_int_eq(resizes_open(NULL, NULL, &events, NULL, &resizes), 0);
+	ck_assert_int_eq(resizes_open(NULL, NULL, NULL, &events, NULL, &resizes), 0);
 }
 
 static void setup(void)
 {
 	memset(&fake, 0, sizeof(fake));
 	memset(&record, 0, sizeof(record));
+	memset(&coming, 0, sizeof(coming));
 	memset(logged, 0, sizeof(logged));
 	memset(&config, 0, sizeof(config));
 	n_pools = 1;
@@ -266,6 +439,8 @@ static void teardown(void)
 	clock_set_source(NULL);
 }
 
+static bool needs_restart; /* what resizes_configure() is to say */
+
 static void advance(uint64_t ms)
 {
 	now_ms += ms;
@@ -275,7 +450,7 @@ static void advance(uint64_t ms)
 static void reload(uint64_t bytes)
 {
 	config.pools[0].bytes = bytes;
-	resizes_configure(resizes, &config);
+	ck_assert_int_eq(resizes_configure(resizes, &config), needs_restart);
 	(void)resizes_work(resizes);
 }
 
@@ -532,6 +707,7 @@ static void assert_growing(uint64_t done, uint64_t bytes)
 /* The sum of two pools; one is complete before the other. */
 START_TEST(grow__reports_its_progress)
 {
+	config.pools[config.n_pools++] = other_params;
 	const struct pool_status rests = { .bytes = 100 * MIB, .bytes_to = 100 * MIB };
 
 	resizes_close(resizes);
@@ -595,6 +771,7 @@ END_TEST
 
 START_TEST(reload__logs_pools_that_keep_their_size)
 {
+	needs_restart = true;
 	config.pools[0].node = 1;
 	reload(64 * MIB);
 	/* this was logged when the pool was opened */
@@ -606,6 +783,267 @@ START_TEST(reload__logs_pools_that_keep_their_size)
 		"pool-stays: it stays at 64 MiB, too, as its node or page_size is "
 		"configured otherwise");
 	assert_rests(64 * MIB);
+	needs_restart = false;
+	config.pools[0].node = POOL_NODE_ANY;
+	reload(64 * MIB);
+}
+END_TEST
+
+/* What only a restart changes: _i says what. */
+START_TEST(reload__tells_what_needs_a_restart)
+{
+	struct pool_params *params = &config.pools[0];
+
+	switch (_i) {
+	case 0:
+		params->pages = POOL_PAGES_2M;
+		break;
+	case 1:
+		(void)strcpy(params->devices[0], "able0");
+		params->n_devices = 1;
+		break;
+	case 2:
+		params->bytes = POOL_BYTES_AUTO;
+		break;
+	default:
+		fake.params.bytes = params->bytes = POOL_BYTES_AUTO;
+		fake.params.share = 20;
+		params->share = 30;
+		break;
+	}
+	ck_assert(resizes_configure(resizes, &config));
+	(void)resizes_work(resizes);
+	assert_rests(64 * MIB);
+	/* an automatic size as it was, and a fixed one instead of it, do not */
+	if (_i == 3) {
+		params->share = 20;
+		ck_assert(!resizes_configure(resizes, &config));
+		params->share = POOL_SHARE_AUTO;
+		params->bytes = 64 * MIB;
+		ck_assert(!resizes_configure(resizes, &config));
+	}
+}
+END_TEST
+
+/* ---- removing ---- */
+
+/* The pool has no section any more. */
+static void unconfigure(void)
+{
+	config.n_pools = 0;
+	ck_assert(!resizes_configure(resizes, &config));
+	(void)resizes_work(resizes);
+}
+
+START_TEST(remove__waits_for_the_last_lease)
+{
+	fake.leased = true;
+	fake.n_searches = 1;
+	unconfigure();
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	ck_assert(fake.status.leaving);
+	/* the leases are searched for in turns, and named once */
+	ck_assert_uint_le(resizes_next_ms(resizes), now_ms);
+	advance(0);
+	assert_logged("pool-leaving: it has no section any more, and is removed when "
+		      "these are free: 1 lease");
+	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
+	logged[0][0] = '\0';
+	advance(100 * WAIT_MS);
+	ck_assert_str_eq(logged[0], "");
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	/* another reload changes nothing */
+	unconfigure();
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	ck_assert_uint_eq(coming.n_forgotten, 0);
+	free_closed_end();
+	ck_assert_uint_eq(n_pools, 0);
+	ck_assert_uint_eq(coming.n_removed, 1);
+	(void)resizes_work(resizes);
+	assert_logged("pool-removed: the system has its 64 MiB back");
+	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
+}
+END_TEST
+
+/* It also interrupts growing; _i 1: an end that is closed. */
+START_TEST(remove__of_a_pool_that_is_being_resized)
+{
+	reload(_i ? 32 * MIB : 128 * MIB);
+	unconfigure();
+	if (_i == 0) {
+		ck_assert(fake.stopped);
+		finish(-ECANCELED, 64 * MIB);
+	} else {
+		ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
+	}
+	ck_assert(fake.status.leaving);
+	free_closed_end();
+	ck_assert_uint_eq(coming.n_removed, 1);
+}
+END_TEST
+
+/* Its section is back before it is removed.  _i 1: with another node */
+START_TEST(remove__is_taken_back)
+{
+	fake.leased = true;
+	unconfigure();
+	ck_assert(fake.status.leaving);
+	config.n_pools = 1;
+	config.pools[0].node = _i ? 1 : POOL_NODE_ANY;
+	needs_restart = _i;
+	reload(64 * MIB);
+	ck_assert(!fake.status.leaving);
+	ck_assert_str_eq(logged[0], "pool-returns: it has a section again, and stays");
+	assert_rests(64 * MIB);
+	ck_assert_uint_eq(coming.n_adds, 0);
+	ck_assert_uint_eq(coming.n_forgotten, 0);
+	needs_restart = false;
+}
+END_TEST
+
+START_TEST(remove__that_cannot_start_is_not_repeated)
+{
+	fake.reclaim_err = -EMFILE;
+	unconfigure();
+	assert_logged("pool-not-removed: it stays at 64 MiB: no thread");
+	assert_rests(64 * MIB);
+	fake.reclaim_err = 0;
+	unconfigure();
+	ck_assert(fake.status.leaving);
+}
+END_TEST
+
+/* ---- adding ---- */
+
+static const struct addition *only_addition(void)
+{
+	const struct list *all = &resizes_additions(resizes)->all;
+
+	return list_first(all, struct addition, link);
+}
+
+/* The last pool is gone, and the configuration has another one, of this name. */
+static void configure_new(const char *name)
+{
+	n_pools = 0;
+	config.n_pools = 1;
+	(void)strcpy(config.pools[0].name, name);
+	ck_assert(!resizes_configure(resizes, &config));
+	(void)resizes_work(resizes);
+}
+
+static void added(int err)
+{
+	coming.added = (struct pools_added){
+		.pool = COMING,
+		.err = err,
+		.text = err ? "because" : "a note",
+		.status = { .name = "b",
+			    .pages_got = POOL_PAGES_BASE,
+			    .page_bytes = 4096,
+			    .file = (int)coming.params->id,
+			    .bytes = coming.params->bytes,
+			    .bytes_to = coming.params->bytes },
+	};
+	coming.done = true;
+	(void)resizes_work(resizes);
+	(void)resizes_work(resizes);
+}
+
+START_TEST(add__records_and_lends)
+{
+	uint64_t done, bytes;
+
+	configure_new("b");
+	ck_assert_ptr_nonnull(coming.params);
+	ck_assert_int_eq(only_addition()->state, ADDITION_OPENS);
+	ck_assert(resizes_growing(resizes, &done, &bytes));
+	ck_assert_uint_eq(done, 16 * MIB);
+	ck_assert_uint_eq(bytes, 64 * MIB);
+	/* the same configuration again changes nothing */
+	configure_new("b");
+	ck_assert_uint_eq(coming.n_adds, 1);
+	ck_assert(!coming.stopped);
+	coming.added.pool = NULL;
+	added(0);
+	assert_logged("pool-added: 64 MiB on pages of 4 KiB (base), node 0; a note");
+	ck_assert_uint_eq(coming.n_entered, 1);
+	ck_assert_uint_eq(coming.n_files, 1);
+	ck_assert_ptr_null(only_addition());
+	ck_assert(!resizes_growing(resizes, &done, &bytes));
+	/* it is resized like others */
+	reload(128 * MIB);
+	ck_assert_int_eq(fake.status.resizing, POOL_GROWS);
+}
+END_TEST
+
+/* _i says what fails */
+START_TEST(add__that_fails_leaves_nothing)
+{
+	static const char *const why[] = { "no file", "no thread", "because",
+					   "the ledger is full" };
+	char text[200];
+
+	coming.file_err = _i == 0 ? -ENOSPC : 0;
+	coming.add_err = _i == 1 ? -EAGAIN : 0;
+	record.err = _i == 3 ? -ENOSPC : 0;
+	configure_new("b");
+	if (_i >= 2)
+		added(_i == 2 ? -ENOMEM : 0);
+	(void)snprintf(text, sizeof(text),
+		       "pool-not-added: %s; mend that and reload: rmemd would not "
+		       "start with this configuration",
+		       why[_i]);
+	assert_logged(text);
+	ck_assert_int_eq(only_addition()->state, ADDITION_FAILED);
+	ck_assert_str_eq(only_addition()->failed.text, why[_i]);
+	ck_assert_uint_eq(coming.n_files, 0);
+	ck_assert_uint_eq(coming.n_entered, 0);
+	/* it is tried again by a reload only */
+	coming.n_adds = 0;
+	advance(WAIT_MS);
+	ck_assert_uint_eq(coming.n_adds, 0);
+	coming.file_err = coming.add_err = record.err = 0;
+	configure_new("b");
+	ck_assert_int_eq(only_addition()->state, ADDITION_OPENS);
+	added(0);
+	ck_assert_uint_eq(coming.n_entered, 1);
+	ck_assert_ptr_null(only_addition());
+}
+END_TEST
+
+/* _i 1: it was complete before it was told to stop */
+START_TEST(add__is_taken_back)
+{
+	configure_new("b");
+	unconfigure();
+	ck_assert(coming.stopped);
+	ck_assert_int_eq(only_addition()->state, ADDITION_STOPS);
+	logged[0][0] = '\0';
+	added(_i ? 0 : -ECANCELED);
+	ck_assert_str_eq(logged[0], "");
+	ck_assert_ptr_null(only_addition());
+	ck_assert_uint_eq(coming.n_recorded, 0);
+	ck_assert_uint_eq(coming.n_files, 0);
+}
+END_TEST
+
+/* The pool is removed, and one of its name is added, as it was configured again too late. */
+START_TEST(add__waits_for_the_end_of_its_namesake)
+{
+	unconfigure();
+	fake.n_steps = 1;
+	free_closed_end();
+	ck_assert_int_eq(fake.status.resizing, POOL_CUTS);
+	fake.n_steps = 1;
+	config.n_pools = 1;
+	reload(64 * MIB);
+	ck_assert_int_eq(fake.status.resizing, POOL_CUTS);
+	ck_assert_uint_eq(coming.n_adds, 0);
+	advance(0);
+	ck_assert_uint_eq(coming.n_removed, 1);
+	ck_assert_uint_eq(coming.n_adds, 1);
+	ck_assert_uint_eq(coming.params->id, 4);
 }
 END_TEST
 
@@ -628,5 +1066,14 @@ int main(void)
 	tcase_add_test(tc, shrink__revokes_leases);
 	tcase_add_test(tc, shrink__that_cannot_start_is_not_repeated);
 	tcase_add_test(tc, reload__logs_pools_that_keep_their_size);
+	tcase_add_loop_test(tc, reload__tells_what_needs_a_restart, 0, 4);
+	tcase_add_test(tc, remove__waits_for_the_last_lease);
+	tcase_add_loop_test(tc, remove__of_a_pool_that_is_being_resized, 0, 2);
+	tcase_add_loop_test(tc, remove__is_taken_back, 0, 2);
+	tcase_add_test(tc, remove__that_cannot_start_is_not_repeated);
+	tcase_add_test(tc, add__records_and_lends);
+	tcase_add_loop_test(tc, add__that_fails_leaves_nothing, 0, 4);
+	tcase_add_loop_test(tc, add__is_taken_back, 0, 2);
+	tcase_add_test(tc, add__waits_for_the_end_of_its_namesake);
 	return unit_main();
 }
