@@ -33,8 +33,9 @@
  *   EOVERFLOW   the queue is full: take completions first
  *   EPROTO      the server broke the protocol
  *   EFAULT      kernel or device report that local memory is not mapped, or not with the
- *               access that the operation needs.  Unregistered memory on RDMA is copied by
- *               the calling thread, which gets a SIGSEGV instead
+ *               access that the operation needs.  Unregistered memory on RDMA, and memory
+ *               that is read into by at most 2048 bytes over TCP, is copied by the calling
+ *               thread, which gets a SIGSEGV instead
  *   EIO         the device failed; the text has the completion status
  *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening a connection
  *

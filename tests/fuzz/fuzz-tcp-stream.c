@@ -49,6 +49,7 @@ static struct {
 static struct tcp_table table;
 static struct mailbox loop;
 static struct tcp_conn *conn;
+static struct tcp_buffers *spare;
 static _Atomic uint64_t until_ns;
 static int client;
 static bool over;
@@ -127,7 +128,7 @@ static void range_dereg(unsigned i)
 static void server_run(void)
 {
 	while (!over) {
-		enum tcp_run result = tcp_conn_run(conn);
+		enum tcp_run result = tcp_conn_run(conn, &spare);
 
 		over = result == TCP_RUN_OVER;
 		if (result == TCP_RUN_WAITS)

@@ -13,8 +13,11 @@
 
 #include "base/err.h"
 
-#define PIECES_MAX 64                    /* of one sendmsg() */
+#define PIECES_MAX 256                   /* of one sendmsg() */
 #define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
+/* Payloads up to this size are copied from among the responses, many after one system call; larger ones
+ * are received into their place. */
+#define SMALL_BYTES 2048u
 
 int tcp_domain_supports(const struct fabric_domain *domain,
 			enum fabric_capability capability)
@@ -325,89 +328,7 @@ static bool response_makes_sense(const struct stream_response *response,
 	}
 }
 
-static bool channel_has_header(const struct fabric_channel *ch)
-{
-	return ch->have >= (ch->parsed + 1) * sizeof(ch->headers[0]);
-}
-
-/* Handle received responses, up to one whose payload is incomplete. */
-static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
-			      unsigned n)
-{
-	unsigned got = 0;
-
-	while (got < n && ch->left == 0 && channel_has_header(ch)) {
-		const struct stream_response *response = &ch->headers[ch->parsed];
-		const struct tcp_op *op = channel_op(ch, ch->head);
-
-		if (ch->head >= ch->next || !response_makes_sense(response, op)) {
-			channel_die(ch, ch->head, -EPROTO,
-				    "the server's response is malformed");
-			return got;
-		}
-		ch->parsed++;
-		if (le32toh(response->status) == STREAM_REFUSED) {
-			channel_complete(ch, &wcs[got++], -EACCES,
-					 "refused by the server");
-		} else if (op->bytes > 0) {
-			ch->place = op->addr;
-			ch->left = op->bytes;
-		} else {
-			channel_complete(ch, &wcs[got++], 0, NULL);
-		}
-	}
-	return got;
-}
-
 /* ---- receiving ---- */
-
-/* Number of headers that can be received at once, if `seq` is the next to be answered: only
- * the last one may have a payload. */
-static unsigned channel_expected(struct fabric_channel *ch, uint64_t seq)
-{
-	unsigned n = 0;
-
-	while (seq < ch->next && n < TCP_HEADERS_MAX) {
-		n++;
-		if (channel_op(ch, seq)->bytes > 0)
-			break;
-		seq++;
-	}
-	return n;
-}
-
-/* Receive payload into the caller's memory, and the responses behind it into headers. */
-static ssize_t channel_recv(struct fabric_channel *ch)
-{
-	struct iovec iov[2];
-	struct msghdr msg = { .msg_iov = iov };
-	unsigned expected;
-
-	/* all complete headers were handled: only a part of one can be left */
-	if (ch->parsed > 0) {
-		ch->have -= ch->parsed * sizeof(ch->headers[0]);
-		memmove(ch->headers, &ch->headers[ch->parsed], ch->have);
-		ch->parsed = 0;
-	}
-	if (ch->left > 0) {
-		iov[msg.msg_iovlen].iov_base = ch->place;
-		iov[msg.msg_iovlen++].iov_len = ch->left;
-		expected = channel_expected(ch, ch->head + 1);
-	} else {
-		/* none is expected: detect a stray one, or the end */
-		expected = channel_expected(ch, ch->head);
-		if (expected == 0)
-			expected = 1;
-	}
-	if (expected > 0) {
-		iov[msg.msg_iovlen].iov_base = (char *)ch->headers + ch->have;
-		iov[msg.msg_iovlen++].iov_len =
-			expected * sizeof(ch->headers[0]) - ch->have;
-	}
-	if (ch->tls)
-		return tls_pipe_receive(ch->tls, iov, msg.msg_iovlen);
-	return recvmsg(ch->fd, &msg, MSG_DONTWAIT);
-}
 
 /* The payload of the response is complete. */
 static void op_place(const struct tcp_op *op)
@@ -423,6 +344,127 @@ static void op_place(const struct tcp_op *op)
 	memcpy(op->addr, &old, sizeof(old));
 }
 
+/* n bytes of the payload are in their place; returns the completions: 0 or 1. */
+static unsigned channel_placed(struct fabric_channel *ch, size_t n,
+			       struct fabric_wc *wc)
+{
+	ch->place += n;
+	ch->left -= (uint32_t)n;
+	if (ch->left > 0)
+		return 0;
+	op_place(channel_op(ch, ch->head));
+	channel_complete(ch, wc, 0, NULL);
+	return 1;
+}
+
+static unsigned channel_untaken(const struct fabric_channel *ch)
+{
+	return ch->received - ch->taken;
+}
+
+/* Whether there is something for channel_parse(). */
+static bool channel_has_response(const struct fabric_channel *ch)
+{
+	return channel_untaken(ch) >=
+	       (ch->left > 0 ? 1 : sizeof(struct stream_response));
+}
+
+/* Copy what is there of the payload; returns the completions: 0 or 1. */
+static unsigned channel_take_payload(struct fabric_channel *ch, struct fabric_wc *wc)
+{
+	unsigned n = channel_untaken(ch) < ch->left ? channel_untaken(ch) : ch->left;
+
+	memcpy(ch->place, ch->responses + ch->taken, n);
+	ch->taken += n;
+	return channel_placed(ch, n, wc);
+}
+
+/* Handle the next response; returns the completions: 0 or 1. */
+static unsigned channel_take_response(struct fabric_channel *ch, struct fabric_wc *wc)
+{
+	const struct tcp_op *op = channel_op(ch, ch->head);
+	struct stream_response response;
+
+	memcpy(&response, ch->responses + ch->taken, sizeof(response));
+	if (ch->head >= ch->next || !response_makes_sense(&response, op)) {
+		channel_die(ch, ch->head, -EPROTO,
+			    "the server's response is malformed");
+		return 0;
+	}
+	ch->taken += sizeof(response);
+	if (le32toh(response.status) == STREAM_REFUSED) {
+		channel_complete(ch, wc, -EACCES, "refused by the server");
+		return 1;
+	}
+	if (op->bytes > 0) {
+		ch->place = op->addr;
+		ch->left = op->bytes;
+		return 0;
+	}
+	channel_complete(ch, wc, 0, NULL);
+	return 1;
+}
+
+/* Handle what was received, up to n completions. */
+static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
+			      unsigned n)
+{
+	unsigned got = 0;
+
+	while (got < n && !channel_is_dead(ch) && channel_has_response(ch))
+		got += ch->left > 0 ? channel_take_payload(ch, &wcs[got])
+				    : channel_take_response(ch, &wcs[got]);
+	return got;
+}
+
+/* Bytes of the answers from `seq` on that are received at once: up to the header of one with a large
+ * payload, which then goes to its place. */
+static size_t channel_expected(struct fabric_channel *ch, uint64_t seq)
+{
+	size_t bytes = 0;
+
+	for (; seq < ch->next && bytes < TCP_RESPONSES_BYTES; seq++) {
+		uint32_t payload = channel_op(ch, seq)->bytes;
+
+		bytes += sizeof(struct stream_response);
+		if (payload > SMALL_BYTES)
+			break;
+		bytes += payload;
+	}
+	return bytes < TCP_RESPONSES_BYTES ? bytes : TCP_RESPONSES_BYTES;
+}
+
+/* Receive payload into the caller's memory, and the responses behind it.  All whole ones were
+ * handled: only a part of one header can be left.  *ret_drained: the socket had no more. */
+static ssize_t channel_recv(struct fabric_channel *ch, bool *ret_drained)
+{
+	struct iovec iov[2];
+	struct msghdr msg = { .msg_iov = iov };
+	size_t expected, wanted = 0;
+	ssize_t n;
+
+	memmove(ch->responses, ch->responses + ch->taken, channel_untaken(ch));
+	ch->received = channel_untaken(ch);
+	ch->taken = 0;
+	if (ch->left > 0)
+		iov[msg.msg_iovlen++] = (struct iovec){ ch->place, ch->left };
+	expected = channel_expected(ch, ch->head + (ch->left > 0));
+	/* none is expected: detect a stray one, or the end */
+	if (expected == 0 && ch->left == 0)
+		expected = sizeof(struct stream_response);
+	if (expected > ch->received)
+		iov[msg.msg_iovlen++] = (struct iovec){ ch->responses + ch->received,
+							expected - ch->received };
+	if (ch->tls)
+		return tls_pipe_receive(ch->tls, iov, msg.msg_iovlen);
+	for (size_t i = 0; i < msg.msg_iovlen; i++)
+		wanted += iov[i].iov_len;
+	n = recvmsg(ch->fd, &msg, MSG_DONTWAIT);
+	/* TLS in the kernel stops at the end of a record */
+	*ret_drained = n > 0 && (size_t)n < wanted && !ch->in_kernel;
+	return n;
+}
+
 /* Account for n bytes received; returns the completions: 0 or 1. */
 static unsigned channel_received(struct fabric_channel *ch, size_t n,
 				 struct fabric_wc *wc)
@@ -434,16 +476,8 @@ static unsigned channel_received(struct fabric_channel *ch, size_t n,
 			    "the server answered without a request");
 		return 0;
 	}
-	ch->have += n - part;
-	if (part == 0)
-		return 0;
-	ch->place += part;
-	ch->left -= (uint32_t)part;
-	if (ch->left > 0)
-		return 0;
-	op_place(channel_op(ch, ch->head));
-	channel_complete(ch, wc, 0, NULL);
-	return 1;
+	ch->received += (unsigned)(n - part);
+	return part > 0 ? channel_placed(ch, part, wc) : 0;
 }
 
 /* Bytes that TLS has taken from the socket: a record at most. */
@@ -455,12 +489,13 @@ static bool channel_has_unread(const struct fabric_channel *ch)
 static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs,
 				unsigned n)
 {
-	unsigned got = 0;
+	unsigned got = channel_parse(ch, wcs, n);
+	bool drained = false;
 	size_t bytes = 0;
 
 	while (got < n && (bytes < BUDGET_BYTES || channel_has_unread(ch)) &&
-	       !channel_is_dead(ch)) {
-		ssize_t part = channel_recv(ch);
+	       !drained && !channel_is_dead(ch)) {
+		ssize_t part = channel_recv(ch, &drained);
 
 		if (part < 0 && errno == EINTR)
 			continue;
@@ -477,8 +512,7 @@ static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs
 		}
 		bytes += (size_t)part;
 		got += channel_received(ch, (size_t)part, &wcs[got]);
-		if (!channel_is_dead(ch))
-			got += channel_parse(ch, wcs + got, n - got);
+		got += channel_parse(ch, wcs + got, n - got);
 	}
 	return got;
 }
@@ -505,7 +539,7 @@ unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 	}
 	if (!channel_is_dead(ch)) {
 		channel_want(ch);
-		if ((channel_has_header(ch) || channel_has_unread(ch)) &&
+		if ((channel_has_response(ch) || channel_has_unread(ch)) &&
 		    list_empty(&ch->ready))
 			list_append(&ch->cq->ready, &ch->ready);
 		return got;
@@ -526,7 +560,7 @@ unsigned tcp_channel_report(struct fabric_channel *ch, struct fabric_wc *wcs,
 		got += channel_flush(ch, wcs + got, n - got);
 		if (ch->head == ch->tail)
 			list_remove(&ch->ready);
-	} else if (!channel_has_header(ch) && !channel_has_unread(ch)) {
+	} else if (!channel_has_response(ch) && !channel_has_unread(ch)) {
 		list_remove(&ch->ready);
 	}
 	return got;

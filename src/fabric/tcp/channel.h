@@ -27,7 +27,8 @@ struct fabric_cq {
 	struct list ready;
 };
 
-#define TCP_HEADERS_MAX 32u /* of responses received at once */
+#define TCP_RESPONSES_BYTES \
+	8192u /* of responses received at once, without large payloads */
 
 struct tcp_op {
 	/* as on the wire; the cookie is the sequence number */
@@ -67,11 +68,10 @@ struct fabric_channel {
 	uint64_t head, next, tail, put;
 	size_t sent; /* of operation `next`, including its request */
 	/* receiving */
-	struct stream_response headers[TCP_HEADERS_MAX];
-	size_t have;     /* bytes in headers */
-	unsigned parsed; /* headers handled */
-	char *place;     /* of the payload being received */
-	uint32_t left;   /* of this payload; 0: none */
+	char *place;              /* of the payload being received */
+	uint32_t left;            /* of this payload; 0: none */
+	unsigned taken, received; /* handled and unhandled bytes of `responses` */
+	char responses[TCP_RESPONSES_BYTES];
 	unsigned depth;
 	struct tcp_op ops[]; /* ring */
 };

@@ -22,7 +22,9 @@
 #define CHUNK_BYTES (UINT32_C(256) << 10)
 /* When this much waits to be sent, it is sent before more requests are received. */
 #define FLUSH_BYTES (UINT32_C(128) << 10)
-#define DRAIN_BYTES 16384
+/* After a payload of this size another one is expected, which is received into its place without a
+ * copy.  Smaller ones are copied from the inbox, many of them after one system call. */
+#define LARGE_BYTES 2048u
 
 enum step { STEP_MOVED, STEP_BLOCKED, STEP_OVER };
 
@@ -56,6 +58,7 @@ void tcp_conn_free(struct tcp_conn *conn)
 	if (!conn)
 		return;
 	tls_pipe_free(conn->tls);
+	free(conn->buffers);
 	(void)close(conn->fd);
 	(void)pthread_mutex_destroy(&conn->lock);
 	free(conn);
@@ -96,68 +99,15 @@ static enum step conn_over_errno(struct tcp_conn *conn, int err)
 	return conn_over(conn, strerrordesc_np(err));
 }
 
-static struct tcp_reply *conn_reply(struct tcp_conn *conn, unsigned i)
-{
-	return &conn->replies[(conn->first + i) % TCP_REPLIES];
-}
-
-/* Make it a response without payload. */
-static void reply_set(struct tcp_reply *reply, uint64_t cookie, uint32_t status)
-{
-	reply->header =
-		(struct stream_response){ .status = htole32(status), .cookie = cookie };
-	reply->payload = NULL;
-	reply->mr = NULL;
-	reply->bytes = 0;
-}
-
-/* Queue a response without payload.  conn_has_space() held before the request was received. */
+/* Queue a response without payload.  conn_has_space() held before the request was handled. */
 static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 				     uint32_t status)
 {
-	struct tcp_reply *reply = conn_reply(conn, conn->n_replies++);
-
 	conn->refused_now += status == STREAM_REFUSED;
-	reply_set(reply, cookie, status);
-	return reply;
+	return tcp_reply_add(conn->buffers, cookie, status);
 }
 
 /* ---- sending ---- */
-
-/* Fill iov with unsent parts of the replies; returns the number of parts. */
-static size_t conn_gather(struct tcp_conn *conn, struct iovec iov[2 * TCP_REPLIES])
-{
-	struct stream_parts parts = { iov, 0, conn->sent };
-	size_t left = CHUNK_BYTES;
-
-	for (unsigned i = 0; i < conn->n_replies && left > 0; i++) {
-		struct tcp_reply *reply = conn_reply(conn, i);
-		size_t part;
-
-		stream_parts_add(&parts, &reply->header, sizeof(reply->header));
-		part = reply->bytes - parts.skip;
-		if (part > left)
-			part = left;
-		left -= part;
-		stream_parts_add(&parts, reply->payload, parts.skip + part);
-	}
-	return parts.n;
-}
-
-static void conn_sent(struct tcp_conn *conn, size_t bytes)
-{
-	conn->sent += bytes;
-	while (conn->n_replies > 0) {
-		const struct tcp_reply *reply = conn_reply(conn, 0);
-		size_t whole = sizeof(reply->header) + reply->bytes;
-
-		if (conn->sent < whole)
-			break;
-		conn->sent -= whole;
-		conn->first = (conn->first + 1) % TCP_REPLIES;
-		conn->n_replies--;
-	}
-}
 
 static void budget_spend(size_t *budget, size_t n)
 {
@@ -167,7 +117,9 @@ static void budget_spend(size_t *budget, size_t n)
 static ssize_t conn_send(struct tcp_conn *conn)
 {
 	struct iovec iov[2 * TCP_REPLIES];
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = conn_gather(conn, iov) };
+	struct msghdr msg = { .msg_iov = iov,
+			      .msg_iovlen = tcp_replies_gather(conn->buffers, iov,
+							       CHUNK_BYTES) };
 
 	if (conn->tls)
 		return tls_pipe_send(conn->tls, iov, msg.msg_iovlen);
@@ -177,7 +129,8 @@ static ssize_t conn_send(struct tcp_conn *conn)
 /* Whether there is something to send, as TLS may have bytes of replies that are done. */
 static bool conn_has_output(const struct tcp_conn *conn)
 {
-	return conn->n_replies > 0 || (conn->tls && tls_pipe_unsent(conn->tls));
+	return conn->buffers->n_replies > 0 ||
+	       (conn->tls && tls_pipe_unsent(conn->tls));
 }
 
 static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
@@ -191,19 +144,10 @@ static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
 			return STEP_BLOCKED;
 		if (n < 0)
 			return conn_over_errno(conn, errno);
-		conn_sent(conn, (size_t)n);
+		tcp_replies_sent(conn->buffers, (size_t)n);
 		budget_spend(budget, (size_t)n);
 	}
 	return STEP_MOVED;
-}
-
-static size_t conn_unsent(struct tcp_conn *conn)
-{
-	size_t bytes = 0;
-
-	for (unsigned i = 0; i < conn->n_replies; i++)
-		bytes += conn_reply(conn, i)->bytes;
-	return bytes;
 }
 
 /* ---- receiving ---- */
@@ -224,19 +168,17 @@ static void conn_begin_read(struct tcp_conn *conn)
 	struct tcp_reply *reply = conn_answer(conn, request->cookie,
 					      place ? STREAM_DONE : STREAM_REFUSED);
 
+	conn->large = false;
 	if (!place)
 		return;
-	reply->bytes = bytes;
-	reply->header.bytes = htole32(bytes);
 	if (is_word(place, bytes)) {
 		/* the kernel may copy in parts; a word must not tear */
 		reply->word =
 			__atomic_load_n((uint64_t *)(void *)place, __ATOMIC_ACQUIRE);
-		reply->payload = (char *)&reply->word;
-	} else {
-		reply->payload = place;
-		reply->mr = mr;
+		place = (char *)&reply->word;
+		mr = NULL;
 	}
+	tcp_reply_set_payload(conn->buffers, reply, place, bytes, mr);
 }
 
 /* Refuse the request, and drop its payload. */
@@ -254,6 +196,7 @@ static void conn_expect(struct tcp_conn *conn, enum tcp_phase phase, char *place
 	conn->cookie = conn->request.cookie;
 	conn->have = 0;
 	conn->left = bytes;
+	conn->large = bytes >= LARGE_BYTES;
 	conn->place = place;
 	conn->status = STREAM_DONE;
 	conn->phase = phase;
@@ -356,9 +299,8 @@ static void conn_answer_word(struct tcp_conn *conn, uint64_t cookie, uint64_t wo
 	struct tcp_reply *reply = conn_answer(conn, cookie, STREAM_DONE);
 
 	reply->word = htole64(word);
-	reply->payload = (char *)&reply->word;
-	reply->bytes = sizeof(reply->word);
-	reply->header.bytes = htole32(sizeof(reply->word));
+	tcp_reply_set_payload(conn->buffers, reply, (char *)&reply->word,
+			      sizeof(reply->word), NULL);
 }
 
 static void conn_do_atomic(struct tcp_conn *conn)
@@ -421,68 +363,56 @@ static void conn_end_payload(struct tcp_conn *conn)
 	conn->phase = TCP_PHASE_REQUEST;
 }
 
-/* Receive the payload, and the next request after it: one system call per request. */
-static ssize_t conn_recv_payload(struct tcp_conn *conn)
-{
-	struct iovec iov[2] = {
-		{ .iov_base = conn->place, .iov_len = conn->left },
-		{ .iov_base = &conn->request, .iov_len = sizeof(conn->request) },
-	};
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
-
-	if (conn->left > CHUNK_BYTES) {
-		iov[0].iov_len = CHUNK_BYTES;
-		msg.msg_iovlen = 1;
-	}
-	if (conn->tls)
-		return tls_pipe_receive(conn->tls, iov, msg.msg_iovlen);
-	return recvmsg(conn->fd, &msg, MSG_DONTWAIT);
-}
-
-static ssize_t conn_recv_bytes(struct tcp_conn *conn, void *to, size_t bytes)
-{
-	const struct iovec iov = { .iov_base = to, .iov_len = bytes };
-
-	if (conn->tls)
-		return tls_pipe_receive(conn->tls, &iov, 1);
-	return recv(conn->fd, to, bytes, MSG_DONTWAIT);
-}
-
-static ssize_t conn_recv(struct tcp_conn *conn)
-{
-	char sink[DRAIN_BYTES];
-
-	if (conn->phase == TCP_PHASE_REQUEST)
-		return conn_recv_bytes(conn, (char *)&conn->request + conn->have,
-				       sizeof(conn->request) - conn->have);
-	if (conn->phase != TCP_PHASE_DRAIN)
-		return conn_recv_payload(conn);
-	return conn_recv_bytes(conn, sink,
-			       conn->left < sizeof(sink) ? conn->left : sizeof(sink));
-}
-
+/* So many bytes of the payload have been received. */
 static void conn_received(struct tcp_conn *conn, size_t n)
 {
-	size_t part = n < conn->left ? n : conn->left;
-
-	if (conn->phase == TCP_PHASE_REQUEST) {
-		conn->have += n;
-		return;
-	}
-	if (conn->phase != TCP_PHASE_DRAIN) {
-		conn->place += part;
-		conn->have = n - part;
-	}
-	conn->left -= (uint32_t)part;
+	conn->place += n;
+	conn->left -= (uint32_t)n;
 	if (conn->left == 0)
 		conn_end_payload(conn);
+}
+
+/* Where the next bytes of the stream go: the rest of a payload into its place, what is behind it into
+ * the inbox, which is empty. */
+static size_t conn_places(const struct tcp_conn *conn, struct iovec iov[2])
+{
+	size_t direct = 0, n = 0;
+
+	if (conn->phase != TCP_PHASE_REQUEST && conn->phase != TCP_PHASE_DRAIN)
+		direct = conn->left < CHUNK_BYTES ? conn->left : CHUNK_BYTES;
+	if (direct > 0)
+		iov[n++] = (struct iovec){ conn->place, direct };
+	if (direct == 0 || direct == conn->left)
+		iov[n++] = (struct iovec){
+			conn->buffers->inbox,
+			conn->large && conn->phase != TCP_PHASE_DRAIN
+				? sizeof(conn->request) - conn->have
+				: TCP_INBOX_BYTES,
+		};
+	return n;
+}
+
+static ssize_t conn_recv(struct tcp_conn *conn, bool *ret_drained)
+{
+	struct iovec iov[2];
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = conn_places(conn, iov) };
+	size_t wanted = iov[0].iov_len + (msg.msg_iovlen > 1 ? iov[1].iov_len : 0);
+	ssize_t n;
+
+	if (conn->tls)
+		return tls_pipe_receive(conn->tls, iov, msg.msg_iovlen);
+	n = recvmsg(conn->fd, &msg, MSG_DONTWAIT);
+	/* The socket had no more; what arrives from now on is another event.  Its end may be the
+	 * same event, and TLS in the kernel stops at the end of a record. */
+	*ret_drained = n > 0 && (size_t)n < wanted && !conn->ending && !conn->in_kernel;
+	return n;
 }
 
 static enum step conn_end_of_stream(struct tcp_conn *conn)
 {
 	if (conn->phase != TCP_PHASE_REQUEST || conn->have > 0)
 		return conn_over(conn, "ended in the middle of a request");
-	if (conn->n_replies > 0)
+	if (conn->buffers->n_replies > 0)
 		return conn_over(conn, "ended before its responses were sent");
 	return conn_over(conn, "");
 }
@@ -495,13 +425,16 @@ static bool conn_is_overdue(const struct tcp_conn *conn)
 	       atomic_load_explicit(conn->until_ns, memory_order_acquire);
 }
 
-static enum step conn_receive(struct tcp_conn *conn, size_t *budget)
+/* Receive bytes, into the place of a payload and the inbox. */
+static enum step conn_receive(struct tcp_conn *conn, size_t *budget, bool *ret_drained)
 {
+	struct tcp_buffers *buffers = conn->buffers;
+	size_t direct;
 	ssize_t n;
 
 	if (conn_is_overdue(conn))
 		return conn_over(conn, "its session was not heard in time");
-	n = conn_recv(conn);
+	n = conn_recv(conn, ret_drained);
 	if (n < 0 && errno == EINTR)
 		return STEP_MOVED;
 	if (n < 0 && errno == EAGAIN)
@@ -510,18 +443,67 @@ static enum step conn_receive(struct tcp_conn *conn, size_t *budget)
 		return conn_over_errno(conn, errno);
 	if (n == 0)
 		return conn_end_of_stream(conn);
-	conn_received(conn, (size_t)n);
-	budget_spend(budget, (size_t)n + conn->served);
-	conn->served = 0;
-	if (conn->phase == TCP_PHASE_REQUEST && conn->have == sizeof(conn->request))
-		return conn_begin(conn);
+	budget_spend(budget, (size_t)n);
+	direct = (size_t)n;
+	if (conn->phase == TCP_PHASE_REQUEST || conn->phase == TCP_PHASE_DRAIN)
+		direct = 0;
+	else if (direct > conn->left)
+		direct = conn->left;
+	buffers->taken = 0;
+	buffers->received = (unsigned)((size_t)n - direct);
+	if (direct > 0)
+		conn_received(conn, direct);
 	return STEP_MOVED;
 }
 
-/* Room for two answers: one request may be received after the payload of another. */
+static size_t conn_take_bytes(struct tcp_conn *conn, void *to, size_t bytes)
+{
+	struct tcp_buffers *buffers = conn->buffers;
+	size_t n = buffers->received - buffers->taken;
+
+	if (n > bytes)
+		n = bytes;
+	if (to)
+		memcpy(to, buffers->inbox + buffers->taken, n);
+	buffers->taken += (unsigned)n;
+	return n;
+}
+
+/* Handle what is in the inbox of the payload in progress, or else of the next request with its
+ * payload. */
+static enum step conn_handle(struct tcp_conn *conn, size_t *budget)
+{
+	enum step step;
+	size_t n;
+
+	if (conn_is_overdue(conn))
+		return conn_over(conn, "its session was not heard in time");
+	if (conn->phase == TCP_PHASE_REQUEST) {
+		conn->have += conn_take_bytes(conn, (char *)&conn->request + conn->have,
+					      sizeof(conn->request) - conn->have);
+		if (conn->have < sizeof(conn->request))
+			return STEP_MOVED;
+		step = conn_begin(conn);
+		if (step != STEP_MOVED || conn->phase == TCP_PHASE_REQUEST)
+			return step;
+	}
+	n = conn_take_bytes(conn, conn->phase == TCP_PHASE_DRAIN ? NULL : conn->place,
+			    conn->left);
+	if (n > 0)
+		conn_received(conn, n);
+	budget_spend(budget, conn->served);
+	conn->served = 0;
+	return STEP_MOVED;
+}
+
+static bool inbox_is_empty(const struct tcp_conn *conn)
+{
+	return conn->buffers->taken == conn->buffers->received;
+}
+
 static bool conn_has_space(const struct tcp_conn *conn)
 {
-	return conn->n_replies + 2 <= TCP_REPLIES;
+	return conn->buffers->n_replies < TCP_REPLIES;
 }
 
 /* ---- TLS ---- */
@@ -553,6 +535,7 @@ static enum tcp_run conn_slice(struct tcp_conn *conn)
 {
 	size_t in = SLICE_BYTES, out = SLICE_BYTES;
 	bool empty = false, full = false; /* the socket's buffers */
+	bool drained = false;
 
 	if (!conn->secure)
 		return conn_handshake(conn);
@@ -563,15 +546,17 @@ static enum tcp_run conn_slice(struct tcp_conn *conn)
 		if (atomic_load(&conn->killed))
 			return TCP_RUN_OVER;
 		if (!full &&
-		    (!conn_has_space(conn) || conn_unsent(conn) >= FLUSH_BYTES)) {
+		    (!conn_has_space(conn) || conn->buffers->unsent >= FLUSH_BYTES)) {
 			step = conn_flush(conn, &out);
 			if (step == STEP_OVER)
 				return TCP_RUN_OVER;
 			full = step == STEP_BLOCKED;
 		}
-		if (!conn_has_space(conn))
+		empty = inbox_is_empty(conn) && drained;
+		if (!conn_has_space(conn) || empty)
 			break;
-		step = conn_receive(conn, &in);
+		step = inbox_is_empty(conn) ? conn_receive(conn, &in, &drained)
+					    : conn_handle(conn, &in);
 		if (step == STEP_OVER)
 			return TCP_RUN_OVER;
 		empty = step == STEP_BLOCKED;
@@ -590,12 +575,38 @@ static enum tcp_run conn_slice(struct tcp_conn *conn)
 		       : TCP_RUN_WAITS;
 }
 
-enum tcp_run tcp_conn_run(struct tcp_conn *conn)
+/* Borrow buffers for a slice.  False: there is no memory for them. */
+static bool conn_borrow(struct tcp_conn *conn, struct tcp_buffers **spare)
 {
-	enum tcp_run result;
+	if (!conn->buffers) {
+		conn->buffers = *spare ? *spare : tcp_buffers_new();
+		*spare = NULL;
+	}
+	if (!conn->buffers)
+		(void)conn_over(conn, "no memory for its requests");
+	return conn->buffers != NULL;
+}
+
+static void conn_give_back(struct tcp_conn *conn, struct tcp_buffers **spare)
+{
+	if (!tcp_buffers_empty(conn->buffers))
+		return;
+	if (*spare)
+		free(conn->buffers);
+	else
+		*spare = conn->buffers;
+	conn->buffers = NULL;
+}
+
+enum tcp_run tcp_conn_run(struct tcp_conn *conn, struct tcp_buffers **spare)
+{
+	enum tcp_run result = TCP_RUN_OVER;
 
 	(void)pthread_mutex_lock(&conn->lock);
-	result = conn_slice(conn);
+	if (conn_borrow(conn, spare)) {
+		result = conn_slice(conn);
+		conn_give_back(conn, spare);
+	}
 	(void)pthread_mutex_unlock(&conn->lock);
 	return result;
 }
@@ -603,16 +614,10 @@ enum tcp_run tcp_conn_run(struct tcp_conn *conn)
 /* Stop using the region.  False: a response that was sent in part cannot be changed. */
 static bool mr_release(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
-	if (conn->n_replies > 0 && conn->sent > 0 && conn_reply(conn, 0)->mr == mr)
+	if (conn->buffers && !tcp_replies_release(conn->buffers, mr))
 		return false;
 	if (conn->target == mr)
 		conn_drain(conn);
-	for (unsigned i = 0; i < conn->n_replies; i++) {
-		struct tcp_reply *reply = conn_reply(conn, i);
-
-		if (reply->mr == mr)
-			reply_set(reply, reply->header.cookie, STREAM_REFUSED);
-	}
 	return true;
 }
 

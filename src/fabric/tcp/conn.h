@@ -10,22 +10,11 @@
 #include <stdatomic.h>
 
 #include "fabric/inband.h"
+#include "fabric/tcp/buffers.h"
 #include "fabric/tcp/mr.h"
 #include "fabric/tcp/ready.h"
 #include "fabric/tcp/stream.h"
 #include "tls/pipe.h"
-
-#define TCP_REPLIES 32u /* limit of unsent replies; a power of two */
-
-/* A response that waits to be sent. */
-struct tcp_reply {
-	struct stream_response header;
-	char *payload;              /* header.bytes long; in the region, or &word */
-	const struct fabric_mr *mr; /* NULL: payload is in no region */
-	uint32_t bytes;             /* header.bytes in host order */
-	/* an aligned 8-byte read, an atomic's old value, or an in-band request's result */
-	uint64_t word;
-};
 
 enum tcp_phase {
 	TCP_PHASE_REQUEST, /* receiving a request */
@@ -99,9 +88,9 @@ struct tcp_conn {
 	/* bytes that in-band requests worked on, not accounted for yet */
 	uint32_t served;
 	const struct fabric_mr *target; /* the region of `place` */
-	struct tcp_reply replies[TCP_REPLIES];
-	unsigned first, n_replies; /* ring */
-	size_t sent;               /* of the first reply, including its header */
+	bool large; /* the last payload; the next one is received into its place, too */
+	bool ending; /* the peer has sent its end, or the socket has failed */
+	struct tcp_buffers *buffers; /* NULL: there is nothing in them */
 };
 
 /* Create a stream, which owns fd and borrows until_ns.  The caller may set `tls`, and then clears
@@ -119,8 +108,9 @@ bool tcp_conn_is_quiet(struct tcp_conn *conn);
 /* The same, but wait for it: for one request at most.  [loop] */
 void tcp_conn_await_quiet(struct tcp_conn *conn);
 
-/* Do a slice of work.  [data thread] */
-enum tcp_run tcp_conn_run(struct tcp_conn *conn);
+/* Do a slice of work.  *spare: buffers that are lent, made when there are none, and given back when
+ * they are empty.  [data thread] */
+enum tcp_run tcp_conn_run(struct tcp_conn *conn, struct tcp_buffers **spare);
 /* Stop using a region that is no longer in the table.  False: the stream has to end.
  * [data thread] */
 bool tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -39,7 +40,7 @@ static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *co
 
 static enum tcp_run thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
 {
-	enum tcp_run result = tcp_conn_run(conn);
+	enum tcp_run result = tcp_conn_run(conn, &thread->spare);
 
 	thread_report_refused(thread, conn);
 	if (result == TCP_RUN_OVER)
@@ -68,8 +69,10 @@ static void thread_serve_ready(struct tcp_thread *thread)
 static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	/* edges: a stream stays ready until its socket has refused to go on */
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | (uint32_t)EPOLLET,
-				     .data.ptr = conn };
+	struct epoll_event event = {
+		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | (uint32_t)EPOLLET,
+		.data.ptr = conn,
+	};
 
 	list_append(&conn->part->streams, &conn->in_streams);
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0) {
@@ -124,9 +127,13 @@ static bool thread_wait(struct tcp_thread *thread)
 	for (int i = 0; i < n; i++) {
 		struct tcp_conn *conn = events[i].data.ptr;
 
-		if (!conn)
+		if (!conn) {
 			commands = true;
-		else if (list_empty(&conn->in_ready))
+			continue;
+		}
+		if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			conn->ending = true;
+		if (list_empty(&conn->in_ready))
 			tcp_group_add(&conn->part->ready, &conn->in_ready);
 	}
 	return commands;
@@ -185,4 +192,5 @@ void tcp_thread_stop(struct tcp_thread *thread)
 	(void)close(thread->epoll_fd);
 	mailbox_destroy(&thread->commands);
 	tcp_table_destroy(&thread->table);
+	free(thread->spare);
 }

@@ -14,8 +14,9 @@
 struct tcp_thread {
 	struct mailbox commands; /* tcp_command */
 	struct tcp_table table;
-	struct tcp_group ready; /* its tenants */
-	struct mailbox *loop;   /* for events, borrowed */
+	struct tcp_group ready;    /* its tenants */
+	struct tcp_buffers *spare; /* for the stream that is served; NULL: none yet */
+	struct mailbox *loop;      /* for events, borrowed */
 	int epoll_fd;
 	pthread_t thread;
 	struct tcp_command stop;

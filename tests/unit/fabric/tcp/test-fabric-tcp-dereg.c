@@ -30,8 +30,8 @@ bool __real_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *m
 bool __wrap_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
 bool __real_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
 bool __wrap_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
-enum tcp_run __real_tcp_conn_run(struct tcp_conn *conn);
-enum tcp_run __wrap_tcp_conn_run(struct tcp_conn *conn);
+enum tcp_run __real_tcp_conn_run(struct tcp_conn *conn, struct tcp_buffers **spare);
+enum tcp_run __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_buffers **spare);
 void __real_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
 void __wrap_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
 
@@ -48,11 +48,11 @@ bool __wrap_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_m
 	return !atomic_load(&stream_busy) && __real_tcp_conn_try_release_mr(conn, mr);
 }
 
-enum tcp_run __wrap_tcp_conn_run(struct tcp_conn *conn)
+enum tcp_run __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_buffers **spare)
 {
 	if (atomic_exchange(&run_armed, false))
 		atomic_store(&completed_at_run, atomic_load(&completed));
-	return __real_tcp_conn_run(conn);
+	return __real_tcp_conn_run(conn, spare);
 }
 
 /* The first two deregistrations wait for the case. */
