@@ -22,6 +22,7 @@
 #define REGION_BYTES (UINT64_C(64) << 20)
 #define SIZE_MAX_BYTES (UINT64_C(1) << 30)
 #define DURATION_MAX_MS (UINT64_C(24) * 3600 * 1000)
+#define LOOK_NS (10 * NS_PER_MS)
 #define COMPLETIONS 64
 #define WAIT_MS 200
 #define TEXT_BYTES 256
@@ -53,6 +54,7 @@ struct run {
 	unsigned *free_slots; /* a stack */
 	unsigned n_free;
 	uint64_t offset;
+	uint64_t look_ns; /* for a signal, not before */
 };
 
 static int run_open(struct run *run, rmem *session)
@@ -149,16 +151,27 @@ static int completions_handle(struct run *run)
 	return 0;
 }
 
+/* Whether a signal has come.  A look is a system call, so there is one each 10 ms. */
+static bool run_interrupted(struct run *run, uint64_t now_ns)
+{
+	if (now_ns < run->look_ns)
+		return false;
+	run->look_ns = now_ns + LOOK_NS;
+	return interrupt_wait(0);
+}
+
 static int run_measure(struct run *run)
 {
 	uint64_t start = clock_now_ns(), end = start + duration_ms * 1000000;
+	uint64_t now = start;
 	int err = 0;
 
-	while (!err && clock_now_ns() < end && !result.errors && !interrupt_wait(0)) {
+	while (!err && now < end && !result.errors && !run_interrupted(run, now)) {
 		while (!err && run->n_free >= batch)
 			err = batch_submit(run);
 		if (!err)
 			err = completions_handle(run);
+		now = clock_now_ns();
 	}
 	while (!err && rmem_queue_outstanding(run->queue))
 		err = completions_handle(run);
