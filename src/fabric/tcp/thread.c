@@ -116,12 +116,27 @@ static bool thread_run_commands(struct tcp_thread *thread)
 	return true;
 }
 
+/* Look for events, and sleep until there are some unless a stream is ready. */
+static int thread_events(struct tcp_thread *thread,
+			 struct epoll_event events[EVENTS_MAX])
+{
+	bool ready = !list_empty(&thread->ready.members);
+	int n = 0;
+
+	if (!ready && spin_begin(&thread->spin)) {
+		do {
+			n = epoll_wait(thread->epoll_fd, events, EVENTS_MAX, 0);
+		} while (n == 0 && spin_more(&thread->spin));
+		spin_end(&thread->spin, n != 0);
+	}
+	return n ? n : epoll_wait(thread->epoll_fd, events, EVENTS_MAX, ready ? 0 : -1);
+}
+
 /* Wait until a stream is ready or a command has come.  True: there are commands. */
 static bool thread_wait(struct tcp_thread *thread)
 {
 	struct epoll_event events[EVENTS_MAX];
-	int n = epoll_wait(thread->epoll_fd, events, EVENTS_MAX,
-			   list_empty(&thread->ready.members) ? -1 : 0);
+	int n = thread_events(thread, events);
 	bool commands = false;
 
 	for (int i = 0; i < n; i++) {

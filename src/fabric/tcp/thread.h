@@ -8,13 +8,15 @@
 #define FABRIC_TCP_THREAD_H
 
 #include "base/mailbox.h"
+#include "base/spin.h"
 #include "fabric/tcp/mr.h"
 #include "fabric/tcp/ready.h"
 
 struct tcp_thread {
 	struct mailbox commands; /* tcp_command */
 	struct tcp_table table;
-	struct tcp_group ready;    /* its tenants */
+	struct tcp_group ready; /* its tenants */
+	struct spin spin;
 	struct tcp_buffers *spare; /* for the stream that is served; NULL: none yet */
 	struct mailbox *loop;      /* for events, borrowed */
 	int epoll_fd;

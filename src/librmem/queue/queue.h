@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/spin.h"
 #include "librmem/queue/error_texts.h"
 #include "librmem/queue/bounce.h"
 #include "librmem/queue/channel_set.h"
@@ -50,6 +51,7 @@ struct rmem_queue {
 	uint64_t next_deadline_ns; /* when deadlines_handle() is due */
 	uint64_t now_ns;           /* the time in this call; 0: not read yet */
 	struct error_texts errors;
+	struct spin spin;
 	struct fabric_wc wcs[QUEUE_WCS]; /* the completions polled last */
 
 	_Atomic bool woken; /* schedule_events() is due.  [any] */

@@ -21,8 +21,6 @@
 #include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 
-#define SPIN_NS UINT64_C(20000)
-
 /* rmem_poll() when poll_single() does not apply. */
 static __attribute__((noinline)) int
 poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned n)
@@ -69,23 +67,18 @@ static bool queue_arm(struct rmem_queue *queue)
 	return queue->table.n_done > 0;
 }
 
-/* Take completions until there are `min`, at most until until_ns: a device completes small
- * operations sooner than a sleeping thread wakes. */
+/* Take completions until there are `min`, or it is time to sleep. */
 static unsigned queue_spin(struct rmem_queue *queue,
 			   struct rmem_completion *completions, unsigned n,
-			   unsigned min, uint64_t until_ns)
+			   unsigned min)
 {
 	unsigned got = (unsigned)rmem_poll(queue, completions, n);
-	uint64_t now_ns, end_ns = 0;
 
-	while (got < min && queue->ops->needs_local_mr) {
-		now_ns = clock_now_ns();
-		if (end_ns == 0)
-			end_ns = now_ns + SPIN_NS;
-		if (now_ns >= end_ns || now_ns >= until_ns)
-			break;
+	if (got >= min || !spin_begin(&queue->spin))
+		return got;
+	while (got < min && spin_more(&queue->spin))
 		got += (unsigned)rmem_poll(queue, completions + got, n - got);
-	}
+	spin_end(&queue->spin, got >= min);
 	return got;
 }
 
@@ -140,7 +133,7 @@ static int queue_wait(struct rmem_queue *queue, struct rmem_completion *completi
 	if (timeout_ms >= 0)
 		until = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
 	for (;;) {
-		got += queue_spin(queue, completions + got, n - got, min - got, until);
+		got += queue_spin(queue, completions + got, n - got, min - got);
 		if (got >= min || (timeout_ms >= 0 && clock_now_ns() >= until))
 			return (int)got;
 		if (!queue_arm(queue))

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether to look again before sleeping: a thread that sleeps is woken tens of microseconds after what
+ * it waits for, which may come sooner than that.  A thread looks for a short time if that was enough
+ * lately, and not if others need its core.  Not thread-safe.
+ *
+ *	found = look();
+ *	if (!found && spin_begin(&spin)) {
+ *		while (!found && spin_more(&spin))
+ *			found = look();
+ *		spin_end(&spin, found);
+ *	}
+ *	if (!found)
+ *		sleep(); */
+#ifndef BASE_SPIN_H
+#define BASE_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* All zero: a new one, which looks. */
+struct spin {
+	uint64_t begin_ns, last_ns;
+	unsigned looks;
+	unsigned failed;  /* waits in a row in which nothing was found */
+	unsigned skipped; /* waits that still go without */
+};
+
+/* Nothing was found: whether to look again before sleeping. */
+bool spin_begin(struct spin *spin);
+/* Whether to look once more.  Other threads that wait for this core get it first. */
+bool spin_more(struct spin *spin);
+/* Whether it was found. */
+void spin_end(struct spin *spin, bool found);
+
+#endif
