@@ -264,6 +264,7 @@ int tcp_channel_post(struct fabric_channel *ch)
 		return err_set(-ECONNRESET, "the stream has ended");
 	}
 	ch->tail = ch->put;
+	atomic_store_explicit(&ch->cq->used, ch, memory_order_relaxed);
 	/* poll() reports a failure: the operations are posted, and a failed socket keeps
 	 * the descriptor readable */
 	if (!ch->send_err)

@@ -25,6 +25,10 @@ struct fabric_cq {
 	const struct fabric_domain *domain;
 	int epoll_fd;
 	struct list ready;
+	atomic_uint n_channels;
+	/* the last one that operations were posted on; NULL: it is freed.  A thread that frees
+	 * one without operations looks at it too */
+	struct fabric_channel *_Atomic used;
 };
 
 #define TCP_RESPONSES_BYTES \

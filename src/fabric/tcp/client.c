@@ -128,14 +128,28 @@ static unsigned cq_drain_ready(struct fabric_cq *cq, struct fabric_wc *wcs, unsi
 	return got;
 }
 
+/* The channel of a cq that has one, which needs no event to be looked at; else NULL. */
+static struct fabric_channel *cq_sole(struct fabric_cq *cq)
+{
+	struct fabric_channel *ch =
+		atomic_load_explicit(&cq->used, memory_order_relaxed);
+
+	return ch && !atomic_load(&ch->dead) && atomic_load(&cq->n_channels) == 1
+		       ? ch
+		       : NULL;
+}
+
 static int cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	struct epoll_event events[EVENTS_MAX];
 	unsigned got = cq_drain_ready(cq, wcs, n);
+	struct fabric_channel *sole = cq_sole(cq);
 	int n_events;
 
 	if (got == n)
 		return (int)got;
+	if (sole)
+		return (int)(got + tcp_channel_progress(sole, wcs + got, n - got));
 	n_events = epoll_wait(cq->epoll_fd, events, EVENTS_MAX, 0);
 	for (int i = 0; i < n_events && got < n; i++)
 		got += tcp_channel_progress(events[i].data.ptr, wcs + got, n - got);
@@ -332,6 +346,7 @@ static int channel_connect(struct fabric_cq *cq,
 		err = err_errno(-errno, "epoll_ctl");
 		goto err_close;
 	}
+	(void)atomic_fetch_add(&cq->n_channels, 1);
 	*ret_channel = ch;
 	return 0;
 
@@ -360,6 +375,9 @@ static void channel_free(struct fabric_channel *ch)
 	if (!ch)
 		return;
 	list_remove(&ch->ready);
+	(void)atomic_fetch_sub(&ch->cq->n_channels, 1);
+	if (atomic_load_explicit(&ch->cq->used, memory_order_relaxed) == ch)
+		atomic_store_explicit(&ch->cq->used, NULL, memory_order_relaxed);
 	if (ch->head < ch->tail)
 		tcp_channel_abort(ch);
 	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);

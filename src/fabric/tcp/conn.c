@@ -22,8 +22,8 @@
 #define CHUNK_BYTES (UINT32_C(256) << 10)
 /* When this much waits to be sent, it is sent before more requests are received. */
 #define FLUSH_BYTES (UINT32_C(128) << 10)
-/* After a payload of this size another one is expected, which is received into its place without a
- * copy.  Smaller ones are copied from the inbox, many of them after one system call. */
+/* Behind a payload of this size only a request is received, so that the next such payload goes to its
+ * place without a copy.  Smaller ones are copied from the inbox, many of them after one system call. */
 #define LARGE_BYTES 2048u
 
 enum step { STEP_MOVED, STEP_BLOCKED, STEP_OVER };
@@ -168,7 +168,6 @@ static void conn_begin_read(struct tcp_conn *conn)
 	struct tcp_reply *reply = conn_answer(conn, request->cookie,
 					      place ? STREAM_DONE : STREAM_REFUSED);
 
-	conn->large = false;
 	if (!place)
 		return;
 	if (is_word(place, bytes)) {
@@ -196,7 +195,6 @@ static void conn_expect(struct tcp_conn *conn, enum tcp_phase phase, char *place
 	conn->cookie = conn->request.cookie;
 	conn->have = 0;
 	conn->left = bytes;
-	conn->large = bytes >= LARGE_BYTES;
 	conn->place = place;
 	conn->status = STREAM_DONE;
 	conn->phase = phase;
@@ -376,19 +374,17 @@ static void conn_received(struct tcp_conn *conn, size_t n)
  * the inbox, which is empty. */
 static size_t conn_places(const struct tcp_conn *conn, struct iovec iov[2])
 {
-	size_t direct = 0, n = 0;
+	size_t behind = TCP_INBOX_BYTES, direct = 0, n = 0;
 
 	if (conn->phase != TCP_PHASE_REQUEST && conn->phase != TCP_PHASE_DRAIN)
 		direct = conn->left < CHUNK_BYTES ? conn->left : CHUNK_BYTES;
-	if (direct > 0)
+	if (direct > 0) {
 		iov[n++] = (struct iovec){ conn->place, direct };
+		if (le32toh(conn->request.bytes) >= LARGE_BYTES)
+			behind = sizeof(conn->request);
+	}
 	if (direct == 0 || direct == conn->left)
-		iov[n++] = (struct iovec){
-			conn->buffers->inbox,
-			conn->large && conn->phase != TCP_PHASE_DRAIN
-				? sizeof(conn->request) - conn->have
-				: TCP_INBOX_BYTES,
-		};
+		iov[n++] = (struct iovec){ conn->buffers->inbox, behind };
 	return n;
 }
 

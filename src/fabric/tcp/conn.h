@@ -88,7 +88,6 @@ struct tcp_conn {
 	/* bytes that in-band requests worked on, not accounted for yet */
 	uint32_t served;
 	const struct fabric_mr *target; /* the region of `place` */
-	bool large; /* the last payload; the next one is received into its place, too */
 	bool ending; /* the peer has sent its end, or the socket has failed */
 	struct tcp_buffers *buffers; /* NULL: there is nothing in them */
 };
