@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/http.h>
 #include <event2/keyvalq_struct.h>
-#include <event2/listener.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,30 +16,20 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/admin/action.h"
+#include "rmemd/admin/http.h"
 #include "rmemd/admin/peer.h"
+#include "rmemd/admin/stream.h"
 #include "rmemd/admin/view.h"
 #include "rmemd/control/control.h"
-#include "rmemd/loop/events.h"
 #include "rmemd/loop/slices.h"
 
-/* A request is a line and a few headers. */
-#define HEADERS_BYTES 8192
-#define BODY_BYTES 4096
-#define TIMEOUT_S 10
-/* The pause before accepting connections again after running out of descriptors. */
-#define PAUSE_S 1
 #define BACKLOG 16
-/* libevent has no names for these. */
-#define STATUS_FORBIDDEN 403
-#define STATUS_CONFLICT 409
 #define MODE 0660
 #define RUNTIME_DIRECTORY RUNSTATEDIR "/rmemd"
 
 struct admin {
 	const struct admin_sources *sources;
-	struct evhttp *http;
-	struct evconnlistener *listener; /* owned by http, but not its descriptor */
-	struct event *unpause;
+	struct http_server *http;
 	int fd;
 	/* the file of a socket that it made, so that only that one is removed */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* "": it made none */
@@ -50,9 +38,6 @@ struct admin {
 	struct slice_queue slices;
 	struct peer_groups groups;
 };
-
-/* The one of this process: libevent calls on_accept_error() with its own server. */
-static struct admin *opened;
 
 /* A resource has a view, or pages of a list. */
 static const struct resource {
@@ -69,13 +54,11 @@ static const struct resource {
 	{ .path = "/v1/tenants", .view = view_tenants },
 };
 
-/* A list that is being sent, owned by its connection. */
-struct stream {
-	struct admin *admin;
-	struct evhttp_request *request;
+/* A list that is being sent. */
+struct list_stream {
+	const struct admin *admin;
 	const struct resource *resource;
-	struct slice_work work; /* sends the next page */
-	uint64_t after;         /* the id of the last item sent */
+	uint64_t after; /* the id of the last item sent */
 	bool begun;
 };
 
@@ -92,14 +75,6 @@ static int body_write(const char *text, size_t bytes, void *ctx)
 	return evbuffer_add(ctx, text, bytes);
 }
 
-static int set_headers(struct evhttp_request *request)
-{
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
-
-	return evhttp_add_header(headers, "Content-Type", "application/json") ||
-	       evhttp_add_header(headers, "Cache-Control", "no-store");
-}
-
 /* Takes the JSON over; NULL, or no memory for its text, is an internal error. */
 static void reply(struct evhttp_request *request, int code, const char *reason,
 		  json_t *json)
@@ -108,8 +83,8 @@ static void reply(struct evhttp_request *request, int code, const char *reason,
 
 	if (!json || !body ||
 	    json_dump_callback(json, body_write, body, JSON_COMPACT) ||
-	    evbuffer_add(body, "\n", 1) || set_headers(request))
-		evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
+	    evbuffer_add(body, "\n", 1) || http_set_type(request, HTTP_TYPE_JSON))
+		http_send_no_memory(request);
 	else
 		evhttp_send_reply(request, code, reason, body);
 	if (body)
@@ -146,46 +121,25 @@ static void action_run(const struct admin *admin, struct evhttp_request *request
 		reply_error(request, HTTP_NOTFOUND, "Not Found", err_text());
 		break;
 	default:
-		reply_error(request, STATUS_CONFLICT, "Conflict", err_text());
+		reply_error(request, HTTP_CONFLICT, "Conflict", err_text());
 	}
 }
 
 /* ---- lists ---- */
 
-static void on_stream_closed(struct evhttp_connection *, void *ctx)
-{
-	struct stream *stream = ctx;
-
-	slices_remove(&stream->work);
-	/* when the client closes the connection, libevent leaves an unfinished answer to its owner */
-	if (!evhttp_request_get_connection(stream->request))
-		evhttp_request_free(stream->request);
-	free(stream);
-}
-
-/* The page is written: send the next one.  So a client that does not read costs no memory. */
-static void on_page_written(struct evhttp_connection *, void *ctx)
-{
-	struct stream *stream = ctx;
-	struct admin *admin = stream->admin;
-
-	slices_add(&admin->sources->control->slices, &admin->slices, &stream->work);
-}
-
 /* The JSON of a page in the body of the answer; brackets are around all pages. */
-static int page_dump(struct stream *stream, const struct view_page *page, bool last,
+static int page_dump(struct list_stream *list, const struct view_page *page, bool last,
 		     struct evbuffer *body)
 {
 	int err = 0;
 
 	if (!page->array)
 		return -ENOMEM;
-	if (!stream->begun)
-		err = evbuffer_add_printf(body, "{\"%s\":[", stream->resource->list) <
-		      0;
+	if (!list->begun)
+		err = evbuffer_add_printf(body, "{\"%s\":[", list->resource->list) < 0;
 	else if (json_array_size(page->array) > 0)
 		err = evbuffer_add(body, ",", 1);
-	stream->begun = true;
+	list->begun = true;
 	if (!err)
 		err = json_dump_callback(page->array, body_write, body,
 					 JSON_COMPACT | JSON_EMBED);
@@ -194,51 +148,36 @@ static int page_dump(struct stream *stream, const struct view_page *page, bool l
 	return err ? -ENOMEM : 0;
 }
 
-static bool stream_send_page(struct slice_work *work)
+static int list_part(void *ctx, struct evbuffer *body)
 {
-	struct stream *stream = container_of(work, struct stream, work);
-	struct evhttp_request *request = stream->request;
-	struct evhttp_connection *connection = evhttp_request_get_connection(request);
-	struct view_page page = { .array = json_array(), .after = stream->after };
-	bool more = stream->resource->pages(stream->admin->sources, &page);
-	struct evbuffer *body = evbuffer_new();
+	struct list_stream *list = ctx;
+	struct view_page page = { .array = json_array(), .after = list->after };
+	bool more = list->resource->pages(list->admin->sources, &page);
+	int err = page_dump(list, &page, !more, body);
 
-	stream->after = page.after;
-	if (!body || page_dump(stream, &page, !more, body)) {
-		/* the client sees that the answer has no end; this frees the stream */
-		evhttp_connection_free(connection);
-	} else if (more) {
-		evhttp_send_reply_chunk_with_cb(request, body, on_page_written, stream);
-	} else {
-		evhttp_connection_set_closecb(connection, NULL, NULL);
-		free(stream);
-		evhttp_send_reply_chunk(request, body);
-		evhttp_send_reply_end(request);
-	}
-	if (body)
-		evbuffer_free(body);
+	list->after = page.after;
 	json_decref(page.array);
-	return false;
+	return err ? err : more;
 }
+
+static const struct stream_source list_source = {
+	.type = HTTP_TYPE_JSON,
+	.part = list_part,
+	.end = free,
+};
 
 static void reply_list(struct admin *admin, struct evhttp_request *request,
 		       const struct resource *resource)
 {
-	struct stream *stream = malloc(sizeof(*stream));
+	struct list_stream *list = malloc(sizeof(*list));
 
-	if (!stream || set_headers(request)) {
-		free(stream);
-		evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
+	if (!list) {
+		http_send_no_memory(request);
 		return;
 	}
-	*stream = (struct stream){ .admin = admin,
-				   .request = request,
-				   .resource = resource };
-	slice_work_init(&stream->work, stream_send_page);
-	evhttp_connection_set_closecb(evhttp_request_get_connection(request),
-				      on_stream_closed, stream);
-	evhttp_send_reply_start(request, HTTP_OK, "OK");
-	slices_add(&admin->sources->control->slices, &admin->slices, &stream->work);
+	*list = (struct list_stream){ .admin = admin, .resource = resource };
+	stream_start(request, &list_source, list, &admin->sources->control->slices,
+		     &admin->slices);
 }
 
 /* ---- requests ---- */
@@ -272,7 +211,7 @@ static void refuse_peer(const struct admin *admin, struct evhttp_request *reques
 		counters->admin_acts_refused++;
 	else
 		counters->admin_views_refused++;
-	reply_error(request, STATUS_FORBIDDEN, "Forbidden", text);
+	reply_error(request, HTTP_FORBIDDEN, "Forbidden", text);
 }
 
 static int request_fd(struct evhttp_request *request)
@@ -310,12 +249,10 @@ static void on_action(const struct admin *admin, struct evhttp_request *request,
 
 static void on_request(struct evhttp_request *request, void *ctx)
 {
-	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
-	enum evhttp_cmd_type method = evhttp_request_get_command(request);
-	const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+	const char *path = http_path(request);
 	const struct resource *resource = resource_find(path);
 	const struct action *action = action_find(path);
-	bool reads = method == EVHTTP_REQ_GET || method == EVHTTP_REQ_HEAD;
+	bool reads = http_reads(request);
 	int fd = request_fd(request);
 	struct admin *admin = ctx;
 
@@ -330,37 +267,9 @@ static void on_request(struct evhttp_request *request, void *ctx)
 		refuse_method(request, "GET, HEAD", "this resource can only be read");
 	} else if (resource->view) {
 		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
-	} else if (method == EVHTTP_REQ_HEAD) {
-		if (set_headers(request))
-			evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
-		else
-			evhttp_send_reply(request, HTTP_OK, "OK", NULL);
 	} else {
 		reply_list(admin, request, resource);
 	}
-}
-
-/* A listener that cannot be enabled, for want of memory or of watches of epoll, tries again. */
-static void listener_enable(struct admin *admin)
-{
-	static const struct timeval pause = { .tv_sec = PAUSE_S };
-
-	if (evconnlistener_enable(admin->listener))
-		(void)event_add(admin->unpause, &pause);
-}
-
-static void on_unpause(evutil_socket_t, short, void *ctx)
-{
-	listener_enable(ctx);
-}
-
-/* Out of descriptors: a connection that cannot be accepted would keep the loop spinning. */
-static void on_accept_error(struct evconnlistener *listener, void *)
-{
-	static const struct timeval pause = { .tv_sec = PAUSE_S };
-
-	if (evconnlistener_disable(listener) == 0 && event_add(opened->unpause, &pause))
-		listener_enable(opened);
 }
 
 /* ---- the socket ---- */
@@ -494,42 +403,6 @@ static void socket_remove(const struct admin *admin)
 
 /* ---- opening ---- */
 
-static int http_open(struct event_base *base, struct admin *admin)
-{
-	/* all, so that the refusal is ours, in JSON */
-	const ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
-				    EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
-				    EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH;
-	struct evconnlistener *listener;
-
-	admin->unpause = event_new(base, -1, 0, on_unpause, admin);
-	admin->http = evhttp_new(base);
-	if (!admin->unpause || !admin->http)
-		return err_errno(-ENOMEM, "admin socket");
-	evhttp_set_allowed_methods(admin->http, methods);
-	evhttp_set_gencb(admin->http, on_request, admin);
-	evhttp_set_max_headers_size(admin->http, HEADERS_BYTES);
-	evhttp_set_max_body_size(admin->http, BODY_BYTES);
-	evhttp_set_timeout(admin->http, TIMEOUT_S);
-	listener = evconnlistener_new(base, NULL, NULL,
-				      LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, 0,
-				      admin->fd);
-	if (!listener)
-		return err_errno(-ENOMEM, "admin socket");
-	/* the callback that it lacks is set here */
-	if (!evhttp_bind_listener(admin->http, listener)) {
-		evconnlistener_free(listener);
-		return err_errno(-ENOMEM, "admin socket");
-	}
-	admin->listener = listener;
-	opened = admin;
-	evconnlistener_set_error_cb(listener, on_accept_error);
-	/* which neither of them would tell */
-	if (evconnlistener_enable(listener))
-		return err_errno(-ENOMEM, "admin socket");
-	return 0;
-}
-
 int admin_open(struct event_base *base, const struct admin_sources *sources,
 	       const char *path, int fd, struct admin **ret_admin)
 {
@@ -547,7 +420,7 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 	if (!err && fd < 0)
 		err = socket_open(admin, path);
 	if (!err)
-		err = http_open(base, admin);
+		err = http_open(base, admin->fd, on_request, admin, &admin->http);
 	if (err) {
 		/* a socket that was passed stays the caller's */
 		if (fd >= 0)
@@ -563,9 +436,7 @@ void admin_close(struct admin *admin)
 {
 	if (!admin)
 		return;
-	if (admin->http)
-		evhttp_free(admin->http);
-	event_drop(&admin->unpause);
+	http_close(admin->http);
 	if (admin->fd >= 0)
 		(void)close(admin->fd);
 	socket_remove(admin);

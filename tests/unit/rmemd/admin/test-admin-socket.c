@@ -13,6 +13,7 @@
 
 #include "unit/rmemd/admin/admin-stage.h"
 #include "base/err.h"
+#include "rmemd/admin/http.h"
 
 static const struct {
 	const char *method, *resource;
@@ -89,6 +90,44 @@ START_TEST(accept__later_without_descriptors)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	(void)get("/v1/status");
 	ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* Clients that only connect take no place of others for long, and few descriptors. */
+START_TEST(connections__are_limited_and_the_oldest_closed)
+{
+	int fds[3 * HTTP_CONNECTIONS_MAX];
+	const unsigned n = sizeof(fds) / sizeof(fds[0]);
+	unsigned before;
+	char byte;
+
+	open_admin();
+	before = open_descriptors();
+	for (unsigned i = 0; i < n; i++) {
+		fds[i] = connect_client();
+		ck_assert_int_ge(fds[i], 0);
+		/* which is served after it */
+		(void)get("/v1/status");
+		ck_assert_uint_le(open_descriptors(),
+				  before + i + 1 + HTTP_CONNECTIONS_MAX);
+	}
+	/* the first one is closed, the last one is not */
+	ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0);
+	ck_assert_int_eq(recv(fds[n - 1], &byte, 1, MSG_DONTWAIT), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(close(fds[i]), 0);
+	close_admin();
+	ck_assert_uint_le(open_descriptors(), before);
 }
 END_TEST
 
@@ -204,6 +243,7 @@ int main(void)
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, malformed_request__closes_the_connection);
 	tcase_add_test(tc, accept__later_without_descriptors);
+	tcase_add_test(tc, connections__are_limited_and_the_oldest_closed);
 	tcase_add_test(tc, open__sets_the_mode);
 	tcase_add_test(tc, open__makes_no_directory);
 	tcase_add_test(tc, open__refuses_beside_another_daemon);

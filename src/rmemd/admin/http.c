@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/http.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "rmemd/loop/events.h"
+
+/* A request is a line and a few headers. */
+#define HEADERS_BYTES 8192
+#define BODY_BYTES 4096
+#define TIMEOUT_S 10
+/* The pause before accepting connections again after running out of descriptors; while the oldest
+ * connection is being closed. */
+#define PAUSE_MS 1000
+#define FULL_MS 5
+/* Accepted in a row before others get their turn. */
+#define ACCEPTS_MAX 8
+
+struct http_server {
+	struct http_server *next; /* in `servers` */
+	void (*on_request)(struct evhttp_request *request, void *ctx);
+	void *ctx;
+	struct event_base *base;
+	struct evhttp *http;
+	struct evconnlistener *listener; /* owned by http, but not its descriptor */
+	struct event *unpause;
+	unsigned n_accepted; /* since the last pause */
+	/* The connections, the oldest first, each with a reference: libevent does not tell when it
+	 * closes one. */
+	struct bufferevent *places[HTTP_CONNECTIONS_MAX];
+	unsigned n_places;
+};
+
+/* Those of this process: libevent calls on_accept_error() with an argument of its own. */
+static struct http_server *servers;
+
+/* ---- connections ---- */
+
+/* A listener that cannot be enabled, for want of memory or of watches of epoll, tries again. */
+static void listener_enable(struct http_server *server)
+{
+	const struct timeval pause = timeval_of_ms(PAUSE_MS);
+
+	if (evconnlistener_enable(server->listener))
+		(void)event_add(server->unpause, &pause);
+}
+
+static void listener_pause(struct http_server *server, uint64_t ms)
+{
+	const struct timeval pause = timeval_of_ms(ms);
+
+	if (evconnlistener_disable(server->listener) == 0 &&
+	    event_add(server->unpause, &pause))
+		listener_enable(server);
+}
+
+/* libevent takes its callbacks away when it is done with a connection. */
+static bool place_left(struct bufferevent *place)
+{
+	bufferevent_event_cb on_event;
+
+	bufferevent_getcb(place, NULL, NULL, &on_event, NULL);
+	return on_event == NULL;
+}
+
+static void places_release(struct http_server *server)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < server->n_places; i++)
+		if (place_left(server->places[i]))
+			(void)bufferevent_decref(server->places[i]);
+		else
+			server->places[n++] = server->places[i];
+	server->n_places = n;
+}
+
+/* Make room if there is no place for another connection; libevent sees its end and closes it. */
+static bool listener_pause_while_full(struct http_server *server)
+{
+	if (server->n_places < HTTP_CONNECTIONS_MAX)
+		return false;
+	(void)shutdown(bufferevent_getfd(server->places[0]), SHUT_RDWR);
+	listener_pause(server, FULL_MS);
+	return true;
+}
+
+static void on_unpause(evutil_socket_t, short, void *ctx)
+{
+	struct http_server *server = ctx;
+
+	server->n_accepted = 0;
+	places_release(server);
+	if (!listener_pause_while_full(server))
+		listener_enable(server);
+}
+
+/* libevent asks for the buffers of a connection that it has accepted; it accepts until there are no
+ * more, or until the listener is disabled. */
+static struct bufferevent *on_connection(struct event_base *base, void *ctx)
+{
+	struct bufferevent *place = bufferevent_socket_new(base, -1, 0);
+	struct http_server *server = ctx;
+
+	places_release(server);
+	if (++server->n_accepted == ACCEPTS_MAX)
+		listener_pause(server, 0);
+	/* it makes its own, which is not counted; there will hardly be memory for it */
+	if (!place || server->n_places == HTTP_CONNECTIONS_MAX)
+		return place;
+	bufferevent_incref(place);
+	server->places[server->n_places++] = place;
+	(void)listener_pause_while_full(server);
+	return place;
+}
+
+/* Out of descriptors: a connection that cannot be accepted would keep the loop spinning. */
+static void on_accept_error(struct evconnlistener *listener, void *)
+{
+	struct http_server *server = servers;
+
+	while (server->listener != listener)
+		server = server->next;
+	listener_pause(server, PAUSE_MS);
+}
+
+/* ---- opening and closing ---- */
+
+static int listener_open(struct http_server *server, int fd)
+{
+	struct evconnlistener *listener =
+		evconnlistener_new(server->base, NULL, NULL,
+				   LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, 0, fd);
+
+	if (!listener)
+		return -ENOMEM;
+	/* the callback that it lacks is set here */
+	if (!evhttp_bind_listener(server->http, listener)) {
+		evconnlistener_free(listener);
+		return -ENOMEM;
+	}
+	server->listener = listener;
+	evconnlistener_set_error_cb(listener, on_accept_error);
+	/* which neither of them would tell */
+	return evconnlistener_enable(listener) ? -ENOMEM : 0;
+}
+
+static int server_open(struct http_server *server, int fd)
+{
+	/* all, so that the refusal is ours */
+	const ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
+				    EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
+				    EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH;
+
+	server->unpause = event_new(server->base, -1, 0, on_unpause, server);
+	server->http = evhttp_new(server->base);
+	if (!server->unpause || !server->http)
+		return -ENOMEM;
+	evhttp_set_allowed_methods(server->http, methods);
+	evhttp_set_gencb(server->http, server->on_request, server->ctx);
+	evhttp_set_bevcb(server->http, on_connection, server);
+	evhttp_set_max_headers_size(server->http, HEADERS_BYTES);
+	evhttp_set_max_body_size(server->http, BODY_BYTES);
+	evhttp_set_timeout(server->http, TIMEOUT_S);
+	return listener_open(server, fd);
+}
+
+int http_open(struct event_base *base, int fd,
+	      void (*on_request)(struct evhttp_request *request, void *ctx), void *ctx,
+	      struct http_server **ret_server)
+{
+	struct http_server *server = calloc(1, sizeof(*server));
+	int err = -ENOMEM;
+
+	if (server) {
+		server->base = base;
+		server->on_request = on_request;
+		server->ctx = ctx;
+		server->next = servers;
+		servers = server;
+		err = server_open(server, fd);
+	}
+	if (err) {
+		http_close(server);
+		return err_set(err, "no memory for an HTTP server");
+	}
+	*ret_server = server;
+	return 0;
+}
+
+void http_close(struct http_server *server)
+{
+	struct http_server **link = &servers;
+
+	if (!server)
+		return;
+	while (*link != server)
+		link = &(*link)->next;
+	*link = server->next;
+	if (server->http)
+		evhttp_free(server->http);
+	places_release(server);
+	event_drop(&server->unpause);
+	free(server);
+}
+
+/* ---- requests ---- */
+
+const char *http_path(const struct evhttp_request *request)
+{
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+
+	return uri ? evhttp_uri_get_path(uri) : NULL;
+}
+
+bool http_reads(const struct evhttp_request *request)
+{
+	enum evhttp_cmd_type method = evhttp_request_get_command(request);
+
+	return method == EVHTTP_REQ_GET || method == EVHTTP_REQ_HEAD;
+}
+
+int http_set_type(struct evhttp_request *request, const char *type)
+{
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+
+	return evhttp_add_header(headers, "Content-Type", type) ||
+			       evhttp_add_header(headers, "Cache-Control",
+						 "no-store") ||
+			       evhttp_add_header(headers, "X-Content-Type-Options",
+						 "nosniff")
+		       ? -1
+		       : 0;
+}
+
+void http_send_no_memory(struct evhttp_request *request)
+{
+	evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
+}
+
+void http_send_error(struct evhttp_request *request, int code, const char *reason,
+		     const char *text)
+{
+	struct evbuffer *body = evbuffer_new();
+
+	if (!body || evbuffer_add_printf(body, "%s\n", text) < 0 ||
+	    http_set_type(request, "text/plain; charset=utf-8"))
+		http_send_no_memory(request);
+	else
+		evhttp_send_reply(request, code, reason, body);
+	if (body)
+		evbuffer_free(body);
+}
