@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "rmemd/admin/admin.h"
+#include "rmemd/admin/metrics_address.h"
 #include "rmemd/config/keys.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/control/connection.h"
@@ -56,6 +57,8 @@ struct daemon {
 	char verbs_missing[256]; /* why RDMA is not served; "": it is */
 	struct admin_sources sources;
 	struct admin *admin;
+	struct sample_sources metrics;
+	struct metrics_address *metrics_address;
 	struct event *signals[N_SIGNALS];
 	struct event *status;
 	bool stopping;
@@ -430,6 +433,10 @@ static int open_all(struct daemon *daemon)
 		err = admin_open(daemon->base, &daemon->sources,
 				 daemon->config.admin_socket, fds.admin,
 				 &daemon->admin);
+	if (!err && daemon->config.metrics_listen.family)
+		err = metrics_address_open(daemon->base, &daemon->metrics,
+					   &daemon->config.metrics_listen,
+					   &daemon->metrics_address);
 	if (!err)
 		err = fabrics_open(&daemon->control, daemon->verbs_missing,
 				   sizeof(daemon->verbs_missing));
@@ -456,6 +463,12 @@ int daemon_open(const struct config *config, const char *config_path,
 	daemon->sources.control = &daemon->control;
 	daemon->sources.started_ms = clock_now_ms();
 	daemon->sources.reload = reload;
+	daemon->metrics = (struct sample_sources){
+		.control = &daemon->control,
+		.slices = &daemon->control.slices,
+		.started_ms = daemon->sources.started_ms,
+	};
+	daemon->sources.metrics = &daemon->metrics;
 	daemon->sources.ctx = daemon;
 	tenants_init(&daemon->tenants);
 	err = open_all(daemon);
@@ -533,6 +546,7 @@ void daemon_close(struct daemon *daemon)
 	if (!daemon)
 		return;
 	admin_close(daemon->admin);
+	metrics_address_close(daemon->metrics_address);
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
 	control_close(&daemon->control);

@@ -242,6 +242,35 @@ grep -oE '\[(REFUSAL|REQUEST)_[A-Z_]+\] = "[a-z_]+"' src/rmemd/control/refusal.c
 sed -n '/^\.Ss What is counted/,/^\.Sh/s/^\.It Li //p' man/rmemd.8 | sort >"$tmp/refusals in rmemd.8"
 compare "refusals of rmemd" "refusals in rmemd.8"
 
+# ---- metrics ----
+
+cat >"$tmp/metrics.c" <<'C'
+#include <stdio.h>
+#include "rmemd/metrics/table.h"
+int main(void)
+{
+	static const char *const types[] = { [METRIC_GAUGE] = "gauge",
+					     [METRIC_COUNTER] = "counter",
+					     [METRIC_HISTOGRAM] = "histogram" };
+	for (size_t i = 0; i < metrics_n; i++)
+		if (metrics[i].help)
+			printf("%s %s: %s\n", metrics[i].name, types[metrics[i].type],
+			       metrics[i].help);
+	return 0;
+}
+C
+"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -DPACKAGE_VERSION='"0"' -Isrc -o "$tmp/metrics" \
+	"$tmp/metrics.c" src/rmemd/metrics/table.c
+"$tmp/metrics" >"$tmp/metrics of rmemd"
+# The page has for each metric: name, type, labels, and the text.
+awk '
+	/^\.Sh/ { on = $2 == "METRICS" }
+	on && /^\.(It|El)/ && text { print text; text = "" }
+	on && /^\.It Li rmemd_/ { text = $3 " " $5 ":"; next }
+	text { text = text " " $0 }
+' man/rmemd.8 >"$tmp/metrics in rmemd.8"
+compare "metrics of rmemd" "metrics in rmemd.8"
+
 # ---- commands and options ----
 
 # program NAME PROGRAM PAGE: the commands and long options in its usage are those of its page

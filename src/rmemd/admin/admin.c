@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "rmemd/admin/action.h"
 #include "rmemd/admin/http.h"
+#include "rmemd/admin/metrics_resource.h"
 #include "rmemd/admin/peer.h"
 #include "rmemd/admin/stream.h"
 #include "rmemd/admin/view.h"
@@ -39,7 +40,7 @@ struct admin {
 	struct peer_groups groups;
 };
 
-/* A resource has a view, or pages of a list. */
+/* A resource has a view, or pages of a list; the metrics have neither. */
 static const struct resource {
 	const char *path;
 	json_t *(*view)(const struct admin_sources *from);
@@ -52,6 +53,7 @@ static const struct resource {
 	{ .path = "/v1/sessions", .pages = view_sessions, .list = "sessions" },
 	{ .path = "/v1/leases", .pages = view_leases, .list = "leases" },
 	{ .path = "/v1/tenants", .view = view_tenants },
+	{ .path = METRICS_PATH },
 };
 
 /* A list that is being sent. */
@@ -267,6 +269,8 @@ static void on_request(struct evhttp_request *request, void *ctx)
 		refuse_method(request, "GET, HEAD", "this resource can only be read");
 	} else if (resource->view) {
 		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
+	} else if (!resource->pages) {
+		metrics_send(request, admin->sources->metrics, &admin->slices);
 	} else {
 		reply_list(admin, request, resource);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin socket: HTTP with JSON on a UNIX socket.
- *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases /v1/tenants
+ *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases /v1/tenants /metrics
  * and the actions of action.h, by POST.  peer.h says who may look, and who may act.
  * Answers are made from the daemon's state when asked; nothing is kept.  Sessions and leases, of
  * which there may be many, are sent in pages, each with the state at that time.
@@ -15,6 +15,7 @@
 
 struct admin;
 struct control;
+struct sample_sources;
 
 #define ADMIN_RESTART_BYTES 256
 
@@ -25,6 +26,7 @@ struct admin_sources {
 	unsigned n_listeners;
 	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
 	uint64_t started_ms;
+	const struct sample_sources *metrics;
 	/* Read the configuration again.  buf: the keys that need a restart, or ""; -errno: nothing
 	 * has changed. */
 	int (*reload)(void *ctx, char *buf, size_t buf_bytes);

@@ -258,3 +258,12 @@ void http_send_error(struct evhttp_request *request, int code, const char *reaso
 	if (body)
 		evbuffer_free(body);
 }
+
+void http_refuse_method(struct evhttp_request *request)
+{
+	/* a missing header only makes the answer less complete */
+	(void)evhttp_add_header(evhttp_request_get_output_headers(request), "Allow",
+				"GET, HEAD");
+	http_send_error(request, HTTP_BADMETHOD, "Method Not Allowed",
+			"this resource can only be read");
+}

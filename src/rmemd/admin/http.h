@@ -36,6 +36,8 @@ const char *http_path(const struct evhttp_request *request);
 bool http_reads(const struct evhttp_request *request);
 /* Set the headers of an answer of this type, which is not to be stored.  -1: no memory */
 int http_set_type(struct evhttp_request *request, const char *type);
+/* Answer a request that would have to read, and does not. */
+void http_refuse_method(struct evhttp_request *request);
 void http_send_no_memory(struct evhttp_request *request);
 /* Answer with one line of text. */
 void http_send_error(struct evhttp_request *request, int code, const char *reason,

@@ -72,6 +72,8 @@ struct config {
 	char admin_socket[108];    /* RUNSTATEDIR/rmemd/admin.sock */
 	char admin_view_group[33]; /* "": that of the daemon */
 	char admin_act_group[33];  /* "": none */
+	/* [metrics] */
+	struct fabric_address metrics_listen; /* with its port; family 0: none */
 	/* [log] */
 	enum config_log_target log_target;
 	int log_level; /* LOG_INFO */

@@ -152,6 +152,8 @@ const struct config_key config_keys[] = {
 	  FIELD(admin_view_group), RESTART },
 	{ "admin", "act_group", CONFIG_TYPE_GROUP, 0, 0, "none",
 	  FIELD(admin_act_group), RESTART },
+	{ "metrics", "listen", CONFIG_TYPE_ADDRESS_PORT, 0, 0, "none",
+	  FIELD(metrics_listen), RESTART },
 	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  CHOICE(log_target, { "auto", CONFIG_LOG_AUTO }, { "stderr", CONFIG_LOG_STDERR },
 		 { "journal", CONFIG_LOG_JOURNAL }),

@@ -46,6 +46,7 @@ enum config_type {
 	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
 	CONFIG_TYPE_AUTO,      /* int: "auto", stored as -1, or a number */
 	CONFIG_TYPE_ADDRESS, /* struct fabric_address: "auto", family 0, or an address */
+	CONFIG_TYPE_ADDRESS_PORT, /* struct fabric_address: "none", family 0, or with a port */
 	CONFIG_TYPE_RDMA_OPTION, /* the member of struct fabric_rdma_options of that name */
 	CONFIG_TYPE_CERTIFICATES, /* "none", or patterns of stream_certified_as() */
 };

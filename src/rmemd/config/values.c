@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "fabric/address.h"
 #include "rmemd/config/keys.h"
 #include "rmemd/config/config.h"
 #include "tls/certificate.h"
@@ -230,6 +231,37 @@ static int number_parse(const struct config_key *key, const char *value,
 	return err;
 }
 
+/* "192.0.2.1:9746", "[2001:db8::1]:9746" */
+static int address_port_parse(const char *value, struct fabric_address *ret)
+{
+	const char *colon = strrchr(value, ':');
+	size_t len = colon ? (size_t)(colon - value) : 0;
+	struct fabric_address address;
+	char host[FABRIC_ADDRESS_TEXT];
+	uint64_t port;
+	bool brackets = len > 2 && value[0] == '[' && colon[-1] == ']';
+
+	if (brackets)
+		len -= 2;
+	if (len == 0 || len >= sizeof(host) ||
+	    (!brackets && strchr(value, ':') != colon))
+		return err_set(-EINVAL,
+			       "'%s' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
+			       "[2001:db8::1]:9746",
+			       value);
+	memcpy(host, value + brackets, len);
+	host[len] = '\0';
+	if (fabric_address_parse(host, &address))
+		return -EINVAL;
+	if (units_parse_u64(colon + 1, 1, UINT16_MAX, &port))
+		return err_prefix(-EINVAL, "the port");
+	if (brackets != (address.family == 6))
+		return err_set(-EINVAL, "'%s': brackets are for IPv6 addresses", value);
+	address.port = (uint16_t)port;
+	*ret = address;
+	return 0;
+}
+
 static int rdma_option_parse(const struct config_key *key, const char *value, int *ret)
 {
 	if (strcmp(value, CONFIG_INHERIT_WORD) == 0 &&
@@ -303,6 +335,7 @@ static const char *special_word(enum config_type type, int *byte)
 	case CONFIG_TYPE_NODE:
 		*byte = 0xff;
 		return "any";
+	case CONFIG_TYPE_ADDRESS_PORT:
 	case CONFIG_TYPE_CERTIFICATES:
 		*byte = 0;
 		return "none";
@@ -356,6 +389,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return number_parse(key, value, "a number nor auto", field);
 	case CONFIG_TYPE_ADDRESS:
 		return fabric_address_parse(value, field);
+	case CONFIG_TYPE_ADDRESS_PORT:
+		return address_port_parse(value, field);
 	case CONFIG_TYPE_RDMA_OPTION:
 		return rdma_option_parse(key, value, field);
 	case CONFIG_TYPE_CERTIFICATES:

@@ -377,6 +377,13 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name)
 	return tenant && !tenant->leaving ? tenant : NULL;
 }
 
+struct tenant *tenants_next(const struct tenants *tenants, const struct tenant *after)
+{
+	struct list *next = after ? after->link.next : tenants->all.next;
+
+	return next == &tenants->all ? NULL : container_of(next, struct tenant, link);
+}
+
 int tenants_each(const struct tenants *tenants,
 		 int (*each)(const struct tenant *tenant, void *arg), void *arg)
 {

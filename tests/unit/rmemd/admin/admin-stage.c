@@ -16,6 +16,7 @@
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/share.h"
 #include "rmemd/loop/slices.h"
+#include "rmemd/metrics/sample.h"
 
 /* ---- the daemon ---- */
 
@@ -82,7 +83,10 @@ bool leases_find_named(const struct tenant *tenant, const char *name,
 	return true;
 }
 
+struct sample_sources metrics_sources = { .control = &control,
+					  .slices = &control.slices };
 struct admin_sources sources = {
+	.metrics = &metrics_sources,
 	.reload = reload,
 	.control = &control,
 	.listeners = { "127.0.0.1:7460", "[::1]:7460" },

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `metrics`: the daemon's numbers, in the format of Prometheus. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "rmemctl/client.h"
+#include "rmemctl/command.h"
+
+static int metrics_check(char **)
+{
+	if (options.json || options.wide)
+		return err_set(-EINVAL, "it has one format, that of Prometheus");
+	return 0;
+}
+
+static int metrics_run(const struct command *, char **)
+{
+	char *body;
+	int err = client_get(options.socket, "/metrics", NULL, &body);
+
+	if (err)
+		return err;
+	/* standard_output_close() finds errors */
+	(void)fputs(body, stdout);
+	free(body);
+	return 0;
+}
+
+const struct command metrics_command = {
+	.name = "metrics",
+	.synopsis = "metrics",
+	.summary = "all numbers, in the format of Prometheus",
+	.options = options_table,
+	.args = "no argument",
+	.check = metrics_check,
+	.run = metrics_run,
+};

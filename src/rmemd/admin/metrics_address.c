@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/metrics_address.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/address.h"
+#include "rmemd/admin/http.h"
+#include "rmemd/admin/metrics_resource.h"
+#include "rmemd/loop/slices.h"
+
+#define BACKLOG 16
+
+struct metrics_address {
+	const struct sample_sources *sources;
+	struct http_server *http;
+	struct slice_queue slices;
+	int fd;
+};
+
+static void on_request(struct evhttp_request *request, void *ctx)
+{
+	const char *path = http_path(request);
+	struct metrics_address *address = ctx;
+
+	/* it tells when the turn's work began */
+	(void)turn_over(address->sources->slices->turn);
+	if (!path || strcmp(path, METRICS_PATH) != 0)
+		http_send_error(request, HTTP_NOTFOUND, "Not Found",
+				"no such resource; there is " METRICS_PATH);
+	else if (!http_reads(request))
+		http_refuse_method(request);
+	else
+		metrics_send(request, address->sources, &address->slices);
+}
+
+static int socket_open(int fd, const struct fabric_address *address)
+{
+	struct sockaddr_storage at;
+	socklen_t bytes = fabric_address_to_sockaddr(address, &at);
+	const int on = 1;
+	char name[FABRIC_ADDRESS_TEXT];
+
+	(void)fabric_address_text(address, name);
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    (address->family == 6 &&
+	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))))
+		return err_errno(-errno, "[metrics] listen = %s", name);
+	if (!bind(fd, (struct sockaddr *)&at, bytes) && !listen(fd, BACKLOG))
+		return 0;
+	if (errno == EADDRINUSE)
+		return err_set(-EADDRINUSE,
+			       "[metrics] listen = %s: the port is taken, perhaps by "
+			       "another rmemd: choose another one",
+			       name);
+	if (errno == EADDRNOTAVAIL)
+		return err_set(-EADDRNOTAVAIL,
+			       "[metrics] listen = %s: this host has no such address",
+			       name);
+	return err_errno(-errno, "[metrics] listen = %s", name);
+}
+
+int metrics_address_open(struct event_base *base, const struct sample_sources *sources,
+			 const struct fabric_address *at,
+			 struct metrics_address **ret_address)
+{
+	struct metrics_address *address = calloc(1, sizeof(*address));
+	int err;
+
+	if (!address)
+		return err_errno(-ENOMEM, "[metrics] listen");
+	address->sources = sources;
+	slice_queue_init(&address->slices);
+	address->fd = socket(at->family == 4 ? AF_INET : AF_INET6,
+			     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	err = address->fd < 0 ? err_errno(-errno, "[metrics] listen: socket")
+			      : socket_open(address->fd, at);
+	if (!err)
+		err = http_open(base, address->fd, on_request, address, &address->http);
+	if (err) {
+		metrics_address_close(address);
+		return err;
+	}
+	*ret_address = address;
+	return 0;
+}
+
+void metrics_address_close(struct metrics_address *address)
+{
+	if (!address)
+		return;
+	http_close(address->http);
+	if (address->fd >= 0)
+		(void)close(address->fd);
+	free(address);
+}
