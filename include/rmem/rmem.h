@@ -153,6 +153,20 @@ enum rmem_fabric {
 typedef int rmem_psk(void *ctx, const char *tenant, unsigned char *key, size_t bytes,
 		     size_t *ret_bytes);
 
+/* Steps of rmem_open(), in this order. */
+enum rmem_step {
+	RMEM_STEP_RESOLVED = 1,  /* HOST has an address */
+	RMEM_STEP_CONNECTED = 2, /* the control connection */
+	RMEM_STEP_SECURED = 3, /* TLS, left out without it: each side knows the other */
+	RMEM_STEP_WELCOMED = 4, /* the server has opened the session */
+	RMEM_STEP_CHANNEL = 5,  /* the first channel */
+};
+
+/* Is told that a step of rmem_open() is done.  Called inside rmem_open() alone, by its thread; it
+ * returns soon, and calls no function of this library.  A step is repeated when another address is
+ * tried, or the server is lost and found again. */
+typedef void rmem_stepped(void *ctx, enum rmem_step step);
+
 /* Options beyond the URI.  Start from rmem_options_init(); members are only ever added. */
 struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
@@ -161,8 +175,10 @@ struct rmem_options {
 	/* how rmemctl shows this session: 1 to 64 bytes of UTF-8 without control
 	 * or invisible characters; NULL: program name and process id */
 	const char *client;
-	rmem_psk *psk; /* supplies the key, instead of a file; NULL: none */
-	void *psk_ctx; /* passed to psk() */
+	rmem_psk *psk;         /* supplies the key, instead of a file; NULL: none */
+	void *psk_ctx;         /* passed to psk() */
+	rmem_stepped *stepped; /* is told the steps; NULL: none */
+	void *stepped_ctx;     /* passed to stepped() */
 };
 static inline struct rmem_options rmem_options_init(void)
 {

@@ -75,7 +75,8 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 
 	if (options)
 		err = params_import(&all, sizeof(all), options, options->size,
-				    sizeof(all), "rmem_options");
+				    PARAMS_UP_TO(struct rmem_options, psk_ctx),
+				    "rmem_options");
 	if (err)
 		return err;
 	err = credentials_open(&session->credentials, &session->uri, &all);
@@ -84,6 +85,8 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 	if (all.flags & ~RMEM_NO_THREAD)
 		return err_set(-EINVAL, "flags 0x%x are unknown", all.flags);
 	session->no_thread = (all.flags & RMEM_NO_THREAD) != 0;
+	session->stepped = all.stepped;
+	session->stepped_ctx = all.stepped_ctx;
 	session->timeout_ms = all.timeout_ms ? all.timeout_ms : TIMEOUT_DEFAULT_MS;
 	if (all.client)
 		return client_copy(session->client, all.client);
@@ -346,6 +349,9 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 	if (!session->sync->queue)
 		err = fabric_choose(session, opening->end_ns);
 	timeout_restore(session, timeout_ms);
+	if (!err)
+		session_stepped(session, RMEM_STEP_CHANNEL);
+	session->stepped = NULL;
 	if (!err)
 		err = service_hand_over(session);
 	if (err) {

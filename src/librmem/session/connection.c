@@ -206,6 +206,21 @@ int connection_local(const struct connection *connection,
 	return 0;
 }
 
+bool connection_is_made(const struct connection *connection)
+{
+	struct sockaddr_storage peer;
+	socklen_t bytes = sizeof(peer);
+
+	return connection->stream.fd >= 0 &&
+	       getpeername(connection->stream.fd, (struct sockaddr *)&peer, &bytes) ==
+		       0;
+}
+
+bool connection_is_secure(const struct connection *connection)
+{
+	return connection->stream.ssl && connection->stream.handshaken;
+}
+
 /* Ask for writability only while there is something to write.  A hang-up is always reported: of a
  * socket that is taken over only once. */
 static int interest_set(struct connection *connection, bool want_out)

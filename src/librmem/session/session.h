@@ -104,6 +104,9 @@ struct rmem {
 	struct credentials credentials;
 	bool no_thread;
 	bool inherited; /* opened by the parent process */
+	/* while the session is opened, else NULL */
+	rmem_stepped *stepped;
+	void *stepped_ctx;
 	unsigned timeout_ms;
 	char client[WIRE_LABEL_MAX + 1];
 	char server[96];                    /* address:port */
@@ -209,6 +212,13 @@ void session_call_bye(struct rmem *session, uint64_t end_ns);
  * the session, or, if the session is not served, one of the waiting threads.  Under the lock, which
  * is released meanwhile. */
 void session_step(struct rmem *session, uint64_t deadline_ns);
+
+/* A step of rmem_open() is done. */
+static inline void session_stepped(const struct rmem *session, enum rmem_step step)
+{
+	if (session->stepped)
+		session->stepped(session->stepped_ctx, step);
+}
 
 /* The error of a call on an inherited session.  [any] */
 RARE int session_inherited_error(void);

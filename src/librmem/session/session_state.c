@@ -411,12 +411,27 @@ uint64_t session_state_due(const struct rmem *session)
 
 /* ---- opening ---- */
 
+/* Tell the steps up to the hello that are done since `step`; returns the last one. */
+static enum rmem_step reached_tell(const struct rmem *session, enum rmem_step step)
+{
+	if (!session->stepped)
+		return step;
+	if (step < RMEM_STEP_CONNECTED && connection_is_made(session->connection))
+		session_stepped(session, step = RMEM_STEP_CONNECTED);
+	if (step == RMEM_STEP_CONNECTED && connection_is_secure(session->connection))
+		session_stepped(session, step = RMEM_STEP_SECURED);
+	return step;
+}
+
 int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 {
 	uint64_t start = clock_now_ns();
 	int err = hello_send(session, end, welcome_first);
+	enum rmem_step step = RMEM_STEP_RESOLVED;
 
 	session->hello_sent = true;
+	if (!err)
+		step = reached_tell(session, step);
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 		uint64_t now = clock_now_ns();
@@ -429,7 +444,10 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 		    errno != EINTR)
 			return err_errno(-errno, "poll");
 		err = connection_io(session->connection);
+		step = reached_tell(session, step);
 	}
+	if (!err)
+		session_stepped(session, RMEM_STEP_WELCOMED);
 	return err;
 }
 
@@ -474,6 +492,7 @@ int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 
 	if (err)
 		return err;
+	session_stepped(session, RMEM_STEP_RESOLVED);
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		peer_store(session, at);
 		session->hello_sent = false;
