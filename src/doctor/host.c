@@ -37,6 +37,7 @@ void host_read(struct host *host)
 	host->clock = clock_read();
 	rdma_netlink_read(host);
 	for (unsigned i = 0; i < host->n_ports; i++) {
+		netdev_read(host->root, &host->ports[i]);
 		mtu_read(&host->ports[i]);
 		pfc_read(&host->ports[i]);
 	}

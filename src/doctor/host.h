@@ -20,10 +20,11 @@ struct host_port {
 	char device[HOST_NAME_BYTES];
 	unsigned number;
 	bool iwarp;
-	bool infiniband; /* its link layer */
-	bool software;   /* soft-RoCE or soft-iWARP */
-	int node;        /* NUMA node of the device; -1: unknown */
-	char state[32];  /* as the kernel writes it: "4: ACTIVE" */
+	bool infiniband;     /* its link layer */
+	bool software;       /* soft-RoCE or soft-iWARP */
+	int node;            /* NUMA node of the device; -1: unknown */
+	char node_path[128]; /* that tells it */
+	char state[32];      /* as the kernel writes it: "4: ACTIVE" */
 	bool active;
 	char netdev[IFNAMSIZ];        /* "": unknown */
 	unsigned netdev_mtu;          /* 0: unknown */

@@ -73,14 +73,32 @@ static void gids_read(const char *root, const char *folder, struct host_port *po
 
 /* ---- ports ---- */
 
-static void netdev_read(const char *root, struct host_port *port)
+/* The NUMA node that a file tells; false: the firmware does not tell it (-1), or there is none. */
+static bool node_read(const char *root, const char *path, struct host_port *port)
 {
+	uint64_t node;
+
+	if (files_number(root, path, &node))
+		return false;
+	port->node = (int)node;
+	(void)snprintf(port->node_path, sizeof(port->node_path), "%s", path);
+	return true;
+}
+
+void netdev_read(const char *root, struct host_port *port)
+{
+	const char *folder = FILES_PATH("/sys/class/net/%s", port->netdev);
 	uint64_t mtu;
 
-	if (port->netdev[0] &&
-	    files_number(root, FILES_PATH("/sys/class/net/%s/mtu", port->netdev),
-			 &mtu) == 0)
+	if (!port->netdev[0])
+		return;
+	if (files_number(root, FILES_PATH("%s/mtu", folder), &mtu) == 0)
 		port->netdev_mtu = (unsigned)mtu;
+	/* a device in software is where its interface is; that of virtio is one of PCI's */
+	if (port->node < 0 &&
+	    !node_read(root, FILES_PATH("%s/device/numa_node", folder), port))
+		(void)node_read(root, FILES_PATH("%s/device/../numa_node", folder),
+				port);
 }
 
 static void port_read(const struct host *host, const char *device, const char *number,
@@ -88,7 +106,6 @@ static void port_read(const struct host *host, const char *device, const char *n
 {
 	const char *root = host->root;
 	char folder[FILES_PATH_BYTES], line[64];
-	uint64_t node;
 
 	*port = (struct host_port){ .node = -1, .pfc = -1 };
 	(void)snprintf(port->device, sizeof(port->device), "%.63s", device);
@@ -98,9 +115,7 @@ static void port_read(const struct host *host, const char *device, const char *n
 	if (files_line(root, FILES_PATH("%s/node_type", folder), line, sizeof(line)) ==
 	    0)
 		port->iwarp = strstr(line, "RNIC") != NULL;
-	/* -1 is no number here: the firmware does not tell */
-	if (files_number(root, FILES_PATH("%s/device/numa_node", folder), &node) == 0)
-		port->node = (int)node;
+	(void)node_read(root, FILES_PATH("%s/device/numa_node", folder), port);
 	/* soft-RoCE tells its interface so */
 	(void)files_line(root, FILES_PATH("%s/parent", folder), port->netdev,
 			 sizeof(port->netdev));

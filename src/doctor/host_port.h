@@ -7,6 +7,8 @@
 
 /* The ports of all devices that may be used, from /sys. */
 void ports_read(struct host *host);
+/* MTU and, if its device does not tell it, NUMA node of a port whose interface is known. */
+void netdev_read(const char *root, struct host_port *port);
 /* Of this host: the MTU of a port, from its device. */
 void mtu_read(struct host_port *port);
 /* Of this host, over netlink: names of network interfaces, and states of queue pairs. */

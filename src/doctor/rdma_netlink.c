@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "doctor/files.h"
 #include "doctor/host_port.h"
 
 /* Of libibverbs' enum ibv_qp_type and ibv_qp_state, which are the kernel's. */
@@ -184,7 +183,6 @@ void rdma_netlink_read(struct host *host)
 	struct request request = { .host = host,
 				   .socket = mnl_socket_open(NETLINK_RDMA) };
 	static struct devices devices;
-	uint64_t mtu;
 
 	devices.n = 0;
 	/* a kernel without RDMA has no such socket */
@@ -202,11 +200,4 @@ void rdma_netlink_read(struct host *host)
 			   &request);
 	}
 	(void)mnl_socket_close(request.socket);
-	for (unsigned i = 0; i < host->n_ports; i++)
-		if (host->ports[i].netdev[0] && !host->ports[i].netdev_mtu &&
-		    files_number(
-			    "",
-			    FILES_PATH("/sys/class/net/%s/mtu", host->ports[i].netdev),
-			    &mtu) == 0)
-			host->ports[i].netdev_mtu = (unsigned)mtu;
 }

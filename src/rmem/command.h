@@ -23,11 +23,14 @@ struct command {
 	int (*check)(char **args);
 	/* `args` ends with NULL.  -errno with err_text(). */
 	int (*run)(rmem *session, char **args);
+	/* Instead of run(), of a command that opens its sessions itself: it may also return an exit
+	 * status above 2. */
+	int (*run_alone)(char **args);
 };
 
 extern const struct command put_command, get_command, ls_command, rm_command,
 	mv_command, stat_command, touch_command, copy_command, fill_command,
 	crc_command, ping_command, bench_command, watch_command, notify_command,
-	share_command, unshare_command;
+	share_command, unshare_command, doctor_command;
 
 #endif

@@ -26,11 +26,11 @@ static const struct command help_command = {
 };
 
 static const struct command *const commands[] = {
-	&put_command,  &get_command,   &ls_command,    &stat_command,
-	&mv_command,   &touch_command, &share_command, &unshare_command,
-	&rm_command,   &copy_command,  &fill_command,  &crc_command,
-	&ping_command, &bench_command, &watch_command, &notify_command,
-	&help_command,
+	&put_command,    &get_command,   &ls_command,    &stat_command,
+	&mv_command,     &touch_command, &share_command, &unshare_command,
+	&rm_command,     &copy_command,  &fill_command,  &crc_command,
+	&ping_command,   &bench_command, &watch_command, &notify_command,
+	&doctor_command, &help_command,
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -71,7 +71,7 @@ static const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* Print an error, help or version; returns the exit status. */
+/* Print an error, help or version; returns the exit status.  `err` may be one. */
 static int finish(const struct command *command, int err)
 {
 	if (err == OPTION_ENDED) {
@@ -81,22 +81,22 @@ static int finish(const struct command *command, int err)
 			(void)printf("rmem %s\n", rmem_version());
 		err = 0;
 	}
-	if (err && !options.reported) {
+	if (err < 0 && !options.reported) {
 		(void)fprintf(stderr, "rmem: %s%s%s\n", command ? command->name : "",
 			      command ? ": " : "", err_text());
 		if (options.bad_usage)
 			(void)fprintf(stderr, "rmem: see rmem %s%s--help\n",
 				      command ? command->name : "", command ? " " : "");
 	}
-	if (standard_output_close() && !err) {
+	if (standard_output_close() && err >= 0) {
 		(void)fprintf(stderr, "rmem: %s\n", err_text());
 		err = -EIO;
 	}
 	if (err == -EINTR)
 		interrupt_die();
-	if (err)
+	if (err < 0)
 		return options.bad_usage ? EXIT_USAGE : EXIT_FAILURE;
-	return EXIT_SUCCESS;
+	return err;
 }
 
 static int options_parse(const struct command *command, int argc, char **argv)
@@ -142,6 +142,8 @@ static int command_run(const struct command *command, int argc, char **argv)
 		err = session_name_check(argv[i]);
 	if (!err && command->check)
 		err = command->check(argv);
+	if (!err && command->run_alone)
+		return command->run_alone(argv);
 	if (!err)
 		err = session_open(&session);
 	if (err)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -94,6 +95,38 @@ static bool is_replaced(const char *item, size_t len)
 	return options.channels && strncmp(text, "channels=", 9) == 0 &&
 	       option_number("channels", value + 1, 1, RMEM_CHANNELS_MAX, &channels) ==
 		       0;
+}
+
+/* What follows the key in the URI, up to '&' or the end; NULL: it is not there. */
+static const char *uri_value(const char *key)
+{
+	const char *item = options.server + strcspn(options.server, "?");
+	size_t len = strlen(key);
+
+	while (*item) {
+		item++;
+		if (strncmp(item, key, len) == 0 && item[len] == '=')
+			return item + len + 1;
+		item += strcspn(item, "&");
+	}
+	return NULL;
+}
+
+const char *options_fabric(void)
+{
+	const char *value = uri_value("fabric");
+
+	if (options.fabric)
+		return options.fabric;
+	if (value && strncmp(value, "rdma", 4) == 0)
+		return "rdma";
+	return value && strncmp(value, "tcp", 3) == 0 ? "tcp" : "auto";
+}
+
+bool options_tls(void)
+{
+	return uri_value("psk") || uri_value("ca") || getenv("RMEM_PSK") ||
+	       getenv("RMEM_CA");
 }
 
 int options_uri(char *buf, size_t buf_bytes)

@@ -35,6 +35,11 @@ extern const struct option_row options_table[];
 /* Set the error text and bad_usage; returns -EINVAL. */
 int options_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* The fabric that the command line or else the URI asks for: "auto", "rdma", "tcp". */
+const char *options_fabric(void);
+/* Whether the URI or the environment asks for authentication, which is under TLS. */
+bool options_tls(void);
+
 /* The URI to open: that of the server, with fabric and channels replaced.
  * -EINVAL as options_usage(), when it does not fit. */
 int options_uri(char *buf, size_t buf_bytes);

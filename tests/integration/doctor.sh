@@ -260,7 +260,7 @@ put /proc/self/limits "Max locked memory         8388608              8388608   
 Max open files            1024                 4096                 files"
 examine 4
 finds error memlock 'only 8 MiB of memory may be locked.*need 64 MiB' 'RLIMIT_MEMLOCK 8388608' 'ulimit -l unlimited'
-finds warning descriptors 'only 4096 descriptors.*of 1024 sessions fit' 'RLIMIT_NOFILE 4096' 'ulimit -n [0-9]+'
+finds warning descriptors 'only 4096 descriptors.*of 1024 sessions and .* channels over TCP fit' 'RLIMIT_NOFILE 4096' 'ulimit -n [0-9]+'
 put /proc/self/status "Name:	x
 CapEff:	0000000000004000"
 examine 3

@@ -117,8 +117,8 @@ static const struct option_row doctor_options[] = {
 	  .help = "the configuration, by default" OPTION_INDENT SYSCONFDIR
 		  "/rmem/rmemd.conf" },
 	{ "quiet", 'q', OPTION_FLAG, &quiet, .help = "without what is ok" },
-	{ "root", 0, OPTION_TEXT, &root, .argument = "DIR",
-	  .help = "examine the files of a host below DIR, not this host" },
+	{ "root", 0, OPTION_TEXT, &root, .argument = "FOLDER",
+	  .help = "examine the files of a host below it, not this host" },
 	{ .more = options_table },
 	{ 0 },
 };

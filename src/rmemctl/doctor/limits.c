@@ -2,6 +2,7 @@
 /* The limits under which the daemon runs, or would run. */
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,6 @@
 #include "rmemd/control/descriptors.h"
 
 #define PROC_BYTES 8192
-#define CAP_IPC_LOCK_BIT 14
 #define SERVICE_PATH "/org/freedesktop/systemd1/unit/rmemd_2eservice"
 #define BUS_TIMEOUT_US (UINT64_C(3) * 1000 * 1000)
 
@@ -40,7 +40,7 @@ static bool limit_find(const char *text, const char *name, bool hard,
 	return true;
 }
 
-static bool locks_all(const char *root, const char *process)
+bool limits_capable(const char *root, const char *process, unsigned capability)
 {
 	char text[PROC_BYTES];
 	const char *line;
@@ -48,7 +48,7 @@ static bool locks_all(const char *root, const char *process)
 			     sizeof(text));
 
 	line = err ? NULL : strstr(text, "\nCapEff:");
-	return line && (strtoull(line + 8, NULL, 16) >> CAP_IPC_LOCK_BIT & 1);
+	return line && (strtoull(line + 8, NULL, 16) >> capability & 1);
 }
 
 static bool limits_of_process(const char *root, const char *process,
@@ -61,7 +61,7 @@ static bool limits_of_process(const char *root, const char *process,
 	    !limit_find(text, "Max locked memory", false, &limits->memlock) ||
 	    !limit_find(text, "Max open files", true, &limits->nofile))
 		return false;
-	limits->locks_all = locks_all(root, process);
+	limits->locks_all = limits_capable(root, process, CAP_IPC_LOCK);
 	(void)snprintf(limits->source, sizeof(limits->source), "%s", path);
 	return true;
 }
@@ -90,7 +90,7 @@ static int unit_ask(sd_bus *bus, struct server_limits *limits)
 	return err;
 }
 
-bool limits_of_unit(struct server_limits *limits)
+static bool limits_of_unit(struct server_limits *limits)
 {
 	sd_bus *bus = NULL;
 	int err = sd_bus_open_system(&bus);
@@ -211,9 +211,10 @@ void descriptors_check(const struct server *server)
 	report_find(report, REPORT_WARNING,
 		    "only %" PRIu64 " descriptors may be open: with all sessions and "
 		    "channels that [limits] allows %" PRIu64 " are needed; %" PRIu64
-		    " of %" PRIu64 " sessions fit",
+		    " of %" PRIu64 " sessions and %" PRIu64 " of %" PRIu64
+		    " channels over TCP fit",
 		    limits->nofile, plan.needed, plan.fits.sessions,
-		    plan.wanted.sessions);
+		    plan.wanted.sessions, plan.fits.channels, plan.wanted.channels);
 	report_seen(report, limits->source, "RLIMIT_NOFILE %" PRIu64, limits->nofile);
 	limit_mend(server,
 		   files_path((char[64]){ 0 }, 64, "LimitNOFILE=%" PRIu64, plan.needed),

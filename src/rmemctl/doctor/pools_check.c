@@ -304,10 +304,7 @@ static void distance_check(const struct server *server, const struct pool_params
 		"pool '%s' is on node %d, its RDMA device %s on node %d: each access "
 		"goes from one processor to the other",
 		pool->name, pool->node, far->device, far->node);
-	report_seen(
-		report,
-		FILES_PATH("/sys/class/infiniband/%s/device/numa_node", far->device),
-		"%d", far->node);
+	report_seen(report, far->node_path, "%d", far->node);
 	report_mend(report, "editor %s   # [pool %s] node = %d",
 		    server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
 		    pool->name, far->node);

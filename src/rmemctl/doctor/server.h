@@ -48,8 +48,8 @@ void server_release(struct server *server);
 
 /* The limits of the daemon, or of the unit that would start it. */
 void limits_read(const struct server *server, struct server_limits *ret_limits);
-/* Of rmemd.service: false, the service manager does not know it. */
-bool limits_of_unit(struct server_limits *ret_limits);
+/* Whether a process, "self" or its number, has a CAP_*. */
+bool limits_capable(const char *root, const char *process, unsigned capability);
 /* The rules of nftables in the network namespace of this process; the caller frees the string.
  * NULL: `text` says why. */
 char *ruleset_read(char *text, size_t text_bytes);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rmem doctor: the client's half of RDMA, and a probe of the server over each fabric. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "doctor/host.h"
+#include "rmem/command.h"
+#include "rmem/entry.h"
+#include "rmem/probe.h"
+#include "rmem/route.h"
+
+#define MEMLOCK_SMALL (UINT64_C(64) << 20)
+
+static bool json;
+
+enum { RDMA, TCP, FABRICS };
+
+struct visit {
+	struct host host;
+	struct probe probes[FABRICS];
+	bool probed[FABRICS];
+};
+
+/* ---- this host ---- */
+
+/* Buffers of programs are locked too, when RDMA uses them. */
+static void memlock_check(const struct host *host)
+{
+	struct rlimit limit;
+
+	if (host->n_ports == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return;
+	report_find(host->report,
+		    limit.rlim_cur < MEMLOCK_SMALL ? REPORT_WARNING : REPORT_OK,
+		    "programs of this user may lock %s of memory; buffers are locked "
+		    "while RDMA uses them",
+		    UNITS_BYTES(limit.rlim_cur));
+	report_seen(host->report, "getrlimit", "RLIMIT_MEMLOCK %" PRIu64,
+		    (uint64_t)limit.rlim_cur);
+	if (limit.rlim_cur < MEMLOCK_SMALL)
+		report_mend(host->report, "ulimit -l unlimited   # or memlock in "
+					  "/etc/security/limits.conf");
+}
+
+/* In the order of the output. */
+static const struct check {
+	const char *name;
+	void (*run)(const struct host *host);
+} checks[] = {
+	{ "rdma-device", devices_check },    { "rdma-port", ports_check },
+	{ "rdma-address", addresses_check }, { "rdma-mtu", mtu_check },
+	{ "rdma-files", cm_check },          { "rdma-gsi", gsi_check },
+	{ "congestion", congestion_check },  { "memlock", memlock_check },
+};
+
+static void host_examine(struct host *host)
+{
+	const char *fabric = options_fabric();
+
+	host->root = "";
+	host->traffic_class = -1;
+	host->rdma = strcmp(fabric, "rdma") == 0  ? HOST_RDMA_REQUIRED
+		     : strcmp(fabric, "tcp") == 0 ? HOST_RDMA_UNUSED
+						  : HOST_RDMA_WANTED;
+	host_read(host);
+	for (size_t i = 0;
+	     i < sizeof(checks) / sizeof(checks[0]) && host->rdma != HOST_RDMA_UNUSED;
+	     i++) {
+		report_check(host->report, checks[i].name);
+		checks[i].run(host);
+	}
+	report_check(host->report, "clock");
+	clock_check(host);
+}
+
+/* ---- the server ---- */
+
+/* What to do about a step that failed; the text of the error has the cause. */
+static void failed_mend(struct report *report, const struct probe *probe)
+{
+	bool rdma = strcmp(probe->fabric, "rdma") == 0;
+
+	switch (probe->failed) {
+	case PROBE_RESOLVE:
+		report_mend(report,
+			    "getent ahosts HOST   # does the name have an address?");
+		return;
+	case PROBE_CONNECT:
+		if (probe->err == -ECONNREFUSED)
+			report_mend(report,
+				    "rmemctl status   # on the server: does rmemd "
+				    "run, at this address and port?");
+		else
+			report_mend(report, "rmemctl doctor   # on the server: its "
+					    "firewall; and is this its address?");
+		return;
+	case PROBE_SECURE:
+	case PROBE_WELCOME:
+		report_mend(report, "journalctl -u rmemd   # on the server: why it "
+				    "refuses; see auth in rmemd.conf(5)");
+		return;
+	case PROBE_CHANNEL:
+		report_mend(report, "rmemctl doctor   # on the server: %s",
+			    rdma ? "RDMA, and its firewall"
+				 : "its firewall, for the port of [tcp]");
+		return;
+	case PROBE_LEASE:
+		report_mend(report, "rmemctl pools; rmemctl tenants   # on the server");
+		return;
+	default:
+		report_mend(report, "rmemctl doctor   # on the server");
+	}
+}
+
+/* RDMA goes by the addresses of RDMA ports: is the one that leads to the server among them? */
+static void route_seen(const struct visit *visit)
+{
+	const struct host *host = &visit->host;
+	char local[INET6_ADDRSTRLEN];
+
+	if (host->n_ports == 0 || !visit->probed[TCP] ||
+	    route_local(visit->probes[TCP].server, local))
+		return;
+	for (unsigned i = 0; i < host->n_ports; i++)
+		for (unsigned k = 0; k < host->ports[i].n_addresses; k++)
+			if (strcmp(host->ports[i].address[k], local) == 0)
+				return;
+	report_seen(host->report, "the route to the server",
+		    "from %s, which is no address of an RDMA port", local);
+}
+
+static void probe_report(const struct visit *visit, const struct probe *probe,
+			 enum report_level level)
+{
+	struct report *report = visit->host.report;
+
+	if (!probe->err) {
+		report_find(report, REPORT_OK, "the server works over %s%s%s",
+			    probe->fabric, probe->device[0] ? ", on " : "",
+			    probe->device);
+		return;
+	}
+	report_find(report, level, "over %s the step '%s' fails", probe->fabric,
+		    probe_step_name(probe->failed));
+	report_seen(report, "rmem", "%s", probe->text);
+	if (probe->failed == PROBE_CHANNEL && probe == &visit->probes[RDMA])
+		route_seen(visit);
+	failed_mend(report, probe);
+}
+
+/* A failure before the welcome has nothing to do with the fabric. */
+static bool server_reached(const struct probe *probe)
+{
+	return !probe->err || probe->failed > PROBE_WELCOME;
+}
+
+static void server_probe(struct visit *visit)
+{
+	const struct host *host = &visit->host;
+	struct probe *rdma = &visit->probes[RDMA], *tcp = &visit->probes[TCP];
+	bool wanted = host->rdma == HOST_RDMA_WANTED;
+
+	report_check(host->report, "server");
+	if (host->rdma != HOST_RDMA_REQUIRED) {
+		probe_run(tcp, "tcp");
+		visit->probed[TCP] = true;
+	}
+	if (host->rdma != HOST_RDMA_UNUSED &&
+	    (!visit->probed[TCP] || server_reached(tcp))) {
+		probe_run(rdma, "rdma");
+		visit->probed[RDMA] = true;
+	}
+	/* one fabric that works is enough, unless it was asked for */
+	if (visit->probed[RDMA])
+		probe_report(visit, rdma,
+			     wanted && !tcp->err ? REPORT_WARNING : REPORT_ERROR);
+	if (visit->probed[TCP])
+		probe_report(visit, tcp,
+			     wanted && visit->probed[RDMA] && !rdma->err
+				     ? REPORT_WARNING
+				     : REPORT_ERROR);
+}
+
+/* ---- output ---- */
+
+static int visit_json(const struct visit *visit)
+{
+	json_t *all = report_json(visit->host.report), *probes = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < FABRICS; i++)
+		if (visit->probed[i])
+			err |= json_array_append_new(probes,
+						     probe_json(&visit->probes[i]));
+	err |= json_object_set_new(all, "probes", probes);
+	if (err) {
+		json_decref(all);
+		all = NULL;
+	}
+	return json_print(all);
+}
+
+static int visit_show(const struct visit *visit)
+{
+	const struct report *report = visit->host.report;
+	int err = report_end(report);
+
+	if (err)
+		return err;
+	if (json)
+		return visit_json(visit);
+	report_print(report, options.quiet ? REPORT_NOTE : REPORT_OK, stdout);
+	for (size_t i = 0; i < FABRICS; i++)
+		if (visit->probed[i])
+			probe_print(&visit->probes[i], stdout);
+	report_print_counts(report, stdout);
+	return 0;
+}
+
+/* A wrong URI is no finding. */
+static bool is_usage(const struct visit *visit)
+{
+	for (size_t i = 0; i < FABRICS; i++)
+		if (visit->probed[i] && visit->probes[i].err == -EINVAL)
+			return true;
+	return false;
+}
+
+static int doctor_run(char **args)
+{
+	static struct visit visit;
+	int err = report_create(&visit.host.report);
+
+	if (err)
+		return err;
+	if (args[0])
+		options.server = args[0];
+	host_examine(&visit.host);
+	server_probe(&visit);
+	if (is_usage(&visit))
+		err = options_usage("%s",
+				    visit.probes[visit.probed[TCP] ? TCP : RDMA].text);
+	else
+		err = visit_show(&visit);
+	if (!err)
+		err = report_status(visit.host.report);
+	report_free(visit.host.report);
+	return err;
+}
+
+static const struct option_row doctor_options[] = {
+	{ "json", 0, OPTION_FLAG, &json, .help = "an object" },
+	{ .more = options_table },
+	{ 0 },
+};
+
+const struct command doctor_command = {
+	.name = "doctor",
+	.synopsis = "doctor [--json] [URI]",
+	.summary = "examine this host's RDMA, and probe the server over each fabric",
+	.options = doctor_options,
+	.args_max = 1,
+	.args = "at most one URI",
+	.run_alone = doctor_run,
+};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmem/route.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A datagram socket is connected without a packet; the kernel chooses its address by the route. */
+static int local_find(const struct addrinfo *server, char ret_local[INET6_ADDRSTRLEN])
+{
+	int fd = socket(server->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+	struct sockaddr_storage local = { 0 };
+	socklen_t bytes = sizeof(local);
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, server->ai_addr, server->ai_addrlen) ||
+	    getsockname(fd, (struct sockaddr *)&local, &bytes))
+		err = -errno;
+	(void)close(fd);
+	if (!err && getnameinfo((struct sockaddr *)&local, bytes, ret_local,
+				INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST))
+		err = -EINVAL;
+	return err;
+}
+
+int route_local(const char *server, char ret_local[INET6_ADDRSTRLEN])
+{
+	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+					.ai_socktype = SOCK_DGRAM };
+	const char *colon = strrchr(server, ':');
+	size_t skip = *server == '[';
+	struct addrinfo *list;
+	char host[96];
+	int err;
+
+	if (!colon || (size_t)(colon - server) < 2 * skip)
+		return -EINVAL;
+	(void)snprintf(host, sizeof(host), "%.*s",
+		       (int)((size_t)(colon - server) - 2 * skip), server + skip);
+	if (getaddrinfo(host, colon + 1, &hints, &list))
+		return -EINVAL;
+	err = local_find(list, ret_local);
+	freeaddrinfo(list);
+	return err;
+}
