@@ -283,6 +283,13 @@ struct fabric_port_attr {
 	struct fabric_rdma_options rdma_options;
 };
 
+/* What has gone through an endpoint: bytes of the streams, operations that were done, and refused. */
+struct fabric_traffic {
+	uint64_t received_bytes, sent_bytes;
+	uint64_t reads, writes, atomics, inband;
+	uint64_t refused;
+};
+
 /* Counters of one endpoint for the status. */
 struct fabric_endpoint_stats {
 	uint64_t channels;   /* connected now */
@@ -292,6 +299,8 @@ struct fabric_endpoint_stats {
 	uint64_t errors;        /* channels that ended in an error */
 	uint64_t exposures;     /* memory regions registered now */
 	uint64_t exposed_bytes; /* sum of their lengths */
+	/* tcp; verbs: zero, as devices move bytes on their own */
+	struct fabric_traffic traffic;
 };
 
 struct fabric_server_ops {

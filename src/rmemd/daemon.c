@@ -29,6 +29,7 @@
 #include "rmemd/pool/plan.h"
 #include "rmemd/pool/resize.h"
 #include "rmemd/state/ledger.h"
+#include "rmemd/state/restarts.h"
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/progress.h"
 #include "rmemd/system/systemd.h"
@@ -400,6 +401,55 @@ static int start_control(struct daemon *daemon)
 	return err;
 }
 
+/* A number of the metrics alone: without room in the ledger the restart is not counted. */
+static void count_restart(struct daemon *daemon)
+{
+	const struct control *control = &daemon->control;
+
+	if (sessions_count(control->sessions) + leases_count(control->leases) > 0 &&
+	    restarts_add(daemon->ledger))
+		log_event(LOG_WARNING, "restart-not-counted", NULL, "%s", err_text());
+	daemon->metrics.restarts = restarts_get(daemon->ledger);
+}
+
+/* The ports of RDMA devices that are served, each once. */
+static unsigned find_ports(const struct endpoints *endpoints, struct port_id *ports)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		const struct endpoint *endpoint = &endpoints->at[i];
+		const struct fabric_device_attr *attr;
+		struct fabric_port_attr port;
+		unsigned k = 0;
+
+		if (!endpoint->ops->device ||
+		    endpoint->ops->device(endpoint->server, endpoint->local, &attr,
+					  &port))
+			continue;
+		while (k < n && (ports[k].number != port.number ||
+				 strcmp(ports[k].device, endpoint->info->device) != 0))
+			k++;
+		if (k < n)
+			continue;
+		ports[n].number = port.number;
+		memcpy(ports[n].device, endpoint->info->device,
+		       sizeof(ports[n].device));
+		n++;
+	}
+	return n;
+}
+
+static int open_ports(struct daemon *daemon)
+{
+	struct port_id ports[WIRE_ENDPOINTS_MAX];
+	unsigned n = find_ports(&daemon->control.endpoints, ports);
+
+	return n ? port_counters_open(PORT_COUNTERS_SYSFS, ports, n,
+				      &daemon->metrics.ports)
+		 : 0;
+}
+
 static void fill_sources(struct daemon *daemon)
 {
 	struct admin_sources *sources = &daemon->sources;
@@ -447,7 +497,9 @@ static int open_all(struct daemon *daemon)
 	if (err)
 		return err;
 	fill_sources(daemon);
-	return open_events(daemon);
+	count_restart(daemon);
+	err = open_ports(daemon);
+	return err ? err : open_events(daemon);
 }
 
 int daemon_open(const struct config *config, const char *config_path,
@@ -466,7 +518,7 @@ int daemon_open(const struct config *config, const char *config_path,
 	daemon->metrics = (struct sample_sources){
 		.control = &daemon->control,
 		.slices = &daemon->control.slices,
-		.started_ms = daemon->sources.started_ms,
+		.started_s = (uint64_t)time(NULL),
 	};
 	daemon->sources.metrics = &daemon->metrics;
 	daemon->sources.ctx = daemon;
@@ -547,6 +599,7 @@ void daemon_close(struct daemon *daemon)
 		return;
 	admin_close(daemon->admin);
 	metrics_address_close(daemon->metrics_address);
+	port_counters_close(daemon->metrics.ports);
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
 	control_close(&daemon->control);

@@ -47,6 +47,7 @@ static struct {
 } ranges[MRS];
 
 static struct tcp_table table;
+static struct tcp_traffic traffic;
 static struct mailbox loop;
 static struct tcp_conn *conn;
 static struct tcp_buffers *spare;
@@ -153,6 +154,7 @@ static void server_open(void)
 	ck_assert_int_eq(mailbox_init(&loop), 0);
 	ck_assert_int_eq(tcp_conn_new(fds[1], session(), 1, &until_ns, &conn), 0);
 	conn->table = &table;
+	conn->traffic = &traffic;
 	for (unsigned i = 0; i < MRS; i++)
 		range_open(i);
 }

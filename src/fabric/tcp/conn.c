@@ -103,7 +103,10 @@ static enum step conn_over_errno(struct tcp_conn *conn, int err)
 static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 				     uint32_t status)
 {
-	conn->refused_now += status == STREAM_REFUSED;
+	if (status == STREAM_REFUSED) {
+		conn->refused_now++;
+		tcp_traffic_add(&conn->traffic->refused, 1);
+	}
 	return tcp_reply_add(conn->buffers, cookie, status);
 }
 
@@ -144,6 +147,7 @@ static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
 			return STEP_BLOCKED;
 		if (n < 0)
 			return conn_over_errno(conn, errno);
+		tcp_traffic_add(&conn->traffic->sent_bytes, (size_t)n);
 		tcp_replies_sent(conn->buffers, (size_t)n);
 		budget_spend(budget, (size_t)n);
 	}
@@ -170,6 +174,7 @@ static void conn_begin_read(struct tcp_conn *conn)
 
 	if (!place)
 		return;
+	tcp_traffic_add(&conn->traffic->reads, 1);
 	if (is_word(place, bytes)) {
 		/* the kernel may copy in parts; a word must not tear */
 		reply->word =
@@ -307,6 +312,7 @@ static void conn_do_atomic(struct tcp_conn *conn)
 				   conn->atomic_op, le64toh(conn->atomic.compare),
 				   le64toh(conn->atomic.operand));
 
+	tcp_traffic_add(&conn->traffic->atomics, 1);
 	conn_answer_word(conn, conn->cookie, old);
 }
 
@@ -339,15 +345,19 @@ static void conn_do_inband(struct tcp_conn *conn)
 	uint64_t result;
 
 	conn->served += le32toh(conn->inband.bytes);
-	if (inband_serve(&conn->inband, &memory, &result) == INBAND_DONE)
-		conn_answer_word(conn, conn->inband.cookie, result);
-	else
+	if (inband_serve(&conn->inband, &memory, &result) != INBAND_DONE) {
 		(void)conn_answer(conn, conn->inband.cookie, STREAM_REFUSED);
+		return;
+	}
+	tcp_traffic_add(&conn->traffic->inband, 1);
+	conn_answer_word(conn, conn->inband.cookie, result);
 }
 
 /* The payload of a request has been received or dropped. */
 static void conn_end_payload(struct tcp_conn *conn)
 {
+	if (conn->phase == TCP_PHASE_PAYLOAD)
+		tcp_traffic_add(&conn->traffic->writes, 1);
 	if (conn->phase == TCP_PHASE_PAYLOAD && conn->word_place)
 		__atomic_store_n((uint64_t *)(void *)conn->word_place, conn->word,
 				 __ATOMIC_RELEASE);
@@ -439,6 +449,7 @@ static enum step conn_receive(struct tcp_conn *conn, size_t *budget, bool *ret_d
 		return conn_over_errno(conn, errno);
 	if (n == 0)
 		return conn_end_of_stream(conn);
+	tcp_traffic_add(&conn->traffic->received_bytes, (size_t)n);
 	budget_spend(budget, (size_t)n);
 	direct = (size_t)n;
 	if (conn->phase == TCP_PHASE_REQUEST || conn->phase == TCP_PHASE_DRAIN)

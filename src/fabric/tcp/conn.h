@@ -14,6 +14,7 @@
 #include "fabric/tcp/mr.h"
 #include "fabric/tcp/ready.h"
 #include "fabric/tcp/stream.h"
+#include "fabric/tcp/traffic.h"
 #include "tls/pipe.h"
 
 enum tcp_phase {
@@ -54,8 +55,10 @@ struct tcp_conn {
 	bool in_kernel; /* TLS; constant once secure */
 	/* nothing is received from this time on; the loop moves it */
 	const _Atomic uint64_t *until_ns;
-	struct tcp_part *part;   /* of the session, in the data thread */
-	struct tcp_table *table; /* of the data thread */
+	struct tcp_part *part; /* of the session, in the data thread */
+	/* of the data thread */
+	struct tcp_table *table;
+	struct tcp_traffic *traffic;
 	/* owned by the receiver of the command or event */
 	struct tcp_command command;
 	struct tcp_event

@@ -315,6 +315,7 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	thread = &server->threads[server->next_thread];
 	conn->part = &session->parts[server->next_thread];
 	conn->table = &thread->table;
+	conn->traffic = &thread->traffic;
 	mailbox_post(&thread->commands, &conn->command.link);
 	if (!server->tls)
 		server->events->channel_up(server->ctx, session->cookie, channel);
@@ -658,11 +659,24 @@ static const struct fabric_endpoint *server_endpoint(const struct fabric_server 
 	return &server->endpoint;
 }
 
+static void traffic_add(struct fabric_traffic *sum, const struct tcp_traffic *traffic)
+{
+	sum->received_bytes += atomic_load(&traffic->received_bytes);
+	sum->sent_bytes += atomic_load(&traffic->sent_bytes);
+	sum->reads += atomic_load(&traffic->reads);
+	sum->writes += atomic_load(&traffic->writes);
+	sum->atomics += atomic_load(&traffic->atomics);
+	sum->inband += atomic_load(&traffic->inband);
+	sum->refused += atomic_load(&traffic->refused);
+}
+
 static void server_stats(const struct fabric_server *server, unsigned endpoint,
 			 struct fabric_endpoint_stats *ret_stats)
 {
 	(void)endpoint;
 	*ret_stats = server->stats;
+	for (unsigned i = 0; i < server->n_threads; i++)
+		traffic_add(&ret_stats->traffic, &server->threads[i].traffic);
 }
 
 const struct fabric_server_ops fabric_tcp_server = {

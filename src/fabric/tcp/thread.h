@@ -11,10 +11,12 @@
 #include "base/spin.h"
 #include "fabric/tcp/mr.h"
 #include "fabric/tcp/ready.h"
+#include "fabric/tcp/traffic.h"
 
 struct tcp_thread {
 	struct mailbox commands; /* tcp_command */
 	struct tcp_table table;
+	struct tcp_traffic traffic;
 	struct tcp_group ready; /* its tenants */
 	struct spin spin;
 	struct tcp_buffers *spare; /* for the stream that is served; NULL: none yet */

@@ -16,6 +16,7 @@
 #include "fabric/fabric.h"
 #include "rmemd/lease/lease_client.h"
 #include "rmemd/lease/tenant.h"
+#include "rmemd/loop/durations.h"
 #include "wire/msg.h"
 
 struct attachment;
@@ -164,6 +165,8 @@ struct leases_counters {
 	uint64_t granted, expired;
 	uint64_t waited,
 		waited_ms; /* requests that waited for clean memory, and their waits */
+	/* from the request to the grant; from the start of a registration until its key is live */
+	struct durations grants, registrations;
 	/* leases that there are, including those not granted yet */
 	uint64_t named, ephemeral, bytes;
 };
@@ -213,7 +216,8 @@ struct lease_waiter {
 	/* The rest is for lease/ alone. */
 	struct lease *lease;
 	enum lease_wait kind;
-	struct list link; /* in lease->waiters */
+	uint64_t begun_ns; /* clock_now_ns() */
+	struct list link;  /* in lease->waiters */
 	uint64_t old_bytes;
 	struct list waiting;   /* in leases->waiting, while it waits for memory */
 	struct list in_tenant; /* in tenant->waiters or ->untried, meanwhile */

@@ -240,7 +240,7 @@ void lease_mr_registered(void *, void *mr_cookie, int err, const char *text,
 		mr_free(mr);
 		waiters_fail(lease, attachment, err, text);
 	} else {
-		mr->state = MR_LIVE;
+		mr_set_live(mr);
 		mr->key = *key;
 		attachment->pending--;
 		attachment_retire(attachment);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
@@ -22,8 +23,16 @@ static int fabric_register(struct mr *mr, struct fabric_session *session)
 	err = ops->reg_mr_now(session, addr, mr->bytes, rights, mr, &mr->fabric,
 			      &mr->key);
 	if (!err)
-		mr->state = MR_LIVE;
+		mr_set_live(mr);
 	return err;
+}
+
+void mr_set_live(struct mr *mr)
+{
+	struct leases *leases = mr->segment->lease->leases;
+
+	mr->state = MR_LIVE;
+	durations_add(&leases->counters.registrations, clock_now_ns() - mr->begun_ns);
 }
 
 int mr_register(struct attachment *attachment, struct segment *segment, unsigned port)
@@ -45,6 +54,7 @@ int mr_register(struct attachment *attachment, struct segment *segment, unsigned
 		.ops = client->ports[port].ops,
 		.port = port,
 		.bytes = segment->bytes,
+		.begun_ns = clock_now_ns(),
 	};
 	err = fabric_register(mr, client->ports[port].session);
 	if (err) {

@@ -25,10 +25,13 @@ struct mr {
 	struct list link; /* in attachment->mrs or lease->dying */
 	enum mr_state state;
 	unsigned port;
-	uint64_t bytes; /* from the segment's start */
+	uint64_t bytes;    /* from the segment's start */
+	uint64_t begun_ns; /* clock_now_ns(), when its registration began */
 	struct fabric_key key;
 };
 
+/* Its key is live. */
+void mr_set_live(struct mr *mr);
 /* Begin to register.  The MR is live at once, or lease_mr_registered() is called later.  The
  * attachment owns the MR, which counts as a key of the client until it is freed.  -EDQUOT,
  * -ENOMEM, or an error of the fabric */

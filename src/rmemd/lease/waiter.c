@@ -14,6 +14,7 @@ void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease 
 	waiter->kind = kind;
 	waiter->old_bytes = lease->bytes;
 	waiter->err = 0;
+	waiter->begun_ns = clock_now_ns();
 	list_init(&waiter->waiting);
 	list_init(&waiter->in_tenant);
 	list_append(&lease->waiters, &waiter->link);

@@ -116,6 +116,9 @@ static void waiter_finish(struct lease_waiter *waiter)
 		waiter_fail_now(waiter, err);
 		return;
 	}
+	if (kind == LEASE_WAIT_GRANT)
+		durations_add(&lease->leases->counters.grants,
+			      clock_now_ns() - waiter->begun_ns);
 	if (kind == LEASE_WAIT_GROW || kind == LEASE_WAIT_TRIM)
 		lease->resizing = false;
 	if (kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes)

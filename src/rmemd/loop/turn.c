@@ -41,6 +41,7 @@ void turn_end(struct turn *turn, uint64_t now_ns, uint64_t cpu_ns)
 	turn->n++;
 	turn->n_long += used_ns > TURN_GOAL_NS;
 	longest_add(&turn->cpu, used_ns);
+	durations_add(&turn->cpu_times, used_ns);
 	longest_add(&turn->wall, turn->first_ns ? now_ns - turn->first_ns : 0);
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "rmemd/loop/durations.h"
 
 /* No turn should take more time of the CPU. */
 #define TURN_GOAL_NS (2 * NS_PER_MS)
@@ -36,6 +37,7 @@ struct turn {
 	uint64_t window_ns;      /* when the present window began */
 	uint64_t n, n_long; /* turns, and those longer than TURN_GOAL_NS of the CPU */
 	struct turn_longest cpu, wall;
+	struct durations cpu_times;
 };
 
 /* cpu_ns: the time of the CPU that the thread has used. */

@@ -6,8 +6,8 @@
 
 #include "rmemd/metrics/table.h"
 
-/* The most that an item or a head takes; a part ends when less is left. */
-#define ITEM_BYTES 6144
+/* The most that an item takes with the head before it; a part ends when less is left. */
+#define ITEM_BYTES 4096
 _Static_assert(EXPOSITION_BYTES > 2 * ITEM_BYTES, "a part has more than one item");
 
 /* Without printf(), which takes longer than all else here: there may be many thousand series. */
@@ -60,10 +60,37 @@ static char *put_labels(char *to, const char *labels, const struct metric *metri
 	return to;
 }
 
+/* The series of a histogram: cumulative, up to +Inf; their sum and number. */
+static char *put_histogram(char *to, const struct metric *metric,
+			   const struct durations *durations)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i <= DURATIONS_LIMITS; i++) {
+		n += durations->n[i];
+		to = put(put(to, metric->name), "_bucket{le=\"");
+		to = put(to,
+			 i < DURATIONS_LIMITS ? durations_limits[i].seconds : "+Inf");
+		to = put_number(put(to, "\"} "), n, 1);
+		*to++ = '\n';
+	}
+	to = put(put(to, metric->name), "_sum ");
+	to = put_value(to, durations->sum_ns, METRIC_FROM_NS);
+	to = put(put(put(to, "\n"), metric->name), "_count ");
+	to = put_number(to, n, 1);
+	*to++ = '\n';
+	return to;
+}
+
 static char *put_item(char *to, const struct metric *metric, const char *item)
 {
+	struct durations durations;
 	uint64_t value;
 
+	if (metric->type == METRIC_HISTOGRAM) {
+		memcpy(&durations, item + metric->offset, sizeof(durations));
+		return put_histogram(to, metric, &durations);
+	}
 	memcpy(&value, item + metric->offset, sizeof(value));
 	if (value == SAMPLE_NONE)
 		return to;
@@ -106,7 +133,8 @@ size_t exposition_write(struct exposition *at, const struct sample *sample, char
 		for (; at->item < group->n; at->item++) {
 			const char *items = group->items;
 
-			if (to > buf + EXPOSITION_BYTES - ITEM_BYTES)
+			/* the head is not written again */
+			if (at->item > 0 && to > buf + EXPOSITION_BYTES - ITEM_BYTES)
 				return (size_t)(to - buf);
 			to = put_item(to, metric, items + at->item * group->item_bytes);
 		}

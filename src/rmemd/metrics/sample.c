@@ -25,6 +25,15 @@ static uint64_t known(uint64_t number)
 	return number ? number : SAMPLE_NONE;
 }
 
+static uint64_t process_cpu_ns(void)
+{
+	struct timespec used;
+
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used))
+		return SAMPLE_NONE;
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
 static void add_server(struct sample_server *server, const struct sample_sources *from)
 {
 	const struct control *control = from->control;
@@ -32,8 +41,9 @@ static void add_server(struct sample_server *server, const struct sample_sources
 	const struct leases_counters *leases = leases_counters(control->leases);
 
 	server->one = 1;
-	server->started_s =
-		(uint64_t)time(NULL) - (clock_now_ms() - from->started_ms) / 1000;
+	server->restarts = from->restarts;
+	server->cpu_ns = process_cpu_ns();
+	server->started_s = from->started_s;
 	server->sessions_max = control->config->sessions_max;
 	server->sessions_opened = counters->sessions_opened;
 	server->sessions_fenced_ever = counters->sessions_fenced;
@@ -49,8 +59,12 @@ static void add_server(struct sample_server *server, const struct sample_sources
 	server->requests = counters->requests;
 	server->views_refused = counters->admin_views_refused;
 	server->acts_refused = counters->admin_acts_refused;
-	server->turns = control->turn.n;
 	server->turns_long = control->turn.n_long;
+	server->turn_cpu_ns = turn_recent_ns(&control->turn.cpu);
+	server->turn_wall_ns = turn_recent_ns(&control->turn.wall);
+	server->turns = control->turn.cpu_times;
+	server->grants = leases->grants;
+	server->registrations = leases->registrations;
 }
 
 /* Names of pools, devices, tenants and reasons have no character that a label has to escape. */
@@ -98,6 +112,52 @@ static void add_device(struct sample_device *device, const struct endpoint *endp
 	device->registered_bytes = stats.exposed_bytes;
 }
 
+/* The endpoints over TCP have one port. */
+static void add_tcp(struct sample_port *port, const struct endpoint *endpoint)
+{
+	struct fabric_endpoint_stats stats = { 0 };
+	struct port_numbers *numbers = &port->numbers;
+	const struct fabric_traffic *traffic = &stats.traffic;
+
+	endpoint->ops->stats(endpoint->server, endpoint->local, &stats);
+	if (!*port->labels) {
+		memset(numbers, 0xff, sizeof(*numbers));
+		numbers->received_bytes = numbers->sent_bytes = 0;
+		numbers->reads = numbers->writes = numbers->atomics = 0;
+		port->inband = port->refused = 0;
+		(void)snprintf(port->labels, sizeof(port->labels),
+			       "device=\"tcp\",port=\"%u\"",
+			       endpoint->info->address.port);
+	}
+	numbers->received_bytes += traffic->received_bytes;
+	numbers->sent_bytes += traffic->sent_bytes;
+	numbers->reads += traffic->reads;
+	numbers->writes += traffic->writes;
+	numbers->atomics += traffic->atomics;
+	port->inband += traffic->inband;
+	port->refused += traffic->refused;
+}
+
+static void add_ports(struct sample *sample, const struct sample_sources *from)
+{
+	const struct endpoints *endpoints = &from->control->endpoints;
+	unsigned n = from->ports ? port_counters_n(from->ports) : 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct port_id *id = port_counters_id(from->ports, i);
+		struct sample_port *port = &sample->ports[i];
+
+		(void)snprintf(port->labels, sizeof(port->labels),
+			       "device=\"%s\",port=\"%u\"", id->device, id->number);
+		port_counters_get(from->ports, i, &port->numbers);
+		port->inband = port->refused = SAMPLE_NONE;
+	}
+	for (unsigned i = 0; i < endpoints->n; i++)
+		if (endpoints->at[i].info->kind == FABRIC_TCP)
+			add_tcp(&sample->ports[n], &endpoints->at[i]);
+	sample->groups[SAMPLE_PORT].n = n + (*sample->ports[n].labels != '\0');
+}
+
 static void refusal_set(struct sample_refusal *refusal, const char *reason, uint64_t n)
 {
 	(void)snprintf(refusal->labels, sizeof(refusal->labels), "reason=\"%s\"",
@@ -129,6 +189,7 @@ void sample_begin(struct sample *sample, const struct sample_sources *from)
 	group_set(sample, SAMPLE_POOL, sample->pools, sizeof(sample->pools[0]), 0);
 	group_set(sample, SAMPLE_DEVICE, sample->devices, sizeof(sample->devices[0]),
 		  endpoints->n);
+	group_set(sample, SAMPLE_PORT, sample->ports, sizeof(sample->ports[0]), 0);
 	group_set(sample, SAMPLE_TENANT, NULL, sizeof(sample->tenants[0]), 0);
 	group_set(sample, SAMPLE_REFUSAL, sample->refusals, sizeof(sample->refusals[0]),
 		  REFUSALS);
@@ -138,6 +199,7 @@ void sample_begin(struct sample *sample, const struct sample_sources *from)
 	add_pools(sample, from->control->pools);
 	for (unsigned i = 0; i < endpoints->n; i++)
 		add_device(&sample->devices[i], &endpoints->at[i]);
+	add_ports(sample, from);
 	add_refusals(sample, &from->control->counters);
 }
 

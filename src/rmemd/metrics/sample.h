@@ -10,6 +10,8 @@
 
 #include "rmemd/config/config.h"
 #include "rmemd/control/refusal.h"
+#include "rmemd/loop/durations.h"
+#include "rmemd/metrics/port_counters.h"
 #include "wire/msg.h"
 
 struct control;
@@ -25,8 +27,10 @@ struct tenant;
 /* What a sample is taken of; borrowed. */
 struct sample_sources {
 	const struct control *control;
-	struct slices *slices; /* of control */
-	uint64_t started_ms;   /* clock_now_ms() */
+	struct slices *slices;       /* of control */
+	uint64_t started_s;          /* since 1970 */
+	uint64_t restarts;           /* restarts_get() */
+	struct port_counters *ports; /* NULL: there are none */
 };
 
 /* Each item begins with its labels: `pool="a"`. */
@@ -34,7 +38,7 @@ struct sample_sources {
 
 struct sample_server {
 	char labels[1];
-	uint64_t one, started_s;
+	uint64_t one, started_s, restarts, cpu_ns;
 	uint64_t sessions_active, sessions_fenced, sessions_max;
 	uint64_t sessions_opened, sessions_fenced_ever, sessions_resumed;
 	uint64_t channels, keys;
@@ -42,7 +46,8 @@ struct sample_server {
 	uint64_t leases_granted, leases_expired, leases_waited, leases_waited_ms;
 	uint64_t connections, requests;
 	uint64_t views_refused, acts_refused;
-	uint64_t turns, turns_long;
+	uint64_t turns_long, turn_cpu_ns, turn_wall_ns; /* the latter: recent maximum */
+	struct durations grants, registrations, turns;
 };
 
 struct sample_pool {
@@ -55,6 +60,14 @@ struct sample_device {
 	char labels[SAMPLE_LABELS_BYTES];
 	uint64_t channels, channels_max, channels_ever, channels_tls_kernel;
 	uint64_t refused, errors, registrations, registered_bytes;
+};
+
+/* A port of an RDMA device, or all of TCP. */
+struct sample_port {
+	char labels[SAMPLE_LABELS_BYTES];
+	struct port_numbers numbers;
+	/* of TCP alone */
+	uint64_t inband, refused;
 };
 
 struct sample_tenant {
@@ -74,6 +87,7 @@ enum sample_group_id {
 	SAMPLE_SERVER,
 	SAMPLE_POOL,
 	SAMPLE_DEVICE,
+	SAMPLE_PORT,
 	SAMPLE_TENANT,
 	SAMPLE_REFUSAL, /* of connections and channels, by reason */
 	SAMPLE_REQUEST_REFUSAL,
@@ -91,6 +105,7 @@ struct sample {
 	struct sample_server server;
 	struct sample_pool pools[CONFIG_POOLS_MAX];
 	struct sample_device devices[WIRE_ENDPOINTS_MAX];
+	struct sample_port ports[WIRE_ENDPOINTS_MAX + 1];
 	struct sample_refusal refusals[REFUSALS];
 	struct sample_refusal request_refusals[REQUEST_REFUSALS];
 	struct sample_tenant *tenants; /* up to SAMPLE_TENANTS_MAX, and the others */

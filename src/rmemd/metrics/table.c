@@ -4,13 +4,16 @@
 #define SERVER(member) SAMPLE_SERVER, offsetof(struct sample_server, member)
 #define POOL(member) SAMPLE_POOL, offsetof(struct sample_pool, member)
 #define DEVICE(member) SAMPLE_DEVICE, offsetof(struct sample_device, member)
+#define PORT(member) SAMPLE_PORT, offsetof(struct sample_port, member)
 #define TENANT(member) SAMPLE_TENANT, offsetof(struct sample_tenant, member)
 #define REFUSAL(group) SAMPLE_##group, offsetof(struct sample_refusal, n)
 
 #define GAUGE METRIC_GAUGE
 #define COUNTER METRIC_COUNTER
 #define PLAIN METRIC_PLAIN
+#define HISTOGRAM METRIC_HISTOGRAM
 #define FROM_MS METRIC_FROM_MS
+#define FROM_NS METRIC_FROM_NS
 
 /* clang-format off */
 const struct metric metrics[] = {
@@ -18,6 +21,10 @@ const struct metric metrics[] = {
 	  GAUGE, SERVER(one), PLAIN, "version=\"" PACKAGE_VERSION "\"" },
 	{ "rmemd_start_time_seconds", "Start of the process, in seconds since 1970.",
 	  GAUGE, SERVER(started_s), PLAIN, "" },
+	{ "rmemd_restarts_survived_total", "Restarts after which a process took over sessions or leases; it lasts as long as they do.",
+	  COUNTER, SERVER(restarts), PLAIN, "" },
+	{ "rmemd_cpu_seconds_total", "Time of the CPU that all threads have used.",
+	  COUNTER, SERVER(cpu_ns), FROM_NS, "" },
 
 	{ "rmemd_pool_size_bytes", "Memory of the pool.",
 	  GAUGE, POOL(bytes), PLAIN, "" },
@@ -131,10 +138,69 @@ const struct metric metrics[] = {
 	{ "rmemd_device_registered_bytes", "Sum of the lengths of registered memory regions.",
 	  GAUGE, DEVICE(registered_bytes), PLAIN, "" },
 
-	{ "rmemd_loop_turns_total", "Turns of the main loop.",
-	  COUNTER, SERVER(turns), PLAIN, "" },
+	{ "rmemd_port_up", "Whether the port of the RDMA device is active.",
+	  GAUGE, PORT(numbers.up), PLAIN, "" },
+	{ "rmemd_port_received_bytes_total", "Bytes that the port received.",
+	  COUNTER, PORT(numbers.received_bytes), PLAIN, "" },
+	{ "rmemd_port_sent_bytes_total", "Bytes that the port sent.",
+	  COUNTER, PORT(numbers.sent_bytes), PLAIN, "" },
+	{ "rmemd_port_received_packets_total", "Packets that the port received.",
+	  COUNTER, PORT(numbers.received_packets), PLAIN, "" },
+	{ "rmemd_port_sent_packets_total", "Packets that the port sent.",
+	  COUNTER, PORT(numbers.sent_packets), PLAIN, "" },
+	{ "rmemd_port_operations_total", "Operations of clients that the port received.",
+	  COUNTER, PORT(numbers.reads), PLAIN, "operation=\"read\"" },
+	{ "rmemd_port_operations_total", NULL,
+	  COUNTER, PORT(numbers.writes), PLAIN, "operation=\"write\"" },
+	{ "rmemd_port_operations_total", NULL,
+	  COUNTER, PORT(numbers.atomics), PLAIN, "operation=\"atomic\"" },
+	{ "rmemd_port_operations_total", NULL,
+	  COUNTER, PORT(numbers.sends), PLAIN, "operation=\"send\"" },
+	{ "rmemd_port_operations_total", NULL,
+	  COUNTER, PORT(inband), PLAIN, "operation=\"inband\"" },
+	{ "rmemd_port_operations_refused_total", "Operations with a wrong key, outside of a lease, or without the right.",
+	  COUNTER, PORT(refused), PLAIN, "" },
+	{ "rmemd_port_retries_total", "Requests that were sent again, or came again or in a wrong order, by cause.",
+	  COUNTER, PORT(numbers.retries_timeout), PLAIN, "cause=\"timeout\"" },
+	{ "rmemd_port_retries_total", NULL,
+	  COUNTER, PORT(numbers.retries_sequence), PLAIN, "cause=\"sequence\"" },
+	{ "rmemd_port_retries_total", NULL,
+	  COUNTER, PORT(numbers.retries_rnr), PLAIN, "cause=\"receiver_not_ready\"" },
+	{ "rmemd_port_retries_total", NULL,
+	  COUNTER, PORT(numbers.duplicates), PLAIN, "cause=\"duplicate\"" },
+	{ "rmemd_port_retries_total", NULL,
+	  COUNTER, PORT(numbers.out_of_order), PLAIN, "cause=\"out_of_order\"" },
+	{ "rmemd_port_errors_total", "Errors of the port, by kind.",
+	  COUNTER, PORT(numbers.access_errors), PLAIN, "kind=\"access\"" },
+	{ "rmemd_port_errors_total", NULL,
+	  COUNTER, PORT(numbers.length_errors), PLAIN, "kind=\"length\"" },
+	{ "rmemd_port_errors_total", NULL,
+	  COUNTER, PORT(numbers.retries_exceeded), PLAIN, "kind=\"retries_exceeded\"" },
+	{ "rmemd_port_errors_total", NULL,
+	  COUNTER, PORT(numbers.receive_errors), PLAIN, "kind=\"receive\"" },
+	{ "rmemd_port_errors_total", NULL,
+	  COUNTER, PORT(numbers.discards), PLAIN, "kind=\"discard\"" },
+	{ "rmemd_port_errors_total", NULL,
+	  COUNTER, PORT(numbers.link_downed), PLAIN, "kind=\"link_down\"" },
+	{ "rmemd_port_congestion_total", "Signs of congestion: notifications that were sent and handled, marked packets.",
+	  COUNTER, PORT(numbers.cnp_sent), PLAIN, "sign=\"cnp_sent\"" },
+	{ "rmemd_port_congestion_total", NULL,
+	  COUNTER, PORT(numbers.cnp_handled), PLAIN, "sign=\"cnp_handled\"" },
+	{ "rmemd_port_congestion_total", NULL,
+	  COUNTER, PORT(numbers.ecn_marked), PLAIN, "sign=\"ecn_marked\"" },
+
+	{ "rmemd_grant_seconds", "Time from the request for a lease to its grant.",
+	  HISTOGRAM, SERVER(grants), FROM_NS, "" },
+	{ "rmemd_registration_seconds", "Time to register a memory region, until its key works.",
+	  HISTOGRAM, SERVER(registrations), FROM_NS, "" },
+	{ "rmemd_loop_turn_seconds", "Time of the CPU that a turn of the main loop took.",
+	  HISTOGRAM, SERVER(turns), FROM_NS, "" },
 	{ "rmemd_loop_turns_long_total", "Turns of the main loop that took more than 2 ms of the CPU.",
 	  COUNTER, SERVER(turns_long), PLAIN, "" },
+	{ "rmemd_loop_turn_recent_max_seconds", "The longest turn of the last 30 to 60 seconds, by clock.",
+	  GAUGE, SERVER(turn_cpu_ns), FROM_NS, "clock=\"cpu\"" },
+	{ "rmemd_loop_turn_recent_max_seconds", NULL,
+	  GAUGE, SERVER(turn_wall_ns), FROM_NS, "clock=\"wall\"" },
 };
 /* clang-format on */
 

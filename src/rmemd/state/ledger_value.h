@@ -16,6 +16,7 @@ enum ledger_kind {
 	LEDGER_SESSION = 4,    /* session id */
 	LEDGER_REPLY = 5,      /* session id, request id */
 	LEDGER_IDS = 6,        /* ids that are not used again */
+	LEDGER_RESTARTS = 7,   /* one key */
 };
 
 /* Append to a value that ends at `end` and has room for it; returns its new end. */

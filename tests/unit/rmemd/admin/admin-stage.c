@@ -213,7 +213,13 @@ const struct leases_counters *leases_counters(const struct leases *leases)
 	static const struct leases_counters none = { .named = 1,
 						     .ephemeral = 1,
 						     .bytes = 10000 };
-	static const struct leases_counters ones = { 1, 1, 1, 1, 1, 1, 10000 };
+	static const struct leases_counters ones = { .granted = 1,
+						     .expired = 1,
+						     .waited = 1,
+						     .waited_ms = 1,
+						     .named = 1,
+						     .ephemeral = 1,
+						     .bytes = 10000 };
 
 	return leases ? &ones : &none;
 }
