@@ -13,7 +13,7 @@ report()
 	bad=$((bad + 1))
 }
 
-mapfile -t sources < <(find dev .ci src include man tests etc systemd \
+mapfile -t sources < <(find dev .ci src include man tests debian etc systemd \
 	\( -name .deps -o -name .libs \) -prune -o -type f -print 2>/dev/null | sort)
 count=0
 for file in "${sources[@]}"; do

@@ -97,6 +97,25 @@ sed -nE '/global:/,/local:/s/^[[:space:]]*(rmem_[a-z0-9_]+);.*/\1/p' "$map" |
 compare rmem.h librmem.map
 fi
 
+symbols=debian/librmem0.symbols
+if [ -f "$symbols" ]; then # the archive has no packaging
+sed -nE 's/^ (rmem_[a-z0-9_]+)@RMEM_.*/\1/p' "$symbols" | sort >"$tmp/librmem0.symbols"
+compare rmem.h librmem0.symbols
+fi
+
+# ---- the packages ----
+
+if [ -f debian/changelog ]; then
+sed -nE 's/^RMEM_NEED\(.*\[([a-z0-9-]*)\]\)$/\1/p' configure.ac | sort -u >"$tmp/libraries of configure.ac"
+sed -nE '/^Build-Depends:/,/^[^ ]/s/^ (lib[a-z0-9-]*-dev),$/\1/p' debian/control |
+	sort >"$tmp/libraries of debian"
+compare "libraries of configure.ac" "libraries of debian"
+
+sed -nE 's/^AC_INIT\(\[rmem\], \[(.*)\]\)$/\1/p' configure.ac >"$tmp/configure.ac"
+sed -nE '1s/^rmem \((.*)-.*\) .*/\1/p' debian/changelog >"$tmp/changelog of debian"
+compare configure.ac "changelog of debian"
+fi
+
 library=$top_builddir/.libs/librmem.so
 if [ -f "$library" ]; then
 	nm -D --defined-only "$library" | awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |

@@ -11,7 +11,7 @@ while IFS= read -r -d '' file; do
 	if [[ $file == *.sh ]] || head -n 1 "$file" | grep -qaE '^#!.*[/ ](ba|da)?sh\b'; then
 		scripts+=("$file")
 	fi
-done < <(find dev .ci src etc systemd man tests -type f -print0 2>/dev/null)
+done < <(find dev .ci src debian etc systemd man tests -type f -print0 2>/dev/null)
 
 shellcheck --external-sources "${scripts[@]}"
 echo "shell: ${#scripts[@]} scripts"
