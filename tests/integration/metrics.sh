@@ -71,6 +71,46 @@ expect_error 1 '' client get missing "$dir/out"
 metric_is 'rmemd_requests_refused_total{reason="missing"}' 1
 ok "the numbers"
 
+# operations and bytes: the daemon's own numbers of TCP, the kernel's of RDMA
+port_sum()
+{
+	get /metrics | awk -v name="$1" 'index($1, name "{") == 1 && index($1, device) { sum += $2; n++ }
+		END { if (n) printf "%.0f\n", sum; else print "none" }' device="device=\"$2"
+}
+port_is_above()
+{
+	[ "$(port_sum "$1" "$2")" != none ] && [ "$(port_sum "$1" "$2")" -gt "$3" ]
+}
+case $FABRIC in
+tcp)
+	received=$(port_sum rmemd_port_received_bytes_total tcp)
+	[ "$received" -ge 3000000 ] || fail "$received bytes received"
+	[ "$received" -lt 4000000 ] || fail "$received bytes received"
+	client get kept "$dir/out"
+	port_is_above rmemd_port_sent_bytes_total tcp 2999999 || fail "bytes sent"
+	metric_is "rmemd_port_operations_refused_total{device=\"tcp\",port=\"$((port + 2))\"}" 0
+	;;
+rdma)
+	metric_is 'rmemd_port_up{device="'"$(ls /sys/class/infiniband)"'",port="1"}' 1
+	client get kept "$dir/out"
+	case $(ls /sys/class/infiniband) in
+	rxe*)
+		# at most a second old
+		poll_await 20 port_is_above rmemd_port_received_packets_total rxe 1000 ||
+			fail "packets received: $(get /metrics | grep rmemd_port)"
+		poll_await 20 port_is_above rmemd_port_sent_packets_total rxe 1000 || fail "packets sent"
+		;;
+	*)
+		[ "$(port_sum rmemd_port_received_packets_total siw)" = none ] || fail "siw counts"
+		;;
+	esac
+	;;
+esac
+[ "$(metric rmemd_grant_seconds_count)" -ge 1 ] || fail "grants"
+[ "$(metric rmemd_registration_seconds_count)" -ge 1 ] || fail "registrations"
+[ "$(metric rmemd_loop_turn_seconds_count)" -ge 10 ] || fail "turns"
+ok "the traffic"
+
 # idle connections neither keep others out nor use up descriptors
 for i in {1..100}; do
 	exec {fd}<>"/dev/tcp/$LISTEN/$metrics_port"
