@@ -92,14 +92,16 @@ static void step_send(struct fuzz_input *input, unsigned i)
 
 static void step_request(struct fuzz_input *input, unsigned i)
 {
-	static const char *const resources[] = { "status",   "pools",  "devices",
-						 "sessions", "leases", "tenants" };
+	static const char *const resources[] = { "/v1/status",  "/v1/pools",
+						 "/v1/devices", "/v1/sessions",
+						 "/v1/leases",  "/v1/tenants",
+						 "/metrics" };
 	static const char *const methods[] = { "GET", "HEAD", "POST", "DELETE" };
 	unsigned which = (unsigned)fuzz_number(input, 1);
 	char text[128];
 
-	(void)snprintf(text, sizeof(text), "%s /v1/%s HTTP/1.%u\r\n%s\r\n",
-		       methods[which / 6 % 4], resources[which % 6], which / 24 % 2,
+	(void)snprintf(text, sizeof(text), "%s %s HTTP/1.%u\r\n%s\r\n",
+		       methods[which / 7 % 4], resources[which % 7], which / 28 % 2,
 		       which & 0x80 ? "Content-Length: 3\r\n" : "");
 	peer_send(i, text, strlen(text));
 }

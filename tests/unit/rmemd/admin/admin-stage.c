@@ -22,7 +22,7 @@
 
 struct pools *pools;
 struct tenants tenants;
-unsigned n_sessions = 2, n_ephemeral = 1, n_pages;
+unsigned n_sessions = 2, n_ephemeral = 1, n_pages, most_sessions;
 static struct config config;
 static const struct fabric_endpoint info[] = {
 	{ .kind = FABRIC_TCP,
@@ -149,17 +149,22 @@ int sessions_each(const struct sessions *, uint64_t after,
 		.n_connected = 2
 	};
 	struct lease_client *client = &session.lease_client;
+	unsigned n = 0;
 	int err = 0;
 
 	client->ports[0].ops = &tcp;
 	client->ports[0].session = (struct fabric_session *)&session;
 	client->id = UINT64_C(0xfffffffffffffff2) - n_sessions;
 	for (unsigned i = 0; i < n_sessions && !err; i++) {
-		if (client->id > after)
+		if (client->id > after) {
 			err = each(&session, arg);
+			n++;
+		}
 		client->id++;
 		session.state = SESSION_FENCED;
 	}
+	if (n > most_sessions)
+		most_sessions = n;
 	return err;
 }
 

@@ -16,9 +16,10 @@
 /* What the daemon shows. */
 extern struct pools *pools; /* one, "a", of 1 MiB */
 extern struct tenants tenants;
-extern unsigned n_sessions;  /* the first is active, the others are fenced */
-extern unsigned n_ephemeral; /* leases */
-extern unsigned n_pages;     /* of leases that were made */
+extern unsigned n_sessions;    /* the first is active, the others are fenced */
+extern unsigned n_ephemeral;   /* leases */
+extern unsigned most_sessions; /* of one call of sessions_each() */
+extern unsigned n_pages;       /* of leases that were made */
 
 /* The leases that can be revoked, beside UINT64_MAX, which has no name: "data & 7" of the tenant
  * red, and one "both" of each tenant. */

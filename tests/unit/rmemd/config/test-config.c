@@ -114,6 +114,8 @@ START_TEST(load__reads_every_type)
 		"insecure = yes\n"
 		"port=7000\n"
 		"# a comment\n"
+		"[metrics]\n"
+		"listen = [fd00::2]:9746\n"
 		"[session]\n"
 		"heartbeat = 1s\n"
 		"fence = 1min\n"
@@ -155,6 +157,9 @@ START_TEST(load__reads_every_type)
 	listens_on(1, "fd00::1");
 	ck_assert(config.insecure);
 	ck_assert_uint_eq(config.port, 7000);
+	ck_assert_uint_eq(config.metrics_listen.family, 6);
+	ck_assert_uint_eq(config.metrics_listen.bytes[15], 2);
+	ck_assert_uint_eq(config.metrics_listen.port, 9746);
 	ck_assert_uint_eq(config.heartbeat_ms, 1000);
 	ck_assert_uint_eq(config.fence_ms, 60000);
 	ck_assert_uint_eq(config.channels_max, 4);
@@ -304,6 +309,9 @@ static const struct {
 	{ "[pol a]\n", "1: unknown section [pol a]" },
 	{ "[pools]\n", "1: unknown section [pools]; did you mean [pool NAME]?" },
 	{ "[something else]\n", "1: unknown section [something else]" },
+	{ "[metrics]\nlisten = 192.0.2.1\n",
+	  "2: listen: '192.0.2.1' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
+	  "[2001:db8::1]:9746" },
 	{ "port = 1\n", "1: key 'port' stands before the first [section]" },
 	{ "[server\nport = 1\n", "1: ']' is missing" },
 	{ "[server]\nport\n", "2: neither [section] nor key = value" },
