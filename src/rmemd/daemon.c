@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "fabric/address.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/metrics_address.h"
 #include "rmemd/config/keys.h"
@@ -554,6 +555,11 @@ static void log_ready(const struct daemon *daemon)
 					*info->device ? " on " : "", info->device);
 	}
 	log_event(LOG_NOTICE, "ready", NULL, "listening on %s", text);
+	if (daemon->metrics_address)
+		log_event(LOG_NOTICE, "metrics-served", NULL,
+			  "for every host that reaches it: http://%s/metrics",
+			  fabric_address_text(&daemon->config.metrics_listen,
+					      (char[FABRIC_ADDRESS_TEXT]){ 0 }));
 }
 
 /* malloc() sorts the chunks freed before when it looks for a large one: with many of them, as after

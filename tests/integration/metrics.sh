@@ -46,6 +46,7 @@ get /metrics | promtool check metrics || fail "promtool complains"
 type=$(get /metrics -o /dev/null -w '%{content_type}')
 [ "$type" = "text/plain; version=0.0.4; charset=utf-8" ] || fail "content type $type"
 [ -z "$(get /metrics --head -o /dev/null)" ] || fail "HEAD"
+grep -q "^metrics-served: .*http://$LISTEN:$metrics_port/metrics" "$server_log" || fail "the log"
 ok "the format"
 
 for request in "404 GET /" "404 GET /v1/status" "405 POST /metrics" "404 POST /v1/reload"; do
