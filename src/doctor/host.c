@@ -35,7 +35,9 @@ void host_read(struct host *host)
 	if (!host_is_live(host))
 		return;
 	host->clock = clock_read();
-	rdma_netlink_read(host);
+	/* asking a kernel without RDMA would load its module */
+	if (host->n_ports > 0)
+		rdma_netlink_read(host);
 	for (unsigned i = 0; i < host->n_ports; i++) {
 		netdev_read(host->root, &host->ports[i]);
 		mtu_read(&host->ports[i]);
