@@ -474,6 +474,75 @@ START_TEST(open__names_the_address_that_refuses)
 }
 END_TEST
 
+/* ---- steps ---- */
+
+struct steps {
+	enum rmem_step at[16];
+	unsigned n;
+};
+
+static void step_note(void *ctx, enum rmem_step step)
+{
+	struct steps *steps = ctx;
+
+	ck_assert_uint_lt(steps->n, 16);
+	steps->at[steps->n++] = step;
+}
+
+/* Open with options that note the steps. */
+static int open_noting(struct steps *steps, const char *at)
+{
+	struct rmem_options options = rmem_options_init();
+
+	steps->n = 0;
+	options.timeout_ms = 2000;
+	options.stepped = step_note;
+	options.stepped_ctx = steps;
+	return rmem_open(at, &options, &client);
+}
+
+START_TEST(open__tells_the_steps)
+{
+	struct steps steps;
+
+	ck_assert_msg(open_noting(&steps, uri) == 0, "%s", rmem_error());
+	ck_assert_uint_eq(steps.n, 4);
+	ck_assert_int_eq(steps.at[0], RMEM_STEP_RESOLVED);
+	ck_assert_int_eq(steps.at[1], RMEM_STEP_CONNECTED);
+	ck_assert_int_eq(steps.at[2], RMEM_STEP_WELCOMED);
+	ck_assert_int_eq(steps.at[3], RMEM_STEP_CHANNEL);
+	/* none is told once the session is open */
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_uint_eq(steps.n, 4);
+}
+END_TEST
+
+START_TEST(open__tells_no_step_that_failed)
+{
+	struct steps steps;
+
+	ck_assert_int_eq(open_noting(&steps, "rmem://127.0.0.1:1"), -ECONNREFUSED);
+	ck_assert_uint_eq(steps.n, 1);
+	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
+	ck_assert_int_eq(open_noting(&steps, uri), -EACCES);
+	ck_assert_int_eq(steps.at[steps.n - 1], RMEM_STEP_CONNECTED);
+	proxy_fail(WIRE_TYPE_hello, 0, 0);
+	fake.connect_err = -EHOSTUNREACH;
+	ck_assert_int_eq(open_noting(&steps, uri), -EHOSTUNREACH);
+	ck_assert_int_eq(steps.at[steps.n - 1], RMEM_STEP_WELCOMED);
+}
+END_TEST
+
+/* Of a program that was compiled before the members at the end. */
+START_TEST(open__accepts_the_first_options)
+{
+	struct rmem_options options = rmem_options_init();
+
+	options.size = offsetof(struct rmem_options, stepped);
+	ck_assert_msg(rmem_open(uri, &options, &client) == 0, "%s", rmem_error());
+}
+END_TEST
+
 /* ---- leases ---- */
 
 START_TEST(lease__passes_through_all_calls)
@@ -980,6 +1049,9 @@ int main(void)
 	tcase_add_test(tc, open__of_a_mute_server_times_out);
 	tcase_add_test(tc, open__tries_the_next_address_of_a_name);
 	tcase_add_test(tc, open__names_the_address_that_refuses);
+	tcase_add_test(tc, open__tells_the_steps);
+	tcase_add_test(tc, open__tells_no_step_that_failed);
+	tcase_add_test(tc, open__accepts_the_first_options);
 	tcase_add_test(tc, lease__passes_through_all_calls);
 	tcase_add_loop_test(tc, name__that_is_refused_is_not_sent, 0, 3);
 	tcase_add_test(tc, layout__has_the_placement_and_the_nodes);
