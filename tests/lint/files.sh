@@ -44,6 +44,13 @@ for file in "${sources[@]}"; do
 		} start = 0 }' "$file"
 done
 
+# the archive of `make dist` has every source
+automake=$(find src -name '*.am' -exec cat {} +)
+for file in "${sources[@]}"; do
+	[[ $file != src/*.[ch] ]] || grep -qF "$file" <<<"$automake" ||
+		report "$file: no module.am names it"
+done
+
 # the page of the sources names files that exist
 printf -v listed '%s\n' "${sources[@]}"
 while read -r name; do
