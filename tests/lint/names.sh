@@ -111,6 +111,14 @@ sed -nE '/^Build-Depends:/,/^[^ ]/s/^ (lib[a-z0-9-]*-dev),$/\1/p' debian/control
 	sort >"$tmp/libraries of debian"
 compare "libraries of configure.ac" "libraries of debian"
 
+{
+	sed -nE 's/^RMEM_NEED\(\[[A-Z_]*\], \[([a-z_-]*).*/\1/p' configure.ac
+	sed -nE 's/^PKG_CHECK_MODULES\(\[[A-Z]*\], \[([a-z_-]*).*/\1/p' configure.ac
+} | sort -u >"$tmp/modules of configure.ac"
+sed -nE 's/^BuildRequires: *pkgconfig\(([a-z_-]*)\).*/\1/p' etc/rpm/rmem.spec.in |
+	sort >"$tmp/modules of rmem.spec"
+compare "modules of configure.ac" "modules of rmem.spec"
+
 sed -nE 's/^AC_INIT\(\[rmem\], \[(.*)\]\)$/\1/p' configure.ac >"$tmp/configure.ac"
 sed -nE '1s/^rmem \((.*)-.*\) .*/\1/p' debian/changelog >"$tmp/changelog of debian"
 compare configure.ac "changelog of debian"
