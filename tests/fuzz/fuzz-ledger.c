@@ -145,12 +145,12 @@ static void test_file(struct fuzz_input *input, bool repair)
 
 /* ---- the values ---- */
 
-static void on_lost(void *, uint64_t, const char *, const char *why)
+static void on_lost(void *, uint64_t, const char *, const char *, const char *why)
 {
 	ck_assert_str_ne(why, "");
 }
 
-static void on_renamed(void *, uint64_t, const char *name)
+static void on_renamed(void *, uint64_t, const char *name, const char *)
 {
 	ck_assert(utf8_clean(name, strlen(name)));
 }

@@ -264,15 +264,18 @@ static struct tenant *restored_tenant(void *ctx, const char *name)
 	return tenants_ensure(control->tenants, &params);
 }
 
-static void on_lost(void *, uint64_t id, const char *name, const char *why)
+static void on_lost(void *, uint64_t id, const char *name, const char *tenant,
+		    const char *why)
 {
-	log_event(LOG_ERR, "lease-lost", &(struct log_ctx){ .lease = id }, "\"%s\": %s",
+	log_event(LOG_ERR, "lease-lost",
+		  &(struct log_ctx){ .lease = id, .tenant = tenant }, "\"%s\": %s",
 		  name, why);
 }
 
-static void on_renamed(void *, uint64_t id, const char *name)
+static void on_renamed(void *, uint64_t id, const char *name, const char *tenant)
 {
-	log_event(LOG_WARNING, "lease-renamed", &(struct log_ctx){ .lease = id },
+	log_event(LOG_WARNING, "lease-renamed",
+		  &(struct log_ctx){ .lease = id, .tenant = tenant },
 		  "its name has characters that are refused now, so it is \"%s\"",
 		  name);
 }

@@ -525,18 +525,22 @@ static bool admission_check(const struct session *session, unsigned endpoint,
 	return clock_now_ms() - channel->granted_ms < GRANT_UNUSED_MS;
 }
 
-static void admission_refused(struct control *control, unsigned endpoint,
-			      const struct fabric_hello *hello, enum refusal reason,
-			      const char *why)
+/* The line is of a tenant only if the peer has the session's token: else anyone could use up the
+ * tenant's lines. */
+static void admission_refused(struct control *control, const struct session *session,
+			      unsigned endpoint, const struct fabric_hello *hello,
+			      enum refusal reason, const char *why)
 {
 	char peer[FABRIC_ADDRESS_TEXT];
+	bool known = reason != REFUSAL_CHANNEL_TOKEN;
 
 	channel_refused(control, reason);
 	log_event(LOG_NOTICE, "channel-refused",
 		  &(struct log_ctx){
 			  .session = hello->session,
 			  .peer = fabric_address_host(&hello->peer, peer),
-			  .device = control->endpoints.at[endpoint].info->device },
+			  .device = control->endpoints.at[endpoint].info->device,
+			  .tenant = known ? session->lease_client.tenant->name : NULL },
 		  "%s", why);
 }
 
@@ -548,7 +552,8 @@ struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoi
 	const char *why;
 
 	if (!admission_check(session, endpoint, hello, &reason, &why)) {
-		admission_refused(sessions->control, endpoint, hello, reason, why);
+		admission_refused(sessions->control, session, endpoint, hello, reason,
+				  why);
 		return NULL;
 	}
 	channel_set_admitted(find_channel(session, hello->channel));
@@ -575,7 +580,8 @@ static void log_channel(int level, const char *event, const struct session_port 
 	log_event(level, event,
 		  &(struct log_ctx){ .session = session->lease_client.id,
 				     .peer = session->address,
-				     .device = at->info->device },
+				     .device = at->info->device,
+				     .tenant = session->lease_client.tenant->name },
 		  "channel %" PRIu32 " over %s%s%s", number, at->ops->name,
 		  *text ? ": " : "", text);
 }

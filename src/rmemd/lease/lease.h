@@ -90,9 +90,10 @@ struct leases_restore {
 	/* The client of a session.  NULL: the session has ended. */
 	struct lease_client *(*client)(void *ctx, uint64_t session);
 	/* A lease cannot be restored.  name "": ephemeral. */
-	void (*lost)(void *ctx, uint64_t id, const char *name, const char *why);
+	void (*lost)(void *ctx, uint64_t id, const char *name, const char *tenant,
+		     const char *why);
 	/* The ledger has a name that requests may not have, so the lease has this one now. */
-	void (*renamed)(void *ctx, uint64_t id, const char *name);
+	void (*renamed)(void *ctx, uint64_t id, const char *name, const char *tenant);
 	void *ctx;
 };
 

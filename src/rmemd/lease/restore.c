@@ -90,7 +90,8 @@ static char *name_repair(const char *name, uint64_t id)
 	return strdup(text);
 }
 
-static char *name_restore(const struct restore *restore, const char *name, uint64_t id)
+static char *name_restore(const struct restore *restore, const char *name, uint64_t id,
+			  const char *tenant)
 {
 	char *repaired;
 
@@ -98,7 +99,7 @@ static char *name_restore(const struct restore *restore, const char *name, uint6
 		return strdup(name);
 	repaired = name_repair(name, id);
 	if (repaired)
-		restore->with->renamed(restore->with->ctx, id, repaired);
+		restore->with->renamed(restore->with->ctx, id, repaired, tenant);
 	return repaired;
 }
 
@@ -143,7 +144,8 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 		lease->creator = creator_restore(restore, record);
 	lease->segments = calloc(head->n_segments, sizeof(struct segment *));
 	if (*record->name)
-		lease->name = name_restore(restore, record->name, lease->id);
+		lease->name =
+			name_restore(restore, record->name, lease->id, record->tenant);
 	else
 		lease->owner = with->client(with->ctx, head->owner);
 	if ((head->n_segments && !lease->segments) || (*record->name && !lease->name))
@@ -223,7 +225,7 @@ static int claim_serve(const struct restore *restore, const struct claim *claim)
 	if (err == -ENOENT) {
 		lease->state = LEASE_ENDED;
 		restore->with->lost(restore->with->ctx, lease->id,
-				    lease->name ? lease->name : "",
+				    lease->name ? lease->name : "", lease->tenant->name,
 				    "the pool it was in is gone");
 		return 0;
 	}

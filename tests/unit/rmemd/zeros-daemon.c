@@ -220,7 +220,8 @@ static struct tenant *find_tenant(void *, const char *name)
 }
 
 /* A pool that has leases stays, so no lease is ever lost. */
-static void on_lost(void *, uint64_t id, const char *name, const char *why)
+static void on_lost(void *, uint64_t id, const char *name, const char *,
+		    const char *why)
 {
 	zeros_fail("lease %llu \"%s\" is lost: %s", (unsigned long long)id, name, why);
 }

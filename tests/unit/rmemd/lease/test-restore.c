@@ -46,18 +46,21 @@ static struct lease_client *find_client(void *ctx, uint64_t session)
 	return session == 1 ? &stage_a : session == 2 ? &stage_b : NULL;
 }
 
-static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+static void on_lost(void *ctx, uint64_t id, const char *name, const char *tenant,
+		    const char *why)
 {
 	(void)ctx;
+	ck_assert_str_eq(tenant, "default");
 	(void)name;
 	ck_assert_uint_ne(id, 0);
 	lost++;
 	(void)snprintf(lost_why, sizeof(lost_why), "%s", why);
 }
 
-static void on_renamed(void *ctx, uint64_t id, const char *name)
+static void on_renamed(void *ctx, uint64_t id, const char *name, const char *tenant)
 {
 	(void)ctx;
+	ck_assert_str_eq(tenant, "default");
 	ck_assert_uint_ne(id, 0);
 	(void)snprintf(new_name, sizeof(new_name), "%s", name);
 }
