@@ -35,6 +35,8 @@ void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ct
 
 /* The sink for stderr: the line of log_format(), after "error " for errors. */
 log_sink log_stderr;
+/* The same with time (UTC) and level: "2026-11-25T09:30:00.125Z notice ready: ...". */
+log_sink log_stderr_stamped;
 
 /* Write a line.  ctx may be NULL. */
 void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,

@@ -21,11 +21,16 @@
 #define EXIT_CONFIG 78 /* EX_CONFIG of sysexits.h; rmemd.service does not try again */
 
 static const char *config_path; /* NULL: the default one, if it exists */
+static const char *log_target;  /* NULL: that of the configuration */
+static enum config_log_target target = CONFIG_LOG_AUTO;
 static bool check, help, version;
 
 static const struct option_row options[] = {
 	{ "config", 'c', OPTION_TEXT, &config_path, .argument = "FILE",
 	  .help = "read FILE instead of" OPTION_INDENT DEFAULT_PATH },
+	{ "log-target", 0, OPTION_TEXT, &log_target, .argument = "TARGET",
+	  .help = "log to stderr, plain, journal or auto," OPTION_INDENT
+		  "whatever the configuration says" },
 	{ "check-config", 0, OPTION_FLAG, &check,
 	  .help = "say whether the configuration is good, and exit" },
 	{ "version", 'V', OPTION_LAST, &version,
@@ -39,6 +44,8 @@ static int parse(int argc, char **argv)
 {
 	int err = option_parse(options, false, argc, argv);
 
+	if (!err && log_target && config_log_target_parse(log_target, &target))
+		err = err_prefix(-EINVAL, "--log-target");
 	if (!err && optind < argc)
 		err = err_set(-EINVAL, "unexpected argument %s", argv[optind]);
 	if (err < 0) {
@@ -48,7 +55,8 @@ static int parse(int argc, char **argv)
 	if (version)
 		(void)puts("rmemd " PACKAGE_VERSION);
 	if (help) {
-		(void)printf("usage: rmemd [-c FILE] [--check-config]\n"
+		(void)printf("usage: rmemd [-c FILE] [--log-target TARGET] "
+			     "[--check-config]\n"
 			     "Lend the memory of this host.\n\n");
 		option_help(options);
 	}
@@ -90,7 +98,7 @@ static int serve(const struct config *config, const char *path, bool kept)
 	struct daemon *daemon;
 	int err;
 
-	log_ratelimit_open(systemd_log_sink(config->log_target));
+	log_ratelimit_open(systemd_log_sink(log_target ? target : config->log_target));
 	log_set_sink(log_ratelimit_sink);
 	log_set_level(config->log_level);
 	/* a client that is gone is an error of write(2), not a reason to die */
@@ -128,7 +136,7 @@ int main(int argc, char **argv)
 		return EXIT_CONFIG;
 	}
 	if (err) {
-		log_set_sink(systemd_log_sink(CONFIG_LOG_AUTO));
+		log_set_sink(systemd_log_sink(target));
 		/* without memory or descriptors now, the next start may succeed */
 		return fail(err == -ENOMEM || err == -EMFILE || err == -ENFILE
 				    ? EXIT_FAILURE

@@ -85,7 +85,7 @@ bad_config()
 	shift
 	sed "$@" "$dir/rmemd.conf" >"$dir/bad.conf"
 	expect_error 78 "$pattern" rmemd --check-config --config "$dir/bad.conf"
-	expect_error 78 "^error start-failed: .*$pattern" rmemd --config "$dir/bad.conf"
+	expect_error 78 "Z error start-failed: .*$pattern" rmemd --config "$dir/bad.conf"
 }
 rmemd --check-config --config "$dir/rmemd.conf" || fail "a valid configuration is refused"
 bad_config "bad.conf:3: .*prot.*port" -e '3s/^port/prot/'
@@ -95,12 +95,13 @@ bad_config "bad.conf:[0-9]+: .*heartbeat" -e 's/^heartbeat = .*/heartbeat = 500/
 bad_config "bad.conf:[0-9]+: .*size" -e 's/^size = .*/size = much/'
 bad_config "insecure" -e 's/^listen = .*/listen = 0.0.0.0/; s/^insecure = .*/insecure = no/'
 bad_config "bad.conf:[0-9]+: insecure: .*comment" -e 's/^insecure = .*/& # for now/'
-expect_error 78 '^error start-failed: .*nonexistent.conf' rmemd --config "$dir/nonexistent.conf"
+expect_error 78 'Z error start-failed: .*nonexistent.conf' rmemd --config "$dir/nonexistent.conf"
 expect_error 2 '^rmemd: unknown option --nonsense=1; see rmemd --help$' rmemd --nonsense=1
 expect_error 2 '^rmemd: unknown option -x; ' rmemd --check-config -x
 expect_error 2 '^rmemd: --config needs a value; ' rmemd --config
 expect_error 2 '^rmemd: --help=me: the option takes no value; ' rmemd --help=me
 expect_error 2 '^rmemd: unexpected argument more; ' rmemd more
+expect_error 2 "^rmemd: --log-target: .*'file'.*; see rmemd --help\$" rmemd --log-target file
 [[ $(rmemd --version) =~ ^rmemd\ [0-9]+\.[0-9]+\.[0-9]+ ]] || fail "rmemd --version"
 
 # the configuration in README.md is valid

@@ -182,7 +182,7 @@ server_config()
 		[admin]
 		socket = $dir/admin.sock
 		[log]
-		target = stderr
+		target = plain
 		[pool small]
 		size = $pool_size
 		page_size = base

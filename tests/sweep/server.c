@@ -99,7 +99,7 @@ static void config_write(unsigned pool_mib)
 		      "[limits]\nsessions = 8\nchannels = 16\n"
 		      "[rdma]\nenabled = %s\nport = %u\n"
 		      "[tcp]\nport = %u\n[admin]\nsocket = %s/admin\n"
-		      "[log]\ntarget = stderr\n"
+		      "[log]\ntarget = plain\n"
 		      "[pool one]\nsize = %uM\npage_size = base\n"
 		      "[pool two]\nsize = %uM\npage_size = base\n"
 		      "[tenant default]\nleases = 1000\n%s",

@@ -605,6 +605,17 @@ static int config_check(struct parse *parse)
 	return err ? err : ports_check(parse);
 }
 
+int config_log_target_parse(const char *text, void *value)
+{
+	static struct config parsed;
+	int err = config_value_parse(&config_keys[key_index("log", "target")], text,
+				     &parsed);
+
+	if (!err)
+		*(enum config_log_target *)value = parsed.log_target;
+	return err;
+}
+
 static void add_defaults(struct config *config)
 {
 	if (config->n_pools == 0)

@@ -25,7 +25,12 @@ enum config_auth {
 	CONFIG_AUTH_CERTIFICATE,
 	CONFIG_AUTH_BOTH, /* one of the two */
 };
-enum config_log_target { CONFIG_LOG_AUTO, CONFIG_LOG_STDERR, CONFIG_LOG_JOURNAL };
+enum config_log_target {
+	CONFIG_LOG_AUTO,
+	CONFIG_LOG_STDERR,
+	CONFIG_LOG_PLAIN, /* stderr, without time and level */
+	CONFIG_LOG_JOURNAL,
+};
 
 struct config {
 	/* [server] */
@@ -82,6 +87,8 @@ struct config {
 	unsigned n_pools; /* none configured: one, "default", 1G, auto */
 };
 
+/* Parse a value of [log] target into an enum config_log_target.  -EINVAL with text */
+int config_log_target_parse(const char *text, void *value);
 /* Fill with the defaults. */
 void config_default(struct config *config);
 

@@ -156,7 +156,7 @@ const struct config_key config_keys[] = {
 	  FIELD(metrics_listen), RESTART },
 	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  CHOICE(log_target, { "auto", CONFIG_LOG_AUTO }, { "stderr", CONFIG_LOG_STDERR },
-		 { "journal", CONFIG_LOG_JOURNAL }),
+		 { "plain", CONFIG_LOG_PLAIN }, { "journal", CONFIG_LOG_JOURNAL }),
 	  RESTART },
 	{ "log", "level", CONFIG_TYPE_CHOICE, 0, 0, "info",
 	  CHOICE(log_level, { "error", LOG_ERR }, { "warning", LOG_WARNING },

@@ -245,7 +245,19 @@ void systemd_journal_sink(int level, const char *event, const struct log_ctx *ct
 		record_add(&record, "RMEM_TENANT=%s", ctx->tenant);
 	/* without the journal stderr may still be read */
 	if (sd_journal_sendv(record.fields, record.n_fields) < 0)
-		log_stderr(level, event, ctx, text);
+		log_stderr_stamped(level, event, ctx, text);
+}
+
+/* The journal has the time of each line of its stream, and its level from this prefix. */
+static void stream_sink(int level, const char *event, const struct log_ctx *ctx,
+			const char *text)
+{
+	char line[LOG_LINE_BYTES], buf[LOG_LINE_BYTES + 8];
+	int n;
+
+	log_format(line, event, ctx, text);
+	n = snprintf(buf, sizeof(buf), "<%d>%s\n", level, line);
+	(void)fwrite(buf, (size_t)n, 1, stderr);
 }
 
 /* systemd names the device and inode of the stream it gave us. */
@@ -264,8 +276,17 @@ static bool stderr_is_journal(void)
 
 log_sink *systemd_log_sink(enum config_log_target target)
 {
-	if (target == CONFIG_LOG_JOURNAL ||
-	    (target == CONFIG_LOG_AUTO && stderr_is_journal()))
+	bool stream = stderr_is_journal();
+
+	switch (target) {
+	case CONFIG_LOG_JOURNAL:
 		return systemd_journal_sink;
-	return log_stderr;
+	case CONFIG_LOG_PLAIN:
+		return log_stderr;
+	case CONFIG_LOG_STDERR:
+		return stream ? stream_sink : log_stderr_stamped;
+	case CONFIG_LOG_AUTO:
+		break;
+	}
+	return stream ? systemd_journal_sink : log_stderr_stamped;
 }

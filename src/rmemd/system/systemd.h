@@ -61,7 +61,8 @@ void systemd_watchdog_stop(void);
  * _SESSION, _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has them. */
 log_sink systemd_journal_sink;
 
-/* The sink for a target; CONFIG_LOG_AUTO: the journal when stderr is connected to it. */
+/* The sink for a target.  When stderr is a stream of the journal, CONFIG_LOG_AUTO is the journal, and
+ * lines of CONFIG_LOG_STDERR have the prefix "<N>" for their level instead of time and level. */
 log_sink *systemd_log_sink(enum config_log_target target);
 
 #endif

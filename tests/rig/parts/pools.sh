@@ -6,7 +6,7 @@ pools_file=/tmp/pools.conf
 configure()
 {
 	config_write "$pools_file" "server: listen=10.9.0.1 insecure=yes" "tcp: enabled=no" \
-		"log: target=stderr" "pool low: size=32M page_size=base" "$@"
+		"pool low: size=32M page_size=base" "$@"
 }
 
 # pool FILTER: what jq finds in the pool "high"
@@ -17,7 +17,7 @@ pool()
 
 has_event()
 {
-	tail -n "+$mark" /tmp/rmemd.log | grep -E "(^|[ :])$1: .*pool=high" >/dev/null
+	tail -n "+$mark" /tmp/rmemd.log | grep -E "^(error )?$1: .*pool=high" >/dev/null
 }
 
 # event NAME: wait until the log has it, behind the mark

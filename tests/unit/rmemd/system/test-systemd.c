@@ -301,23 +301,74 @@ START_TEST(journal__receives_fields)
 }
 END_TEST
 
+/* What the sink writes to stderr. */
+static const char *written(log_sink *sink, int level)
+{
+	const struct log_ctx ctx = { .tenant = "a" };
+	static char text[256];
+	int fds[2], saved = dup(STDERR_FILENO);
+	ssize_t n;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+	sink(level, "event", &ctx, "text");
+	ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	n = read(fds[0], text, sizeof(text) - 1);
+	ck_assert_int_gt(n, 0);
+	text[n] = '\0';
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	(void)close(saved);
+	return text;
+}
+
+START_TEST(log_sink__stamps_its_lines)
+{
+	static const char *const names[] = { [LOG_ERR] = "error",
+					     [LOG_WARNING] = "warning",
+					     [LOG_NOTICE] = "notice",
+					     [LOG_INFO] = "info",
+					     [LOG_DEBUG] = "debug" };
+	char end[64];
+
+	for (int level = LOG_ERR; level <= LOG_DEBUG; level++) {
+		const char *line = written(log_stderr_stamped, level);
+		struct tm tm = { 0 };
+		const char *rest = strptime(line, "%Y-%m-%dT%H:%M:%S", &tm);
+		double age;
+
+		ck_assert_msg(rest && *rest == '.', "%s", line);
+		age = difftime(time(NULL), timegm(&tm));
+		ck_assert_msg(age >= -1 && age < 3600, "%s", line);
+		(void)snprintf(end, sizeof(end), "Z %s event: text [tenant=a]\n",
+			       names[level]);
+		ck_assert_str_eq(rest + 4, end);
+	}
+}
+END_TEST
+
 START_TEST(log_sink__auto_follows_the_stream)
 {
 	char stream[64];
 	struct stat st;
 
 	ck_assert_int_eq(unsetenv("JOURNAL_STREAM"), 0);
-	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr);
+	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr_stamped);
+	ck_assert(systemd_log_sink(CONFIG_LOG_STDERR) == log_stderr_stamped);
+	ck_assert(systemd_log_sink(CONFIG_LOG_PLAIN) == log_stderr);
 	ck_assert(systemd_log_sink(CONFIG_LOG_JOURNAL) == systemd_journal_sink);
 	ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
 	(void)snprintf(stream, sizeof(stream), "%lu:%lu", (unsigned long)st.st_dev,
 		       (unsigned long)st.st_ino);
 	ck_assert_int_eq(setenv("JOURNAL_STREAM", stream, 1), 0);
 	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == systemd_journal_sink);
-	ck_assert(systemd_log_sink(CONFIG_LOG_STDERR) == log_stderr);
+	ck_assert(systemd_log_sink(CONFIG_LOG_PLAIN) == log_stderr);
+	/* neither the time twice, nor without a level */
+	ck_assert_str_eq(written(systemd_log_sink(CONFIG_LOG_STDERR), LOG_WARNING),
+			 "<4>event: text [tenant=a]\n");
 	/* stderr was redirected after the start */
 	ck_assert_int_eq(setenv("JOURNAL_STREAM", "1:1", 1), 0);
-	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr);
+	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr_stamped);
 }
 END_TEST
 
@@ -332,6 +383,7 @@ int main(void)
 	tcase_add_test(tc, listen_fds__are_sorted_by_kind);
 	tcase_add_test(tc, listen_fds__of_other_kinds_are_refused);
 	tcase_add_test(tc, journal__receives_fields);
+	tcase_add_test(tc, log_sink__stamps_its_lines);
 	tcase_add_test(tc, log_sink__auto_follows_the_stream);
 	return unit_main();
 }
