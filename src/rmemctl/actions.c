@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmemctl reload and revoke: the daemon acts. */
+/* rmemctl reload, revoke and kick: the daemon acts. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -122,4 +122,48 @@ const struct command revoke_command = {
 	.check = revoke_check,
 	.run = revoke_run,
 	.show = revoke_show,
+};
+
+/* ---- kick ---- */
+
+static int kick_check(char **args)
+{
+	uint64_t id;
+
+	return units_parse_u64(args[0], 1, UINT64_MAX, &id);
+}
+
+static const struct field kick_fields[] = {
+	{ "ended session ", "kicked", "id", CELL_ID, "-" },
+	{ " of tenant ", "kicked", "tenant", CELL_TEXT, "-" },
+	{ ": ", "kicked", "client", CELL_TEXT, "-" },
+	{ " at ", "kicked", "peer", CELL_TEXT, "-" },
+	{ ", leases that it had attached: ", "kicked", "leases", CELL_NUMBER, "-" },
+	{ "\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
+static void kick_show(FILE *out, const json_t *answer)
+{
+	fields_print(out, kick_fields, answer);
+}
+
+static int kick_run(const struct command *command, char **args)
+{
+	const struct client_parameter parameters[] = { { "session", args[0] }, { 0 } };
+
+	return act(command, parameters);
+}
+
+const struct command kick_command = {
+	.name = "kick",
+	.synopsis = "kick SESSION",
+	.summary = "end a session; its client cannot resume it",
+	.options = options_table,
+	.args_min = 1,
+	.args_max = 1,
+	.args = "the number of one session",
+	.check = kick_check,
+	.run = kick_run,
+	.show = kick_show,
 };

@@ -4,11 +4,23 @@
 #include "base/nearest.h"
 #include "rmemctl/command.h"
 
+/* clang-format off */
 const struct command *const commands[] = {
-	&status_command, &pools_command,   &devices_command, &sessions_command,
-	&leases_command, &tenants_command, &metrics_command, &reload_command,
-	&revoke_command, &keygen_command,  &doctor_command,  NULL,
+	&status_command,
+	&pools_command,
+	&devices_command,
+	&sessions_command,
+	&leases_command,
+	&tenants_command,
+	&reload_command,
+	&revoke_command,
+	&kick_command,
+	&keygen_command,
+	&doctor_command,
+	&metrics_command,
+	NULL,
 };
+/* clang-format on */
 
 int command_find(const char *name, const struct command **ret_command)
 {

@@ -74,9 +74,10 @@ enum wire_placement {
 	WIRE_PLACE_INTERLEAVE = 2, /* in stripes over all nodes */
 };
 enum wire_reason {
-	WIRE_REASON_FREED = 1,    /* another session freed it */
-	WIRE_REASON_EXPIRED = 2,  /* its time to live is over */
-	WIRE_REASON_REVOKED = 3,  /* the administrator revoked it */
+	WIRE_REASON_FREED = 1,   /* another session freed it */
+	WIRE_REASON_EXPIRED = 2, /* its time to live is over */
+	WIRE_REASON_REVOKED =
+		3, /* the administrator revoked it, or ended the session */
 	WIRE_REASON_SHUTDOWN = 4, /* the server stops */
 	WIRE_REASON_FENCED = 5,   /* no message from the client in time */
 	WIRE_REASON_TRIMMED = 6,  /* the lease became shorter */

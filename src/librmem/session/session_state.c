@@ -235,9 +235,11 @@ static int closing(struct rmem *session, unsigned reason)
 	if (reason == WIRE_REASON_FENCED)
 		return err_set(-ECONNRESET, "the server has fenced the session");
 	session->closing = true;
-	return err_set(-ESTALE, reason == WIRE_REASON_SHUTDOWN
-					? "the server stops"
-					: "the server ended the session");
+	return err_set(-ESTALE, "%s",
+		       reason == WIRE_REASON_SHUTDOWN ? "the server stops"
+		       : reason == WIRE_REASON_REVOKED
+			       ? "the server's administrator ended the session"
+			       : "the server ended the session");
 }
 
 static int event(void *ctx, const struct wire_msg *msg)

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/control/control.h"
+#include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
 
 /* ---- parameters ---- */
@@ -150,10 +151,36 @@ static int act_revoke(const struct admin_sources *from,
 	return leases_revoke(from->control->leases, lease.id);
 }
 
+/* ---- kick ---- */
+
+static int act_kick(const struct admin_sources *from,
+		    const struct evkeyvalq *parameters, json_t **ret_answer)
+{
+	struct sessions *sessions = from->control->sessions;
+	const struct session *session;
+	char text[ID_BYTES];
+	uint64_t id;
+	int err = number_parse(parameters, "session", &id);
+
+	if (err)
+		return err;
+	session = sessions_find(sessions, id);
+	if (session)
+		*ret_answer =
+			json_pack("{s:{s:s, s:s, s:s, s:s, s:I, s:I}}", "kicked", "id",
+				  id_format(id, text), "tenant",
+				  session->lease_client.tenant->name, "client",
+				  session->client, "peer", session->address, "leases",
+				  (json_int_t)session->lease_client.n_attachments,
+				  "keys", (json_int_t)session->lease_client.n_keys);
+	return sessions_kick(sessions, id);
+}
+
 /* ---- all ---- */
 
 static const struct action actions[] = {
 	{ "/v1/reload", { NULL }, act_reload },
+	{ "/v1/kick", { "session" }, act_kick },
 	{ "/v1/revoke", { "lease", "name", "tenant" }, act_revoke },
 };
 

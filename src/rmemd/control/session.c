@@ -23,6 +23,8 @@
 #define KEYS_PER_SLICE 128
 #define LEASES_PER_SLICE 64
 
+#define KICKED "the administrator has ended the session"
+
 static void log_session(int level, const char *event, const struct session *session,
 			const char *text)
 {
@@ -516,6 +518,31 @@ void session_fence_active(struct session *session, const char *why)
 	out->closing.reason = WIRE_REASON_FENCED;
 	connection_send(connection, out);
 	connection_close(connection);
+}
+
+int sessions_kick(struct sessions *sessions, uint64_t id)
+{
+	struct session *session = sessions_find(sessions, id);
+	struct connection *connection, *resuming;
+	uint64_t hello_id;
+	struct wire_msg *out;
+
+	if (!session)
+		return err_set(-ENOENT, "there is no session %" PRIu64, id);
+	connection = session_detach_connection(session);
+	resuming = session->waiting_connection;
+	hello_id = session->waiting_id;
+	session_await(session, NULL);
+	session_end(session, KICKED);
+	if (resuming)
+		connection_refuse(resuming, hello_id, REFUSAL_SESSION, -ESTALE, KICKED);
+	if (!connection)
+		return 0;
+	out = control_message(sessions->control, WIRE_TYPE_closing, 0);
+	out->closing.reason = WIRE_REASON_REVOKED;
+	connection_send(connection, out);
+	connection_close(connection);
+	return 0;
 }
 
 static void session_fence_silent(struct session *session)

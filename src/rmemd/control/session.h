@@ -134,6 +134,8 @@ int sessions_each(const struct sessions *sessions, uint64_t after,
 struct lease_client *sessions_lease_client(void *control, uint64_t id);
 /* The number of sessions, including fenced ones. */
 unsigned sessions_count(const struct sessions *sessions);
+/* The session with this id that has not ended, or NULL. */
+struct session *sessions_find(const struct sessions *sessions, uint64_t id);
 
 /* ---- requests ---- */
 
@@ -157,6 +159,9 @@ struct session_first {
 void session_bye(struct session *session, uint64_t bye_id);
 /* Fence a session that has a connection, and close that; the client is told, and may resume. */
 void session_fence_active(struct session *session, const char *why);
+/* End a session at once, for the administrator: its keys die and its ephemeral leases end.  The client
+ * is told, and cannot resume.  -ENOENT */
+int sessions_kick(struct sessions *sessions, uint64_t id);
 /* The connection is lost: fence its session, if any.  `why` is one line. */
 void session_connection_lost(struct connection *connection, const char *why);
 /* The connection is not busy any more: send waiting events. */
@@ -230,8 +235,6 @@ struct session *session_next(const struct tree *times, uint64_t ms, uint64_t id)
 /* Free a session that is in no list except sessions->all or ->ended and has no channel, waiting
  * request or connection. */
 void session_free(struct session *session);
-/* The session with this id that has not ended, or NULL. */
-struct session *sessions_find(const struct sessions *sessions, uint64_t id);
 
 /* ---- the table, in the ledger: staged; the reply to a request commits it ---- */
 

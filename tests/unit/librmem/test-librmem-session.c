@@ -337,6 +337,18 @@ START_TEST(session__resumes_when_fenced_and_ends_at_shutdown)
 }
 END_TEST
 
+START_TEST(session__ends_if_the_administrator_ends_it)
+{
+	rmem_lease *lease = open_with_lease(0);
+
+	proxy_event(WIRE_TYPE_closing, 0, WIRE_REASON_REVOKED);
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
+	ck_assert_ptr_nonnull(
+		strstr(rmem_error(), "the server's administrator ended the session"));
+}
+END_TEST
+
 START_TEST(session__resumes_after_a_protocol_error)
 {
 	open_with(0);
@@ -438,6 +450,7 @@ int main(void)
 	tcase_add_test(tc, session__lost_while_it_resumes_says_so_of_its_leases);
 	tcase_add_test(tc, session__is_lost_after_the_grace_time);
 	tcase_add_test(tc, session__resumes_when_fenced_and_ends_at_shutdown);
+	tcase_add_test(tc, session__ends_if_the_administrator_ends_it);
 	tcase_add_test(tc, session__resumes_after_a_protocol_error);
 	tcase_add_test(tc, close__frees_all_objects);
 	tcase_add_loop_test(tc, threads__share_a_session, 0, 2);

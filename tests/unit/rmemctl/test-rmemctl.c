@@ -307,6 +307,17 @@ START_TEST(show__says_what_actions_did)
 }
 END_TEST
 
+START_TEST(show__says_whom_it_kicked)
+{
+	check_output(
+		"kick",
+		"{\"kicked\": {\"id\": \"5\", \"tenant\": \"red\", \"client\": "
+		"\"p[1]\", \"peer\": \"[::1]:9\", \"leases\": 2, \"keys\": 3}}",
+		"ended session 5 of tenant red: p[1] at [::1]:9, leases that it had "
+		"attached: 2\n");
+}
+END_TEST
+
 START_TEST(show__describes_devices)
 {
 	ck_assert_int_eq(
@@ -595,6 +606,7 @@ int main(void)
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
 	tcase_add_test(table, show__lists_tenants);
 	tcase_add_test(table, show__says_what_actions_did);
+	tcase_add_test(table, show__says_whom_it_kicked);
 	tcase_add_test(table, show__describes_devices);
 	tcase_add_test(table, show__formats_the_status);
 	tcase_add_test(table, show__prints_the_whole_reason_of_a_fabric);

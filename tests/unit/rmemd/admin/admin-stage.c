@@ -41,7 +41,7 @@ static struct control control = {
 	.turn = { .n = 9, .n_long = 1, .cpu = { .ever_ns = 2500001 } },
 };
 unsigned n_reloads;
-uint64_t last_revoked;
+uint64_t last_revoked, last_kicked;
 
 static int reload(void *, char *buf, size_t buf_bytes)
 {
@@ -85,6 +85,27 @@ bool leases_find_named(const struct tenant *tenant, const char *name,
 
 struct sample_sources metrics_sources = { .control = &control,
 					  .slices = &control.slices };
+
+struct session *sessions_find(const struct sessions *, uint64_t id)
+{
+	static struct tenant tenant = { .name = "red" };
+	static struct session session = {
+		.client = "prog[7]",
+		.address = "127.0.0.1:5",
+		.lease_client = { .tenant = &tenant, .n_attachments = 3, .n_keys = 4 },
+	};
+
+	return id == UINT64_MAX ? &session : NULL;
+}
+
+int sessions_kick(struct sessions *, uint64_t id)
+{
+	if (id != UINT64_MAX)
+		return err_set(-ENOENT, "there is no such session");
+	last_kicked = id;
+	return 0;
+}
+
 struct admin_sources sources = {
 	.metrics = &metrics_sources,
 	.reload = reload,

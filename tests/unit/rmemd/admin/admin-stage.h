@@ -28,6 +28,7 @@ extern unsigned n_pages;       /* of leases that were made */
 /* What the daemon did.  The second reload fails. */
 extern unsigned n_reloads;
 extern uint64_t last_revoked;
+extern uint64_t last_kicked; /* the session UINT64_MAX alone can be */
 
 extern char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
 extern char path[64]; /* of the socket, below the directory */

@@ -269,6 +269,26 @@ START_TEST(revoke__finds_the_lease)
 }
 END_TEST
 
+START_TEST(kick__ends_the_session)
+{
+	open_admin();
+	be_user(0, 0);
+	ck_assert_int_eq(request("POST", "/v1/kick?session=5"), 404);
+	ck_assert_int_eq(request("POST", "/v1/kick?session=x"), 400);
+	ck_assert_int_eq(request("POST", "/v1/kick"), 400);
+	ck_assert_ptr_nonnull(strstr(reply, "the parameter session is missing"));
+	ck_assert_int_eq(request("GET", "/v1/kick?session=18446744073709551615"), 405);
+	ck_assert_uint_eq(last_kicked, 0);
+	ck_assert_int_eq(request("POST", "/v1/kick?session=18446744073709551615"), 200);
+	ck_assert_uint_eq(last_kicked, UINT64_MAX);
+	ck_assert_ptr_nonnull(strstr(
+		reply,
+		"{\"kicked\":{\"id\":\"18446744073709551615\",\"tenant\":\"red\","
+		"\"client\":\"prog[7]\",\"peer\":\"127.0.0.1:5\",\"leases\":3,"
+		"\"keys\":4}}"));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("peer", NULL, NULL);
@@ -280,6 +300,7 @@ int main(void)
 	tcase_add_test(tc, requests__of_others_are_refused_and_counted);
 	tcase_add_test(tc, actions__act);
 	tcase_add_test(tc, actions__are_logged_with_who_acts);
+	tcase_add_test(tc, kick__ends_the_session);
 	tcase_add_loop_test(tc, revoke__finds_the_lease, 0,
 			    sizeof(revocations) / sizeof(revocations[0]));
 	return unit_main();

@@ -429,6 +429,67 @@ START_TEST(loss__undoes_waiting_requests)
 }
 END_TEST
 
+START_TEST(kick__ends_the_session_at_once)
+{
+	static struct client late;
+	uint64_t lease, key;
+
+	client_open_connected(&one);
+	client_open_connected(&two);
+	lease = client_allocate(&one, 100, "");
+	key = one.answer.lease.keys[0].rkey;
+	(void)client_allocate(&one, 100, "named");
+	ck_assert_int_eq(sessions_kick(stage_control.sessions, one.session + 7),
+			 -ENOENT);
+	ck_assert_int_eq(sessions_kick(stage_control.sessions, one.session), 0);
+	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_closing)->closing.reason,
+			  WIRE_REASON_REVOKED);
+	ck_assert_uint_eq(one.closed, 1);
+	ck_assert(!fake_fabric_key_works(key, 1));
+	ck_assert_int_eq(sessions_kick(stage_control.sessions, one.session), -ENOENT);
+	fake_fabric_settle();
+	/* the ephemeral lease has ended, the named one is there */
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	client_lose(&one);
+	client_init(&late);
+	client_fail(&late, hello_resume(&one), -ESTALE);
+	/* the other session goes on */
+	client_ok(&two, message(WIRE_TYPE_ping));
+	(void)client_ask(&two, to_attach("named"), WIRE_TYPE_lease);
+	ck_assert_uint_ne(two.answer.lease.lease, lease);
+	ck_assert_uint_eq(two.events, 0);
+	client_ok(&two, by_name(WIRE_TYPE_remove, "named"));
+}
+END_TEST
+
+/* Fenced, or while a client that has resumed waits until the old keys are dead. */
+START_TEST(kick__ends_a_fenced_session)
+{
+	client_open_connected(&one);
+	(void)client_allocate(&one, 100, "");
+	client_lose(&one);
+	if (_i) {
+		client_resume_start(&two, &one);
+		ck_assert_uint_eq(two.answers, 0);
+	}
+	ck_assert_int_eq(sessions_kick(stage_control.sessions, one.session), 0);
+	if (_i) {
+		ck_assert_int_eq((int)two.answer.type, (int)WIRE_TYPE_error);
+		ck_assert_uint_eq(two.answer.error.code, ESTALE);
+		ck_assert_str_eq(two.answer.error.text,
+				 "the administrator has ended the session");
+		ck_assert_uint_eq(two.closed, 1);
+	}
+	fake_fabric_settle();
+	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	if (_i)
+		client_lose(&two);
+	client_init(&two);
+	client_fail(&two, hello_resume(&one), -ESTALE);
+}
+END_TEST
+
 START_TEST(stop__sends_closing_to_connected_clients)
 {
 	client_open(&one);
@@ -499,6 +560,8 @@ int main(void)
 	tcase_add_test(tc, resume__closed_while_waiting_restarts_the_grace_time);
 	tcase_add_loop_test(tc, bye__is_answered_after_all_keys_are_dead, 0, 2);
 	tcase_add_loop_test(tc, loss__undoes_waiting_requests, 0, 12);
+	tcase_add_test(tc, kick__ends_the_session_at_once);
+	tcase_add_loop_test(tc, kick__ends_a_fenced_session, 0, 2);
 	tcase_add_test(tc, stop__sends_closing_to_connected_clients);
 	tcase_add_test(tc, stop__is_announced);
 	return unit_main();
