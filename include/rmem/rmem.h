@@ -20,6 +20,7 @@
  *   ENOENT      no lease has that name
  *   EEXIST      the name is taken
  *   ENOSPC      the server's pools cannot hold the request
+ *   ESHUTDOWN   the server is being drained, and grants nothing new: ask another one
  *   EDQUOT      a limit of the tenant or session would be exceeded
  *   ESTALE      the lease has ended (freed, revoked, expired), or the session is lost for
  *               good, or was opened by the parent process
@@ -262,7 +263,7 @@ struct rmem_info {
 	unsigned fence_ms;     /* a session silent for this time is fenced */
 	unsigned grace_ms;     /* ephemeral leases end this long after the fence */
 	uint64_t resumes;      /* how often the session was lost and resumed */
-	int draining;          /* 1: the server has announced that it stops */
+	int draining; /* 1: the server has announced that it will stop, and grants nothing new */
 	enum rmem_auth auth;
 };
 static inline struct rmem_info rmem_info_init(void)
@@ -349,6 +350,7 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
  *   ENODEV  the server serves no RDMA device of that name
  *   EEXIST  the name is taken
  *   ENOSPC  the pools that this host reaches cannot hold it
+ *   ESHUTDOWN  the server is being drained
  *   EDQUOT  a limit of the tenant or session would be exceeded
  *   EACCES  the tenant is leaving, may only read, or may not give this name
  *   EBUSY, ENOTSUP  as for rmem_attach(), with RMEM_ALLOC_ATTACH  [any] */
@@ -437,6 +439,7 @@ RMEM_API int rmem_unshare(rmem_lease *lease, const char *tenant);
  *   bytes   the new length in bytes
  *   EINVAL  bytes is less than the present length
  *   ENOSPC  the pools cannot hold it, or not in RMEM_SEGMENTS_MAX segments
+ *   ESHUTDOWN  the server is being drained
  *   EDQUOT  a limit of the tenant or session would be exceeded
  *   EBUSY   another session resizes the lease
  *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */

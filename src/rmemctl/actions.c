@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmemctl reload, revoke and kick: the daemon acts. */
+/* rmemctl reload, revoke, kick, drain and undrain: the daemon acts. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -166,4 +167,73 @@ const struct command kick_command = {
 	.check = kick_check,
 	.run = kick_run,
 	.show = kick_show,
+};
+
+/* ---- drain and undrain ---- */
+
+#define NO_DEADLINE UINT64_MAX
+#define DEADLINE_MS_MAX UINT64_C(2592000000) /* the daemon's limit, 30 days */
+
+static uint64_t deadline_ms = NO_DEADLINE;
+
+static const struct field draining_fields[] = {
+	{ "draining: stops when the last lease is gone, leases: ", NULL, "leases",
+	  CELL_NUMBER, "-" },
+	{ ", sessions: ", NULL, "sessions", CELL_NUMBER, "-" },
+	{ ", deadline: ", "draining", "left_ms", CELL_TIME, "none" },
+	{ "\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
+static void drain_show(FILE *out, const json_t *answer)
+{
+	if (json_is_object(json_object_get(answer, "draining")))
+		fields_print(out, draining_fields, answer);
+	else
+		(void)fprintf(out, "serving\n");
+}
+
+static int drain_run(const struct command *command, char **)
+{
+	char number[24];
+	const struct client_parameter parameters[] = {
+		{ "deadline_ms", deadline_ms == NO_DEADLINE ? NULL : number },
+		{ 0 },
+	};
+
+	(void)snprintf(number, sizeof(number), "%" PRIu64, deadline_ms);
+	return act(command, parameters);
+}
+
+static const struct option_row drain_options[] = {
+	{ "deadline", 'd', OPTION_MS, &deadline_ms, 0, DEADLINE_MS_MAX, .argument = "T",
+	  .help = "revoke the leases that are left after T, as 10min" OPTION_INDENT
+		  "(default: wait for them)" },
+	{ .more = options_table },
+	{ 0 },
+};
+
+const struct command drain_command = {
+	.name = "drain",
+	.synopsis = "drain [-d T]",
+	.summary = "grant nothing new, and stop after the last lease",
+	.options = drain_options,
+	.args = "no argument",
+	.run = drain_run,
+	.show = drain_show,
+};
+
+static int undrain_run(const struct command *command, char **)
+{
+	return act(command, NULL);
+}
+
+const struct command undrain_command = {
+	.name = "undrain",
+	.synopsis = "undrain",
+	.summary = "take a drain back",
+	.options = options_table,
+	.args = "no argument",
+	.run = undrain_run,
+	.show = drain_show,
 };

@@ -32,7 +32,8 @@ struct command {
 
 extern const struct command status_command, pools_command, devices_command,
 	sessions_command, leases_command, tenants_command, reload_command,
-	revoke_command, keygen_command, doctor_command, metrics_command, kick_command;
+	revoke_command, keygen_command, doctor_command, metrics_command, kick_command,
+	drain_command, undrain_command;
 
 /* Ends with NULL. */
 extern const struct command *const commands[];

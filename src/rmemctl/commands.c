@@ -15,6 +15,8 @@ const struct command *const commands[] = {
 	&reload_command,
 	&revoke_command,
 	&kick_command,
+	&drain_command,
+	&undrain_command,
 	&keygen_command,
 	&doctor_command,
 	&metrics_command,

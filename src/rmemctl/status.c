@@ -98,9 +98,18 @@ static void refused_show(FILE *out, const json_t *answer)
 		(void)fputc('\n', out);
 }
 
+static const struct field draining_fields[] = {
+	{ "draining   for ", "draining", "age_ms", CELL_TIME, "-" },
+	{ ", deadline: ", "draining", "left_ms", CELL_TIME, "none" },
+	{ "\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
 static void status_show(FILE *out, const json_t *answer)
 {
 	fields_print(out, status_head, answer);
+	if (json_is_object(json_object_get(answer, "draining")))
+		fields_print(out, draining_fields, answer);
 	control_show(out, answer);
 	fabric_show(out, answer, "rdma");
 	fabric_show(out, answer, "tcp");

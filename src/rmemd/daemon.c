@@ -101,6 +101,9 @@ static bool describe(struct daemon *daemon)
 				UNITS_BYTES(lent), UNITS_BYTES(bytes),
 				sessions_count(daemon->control.sessions),
 				leases_count(daemon->control.leases));
+	if (daemon->control.drain.on)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "; being drained");
 	describe_growth(daemon, text + used, sizeof(text) - used);
 	if (strcmp(text, daemon->status_text) == 0)
 		return false;
@@ -119,6 +122,19 @@ static void on_status(evutil_socket_t, short, void *arg)
 
 /* ---- signals ---- */
 
+/* back: clients may resume with the next process. */
+static void stop(struct daemon *daemon, const char *why, bool back)
+{
+	daemon->stopping = true;
+	log_event(LOG_NOTICE, "stopping", NULL, "%s with %u sessions", why,
+		  sessions_count(daemon->control.sessions));
+	systemd_stopping();
+	daemon->sources.n_listeners = 0;
+	while (daemon->n_listeners > 0)
+		listener_close(daemon->listeners[--daemon->n_listeners]);
+	control_stop(&daemon->control, back);
+}
+
 static void on_stop(evutil_socket_t number, short, void *arg)
 {
 	struct daemon *daemon = arg;
@@ -126,14 +142,19 @@ static void on_stop(evutil_socket_t number, short, void *arg)
 	/* asked twice: wait for nothing */
 	if (daemon->stopping)
 		_exit(128 + number);
-	daemon->stopping = true;
-	log_event(LOG_NOTICE, "stopping", NULL, "asked to stop with %u sessions",
-		  sessions_count(daemon->control.sessions));
-	systemd_stopping();
-	daemon->sources.n_listeners = 0;
-	while (daemon->n_listeners > 0)
-		listener_close(daemon->listeners[--daemon->n_listeners]);
-	control_stop(&daemon->control, fdstore_lasts(daemon->fdstore));
+	stop(daemon, "asked to stop", fdstore_lasts(daemon->fdstore));
+}
+
+/* control->drained: nobody is to start the daemon again, so no session has a next process. */
+static void on_drained(void *user)
+{
+	struct daemon *daemon = user;
+
+	if (daemon->stopping)
+		return;
+	if (systemd_stay_stopped())
+		log_event(LOG_ERR, "stays-not-stopped", NULL, "%s", err_text());
+	stop(daemon, "drained", false);
 }
 
 static int log_leaving(const struct tenant *tenant, void *)
@@ -385,6 +406,8 @@ static int open_control(struct daemon *daemon)
 	control->ledger = daemon->ledger;
 	control->fdstore = daemon->fdstore;
 	control->first_id = first_id();
+	control->drained = on_drained;
+	control->user = daemon;
 	/* channels are admitted by OpenSSL with auth = none too */
 	err = tls_prepare();
 	if (!err)
@@ -468,6 +491,8 @@ static int open_all(struct daemon *daemon)
 	int err = tenants_set(&daemon->tenants, daemon->config.tenants,
 			      daemon->config.n_tenants);
 
+	if (!err)
+		err = systemd_stay_started();
 	if (!err)
 		err = descriptors_raise_limit();
 	if (!err)

@@ -287,7 +287,9 @@ enum wire_reason {
 #define WIRE_FIELDS_changed(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U64(lease)                                                  \
 	U8(reason)
+/* deadline_ms: from now; 0: it stops now; UINT32_MAX: not before its last lease is gone */
 #define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(deadline_ms)
+#define WIRE_FIELDS_serving(U8, U16, U32, U64, I32, STR, RAW, LIST)
 /* The lease has memory in the part that a shrinking pool gives up.  The last message about a lease
  * counts.  After wait_ms the lease ends if revoke is set; otherwise the pool keeps its size. */
 #define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST) \
@@ -340,7 +342,8 @@ enum wire_reason {
 	M(closing, 0x83, 1, "the server ends the session")                       \
 	M(notified, 0x84, 1, "notifications of leases that are watched")         \
 	M(channel_ended, 0x85, 1, "a data connection over RDMA has ended")       \
-	M(shrinking, 0x86, 1, "the server wants memory of a lease back")
+	M(shrinking, 0x86, 1, "the server wants memory of a lease back")         \
+	M(serving, 0x87, 1, "the server will not stop after all")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
 /* Structures. */

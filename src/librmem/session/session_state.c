@@ -250,6 +250,8 @@ static int event(void *ctx, const struct wire_msg *msg)
 		return closing(session, msg->closing.reason);
 	if (msg->type == WIRE_TYPE_draining)
 		session->draining = true;
+	else if (msg->type == WIRE_TYPE_serving)
+		session->draining = false;
 	else
 		SESSION_NOTIFY(session, event, session, msg);
 	return 0;

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "base/utf8.h"
 #include "rmemd/admin/admin.h"
+#include "rmemd/admin/view.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
@@ -176,11 +177,47 @@ static int act_kick(const struct admin_sources *from,
 	return sessions_kick(sessions, id);
 }
 
+/* ---- drain and undrain ---- */
+
+static json_t *drain_answer(const struct admin_sources *from)
+{
+	return json_pack("{s:o, s:I, s:I}", "draining", view_drain(from), "leases",
+			 (json_int_t)leases_count(from->control->leases), "sessions",
+			 (json_int_t)sessions_count(from->control->sessions));
+}
+
+static int act_drain(const struct admin_sources *from,
+		     const struct evkeyvalq *parameters, json_t **ret_answer)
+{
+	const char *deadline = parameter(parameters, "deadline_ms");
+	uint64_t left_ms = DRAIN_NO_DEADLINE;
+	int err;
+
+	if (deadline && units_parse_u64(deadline, 0, DRAIN_MS_MAX, &left_ms))
+		return err_set(-EINVAL, "deadline_ms: %s", err_text());
+	err = drain_begin(&from->control->drain, left_ms);
+	if (!err)
+		*ret_answer = drain_answer(from);
+	return err;
+}
+
+static int act_undrain(const struct admin_sources *from, const struct evkeyvalq *,
+		       json_t **ret_answer)
+{
+	int err = drain_end(&from->control->drain);
+
+	if (!err)
+		*ret_answer = drain_answer(from);
+	return err;
+}
+
 /* ---- all ---- */
 
 static const struct action actions[] = {
 	{ "/v1/reload", { NULL }, act_reload },
 	{ "/v1/kick", { "session" }, act_kick },
+	{ "/v1/drain", { "deadline_ms" }, act_drain },
+	{ "/v1/undrain", { NULL }, act_undrain },
 	{ "/v1/revoke", { "lease", "name", "tenant" }, act_revoke },
 };
 

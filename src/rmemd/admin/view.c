@@ -263,6 +263,22 @@ static json_t *control_view(const struct admin_sources *from)
 	return array;
 }
 
+json_t *view_drain(const struct admin_sources *from)
+{
+	const struct drain *drain = &from->control->drain;
+	uint64_t left_ms = drain_left_ms(drain);
+	json_t *object;
+
+	if (!drain->on)
+		return json_null();
+	object = json_object();
+	view_number(&object, "age_ms", clock_now_ms() - drain->since_ms);
+	view_add(&object, "left_ms",
+		 left_ms == DRAIN_NO_DEADLINE ? json_null()
+					      : json_integer((json_int_t)left_ms));
+	return object;
+}
+
 json_t *view_status(const struct admin_sources *from)
 {
 	json_t *object = json_object();
@@ -270,6 +286,7 @@ json_t *view_status(const struct admin_sources *from)
 	view_text(&object, "version", PACKAGE_VERSION);
 	view_number(&object, "pid", (uint64_t)getpid());
 	view_number(&object, "uptime_ms", clock_now_ms() - from->started_ms);
+	view_add(&object, "draining", view_drain(from));
 	view_add(&object, "control", control_view(from));
 	view_add(&object, "fabrics", fabrics_view(from));
 	view_add(&object, "memory", memory_view(from->control->pools));

@@ -17,6 +17,9 @@ json_t *view_pools(const struct admin_sources *from);
 json_t *view_devices(const struct admin_sources *from);
 json_t *view_tenants(const struct admin_sources *from);
 
+/* The present drain; null: there is none. */
+json_t *view_drain(const struct admin_sources *from);
+
 /* A part of a list that may be too long for one turn of the loop. */
 #define VIEW_PAGE_ITEMS 32
 struct view_page {

@@ -119,14 +119,17 @@ static void on_wake(void *ctx)
 /* ---- events of leases, sessions and pools ---- */
 
 /* Programs grant and free at any rate: only for debugging. */
-static void on_granted(void *, const struct lease_status *status)
+static void on_granted(void *ctx, const struct lease_status *status)
 {
+	struct control *control = ctx;
+
 	log_event(LOG_DEBUG, "lease-granted",
 		  &(struct log_ctx){ .session = status->owner,
 				     .lease = status->id,
 				     .tenant = status->tenant },
 		  "\"%s\", %" PRIu64 " bytes in %u segments", status->name,
 		  status->bytes, status->segments);
+	drain_granted(&control->drain);
 }
 
 static void on_ended(void *, const struct lease_status *status, enum wire_reason reason)
@@ -149,12 +152,20 @@ static void on_timer_moved(void *ctx)
 	tick_arm(ctx);
 }
 
+static void on_none_left(void *ctx)
+{
+	struct control *control = ctx;
+
+	drain_none_left(&control->drain);
+}
+
 static const struct leases_events leases_events = {
 	.client_event = session_client_event,
 	.client_notified = session_client_notified,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,
+	.none_left = on_none_left,
 };
 
 static void on_reclaim(void *ctx)
@@ -347,6 +358,8 @@ int control_open(struct control *control)
 	slices_init(&control->slices, &control->turn, on_wake, control);
 	if (!control->tick || !control->freed_timer || !control->slices_event)
 		return err_set(-ENOMEM, "no memory for the timers");
+	if (drain_open(&control->drain, control))
+		return -ENOMEM;
 	return connections_open(control, &control->connections);
 }
 
@@ -407,6 +420,7 @@ void control_stop(struct control *control, bool back)
 
 void control_close(struct control *control)
 {
+	drain_close(&control->drain);
 	connections_close(control->connections);
 	/* no key is alive and no event comes after this */
 	endpoints_close(&control->endpoints);

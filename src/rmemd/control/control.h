@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "rmemd/config/config.h"
+#include "rmemd/control/drain.h"
 #include "rmemd/control/endpoints.h"
 #include "rmemd/control/refusal.h"
 #include "rmemd/lease/lease.h"
@@ -47,6 +48,9 @@ struct control {
 	struct ledger *ledger;   /* outlasts the process */
 	struct fdstore *fdstore; /* where pools outlast it */
 	uint64_t first_id;       /* of the next session, and of the next lease */
+	/* The daemon is drained: stop it. */
+	void (*drained)(void *user);
+	void *user;
 
 	struct tls_context *tls; /* NULL: auth = none */
 	struct turn turn;        /* measured by the user */
@@ -59,6 +63,7 @@ struct control {
 	struct leases *leases;
 	struct sessions *sessions;
 	struct connections *connections;
+	struct drain drain;
 	/* Sessions for which there are descriptors; 0: not known. */
 	uint32_t sessions_fit;
 	uint64_t memory_bytes;           /* of all pools */

@@ -18,6 +18,7 @@ const char *refusal_name(enum refusal refusal)
 		[REFUSAL_PROTOCOL] = "protocol",
 		[REFUSAL_UNREAD] = "unread",
 		[REFUSAL_REMOVED] = "removed",
+		[REFUSAL_DRAINING] = "draining",
 		[REFUSAL_CHANNEL_TOKEN] = "channel_token",
 		[REFUSAL_CHANNEL_ADDRESS] = "channel_address",
 		[REFUSAL_CHANNEL_NUMBER] = "channel_number",
@@ -45,6 +46,8 @@ enum request_refusal request_refusal_of(int err)
 	case -ENOSPC:
 	case -ENOMEM:
 		return REQUEST_FULL;
+	case -ESHUTDOWN:
+		return REQUEST_DRAINING;
 	default:
 		return REQUEST_OTHER;
 	}
@@ -55,7 +58,8 @@ const char *request_refusal_name(enum request_refusal refusal)
 	static const char *const names[] = {
 		[REQUEST_MISSING] = "missing", [REQUEST_STALE] = "stale",
 		[REQUEST_DENIED] = "denied",   [REQUEST_QUOTA] = "quota",
-		[REQUEST_FULL] = "full",       [REQUEST_OTHER] = "other",
+		[REQUEST_FULL] = "full",       [REQUEST_DRAINING] = "draining",
+		[REQUEST_OTHER] = "other",
 	};
 	_Static_assert(sizeof(names) / sizeof(names[0]) == REQUEST_REFUSALS,
 		       "a name for each reason");

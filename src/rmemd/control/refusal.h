@@ -17,6 +17,7 @@ enum refusal {
 	REFUSAL_PROTOCOL, /* no such frame, message or version */
 	REFUSAL_UNREAD,   /* it does not read its answers */
 	REFUSAL_REMOVED,  /* its key or certificate was removed meanwhile */
+	REFUSAL_DRAINING, /* a new session, while the server is drained */
 	/* data channels: */
 	REFUSAL_CHANNEL_TOKEN, /* no session has this id and token */
 	REFUSAL_CHANNEL_ADDRESS, /* it comes from an address that the session did not name */
@@ -30,11 +31,12 @@ enum refusal {
 const char *refusal_name(enum refusal refusal);
 
 enum request_refusal {
-	REQUEST_MISSING, /* there is no lease of that name for this tenant */
-	REQUEST_STALE,   /* there is no lease of that number for this session */
-	REQUEST_DENIED,  /* the tenant has no right to it */
-	REQUEST_QUOTA,   /* it would exceed a limit */
-	REQUEST_FULL,    /* there is no memory for it */
+	REQUEST_MISSING,  /* there is no lease of that name for this tenant */
+	REQUEST_STALE,    /* there is no lease of that number for this session */
+	REQUEST_DENIED,   /* the tenant has no right to it */
+	REQUEST_QUOTA,    /* it would exceed a limit */
+	REQUEST_FULL,     /* there is no memory for it */
+	REQUEST_DRAINING, /* the server is being drained, and grants nothing */
 	REQUEST_OTHER,
 	REQUEST_REFUSALS,
 };

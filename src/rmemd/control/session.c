@@ -165,10 +165,34 @@ void session_opened(struct session *session, uint64_t hello_id,
 	connection->ops->authenticated(connection);
 }
 
+/* Whether the client is to be told that the server drains, or does not any more. */
+static bool session_next_drain(struct session *session, struct wire_msg *out)
+{
+	const struct drain *drain = &session->sessions->control->drain;
+	uint64_t left_ms = drain_left_ms(drain);
+
+	if (session->told == drain->number)
+		return false;
+	session->told = drain->number;
+	out->type = drain->on ? WIRE_TYPE_draining : WIRE_TYPE_serving;
+	/* 0 would say that it stops now */
+	if (drain->on)
+		out->draining.deadline_ms = left_ms == 0           ? 1
+					    : left_ms < UINT32_MAX ? (uint32_t)left_ms
+								   : UINT32_MAX;
+	return true;
+}
+
 /* The next event for the client.  False: there is none.  Events of leases, which are few, do not
  * wait for notifications, which may come all the time. */
-static bool session_next_event(struct lease_client *lease_client, struct wire_msg *out)
+static bool session_next_event(struct session *session, struct wire_msg *out)
 {
+	struct lease_client *lease_client = &session->lease_client;
+
+	if (session_next_drain(session, out)) {
+		out->id = 0;
+		return true;
+	}
 	if (!lease_next_event(lease_client, out)) {
 		if (!lease_next_notices(lease_client, &out->notified))
 			return false;
@@ -202,7 +226,7 @@ static void session_deliver(struct session *session)
 			session_deliver_later(session);
 			return;
 		}
-		if (!session_next_event(&session->lease_client, out))
+		if (!session_next_event(session, out))
 			return;
 		connection_send(connection, out);
 	}
@@ -244,6 +268,10 @@ static void session_activate(struct session *session, struct connection *connect
 {
 	session->state = SESSION_ACTIVE;
 	session->resumes++;
+	/* a client that resumes takes it that the server goes on */
+	session->told = session->sessions->control->drain.on
+				? 0
+				: session->sessions->control->drain.number;
 	session->sessions->control->counters.sessions_resumed++;
 	session_adopt(session, connection);
 	/* An endpoint that fails now is tried again when a channel is opened there. */
@@ -370,8 +398,10 @@ int session_open(struct connection *connection, const char *tenant_name,
 	struct sessions *sessions = control->sessions;
 	struct tenant *tenant = tenants_find(control->tenants, tenant_name);
 	struct session *session;
-	int err;
+	int err = drain_check(&control->drain);
 
+	if (err)
+		return err;
 	if (!tenant)
 		return err_set(
 			-EACCES,
@@ -399,6 +429,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 		return err;
 	}
 	sessions->next_id++;
+	session->told = control->drain.number;
 	session->state = SESSION_ACTIVE;
 	session_adopt(session, connection);
 	control->counters.sessions_opened++;
@@ -729,6 +760,14 @@ void sessions_stop(struct sessions *sessions, bool back)
 			connection_send(connection, out);
 		connection_close(connection);
 	}
+}
+
+/* The events are sent by sessions_tick(), in turns. */
+void sessions_announce(struct sessions *sessions)
+{
+	list_for_each_entry(struct session, session, &sessions->all, all)
+		if (session->connection)
+			session_deliver_later(session);
 }
 
 int sessions_each(const struct sessions *sessions, uint64_t after,

@@ -100,6 +100,7 @@ struct session {
 	uint64_t heard_ms;
 	uint64_t fenced_ms;
 	uint64_t resumes;
+	uint64_t told; /* the number of the drain that its client knows of */
 	struct reply_cache replies;
 };
 
@@ -125,6 +126,9 @@ uint64_t sessions_next_ms(const struct sessions *sessions);
 /* Tell all clients that the server stops, and close all connections.  back: clients may resume, as the
  * next process restores their sessions; otherwise they are told that these have ended. */
 void sessions_stop(struct sessions *sessions, bool back);
+
+/* Tell all clients of the present state of control->drain. */
+void sessions_announce(struct sessions *sessions);
 
 /* Call each() for every session with an id above `after` in the order of ids, until it returns
  * non-zero, and return its result.  each() must not change the table. */

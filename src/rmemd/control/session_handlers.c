@@ -72,6 +72,8 @@ static enum refusal refusal_of(int err)
 		return REFUSAL_TENANT;
 	case -ESTALE:
 		return REFUSAL_SESSION;
+	case -ESHUTDOWN:
+		return REFUSAL_DRAINING;
 	case -EDQUOT:
 	case -ENOMEM:
 	case -ENOSPC:

@@ -307,6 +307,11 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 	ret_msg->node = lease->node;
 }
 
+bool leases_none_left(const struct leases *leases)
+{
+	return list_empty(&leases->all) && list_empty(&leases->ended);
+}
+
 static void lease_unlink(struct lease *lease)
 {
 	struct leases *leases = lease->leases;

@@ -75,6 +75,8 @@ struct leases_events {
 		      enum wire_reason reason);
 	/* leases_next_ms() has changed. */
 	void (*timer_moved)(void *ctx);
+	/* The last lease has ended, and its keys are dead.  NULL: of no interest. */
+	void (*none_left)(void *ctx);
 };
 
 /* Open a table that allocates from `pools` and records leases in `ledger`; borrows all pointers.
@@ -118,6 +120,16 @@ uint64_t leases_next_ms(const struct leases *leases);
 
 /* End a lease at once, for all sessions.  -ENOENT: none that is granted has this id. */
 int leases_revoke(struct leases *leases, uint64_t id);
+/* End some leases with ids above *after, `max` at most; *after becomes the id of the last one.  False:
+ * there are no more. */
+bool leases_revoke_after(struct leases *leases, uint64_t *after, unsigned max);
+
+#define LEASES_DRAINING \
+	"the server is being drained, and grants nothing new: ask another one"
+/* Grant no memory any more, also to requests that wait for it, which fail with ESHUTDOWN; or again. */
+void leases_set_draining(struct leases *leases, bool draining);
+/* Whether there is no lease, and no key of one that has ended. */
+bool leases_none_left(const struct leases *leases);
 
 /* Call each() for every lease with an id above `after` in the order of ids, until it returns
  * non-zero, and return its result.  The strings are borrowed until each() returns; each() must not

@@ -169,8 +169,10 @@ static int lease_grow(struct lease *lease, const struct lease_client *client,
 /* -EAGAIN: the memory is not clean yet. */
 static int waiter_serve(struct lease_waiter *waiter)
 {
-	int err = lease_grow(waiter->lease, waiter->attachment->client,
-			     waiter->wanted_bytes);
+	int err = waiter->lease->leases->draining
+			  ? err_set(-ESHUTDOWN, LEASES_DRAINING)
+			  : lease_grow(waiter->lease, waiter->attachment->client,
+				       waiter->wanted_bytes);
 
 	if (err == -EAGAIN)
 		return err;

@@ -27,7 +27,8 @@ struct leases {
 	struct pools *pools;
 	struct ledger *ledger;
 	struct slices *slices;
-	bool closing; /* leases end, and stay in the ledger */
+	bool closing;  /* leases end, and stay in the ledger */
+	bool draining; /* nothing is granted */
 	const struct leases_events *events;
 	void *ctx;
 	uint64_t next_id;

@@ -172,6 +172,28 @@ int leases_revoke(struct leases *leases, uint64_t id)
 	return 0;
 }
 
+bool leases_revoke_after(struct leases *leases, uint64_t *after, unsigned max)
+{
+	struct lease *lease;
+
+	for (unsigned n = 0; n < max; n++) {
+		lease = leases_next_after(leases, *after);
+		if (!lease)
+			break;
+		*after = lease->id;
+		if (lease->state == LEASE_READY)
+			lease_terminate(lease, WIRE_REASON_REVOKED, NULL);
+	}
+	leases_run(leases);
+	return leases_next_after(leases, *after);
+}
+
+void leases_set_draining(struct leases *leases, bool draining)
+{
+	leases->draining = draining;
+	leases_retry(leases);
+}
+
 /* ---- time ---- */
 
 /* The lease that is due first, or NULL. */

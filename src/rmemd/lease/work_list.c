@@ -154,9 +154,13 @@ static void lease_process_changes(struct lease *lease)
 			segment_shed(lease->segments[i]);
 		lease->cut = false;
 		if (lease->state == LEASE_ENDED) {
+			struct leases *leases = lease->leases;
+
 			list_remove(&lease->changed);
 			list_remove(&lease->all);
 			lease_delete(lease);
+			if (leases_none_left(leases) && leases->events->none_left)
+				leases->events->none_left(leases->ctx);
 			return;
 		}
 	}

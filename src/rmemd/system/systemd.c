@@ -23,6 +23,7 @@
 #define KEPT_PREFIX "rmem-"
 #define FIELDS_MAX 10
 #define RECORD_BYTES 4096
+#define DRAINED_PATH_BYTES 256
 
 /* ---- sockets ---- */
 
@@ -160,6 +161,45 @@ void systemd_reloading(void)
 void systemd_stopping(void)
 {
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=stopping");
+}
+
+#define DRAINED_FILE "drained" /* rmemd.service removes it */
+
+/* The runtime directory of the service.  False: there is no service manager. */
+static bool drained_path(char path[DRAINED_PATH_BYTES])
+{
+	const char *directory = getenv("RUNTIME_DIRECTORY");
+
+	if (!directory || !getenv("NOTIFY_SOCKET"))
+		return false;
+	return (size_t)snprintf(path, DRAINED_PATH_BYTES, "%s/" DRAINED_FILE,
+				directory) < DRAINED_PATH_BYTES;
+}
+
+int systemd_stay_stopped(void)
+{
+	char path[DRAINED_PATH_BYTES];
+	int fd;
+
+	if (!drained_path(path))
+		return 0;
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(-errno,
+				 "%s, so systemd starts the daemon again; stop it with "
+				 "systemctl stop rmemd.socket rmemd",
+				 path);
+	(void)close(fd);
+	return 0;
+}
+
+int systemd_stay_started(void)
+{
+	char path[DRAINED_PATH_BYTES];
+
+	if (!drained_path(path) || !unlink(path) || errno == ENOENT)
+		return 0;
+	return err_errno(-errno, "cannot remove %s", path);
 }
 
 /* ---- watchdog ---- */

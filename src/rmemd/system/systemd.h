@@ -51,6 +51,12 @@ void systemd_ready(const char *status);
 void systemd_status(const char *status);
 void systemd_reloading(void);
 void systemd_stopping(void);
+/* Before the process ends: have the service stay stopped, and its sockets too, which would start it
+ * for the next client.  A file in its runtime directory tells rmemd.service.  No effect without
+ * systemd.  -errno with text */
+int systemd_stay_stopped(void);
+/* Take back what an earlier process may have left.  -errno with text */
+int systemd_stay_started(void);
 
 /* If the service manager expects WATCHDOG=1, send it from the loop at half its interval, so that a
  * loop that hangs is noticed.  -ENOMEM.  Stop before the base is freed. */

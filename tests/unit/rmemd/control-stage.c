@@ -47,11 +47,17 @@ static void check_line(int, const char *event, const struct log_ctx *ctx,
 static void on_granted(void *, const struct lease_status *status)
 {
 	ck_assert(status->ready);
+	drain_granted(&stage_control.drain);
 }
 
 static void on_ended(void *, const struct lease_status *status, enum wire_reason)
 {
 	ck_assert(status->ready);
+}
+
+static void on_none_left(void *)
+{
+	drain_none_left(&stage_control.drain);
 }
 
 static void on_timer_moved(void *)
@@ -65,6 +71,7 @@ static const struct leases_events lease_events = {
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,
+	.none_left = on_none_left,
 };
 
 static void on_session_due(struct control *, uint64_t ms)

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
@@ -104,6 +105,33 @@ int sessions_kick(struct sessions *, uint64_t id)
 		return err_set(-ENOENT, "there is no such session");
 	last_kicked = id;
 	return 0;
+}
+
+int drain_begin(struct drain *drain, uint64_t left_ms)
+{
+	if (left_ms == 4)
+		return err_set(-EBUSY, "too late");
+	drain->on = true;
+	drain->since_ms = clock_now_ms();
+	drain->deadline_ms =
+		left_ms == DRAIN_NO_DEADLINE ? left_ms : clock_now_ms() + left_ms;
+	return 0;
+}
+
+int drain_end(struct drain *drain)
+{
+	drain->on = false;
+	return 0;
+}
+
+unsigned leases_count(const struct leases *)
+{
+	return n_ephemeral;
+}
+
+unsigned sessions_count(const struct sessions *)
+{
+	return n_sessions;
 }
 
 struct admin_sources sources = {

@@ -289,6 +289,32 @@ START_TEST(kick__ends_the_session)
 }
 END_TEST
 
+START_TEST(drain__is_begun_and_taken_back)
+{
+	json_t *draining;
+
+	open_admin();
+	be_user(0, 0);
+	ck_assert(json_is_null(json_object_get(get("/v1/status"), "draining")));
+	ck_assert_int_eq(request("POST", "/v1/drain"), 200);
+	draining = json_object_get(body(), "draining");
+	ck_assert(json_is_null(json_object_get(draining, "left_ms")));
+	ck_assert(json_is_integer(json_object_get(draining, "age_ms")));
+	ck_assert_int_eq(json_integer_value(json_object_get(body(), "sessions")), 2);
+	ck_assert_int_eq(request("POST", "/v1/drain?deadline_ms=600000"), 200);
+	draining = json_object_get(get("/v1/status"), "draining");
+	ck_assert_int_gt(json_integer_value(json_object_get(draining, "left_ms")), 0);
+	ck_assert_int_le(json_integer_value(json_object_get(draining, "left_ms")),
+			 600000);
+	ck_assert_int_eq(request("POST", "/v1/drain?deadline_ms=4"), 409);
+	ck_assert_ptr_nonnull(strstr(reply, "too late"));
+	ck_assert_int_eq(request("POST", "/v1/drain?deadline_ms=10min"), 400);
+	ck_assert_int_eq(request("POST", "/v1/drain?deadline_ms=2592000001"), 400);
+	ck_assert_int_eq(request("POST", "/v1/undrain"), 200);
+	ck_assert(json_is_null(json_object_get(body(), "draining")));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("peer", NULL, NULL);
@@ -301,6 +327,7 @@ int main(void)
 	tcase_add_test(tc, actions__act);
 	tcase_add_test(tc, actions__are_logged_with_who_acts);
 	tcase_add_test(tc, kick__ends_the_session);
+	tcase_add_test(tc, drain__is_begun_and_taken_back);
 	tcase_add_loop_test(tc, revoke__finds_the_lease, 0,
 			    sizeof(revocations) / sizeof(revocations[0]));
 	return unit_main();
