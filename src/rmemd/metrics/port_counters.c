@@ -138,14 +138,14 @@ static void number_add(struct port_numbers *numbers, size_t at, uint64_t value)
 	*number = *number == PORT_COUNTER_NONE ? value : *number + value;
 }
 
-/* The files of all drivers are tried; those that are missing cost little. */
+/* Add what there is to the numbers.  The files of all drivers are tried; those that are missing cost
+ * little. */
 static void port_read(const char *sysfs, const struct port_id *port,
 		      struct port_numbers *numbers)
 {
 	char path[256], text[32];
 	int directory;
 
-	memset(numbers, 0xff, sizeof(*numbers));
 	(void)snprintf(path, sizeof(path), "%s/%s/ports/%u", sysfs, port->device,
 		       port->number);
 	directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -165,6 +165,8 @@ static void ports_read(struct port_counters *counters)
 {
 	struct port_numbers numbers[WIRE_ENDPOINTS_MAX];
 
+	/* PORT_COUNTER_NONE */
+	memset(numbers, 0xff, sizeof(numbers));
 	for (unsigned i = 0; i < counters->n; i++)
 		port_read(counters->sysfs, &counters->ports[i], &numbers[i]);
 	(void)pthread_mutex_lock(&counters->lock);
