@@ -36,6 +36,14 @@ void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ct
 /* The sink for stderr: the line of log_format(), after "error " for errors. */
 log_sink log_stderr;
 
+/* Besides the sink, which gets the lines of its level alone, a tap gets those that it wants, of any
+ * level.  It is asked before the line is made.  NULL: no tap. */
+struct log_tap {
+	bool (*wants)(int level, const char *event, const struct log_ctx *ctx);
+	log_sink *sink;
+};
+void log_set_tap(const struct log_tap *tap); /* borrowed */
+
 /* Write a line.  ctx may be NULL. */
 void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,
 	       ...) __attribute__((format(printf, 4, 5)));

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "rmemd/admin/action.h"
 #include "rmemd/admin/filter.h"
+#include "rmemd/admin/followers.h"
 #include "rmemd/admin/http.h"
 #include "rmemd/admin/list.h"
 #include "rmemd/admin/metrics_resource.h"
@@ -39,6 +40,7 @@ struct admin {
 	ino_t ino;
 	struct slice_queue slices;
 	struct peer_groups groups;
+	struct followers *followers;
 };
 
 /* A resource has a view, or is a list; the metrics are neither. */
@@ -59,6 +61,10 @@ static const struct resource {
 	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_OLDER |
 		     FILTER_ATTACHED },
 	{ .path = "/v1/tenants", .view = view_tenants },
+	{ .path = "/v1/events",
+	  .list = { "events", view_events },
+	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_AFTER |
+		     FILTER_FOLLOW },
 	{ .path = METRICS_PATH },
 };
 
@@ -192,6 +198,21 @@ static void on_action(const struct admin *admin, struct evhttp_request *request,
 	evhttp_clear_headers(&parameters);
 }
 
+/* Send events as they come. */
+static void follow(const struct admin *admin, struct evhttp_request *request,
+		   const struct filter *filter)
+{
+	switch (followers_add(admin->followers, request, filter)) {
+	case -EBUSY:
+		reply_error(request, HTTP_SERVUNAVAIL, "Service Unavailable",
+			    err_text());
+		break;
+	case -ENOMEM:
+		http_send_no_memory(request);
+		break;
+	}
+}
+
 static void resource_reply(struct admin *admin, struct evhttp_request *request,
 			   const struct resource *resource)
 {
@@ -202,6 +223,8 @@ static void resource_reply(struct admin *admin, struct evhttp_request *request,
 		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
 	else if (resource->view)
 		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
+	else if (filter.follow)
+		follow(admin, request, &filter);
 	else
 		list_reply(request, &resource->list, &filter, admin->sources,
 			   &admin->slices);
@@ -380,6 +403,9 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 	if (!err && fd < 0)
 		err = socket_open(admin, path);
 	if (!err)
+		err = followers_open(base, &sources->control->slices, &admin->slices,
+				     &admin->followers);
+	if (!err)
 		err = http_open(base, admin->fd, on_request, admin, &admin->http);
 	if (err) {
 		/* a socket that was passed stays the caller's */
@@ -397,6 +423,7 @@ void admin_close(struct admin *admin)
 	if (!admin)
 		return;
 	http_close(admin->http);
+	followers_close(admin->followers);
 	if (admin->fd >= 0)
 		(void)close(admin->fd);
 	socket_remove(admin);

@@ -24,7 +24,7 @@ struct filter {
 	uint64_t session;                 /* 0: any */
 	uint64_t older_ms;                /* the age of an item, at least */
 	bool no_attached;                 /* leave out the sessions of a lease */
-	uint64_t after;                   /* only events behind this one */
+	uint64_t after;                   /* only events with a higher number */
 	bool follow;                      /* events that are yet to come, too */
 };
 

@@ -32,7 +32,9 @@ static int list_part(void *ctx, struct evbuffer *body)
 	more = reply->resource->page(reply->from, page);
 	if (!page->err && !more && evbuffer_add_printf(body, "]}\n") < 0)
 		return -ENOMEM;
-	return page->err ? page->err : more;
+	if (page->err)
+		return page->err;
+	return more ? STREAM_GOES_ON : STREAM_ENDS;
 }
 
 static const struct stream_source list_source = {
@@ -55,5 +57,6 @@ void list_reply(struct evhttp_request *request, const struct list_resource *reso
 	reply->from = from;
 	reply->filter = *filter;
 	reply->page.filter = &reply->filter;
-	stream_start(request, &list_source, reply, &from->control->slices, queue);
+	reply->page.after = filter->after;
+	(void)stream_start(request, &list_source, reply, &from->control->slices, queue);
 }

@@ -12,6 +12,7 @@
 
 struct admin_sources;
 struct filter;
+struct recent_event;
 
 /* Each returns an object that is the caller's, or NULL when there is no memory for it. */
 json_t *view_status(const struct admin_sources *from);
@@ -33,11 +34,18 @@ struct view_page {
 	bool any;       /* there was an item */
 	bool open; /* the list of sessions of that item, a lease, is not complete */
 	uint64_t within; /* the id of the last of these */
+	uint64_t missed; /* events since the last item that are not kept any more */
 };
 
 /* Add the items behind page->after, in the order of their ids.  False: it has the last ones. */
 bool view_sessions(const struct admin_sources *from, struct view_page *page);
 /* The sessions that have a lease attached may be many, so a page may end in the middle of them. */
 bool view_leases(const struct admin_sources *from, struct view_page *page);
+
+/* The recent events, by their numbers. */
+bool view_events(const struct admin_sources *from, struct view_page *page);
+/* One of them; `missed` events before it were not sent. */
+json_t *view_event(const struct recent_event *event, uint64_t missed);
+bool view_event_matches(const struct recent_event *event, const struct filter *filter);
 
 #endif

@@ -13,6 +13,7 @@
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/origin.h"
 #include "rmemd/lease/share.h"
+#include "rmemd/system/recent.h"
 
 /* Items that a page looks at, whether or not the filter lets them pass; one whose name is compared
  * with a pattern counts for several. */
@@ -284,4 +285,64 @@ bool view_leases(const struct admin_sources *from, struct view_page *page)
 	if (page->open)
 		lease_close(page);
 	return false;
+}
+
+/* ---- /v1/events ---- */
+
+static const char *level_name(int level)
+{
+	static const char *const names[] = { "error",   "error",  "error", "error",
+					     "warning", "notice", "info",  "debug" };
+
+	return names[level & 7];
+}
+
+/* "": null */
+static void view_named(json_t **object, const char *key, const char *name)
+{
+	view_text(object, key, *name ? name : NULL);
+}
+
+json_t *view_event(const struct recent_event *event, uint64_t missed)
+{
+	json_t *object = json_object();
+
+	view_number(&object, "number", event->number);
+	view_number(&object, "missed", missed);
+	view_number(&object, "time_ms", event->time_ms);
+	view_text(&object, "level", level_name(event->level));
+	view_text(&object, "event", event->event);
+	view_text(&object, "text", event->text);
+	view_id(&object, "session", event->session);
+	view_id(&object, "lease", event->lease);
+	view_named(&object, "tenant", event->tenant);
+	view_named(&object, "peer", event->peer);
+	view_named(&object, "pool", event->pool);
+	view_named(&object, "device", event->device);
+	return object;
+}
+
+bool view_event_matches(const struct recent_event *event, const struct filter *filter)
+{
+	return filter_tenant(filter, event->tenant) &&
+	       (!filter->session || event->session == filter->session) &&
+	       filter_name(filter, event->event);
+}
+
+bool view_events(const struct admin_sources *, struct view_page *page)
+{
+	const struct recent_event *event;
+
+	while (!page_full(page) && (event = recent_after(page->after))) {
+		uint64_t missed = event->number - page->after - 1;
+
+		page_look(page, event->number);
+		page->missed += missed;
+		if (!view_event_matches(event, page->filter))
+			continue;
+		page_begin_item(page);
+		page_json(page, view_event(event, page->missed), 0);
+		page->missed = 0;
+	}
+	return recent_after(page->after) != NULL;
 }
