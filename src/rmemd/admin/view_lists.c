@@ -19,6 +19,8 @@
  * with a pattern counts for several. */
 #define SEEN_MAX 256
 #define SEEN_BY_PATTERN 8
+/* Attachments whose traffic takes as long to add up as to look at an item. */
+#define KEYS_PER_SEEN 4
 
 /* ---- pages ---- */
 
@@ -67,6 +69,12 @@ static void page_begin_item(struct view_page *page)
 	page->any = true;
 }
 
+static void traffic_view(json_t **object, struct fabric_mr_traffic traffic)
+{
+	view_number(object, "tcp_operations", traffic.operations);
+	view_number(object, "tcp_bytes", traffic.bytes);
+}
+
 /* ---- /v1/sessions ---- */
 
 /* Of the endpoints where it has, or had, a channel; "" before the first one. */
@@ -105,6 +113,7 @@ static json_t *session_view(const struct session *session)
 	view_number(&object, "notices", client->notices.n);
 	view_number(&object, "lent_bytes", client->lent_bytes);
 	view_number(&object, "resumes", session->resumes);
+	traffic_view(&object, lease_client_traffic(client));
 	return object;
 }
 
@@ -124,6 +133,7 @@ static int session_add(const struct session *session, void *arg)
 
 	page_look(page, session->lease_client.id);
 	if (session_matches(session, page->filter)) {
+		page->seen += session->lease_client.n_attachments / KEYS_PER_SEEN;
 		page_begin_item(page);
 		page_json(page, session_view(session), 0);
 	}
@@ -211,6 +221,7 @@ static json_t *lease_view(const struct lease_status *lease)
 	view_number(&object, "age_ms", lease->age_ms);
 	view_known(&object, "ttl_ms", lease->ttl_ms);
 	view_number(&object, "generation", lease->generation);
+	traffic_view(&object, lease_traffic(lease));
 	return object;
 }
 
@@ -243,6 +254,7 @@ static int holder_add(const struct lease_holder *holder, void *arg)
 /* The members of a lease, and the beginning of the list of its sessions. */
 static void lease_open(struct view_page *page, const struct lease_status *lease)
 {
+	page->seen += lease->sessions / KEYS_PER_SEEN;
 	page_begin_item(page);
 	page_text(page, "{");
 	page_json(page, lease_view(lease), JSON_EMBED);

@@ -236,6 +236,17 @@ int lease_each_holder(const struct lease_status *status, uint64_t after,
 	return err;
 }
 
+struct fabric_mr_traffic lease_traffic(const struct lease_status *status)
+{
+	return (struct fabric_mr_traffic){ .operations = status->id, .bytes = 4096 };
+}
+
+struct fabric_mr_traffic lease_client_traffic(const struct lease_client *client)
+{
+	return (struct fabric_mr_traffic){ .operations = client->n_keys,
+					   .bytes = 8192 };
+}
+
 bool lease_is_of(const struct lease_status *status, uint64_t session)
 {
 	return status->owner == session;
