@@ -37,7 +37,7 @@ struct command {
 extern const struct command status_command, pools_command, devices_command,
 	sessions_command, leases_command, holders_command, events_command,
 	tenants_command, reload_command, revoke_command, keygen_command, doctor_command,
-	metrics_command;
+	metrics_command, top_command;
 
 /* Ends with NULL. */
 extern const struct command *const commands[];

@@ -5,13 +5,11 @@
 #include "rmemctl/command.h"
 
 const struct command *const commands[] = {
-	&status_command,  &pools_command,
-	&devices_command, &sessions_command,
-	&leases_command,  &holders_command,
-	&tenants_command, &events_command,
-	&metrics_command, &reload_command,
-	&revoke_command,  &keygen_command,
-	&doctor_command,  NULL,
+	&status_command,   &pools_command,  &devices_command,
+	&sessions_command, &leases_command, &holders_command,
+	&tenants_command,  &events_command, &top_command,
+	&metrics_command,  &reload_command, &revoke_command,
+	&keygen_command,   &doctor_command, NULL,
 };
 
 int command_find(const char *name, const struct command **ret_command)

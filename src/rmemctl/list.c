@@ -118,8 +118,7 @@ static int rows_compare(const void *a, const void *b)
 	return x->place < y->place ? -1 : 1;
 }
 
-/* The key of a column, or NULL, with text. */
-static const char *key_find(const struct column *columns, const char *text)
+const char *list_key(const struct column *columns, const char *text)
 {
 	struct nearest nearest;
 
@@ -140,20 +139,15 @@ bool list_is_sorted(void)
 	return sort != NULL;
 }
 
-int list_sort(const struct column *columns, json_t *array)
+int list_sort_by(json_t *array, const char *key, bool down)
 {
 	size_t n = json_array_size(array);
-	struct row *rows;
+	struct row *rows = calloc(n + 1, sizeof(*rows));
 
-	if (!sort)
-		return 0;
-	sort_down = *sort == '-';
-	sort_key = key_find(columns, sort + sort_down);
-	if (!sort_key)
-		return err_set(-EINVAL, "--sort: %s", err_text());
-	rows = calloc(n + 1, sizeof(*rows));
 	if (!rows)
 		return err_errno(-ENOMEM, "list");
+	sort_key = key;
+	sort_down = down;
 	for (size_t i = 0; i < n; i++)
 		rows[i] = (struct row){ json_incref(json_array_get(array, i)), i };
 	qsort(rows, n, sizeof(*rows), rows_compare);
@@ -162,4 +156,17 @@ int list_sort(const struct column *columns, json_t *array)
 		(void)json_array_set_new(array, i, rows[i].item);
 	free(rows);
 	return 0;
+}
+
+int list_sort(const struct column *columns, json_t *array)
+{
+	bool down = sort && *sort == '-';
+	const char *key;
+
+	if (!sort)
+		return 0;
+	key = list_key(columns, sort + down);
+	if (!key)
+		return err_set(-EINVAL, "--sort: %s", err_text());
+	return list_sort_by(array, key, down);
 }

@@ -26,4 +26,9 @@ bool list_is_sorted(void);
  * without it.  -EINVAL: there is no such column; -ENOMEM */
 int list_sort(const struct column *columns, json_t *array);
 
+/* The key of the column with this title or key, or NULL, with text. */
+const char *list_key(const struct column *columns, const char *text);
+/* Sort the items by a member; those that are equal keep their order.  -ENOMEM */
+int list_sort_by(json_t *array, const char *key, bool down);
+
 #endif
