@@ -12,11 +12,17 @@
 #define STAMP_BYTES 32
 
 static log_sink *sink = log_stderr;
+static const struct log_tap *tap;
 static atomic_int max_level = LOG_INFO;
 
 void log_set_sink(log_sink *new_sink)
 {
 	sink = new_sink ? new_sink : log_stderr;
+}
+
+void log_set_tap(const struct log_tap *new_tap)
+{
+	tap = new_tap;
 }
 
 void log_set_level(int level)
@@ -149,13 +155,18 @@ void log_stderr_stamped(int level, const char *event, const struct log_ctx *ctx,
 void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,
 	       ...)
 {
+	bool tapped = tap && tap->wants(level, event, ctx),
+	     enabled = log_enabled(level);
 	char text[TEXT_BYTES];
 	va_list ap;
 
-	if (!log_enabled(level))
+	if (!tapped && !enabled)
 		return;
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	sink(level, event, ctx, text);
+	if (tapped)
+		tap->sink(level, event, ctx, text);
+	if (enabled)
+		sink(level, event, ctx, text);
 }

@@ -38,6 +38,14 @@ log_sink log_stderr;
 /* The same with time (UTC) and level: "2026-11-25T09:30:00.125Z notice ready: ...". */
 log_sink log_stderr_stamped;
 
+/* Besides the sink, which gets the lines of its level alone, a tap gets those that it wants, of any
+ * level.  It is asked before the line is made.  NULL: no tap. */
+struct log_tap {
+	bool (*wants)(int level, const char *event, const struct log_ctx *ctx);
+	log_sink *sink;
+};
+void log_set_tap(const struct log_tap *tap); /* borrowed */
+
 /* Write a line.  ctx may be NULL. */
 void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,
 	       ...) __attribute__((format(printf, 4, 5)));

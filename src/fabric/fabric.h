@@ -303,6 +303,11 @@ struct fabric_endpoint_stats {
 	struct fabric_traffic traffic;
 };
 
+/* Operations of clients on a memory region, and the bytes that they were about. */
+struct fabric_mr_traffic {
+	uint64_t operations, bytes;
+};
+
 struct fabric_server_ops {
 	const char *name; /* in messages: "rdma", "tcp" */
 	enum fabric_kind kind;
@@ -377,6 +382,9 @@ struct fabric_server_ops {
 	/* True: the key is dead, and mr_deregistered() is not called.  False: as dereg_mr(), also
 	 * when notifications of the mr are pending.  Must not be called from notified(). */
 	bool (*dereg_mr_now)(struct fabric_mr *mr);
+	/* Add what went through the mr so far.  NULL: not known, as the device moves bytes on its
+	 * own. */
+	void (*mr_traffic)(const struct fabric_mr *mr, struct fabric_mr_traffic *sum);
 };
 
 /* ---- client ---- */

@@ -18,6 +18,7 @@
 
 #define CONNECT_MS 2000L
 #define ANSWER_MS 30000L
+#define SILENCE_S 30L /* of a daemon that is followed */
 /* Enough for some hundred thousand leases. */
 #define BODY_MAX ((size_t)256 << 20)
 
@@ -25,7 +26,32 @@ struct body {
 	char *text;
 	size_t bytes;
 	int err;
+	/* NULL: keep the whole text.  Otherwise it is the beginning of a line. */
+	int (*on_line)(const char *line, void *ctx);
+	void *ctx;
+	CURL *curl;
 };
+
+/* Hand over the lines that are complete. */
+static int lines_take(struct body *body)
+{
+	char *line = body->text, *end;
+	long status = 0;
+	int err = 0;
+
+	/* the text of an error is kept */
+	if (curl_easy_getinfo(body->curl, CURLINFO_RESPONSE_CODE, &status) ||
+	    status != 200)
+		return 0;
+	while (!err && (end = strchr(line, '\n'))) {
+		*end = '\0';
+		err = body->on_line(line, body->ctx);
+		line = end + 1;
+	}
+	body->bytes -= (size_t)(line - body->text);
+	memmove(body->text, line, body->bytes + 1);
+	return err;
+}
 
 static size_t body_append(const char *data, size_t size, size_t n, void *ctx)
 {
@@ -46,7 +72,9 @@ static size_t body_append(const char *data, size_t size, size_t n, void *ctx)
 	body->text = grown;
 	body->bytes += more;
 	body->text[body->bytes] = '\0';
-	return more;
+	if (body->on_line)
+		body->err = lines_take(body);
+	return body->err ? 0 : more;
 }
 
 /* Why connecting fails: libcurl does not report it for UNIX sockets. */
@@ -155,18 +183,22 @@ static CURLcode request_perform(CURL *curl, const char *socket_path, CURLU *url,
 	    (post && (code = curl_easy_setopt(curl, CURLOPT_POSTFIELDS, ""))) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS)) ||
-	    (code = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, ANSWER_MS)) ||
+	    (!body->on_line &&
+	     (code = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, ANSWER_MS))) ||
+	    (body->on_line &&
+	     ((code = curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L)) ||
+	      (code = curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, SILENCE_S)))) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, body_append)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_WRITEDATA, body)))
 		return code;
 	return curl_easy_perform(curl);
 }
 
+/* The body is kept, or its lines are handed over; in any case its text becomes the caller's. */
 static int request(const char *socket_path, const char *resource,
 		   const struct client_parameter *parameters, bool post,
-		   char **ret_body)
+		   struct body *body)
 {
-	struct body body = { 0 };
 	CURLcode code;
 	CURL *curl;
 	CURLU *url;
@@ -181,10 +213,14 @@ static int request(const char *socket_path, const char *resource,
 		curl_url_cleanup(url);
 		return err_set(-ENOMEM, "libcurl cannot be set up");
 	}
-	code = request_perform(curl, socket_path, url, post, &body);
+	body->curl = curl;
+	code = request_perform(curl, socket_path, url, post, body);
 	if (code == CURLE_OK)
 		code = curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-	if (code == CURLE_COULDNT_CONNECT)
+	/* what on_line() returned has its text */
+	if (body->on_line && body->err)
+		err = body->err;
+	else if (code == CURLE_COULDNT_CONNECT)
 		err = connect_error(socket_path);
 	else if (code == CURLE_OPERATION_TIMEDOUT)
 		err = err_set(-ETIMEDOUT, "rmemd at %s does not answer", socket_path);
@@ -193,33 +229,55 @@ static int request(const char *socket_path, const char *resource,
 			      "rmemd closed %s without an answer: its log tells why "
 			      "(journalctl -u rmemd)",
 			      socket_path);
-	else if (body.err)
-		err = err_errno(body.err, "answer of %s", socket_path);
+	else if (body->err)
+		err = err_errno(body->err, "answer of %s", socket_path);
 	else if (code)
 		err = err_set(-EIO, "%s: %s", socket_path, curl_easy_strerror(code));
 	else if (status != 200)
-		err = status_error(status, body.text);
-	else if (!body.text)
+		err = status_error(status, body->text);
+	else if (body->on_line)
+		err = err_set(-EIO, "rmemd has closed %s", socket_path);
+	else if (!body->text)
 		err = err_set(-EPROTO, "rmemd at %s gives an empty answer",
 			      socket_path);
-	if (!err) {
-		*ret_body = body.text;
-		body.text = NULL;
-	}
 	curl_easy_cleanup(curl);
 	curl_url_cleanup(url);
-	free(body.text);
+	return err;
+}
+
+static int request_body(const char *socket_path, const char *resource,
+			const struct client_parameter *parameters, bool post,
+			char **ret_body)
+{
+	struct body body = { 0 };
+	int err = request(socket_path, resource, parameters, post, &body);
+
+	if (err)
+		free(body.text);
+	else
+		*ret_body = body.text;
 	return err;
 }
 
 int client_get(const char *socket_path, const char *resource,
 	       const struct client_parameter *parameters, char **ret_body)
 {
-	return request(socket_path, resource, parameters, false, ret_body);
+	return request_body(socket_path, resource, parameters, false, ret_body);
 }
 
 int client_post(const char *socket_path, const char *resource,
 		const struct client_parameter *parameters, char **ret_body)
 {
-	return request(socket_path, resource, parameters, true, ret_body);
+	return request_body(socket_path, resource, parameters, true, ret_body);
+}
+
+int client_follow(const char *socket_path, const char *resource,
+		  const struct client_parameter *parameters,
+		  int (*on_line)(const char *line, void *ctx), void *ctx)
+{
+	struct body body = { .on_line = on_line, .ctx = ctx };
+	int err = request(socket_path, resource, parameters, false, &body);
+
+	free(body.text);
+	return err;
 }

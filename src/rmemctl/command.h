@@ -26,14 +26,18 @@ struct command {
 
 	/* Of a command that shows what the daemon answers, see view.h: */
 	const struct column *columns; /* of the list; NULL: the answer has none */
+	const char *list; /* of the daemon; NULL: it has the name of the command */
+	/* The items of the table, made from the list, as a new reference; NULL: those of the list.
+	 * Returns NULL without memory. */
+	json_t *(*items)(json_t *list);
 	/* Print more of the answer, below the table; NULL: no more. */
 	void (*show)(FILE *out, const json_t *answer);
 };
 
 extern const struct command status_command, pools_command, devices_command,
-	sessions_command, leases_command, tenants_command, reload_command,
-	revoke_command, keygen_command, doctor_command, metrics_command, kick_command,
-	drain_command, undrain_command;
+	sessions_command, leases_command, holders_command, events_command, top_command,
+	tenants_command, reload_command, revoke_command, kick_command, drain_command,
+	undrain_command, keygen_command, doctor_command, metrics_command;
 
 /* Ends with NULL. */
 extern const struct command *const commands[];

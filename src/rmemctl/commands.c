@@ -11,7 +11,11 @@ const struct command *const commands[] = {
 	&devices_command,
 	&sessions_command,
 	&leases_command,
+	&holders_command,
 	&tenants_command,
+	&events_command,
+	&top_command,
+	&metrics_command,
 	&reload_command,
 	&revoke_command,
 	&kick_command,
@@ -19,7 +23,6 @@ const struct command *const commands[] = {
 	&undrain_command,
 	&keygen_command,
 	&doctor_command,
-	&metrics_command,
 	NULL,
 };
 /* clang-format on */

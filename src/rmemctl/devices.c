@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rmemctl devices: endpoints, and what RDMA devices can do. */
+#include "rmemctl/list.h"
 #include "rmemctl/view.h"
 
 static const struct column devices_columns[] = {
@@ -101,9 +102,9 @@ static void devices_show(FILE *out, const json_t *answer)
 
 const struct command devices_command = {
 	.name = "devices",
-	.synopsis = "devices",
+	.synopsis = "devices [--sort COLUMN]",
 	.summary = "where it serves data: RDMA devices, and TCP",
-	.options = options_table,
+	.options = list_sort_options,
 	.args = "no argument",
 	.run = view_run,
 	.columns = devices_columns,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rmemctl pools, sessions, leases and tenants: tables. */
+#include "rmemctl/list.h"
 #include "rmemctl/view.h"
 
 /* ---- pools ---- */
@@ -27,9 +28,9 @@ static const struct column pools_columns[] = {
 
 const struct command pools_command = {
 	.name = "pools",
-	.synopsis = "pools",
+	.synopsis = "pools [--sort COLUMN]",
 	.summary = "its memory: nodes, pages, what is lent and free",
-	.options = options_table,
+	.options = list_sort_options,
 	.args = "no argument",
 	.run = view_run,
 	.columns = pools_columns,
@@ -58,9 +59,9 @@ static const struct column sessions_columns[] = {
 
 const struct command sessions_command = {
 	.name = "sessions",
-	.synopsis = "sessions",
+	.synopsis = "sessions [OPTION...]",
 	.summary = "its clients",
-	.options = options_table,
+	.options = list_options,
 	.args = "no argument",
 	.run = view_run,
 	.columns = sessions_columns,
@@ -73,6 +74,8 @@ static const struct column leases_columns[] = {
 	{ "STATE", "state", CELL_TEXT, "-", COLUMN_ALWAYS },
 	{ "TENANT", "tenant", CELL_TEXT, "-", COLUMN_ALWAYS },
 	{ "OWNER", "owner", CELL_ID, "-", COLUMN_WIDE },
+	{ "CREATOR", "creator_client", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "FROM", "creator_peer", CELL_TEXT, "-", COLUMN_WIDE },
 	{ "SIZE", "bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
 	{ "LENT", "lent_bytes", CELL_BYTES, "-", COLUMN_WIDE },
 	{ "SEGMENTS", "segments", CELL_NUMBER, "-", COLUMN_WIDE },
@@ -88,14 +91,93 @@ static const struct column leases_columns[] = {
 	{ 0 },
 };
 
+/* Copy a member, if there is one.  Without memory its cell stays empty. */
+static void member_copy(json_t *to, const char *key, const json_t *from,
+			const char *from_key)
+{
+	json_t *value = json_object_get(from, from_key);
+
+	if (value)
+		(void)json_object_set(to, key, value);
+}
+
+static json_t *leases_items(json_t *list)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *lease = json_array_get(list, i);
+		const json_t *creator = json_object_get(lease, "creator");
+
+		member_copy(lease, "creator_client", creator, "client");
+		member_copy(lease, "creator_peer", creator, "peer");
+	}
+	return json_incref(list);
+}
+
 const struct command leases_command = {
 	.name = "leases",
-	.synopsis = "leases",
+	.synopsis = "leases [OPTION...]",
 	.summary = "what is lent, and to whom",
-	.options = options_table,
+	.options = list_options,
 	.args = "no argument",
 	.run = view_run,
 	.columns = leases_columns,
+	.items = leases_items,
+};
+
+/* ---- the sessions of leases ---- */
+
+static const struct column holders_columns[] = {
+	{ "LEASE", "lease", CELL_ID, "-", COLUMN_ALWAYS },
+	{ "SIZE", "bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "OWNED-BY", "owned_by", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "SESSION", "session", CELL_ID, "-", COLUMN_ALWAYS },
+	{ "STATE", "state", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "RIGHTS", "rights", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "TENANT", "tenant", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "PEER", "peer", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "CLIENT", "client", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "NAME", "name", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ 0 },
+};
+
+/* A row for each session of each lease, or one without a session. */
+static json_t *holders_items(json_t *leases)
+{
+	json_t *rows = json_array();
+	int err = rows ? 0 : -1;
+
+	for (size_t i = 0; i < json_array_size(leases); i++) {
+		const json_t *lease = json_array_get(leases, i);
+		json_t *attached = json_object_get(lease, "attached");
+		size_t n = json_array_size(attached);
+
+		for (size_t k = 0; !err && k < (n ? n : 1); k++) {
+			json_t *row = n ? json_copy(json_array_get(attached, k))
+					: json_object();
+
+			member_copy(row, "lease", lease, "id");
+			member_copy(row, "bytes", lease, "bytes");
+			member_copy(row, "owned_by", lease, "tenant");
+			member_copy(row, "name", lease, "name");
+			err = json_array_append_new(rows, row);
+		}
+	}
+	if (!err)
+		return rows;
+	json_decref(rows);
+	return NULL;
+}
+
+const struct command holders_command = {
+	.name = "holders",
+	.synopsis = "holders [OPTION...]",
+	.summary = "which sessions have each lease, and from where",
+	.options = list_options,
+	.args = "no argument",
+	.run = view_run,
+	.columns = holders_columns,
+	.list = "leases",
+	.items = holders_items,
 };
 
 /* ---- tenants ---- */
@@ -130,9 +212,9 @@ static const struct column tenants_columns[] = {
 
 const struct command tenants_command = {
 	.name = "tenants",
-	.synopsis = "tenants",
+	.synopsis = "tenants [--sort COLUMN]",
 	.summary = "their limits and rights, and what is used of them",
-	.options = options_table,
+	.options = list_sort_options,
 	.args = "no argument",
 	.run = view_run,
 	.columns = tenants_columns,

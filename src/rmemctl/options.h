@@ -14,6 +14,7 @@ struct options {
 	const char *socket; /* the path of the admin socket */
 	bool wide;          /* tables with all columns */
 	bool json;
+	bool names;   /* of lists, the names alone */
 	bool help;    /* --help was given */
 	bool version; /* --version was given */
 };

@@ -6,20 +6,80 @@
 
 #include "base/err.h"
 #include "rmemctl/client.h"
+#include "rmemctl/list.h"
 
-/* Print the array of the command's name. */
+/* What names each item: its first column, or the fabric of an endpoint that is no device. */
+static void names_print(const struct column *columns, const json_t *array, FILE *out)
+{
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const json_t *item = json_array_get(array, i);
+		const char *name =
+			json_string_value(json_object_get(item, columns->key));
+
+		if (!name)
+			name = json_string_value(json_object_get(item, "fabric"));
+		text_print(out, name ? name : "-");
+		(void)fputc('\n', out);
+	}
+}
+
+static int items_show(const struct command *command, json_t *items, bool wide,
+		      FILE *out)
+{
+	int err = list_sort(command->columns, items);
+
+	if (err)
+		return err;
+	if (options.names)
+		names_print(command->columns, items, out);
+	else if (json_array_size(items) > 0)
+		return table_print(out, command->columns, wide, items);
+	else
+		(void)fprintf(out, "no %s\n", command->name);
+	return 0;
+}
+
+static const char *list_name(const struct command *command)
+{
+	return command->list ? command->list : command->name;
+}
+
+/* Print the items of the list. */
 static int list_show(const struct command *command, const json_t *answer, bool wide,
 		     FILE *out)
 {
-	const json_t *array = json_object_get(answer, command->name);
+	json_t *array = json_object_get(answer, list_name(command)), *items;
+	int err;
 
 	if (!json_is_array(array))
 		return err_set(-EPROTO, "rmemd's answer has no list of %s",
-			       command->name);
-	if (json_array_size(array) > 0)
-		return table_print(out, command->columns, wide, array);
-	(void)fprintf(out, "no %s\n", command->name);
-	return 0;
+			       list_name(command));
+	items = command->items ? command->items(array) : json_incref(array);
+	if (!items)
+		return err_errno(-ENOMEM, "list");
+	err = items_show(command, items, wide, out);
+	json_decref(items);
+	return err;
+}
+
+/* The daemon's answer unchanged, or sorted. */
+static int json_show(const struct command *command, const char *body, FILE *out)
+{
+	json_t *answer, *array;
+	int err;
+
+	if (!command->columns || !list_is_sorted()) {
+		(void)fputs(body, out);
+		return 0;
+	}
+	answer = json_loads(body, 0, NULL);
+	array = json_object_get(answer, list_name(command));
+	err = json_is_array(array) ? list_sort(command->columns, array)
+				   : err_set(-EPROTO, "rmemd's answer has no list");
+	if (!err && (json_dumpf(answer, out, JSON_COMPACT) || fputc('\n', out) == EOF))
+		err = err_errno(-ENOMEM, "the sorted answer");
+	json_decref(answer);
+	return err;
 }
 
 int view_show(const struct command *command, const char *body, bool wide, FILE *out)
@@ -32,7 +92,7 @@ int view_show(const struct command *command, const char *body, bool wide, FILE *
 		err = err_set(-EPROTO, "rmemd does not answer in JSON: %s", error.text);
 	else if (command->columns)
 		err = list_show(command, answer, wide, out);
-	if (!err && command->show)
+	if (!err && command->show && !options.names)
 		command->show(out, answer);
 	json_decref(answer);
 	return err;
@@ -40,15 +100,17 @@ int view_show(const struct command *command, const char *body, bool wide, FILE *
 
 int view_run(const struct command *command, char **)
 {
+	struct client_parameter parameters[LIST_PARAMETERS];
 	char resource[64], *body;
 	int err;
 
-	(void)snprintf(resource, sizeof(resource), "/v1/%s", command->name);
-	err = client_get(options.socket, resource, NULL, &body);
+	(void)snprintf(resource, sizeof(resource), "/v1/%s", list_name(command));
+	list_parameters(parameters);
+	err = client_get(options.socket, resource, parameters, &body);
 	if (err)
 		return err;
 	if (options.json)
-		(void)fputs(body, stdout);
+		err = json_show(command, body, stdout);
 	else
 		err = view_show(command, body, options.wide, stdout);
 	free(body);

@@ -15,6 +15,7 @@
 #include "rmemd/daemon.h"
 #include "rmemd/system/systemd.h"
 #include "rmemd/system/log_ratelimit.h"
+#include "rmemd/system/recent.h"
 
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
 #define EXIT_USAGE 2
@@ -98,7 +99,10 @@ static int serve(const struct config *config, const char *path, bool kept)
 	struct daemon *daemon;
 	int err;
 
-	log_ratelimit_open(systemd_log_sink(log_target ? target : config->log_target));
+	recent_open();
+	(void)log_ratelimit_open(
+		LOG_RATELIMIT_LOG,
+		systemd_log_sink(log_target ? target : config->log_target));
 	log_set_sink(log_ratelimit_sink);
 	log_set_level(config->log_level);
 	/* a client that is gone is an error of write(2), not a reason to die */

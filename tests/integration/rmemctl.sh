@@ -6,7 +6,7 @@
 need jq curl
 
 server_start
-resources="status pools devices sessions leases tenants"
+resources="status pools devices sessions leases tenants events"
 
 # every resource as a table and as JSON; rmemctl and curl get equal members
 members='[paths(scalars) | map(strings) | join(".")] | unique'
@@ -63,6 +63,27 @@ rmemctl leases | grep -q kept || fail "the named lease is not in the table"
 rmemctl --json leases |
 	jq -e '.leases | any(.name == "kept" and .bytes == 100000)' >/dev/null ||
 	fail "leases: $(rmemctl --json leases)"
+[ "$(rmemctl leases -o name --name 'ke*')" = "$(rmemctl --json leases |
+	jq -r '.leases[] | select(.name == "kept") | .id')" ] || fail "leases by name"
+[ -z "$(rmemctl leases -o name --older 1h)" ] || fail "a lease is older than an hour"
+[ -z "$(rmemctl sessions -o name --tenant nobody)" ] || fail "a session of nobody"
+session=$(rmemctl sessions -o name)
+rmemctl leases -o json --session "$session" | jq -e ".leases | length == 1 and
+	.[0].attached[0].session == \"$session\" and .[0].creator.session == \"$session\" and
+	.[0].attached[0].client == .[0].creator.client" >/dev/null ||
+	fail "the lease of the session: $(rmemctl --json leases)"
+rmemctl holders -o wide | grep -qE "$session .*active .*read-write .*rmem\[" ||
+	fail "holders: $(rmemctl holders -o wide)"
+rmemctl --json leases --sort=-size |
+	jq -e '[.leases[].bytes] | . == (sort | reverse)' >/dev/null || fail "leases by size"
+expect_error 1 "rmemctl: --sort: unknown column 'byts'; did you mean 'bytes'" rmemctl leases --sort byts
+expect_error 2 "rmemctl: sessions: --session: 'x' is not a number" rmemctl sessions --session x
+rmemctl events --name 'session-*' | grep -q "info session-opened: rmem.* \[session=$session " ||
+	fail "events: $(rmemctl events)"
+"$RMEMCTL" -s "$dir/admin.sock" events --follow --json >"$dir/events" 2>"$dir/events.err" 7>&- &
+follow_pid=$!
+pids+=("$follow_pid")
+poll_await 20 grep -q "session-opened.*$session" "$dir/events" || fail "$(cat "$dir/events.err")"
 lent=$(status_get .memory.lent_bytes)
 [ "$lent" -ge 100000 ] || fail "lent_bytes is $lent"
 rmemctl pools | grep -q small || fail "the pool is not in the table"
@@ -119,6 +140,28 @@ status_await '.sessions.active == 0' 20 || fail "a session is left"
 lent_zero 20
 [ "$(status_get .sessions.keys)" -eq 0 ] || fail "a key is left"
 [ "$(rmemctl --json leases | jq '.leases | length')" = 0 ] || fail "a lease is left"
+
+# ---- following ----
+
+poll_await 20 grep -q '"event":"reloaded"' "$dir/events" || fail "no event of the reload"
+for event in lease-revoked session-ended admin-acts; do
+	grep -q "\"event\":\"$event\"" "$dir/events" || fail "no event $event"
+done
+# the daemon is restarted: its events follow
+sed -i 's/^\(socket = .*\)x$/\1/' "$dir/rmemd.conf"
+lines=$(wc -l <"$dir/events")
+server_stop
+server_restart
+log_mark
+ready_follows()
+{
+	tail -n "+$((lines + 1))" "$dir/events" | jq -e 'select(.event == "ready")' >/dev/null
+}
+poll_await 20 ready_follows ||
+	fail "no event of the restart: $(cat "$dir/events.err")"
+kill "$follow_pid"
+process_await "$follow_pid" 20 || fail "events --follow goes on after SIGTERM"
+ok "events"
 server_stop
 
 expect_error 1 'admin.sock' rmemctl status
@@ -129,7 +172,7 @@ expect_error 2 '^rmemctl: --json=yes: the option takes no value; ' rmemctl --jso
 expect_error 2 '^rmemctl: .*nonsense' rmemctl nonsense
 expect_error 2 '^rmemctl: pools: it takes no argument; see rmemctl pools --help$' rmemctl pools devices
 expect_error 2 '^rmemctl: pools: unknown option --nonsense; ' rmemctl pools --nonsense
-rmemctl pools --help | grep -q '^usage: rmemctl .* pools$' || fail "$(rmemctl pools --help)"
-expect_error 2 "^rmemctl: --output: 'json' is not wide; " rmemctl -o json pools
+rmemctl pools --help | grep -q '^usage: rmemctl .* pools [[]--sort COLUMN[]]$' || fail "$(rmemctl pools --help)"
+expect_error 2 "^rmemctl: --output: 'xml' is not wide, json or name; " rmemctl -o xml pools
 expect_error 2 '^rmemctl: status: --socket: the path is too long' "$RMEMCTL" -s "$(printf '/%.0s' {1..200})" status
 expect_error 2 '^rmemctl: status: --socket: the path is empty' "$RMEMCTL" -s "" status

@@ -110,20 +110,20 @@ void tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop)
 }
 
 /* The region stays valid until the stream has forgotten it. */
-static struct fabric_mr *table_find(struct tcp_table *table,
-				    const struct fabric_session *session, uint64_t rkey)
+static struct tcp_key_entry *
+table_find(struct tcp_table *table, const struct fabric_session *session, uint64_t rkey)
 {
-	struct fabric_mr *found = NULL;
+	struct tcp_key_entry *found = NULL;
 	struct map_node *node;
 
 	(void)pthread_mutex_lock(&table->lock);
 	node = map_find(&table->entries, map_hash_u64(rkey));
 	for (; node && !found; node = map_find_next(node)) {
-		struct fabric_mr *mr =
-			container_of(node, struct tcp_key_entry, node)->mr;
+		struct tcp_key_entry *entry =
+			container_of(node, struct tcp_key_entry, node);
 
-		if (mr->key.rkey == rkey && mr->session == session)
-			found = mr;
+		if (entry->mr->key.rkey == rkey && entry->mr->session == session)
+			found = entry;
 	}
 	(void)pthread_mutex_unlock(&table->lock);
 	return found;
@@ -136,22 +136,43 @@ static bool range_allowed(const struct fabric_mr *mr, uint64_t addr, uint32_t by
 	       inband_range_inside(mr->key.addr, mr->bytes, addr, bytes);
 }
 
+/* No other thread writes it, so this needs no locked instruction. */
+static void counter_add(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_store_explicit(counter,
+			      atomic_load_explicit(counter, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
 char *tcp_mr_resolve(struct tcp_table *table, const struct fabric_session *session,
 		     uint64_t rkey, uint64_t addr, uint32_t bytes, unsigned rights,
 		     const struct fabric_mr **ret_mr)
 {
-	const struct fabric_mr *mr = table_find(table, session, rkey);
+	struct tcp_key_entry *entry = table_find(table, session, rkey);
 
-	if (!mr || !range_allowed(mr, addr, bytes, rights))
+	if (!entry || !range_allowed(entry->mr, addr, bytes, rights))
 		return NULL;
-	*ret_mr = mr;
-	return mr->base + (addr - mr->key.addr);
+	counter_add(&entry->operations, 1);
+	counter_add(&entry->bytes, bytes);
+	*ret_mr = entry->mr;
+	return entry->mr->base + (addr - entry->mr->key.addr);
+}
+
+void tcp_mr_traffic(const struct fabric_mr *mr, struct fabric_mr_traffic *sum)
+{
+	for (unsigned i = 0; i < mr->n_entries; i++) {
+		sum->operations += atomic_load_explicit(&mr->entries[i].operations,
+							memory_order_relaxed);
+		sum->bytes += atomic_load_explicit(&mr->entries[i].bytes,
+						   memory_order_relaxed);
+	}
 }
 
 bool tcp_mr_notify(struct tcp_table *table, const struct fabric_session *session,
 		   uint64_t rkey, uint64_t addr, uint32_t value)
 {
-	struct fabric_mr *mr = table_find(table, session, rkey);
+	struct tcp_key_entry *entry = table_find(table, session, rkey);
+	struct fabric_mr *mr = entry ? entry->mr : NULL;
 
 	if (!mr || !range_allowed(mr, addr, 0, FABRIC_RIGHT_WRITE))
 		return false;

@@ -50,6 +50,8 @@ struct tcp_key_entry {
 	struct fabric_mr *mr;
 	/* of the session in this thread; they may use the region */
 	struct list *streams;
+	/* counted by this thread alone */
+	_Atomic uint64_t operations, bytes;
 };
 
 struct fabric_mr {
@@ -95,6 +97,8 @@ void tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
 char *tcp_mr_resolve(struct tcp_table *table, const struct fabric_session *session,
 		     uint64_t rkey, uint64_t addr, uint32_t bytes, unsigned rights,
 		     const struct fabric_mr **ret_mr);
+/* Add what the threads have counted.  [loop] */
+void tcp_mr_traffic(const struct fabric_mr *mr, struct fabric_mr_traffic *sum);
 /* Queue a notification on an address; false: the session may not write there.  [data thread] */
 bool tcp_mr_notify(struct tcp_table *table, const struct fabric_session *session,
 		   uint64_t rkey, uint64_t addr, uint32_t value);

@@ -695,4 +695,5 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.channel_close = session_channel_close,
 	.reg_mr_now = session_reg_mr,
 	.dereg_mr_now = mr_dereg,
+	.mr_traffic = tcp_mr_traffic,
 };

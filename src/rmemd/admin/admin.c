@@ -16,10 +16,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/admin/action.h"
+#include "rmemd/admin/filter.h"
+#include "rmemd/admin/followers.h"
 #include "rmemd/admin/http.h"
+#include "rmemd/admin/list.h"
 #include "rmemd/admin/metrics_resource.h"
 #include "rmemd/admin/peer.h"
-#include "rmemd/admin/stream.h"
 #include "rmemd/admin/view.h"
 #include "rmemd/control/control.h"
 #include "rmemd/loop/slices.h"
@@ -38,30 +40,32 @@ struct admin {
 	ino_t ino;
 	struct slice_queue slices;
 	struct peer_groups groups;
+	struct followers *followers;
 };
 
-/* A resource has a view, or pages of a list; the metrics have neither. */
+/* A resource has a view, or is a list; the metrics are neither. */
 static const struct resource {
 	const char *path;
 	json_t *(*view)(const struct admin_sources *from);
-	bool (*pages)(const struct admin_sources *from, struct view_page *page);
-	const char *list;
+	struct list_resource list;
+	unsigned filters; /* the parameters that its query may have */
 } resources[] = {
 	{ .path = "/v1/status", .view = view_status },
 	{ .path = "/v1/pools", .view = view_pools },
 	{ .path = "/v1/devices", .view = view_devices },
-	{ .path = "/v1/sessions", .pages = view_sessions, .list = "sessions" },
-	{ .path = "/v1/leases", .pages = view_leases, .list = "leases" },
+	{ .path = "/v1/sessions",
+	  .list = { "sessions", view_sessions },
+	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_OLDER },
+	{ .path = "/v1/leases",
+	  .list = { "leases", view_leases },
+	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_OLDER |
+		     FILTER_ATTACHED },
 	{ .path = "/v1/tenants", .view = view_tenants },
+	{ .path = "/v1/events",
+	  .list = { "events", view_events },
+	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_AFTER |
+		     FILTER_FOLLOW },
 	{ .path = METRICS_PATH },
-};
-
-/* A list that is being sent. */
-struct list_stream {
-	const struct admin *admin;
-	const struct resource *resource;
-	uint64_t after; /* the id of the last item sent */
-	bool begun;
 };
 
 static const struct resource *resource_find(const char *path)
@@ -125,61 +129,6 @@ static void action_run(const struct admin *admin, struct evhttp_request *request
 	default:
 		reply_error(request, HTTP_CONFLICT, "Conflict", err_text());
 	}
-}
-
-/* ---- lists ---- */
-
-/* The JSON of a page in the body of the answer; brackets are around all pages. */
-static int page_dump(struct list_stream *list, const struct view_page *page, bool last,
-		     struct evbuffer *body)
-{
-	int err = 0;
-
-	if (!page->array)
-		return -ENOMEM;
-	if (!list->begun)
-		err = evbuffer_add_printf(body, "{\"%s\":[", list->resource->list) < 0;
-	else if (json_array_size(page->array) > 0)
-		err = evbuffer_add(body, ",", 1);
-	list->begun = true;
-	if (!err)
-		err = json_dump_callback(page->array, body_write, body,
-					 JSON_COMPACT | JSON_EMBED);
-	if (!err && last)
-		err = evbuffer_add(body, "]}\n", 3);
-	return err ? -ENOMEM : 0;
-}
-
-static int list_part(void *ctx, struct evbuffer *body)
-{
-	struct list_stream *list = ctx;
-	struct view_page page = { .array = json_array(), .after = list->after };
-	bool more = list->resource->pages(list->admin->sources, &page);
-	int err = page_dump(list, &page, !more, body);
-
-	list->after = page.after;
-	json_decref(page.array);
-	return err ? err : more;
-}
-
-static const struct stream_source list_source = {
-	.type = HTTP_TYPE_JSON,
-	.part = list_part,
-	.end = free,
-};
-
-static void reply_list(struct admin *admin, struct evhttp_request *request,
-		       const struct resource *resource)
-{
-	struct list_stream *list = malloc(sizeof(*list));
-
-	if (!list) {
-		http_send_no_memory(request);
-		return;
-	}
-	*list = (struct list_stream){ .admin = admin, .resource = resource };
-	stream_start(request, &list_source, list, &admin->sources->control->slices,
-		     &admin->slices);
 }
 
 /* ---- requests ---- */
@@ -249,6 +198,38 @@ static void on_action(const struct admin *admin, struct evhttp_request *request,
 	evhttp_clear_headers(&parameters);
 }
 
+/* Send events as they come. */
+static void follow(const struct admin *admin, struct evhttp_request *request,
+		   const struct filter *filter)
+{
+	switch (followers_add(admin->followers, request, filter)) {
+	case -EBUSY:
+		reply_error(request, HTTP_SERVUNAVAIL, "Service Unavailable",
+			    err_text());
+		break;
+	case -ENOMEM:
+		http_send_no_memory(request);
+		break;
+	}
+}
+
+static void resource_reply(struct admin *admin, struct evhttp_request *request,
+			   const struct resource *resource)
+{
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+	struct filter filter;
+
+	if (filter_parse(evhttp_uri_get_query(uri), resource->filters, &filter))
+		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
+	else if (resource->view)
+		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
+	else if (filter.follow)
+		follow(admin, request, &filter);
+	else
+		list_reply(request, &resource->list, &filter, admin->sources,
+			   &admin->slices);
+}
+
 static void on_request(struct evhttp_request *request, void *ctx)
 {
 	const char *path = http_path(request);
@@ -267,12 +248,10 @@ static void on_request(struct evhttp_request *request, void *ctx)
 			    "no such resource; rmemctl(1) has those that there are");
 	} else if (!reads) {
 		refuse_method(request, "GET, HEAD", "this resource can only be read");
-	} else if (resource->view) {
-		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
-	} else if (!resource->pages) {
+	} else if (!resource->view && !resource->list.page) {
 		metrics_send(request, admin->sources->metrics, &admin->slices);
 	} else {
-		reply_list(admin, request, resource);
+		resource_reply(admin, request, resource);
 	}
 }
 
@@ -424,6 +403,9 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 	if (!err && fd < 0)
 		err = socket_open(admin, path);
 	if (!err)
+		err = followers_open(base, &sources->control->slices, &admin->slices,
+				     &admin->followers);
+	if (!err)
 		err = http_open(base, admin->fd, on_request, admin, &admin->http);
 	if (err) {
 		/* a socket that was passed stays the caller's */
@@ -441,6 +423,7 @@ void admin_close(struct admin *admin)
 	if (!admin)
 		return;
 	http_close(admin->http);
+	followers_close(admin->followers);
 	if (admin->fd >= 0)
 		(void)close(admin->fd);
 	socket_remove(admin);

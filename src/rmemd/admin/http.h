@@ -18,6 +18,7 @@
 #define HTTP_CONFLICT 409
 
 #define HTTP_TYPE_JSON "application/json"
+#define HTTP_TYPE_JSON_LINES "application/x-ndjson"
 #define HTTP_TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
 struct http_server;

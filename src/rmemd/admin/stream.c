@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/admin/stream.h"
 
+#include <errno.h>
 #include <event2/buffer.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ struct stream {
 	struct slices *slices;
 	struct slice_queue *queue;
 	struct slice_work work; /* sends the next part */
+	bool writing;           /* the last part is not written yet */
 };
 
 static void stream_free(struct stream *stream)
@@ -39,6 +41,7 @@ static void on_part_written(struct evhttp_connection *, void *ctx)
 {
 	struct stream *stream = ctx;
 
+	stream->writing = false;
 	slices_add(stream->slices, stream->queue, &stream->work);
 }
 
@@ -48,15 +51,16 @@ static bool stream_send_part(struct slice_work *work)
 	struct evhttp_request *request = stream->request;
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
 	struct evbuffer *body = evbuffer_new();
-	int more = body ? stream->source->part(stream->ctx, body) : -1;
+	int more = body ? stream->source->part(stream->ctx, body) : -ENOMEM;
 	bool again = false;
 
 	if (more < 0) {
 		/* the client sees that the answer has no end; this frees the stream */
 		evhttp_connection_free(connection);
-	} else if (more > 0 && evbuffer_get_length(body) == 0) {
-		again = true;
-	} else if (more > 0) {
+	} else if (more != STREAM_ENDS && evbuffer_get_length(body) == 0) {
+		again = more == STREAM_GOES_ON;
+	} else if (more != STREAM_ENDS) {
+		stream->writing = true;
 		evhttp_send_reply_chunk_with_cb(request, body, on_part_written, stream);
 	} else {
 		evhttp_connection_set_closecb(connection, NULL, NULL);
@@ -69,8 +73,9 @@ static bool stream_send_part(struct slice_work *work)
 	return again;
 }
 
-void stream_start(struct evhttp_request *request, const struct stream_source *source,
-		  void *ctx, struct slices *slices, struct slice_queue *queue)
+struct stream *stream_start(struct evhttp_request *request,
+			    const struct stream_source *source, void *ctx,
+			    struct slices *slices, struct slice_queue *queue)
 {
 	struct stream *stream = malloc(sizeof(*stream));
 
@@ -78,13 +83,13 @@ void stream_start(struct evhttp_request *request, const struct stream_source *so
 		http_send_no_memory(request);
 		source->end(ctx);
 		free(stream);
-		return;
+		return NULL;
 	}
 	if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
 		evhttp_send_reply(request, HTTP_OK, "OK", NULL);
 		source->end(ctx);
 		free(stream);
-		return;
+		return NULL;
 	}
 	*stream = (struct stream){ .request = request,
 				   .source = source,
@@ -96,4 +101,11 @@ void stream_start(struct evhttp_request *request, const struct stream_source *so
 				      on_stream_closed, stream);
 	evhttp_send_reply_start(request, HTTP_OK, "OK");
 	slices_add(slices, queue, &stream->work);
+	return stream;
+}
+
+void stream_wake(struct stream *stream)
+{
+	if (!stream->writing)
+		slices_add(stream->slices, stream->queue, &stream->work);
 }

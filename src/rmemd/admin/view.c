@@ -2,127 +2,20 @@
 #include "rmemd/admin/view.h"
 
 #include <arpa/inet.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "fabric/address.h"
 #include "rmemd/admin/admin.h"
+#include "rmemd/admin/view_member.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/control/endpoints.h"
 #include "rmemd/lease/lease.h"
-#include "rmemd/lease/share.h"
 #include "rmemd/loop/turn.h"
 #include "rmemd/pool/addition.h"
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/resize.h"
-
-/* ---- members of objects ----
- *
- * Where memory is short the object or array is freed and becomes NULL.  Jansson takes NULL for an
- * object, an array or a value, and fails then, so a caller checks only the result. */
-
-/* Takes the value over. */
-static void view_add(json_t **object, const char *key, json_t *value)
-{
-	if (json_object_set_new(*object, key, value)) {
-		json_decref(*object);
-		*object = NULL;
-	}
-}
-
-/* Takes the value over. */
-static void view_append(json_t **array, json_t *value)
-{
-	if (json_array_append_new(*array, value)) {
-		json_decref(*array);
-		*array = NULL;
-	}
-}
-
-/* JSON is UTF-8; the name of a client may be anything. */
-static json_t *text_plain(const char *text)
-{
-	char *plain = strdup(text);
-	json_t *value;
-
-	if (!plain)
-		return NULL;
-	for (char *c = plain; *c; c++)
-		if ((unsigned char)*c >= 0x80)
-			*c = '?';
-	value = json_string(plain);
-	free(plain);
-	return value;
-}
-
-/* NULL: null */
-static void view_text(json_t **object, const char *key, const char *text)
-{
-	json_t *value = text ? json_string(text) : json_null();
-
-	if (text && !value)
-		value = text_plain(text);
-	view_add(object, key, value);
-}
-
-static void view_number(json_t **object, const char *key, uint64_t number)
-{
-	view_add(object, key, json_integer((json_int_t)number));
-}
-
-static void view_flag(json_t **object, const char *key, bool flag)
-{
-	view_add(object, key, json_boolean(flag));
-}
-
-/* 0: null */
-static void view_id(json_t **object, const char *key, uint64_t id)
-{
-	view_add(object, key, id ? json_sprintf("%" PRIu64, id) : json_null());
-}
-
-/* A node, or an option of a device.  -1: null */
-static void view_optional(json_t **object, const char *key, int number)
-{
-	view_add(object, key, number < 0 ? json_null() : json_integer(number));
-}
-
-/* 0: null */
-static void view_known(json_t **object, const char *key, uint64_t number)
-{
-	view_add(object, key, number ? json_integer((json_int_t)number) : json_null());
-}
-
-/* A list of n texts, each of which has this many bytes. */
-static json_t *texts_view(const char *texts, size_t bytes, unsigned n)
-{
-	json_t *array = json_array();
-
-	for (unsigned i = 0; i < n; i++)
-		view_append(&array, json_string(texts + i * bytes));
-	return array;
-}
-
-static json_t *list_view(const char *key, json_t *array)
-{
-	json_t *object = json_object();
-
-	view_add(&object, key, array);
-	return object;
-}
-
-/* Add the item with this id, which it takes over, to the page; not 0: the page is full, or there is
- * no memory. */
-static int page_add(struct view_page *page, uint64_t id, json_t *item)
-{
-	view_append(&page->array, item);
-	page->after = id;
-	return !page->array || json_array_size(page->array) >= VIEW_PAGE_ITEMS;
-}
 
 /* ---- /v1/status ---- */
 
@@ -517,119 +410,6 @@ json_t *view_devices(const struct admin_sources *from)
 	for (unsigned i = 0; i < from->control->endpoints.n; i++)
 		view_append(&array, device_view(&from->control->endpoints.at[i]));
 	return list_view("devices", array);
-}
-
-/* ---- /v1/sessions ---- */
-
-/* Of the endpoints where it has, or had, a channel; "" before the first one. */
-static const char *session_fabrics(const struct lease_client *client)
-{
-	bool kinds[FABRIC_VERBS + 1] = { false };
-
-	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		if (client->ports[i].session)
-			kinds[client->ports[i].ops->kind] = true;
-	if (kinds[FABRIC_VERBS])
-		return kinds[FABRIC_TCP] ? "rdma,tcp" : "rdma";
-	return kinds[FABRIC_TCP] ? "tcp" : "";
-}
-
-static int session_view(const struct session *session, void *arg)
-{
-	const struct lease_client *client = &session->lease_client;
-	uint64_t now_ms = clock_now_ms();
-	json_t *object = json_object();
-
-	view_id(&object, "id", client->id);
-	view_text(&object, "tenant", client->tenant->name);
-	view_text(&object, "client", session->client);
-	view_text(&object, "peer", session->address);
-	view_text(&object, "state",
-		  session->state == SESSION_ACTIVE ? "active" : "fenced");
-	view_text(&object, "fabric", session_fabrics(client));
-	view_text(&object, "auth", session->auth ? session->auth : "");
-	view_number(&object, "age_ms", now_ms - session->opened_ms);
-	view_number(&object, "idle_ms", now_ms - session->heard_ms);
-	view_number(&object, "channels", session->n_connected);
-	view_number(&object, "leases", client->n_attachments);
-	view_number(&object, "keys", client->n_keys);
-	view_number(&object, "watches", client->n_watches);
-	view_number(&object, "notices", client->notices.n);
-	view_number(&object, "lent_bytes", client->lent_bytes);
-	view_number(&object, "resumes", session->resumes);
-	return page_add(arg, client->id, object);
-}
-
-bool view_sessions(const struct admin_sources *from, struct view_page *page)
-{
-	return sessions_each(from->control->sessions, page->after, session_view,
-			     page) != 0;
-}
-
-/* ---- /v1/leases ---- */
-
-static json_t *lease_nodes_view(const struct lease_status *lease)
-{
-	struct lease_part parts[WIRE_SEGMENTS_MAX];
-	unsigned n = lease_parts(lease, parts);
-	json_t *array = json_array();
-
-	for (unsigned i = 0; i < n; i++) {
-		json_t *object = json_object();
-
-		view_optional(&object, "node", parts[i].node);
-		view_number(&object, "bytes", parts[i].bytes);
-		view_append(&array, object);
-	}
-	return array;
-}
-
-/* "TENANT:read" or "TENANT:read-write" of each. */
-static json_t *lease_shares_view(const struct lease_status *lease)
-{
-	json_t *array = json_array();
-
-	for (unsigned i = 0; i < lease->n_shares; i++)
-		view_append(&array,
-			    json_sprintf("%s:%s", lease->shares[i].tenant,
-					 lease->shares[i].rights & WIRE_RIGHT_WRITE
-						 ? "read-write"
-						 : "read"));
-	return array;
-}
-
-static int lease_view(const struct lease_status *lease, void *arg)
-{
-	static const char *const placements[] = {
-		[WIRE_PLACE_NODE] = "node",
-		[WIRE_PLACE_DEVICE] = "device",
-		[WIRE_PLACE_INTERLEAVE] = "interleave",
-	};
-	json_t *object = json_object();
-
-	view_id(&object, "id", lease->id);
-	view_text(&object, "name", lease->name[0] ? lease->name : NULL);
-	view_text(&object, "tenant", lease->tenant);
-	view_id(&object, "owner", lease->owner);
-	view_text(&object, "state", lease->ready ? "ready" : "waiting");
-	view_number(&object, "bytes", lease->bytes);
-	view_number(&object, "lent_bytes", lease->lent);
-	view_number(&object, "segments", lease->segments);
-	view_text(&object, "placement", placements[lease->placement]);
-	view_optional(&object, "node_asked", lease->node);
-	view_add(&object, "nodes", lease_nodes_view(lease));
-	view_add(&object, "shares", lease_shares_view(lease));
-	view_number(&object, "sessions", lease->sessions);
-	view_number(&object, "writers", lease->writers);
-	view_number(&object, "age_ms", lease->age_ms);
-	view_known(&object, "ttl_ms", lease->ttl_ms);
-	view_number(&object, "generation", lease->generation);
-	return page_add(arg, lease->id, object);
-}
-
-bool view_leases(const struct admin_sources *from, struct view_page *page)
-{
-	return leases_each(from->control->leases, page->after, lease_view, page) != 0;
 }
 
 /* ---- /v1/tenants ---- */

@@ -203,6 +203,13 @@ unsigned attachment_fence(struct attachment *attachment)
 	return deregister_all(attachment);
 }
 
+void attachment_add_traffic(const struct attachment *attachment,
+			    struct fabric_mr_traffic *sum)
+{
+	list_for_each_entry(const struct mr, mr, &attachment->mrs, link)
+		mr_add_traffic(mr, sum);
+}
+
 /* ---- what the client is told ---- */
 
 void attachment_add_event(struct attachment *attachment, const struct leases *leases,

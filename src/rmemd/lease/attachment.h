@@ -65,6 +65,10 @@ unsigned attachment_fence(struct attachment *attachment);
  * number. */
 unsigned attachment_leave_ports(struct attachment *attachment, unsigned ports);
 
+/* Add what went through its keys. */
+void attachment_add_traffic(const struct attachment *attachment,
+			    struct fabric_mr_traffic *sum);
+
 /* Add an event for the client.  It may read the event at once, and EVENT_ENDED then frees the
  * attachment. */
 void attachment_add_event(struct attachment *attachment, const struct leases *leases,

@@ -168,6 +168,8 @@ struct lease_holder {
 int lease_each_holder(const struct lease_status *status, uint64_t after,
 		      int (*each)(const struct lease_holder *holder, void *arg),
 		      void *arg);
+/* What went through the keys of the lease, as far as the fabrics know; a sum over all of them. */
+struct fabric_mr_traffic lease_traffic(const struct lease_status *status);
 /* Whether the session owns the lease or has it attached. */
 bool lease_is_of(const struct lease_status *status, uint64_t session);
 

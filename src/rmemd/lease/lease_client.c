@@ -219,6 +219,16 @@ bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_m
 
 /* ---- leases and endpoints ---- */
 
+struct fabric_mr_traffic lease_client_traffic(const struct lease_client *client)
+{
+	struct fabric_mr_traffic sum = client->traffic;
+
+	list_for_each_entry(const struct attachment, attachment, &client->attachments,
+			    in_client)
+		attachment_add_traffic(attachment, &sum);
+	return sum;
+}
+
 bool lease_client_is_vacant(const struct lease_client *client)
 {
 	return list_empty(&client->owned) && list_empty(&client->attachments);

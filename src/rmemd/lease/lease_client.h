@@ -44,9 +44,10 @@ struct lease_client {
 	struct list owned;       /* ephemeral leases */
 	struct list with_events; /* attachments with events */
 	unsigned n_attachments;
-	uint64_t lent_bytes;    /* sum of the lengths of attached leases */
-	uint32_t n_keys;        /* until they are dead */
-	unsigned n_watches;     /* attachments that watch their lease */
+	uint64_t lent_bytes;              /* sum of the lengths of attached leases */
+	uint32_t n_keys;                  /* until they are dead */
+	struct fabric_mr_traffic traffic; /* of memory regions that are gone */
+	unsigned n_watches;               /* attachments that watch their lease */
 	struct notices notices; /* of watched leases; open while n_watches > 0 */
 };
 
@@ -81,6 +82,9 @@ unsigned lease_client_endpoints(const struct lease_client *client);
 /* The distinct nodes of these endpoints' devices; returns their number. */
 unsigned lease_client_nodes(const struct lease_client *client,
 			    int ret_nodes[WIRE_ENDPOINTS_MAX]);
+
+/* What went through its keys, as far as the fabrics know; a sum over all of them. */
+struct fabric_mr_traffic lease_client_traffic(const struct lease_client *client);
 
 /* Whether it owns no lease and has none attached. */
 bool lease_client_is_vacant(const struct lease_client *client);

@@ -87,6 +87,7 @@ struct lease {
 	unsigned n_shares;
 
 	struct lease_atomic_device atomic_device;
+	struct fabric_mr_traffic traffic; /* of memory regions that are gone */
 
 	uint64_t granted_ms;
 	uint64_t ttl_ms;

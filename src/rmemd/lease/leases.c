@@ -124,6 +124,17 @@ int lease_each_holder(const struct lease_status *status, uint64_t after,
 	return 0;
 }
 
+struct fabric_mr_traffic lease_traffic(const struct lease_status *status)
+{
+	const struct lease *lease = status->lease;
+	struct fabric_mr_traffic sum = lease->traffic;
+
+	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
+			    in_lease)
+		attachment_add_traffic(attachment, &sum);
+	return sum;
+}
+
 bool lease_is_of(const struct lease_status *status, uint64_t session)
 {
 	return status->owner == session || attachment_find(status->lease, session);

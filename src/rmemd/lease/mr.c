@@ -69,9 +69,21 @@ int mr_register(struct attachment *attachment, struct segment *segment, unsigned
 	return 0;
 }
 
+void mr_add_traffic(const struct mr *mr, struct fabric_mr_traffic *sum)
+{
+	if (mr->state == MR_LIVE && mr->ops->mr_traffic)
+		mr->ops->mr_traffic(mr->fabric, sum);
+}
+
 void mr_deregister(struct mr *mr)
 {
 	struct lease *lease = mr->segment->lease;
+
+	/* what is under way now is not counted */
+	if (!lease->leases->closing) {
+		mr_add_traffic(mr, &lease->traffic);
+		mr_add_traffic(mr, &mr->client->traffic);
+	}
 
 	if (mr->state == MR_PENDING)
 		mr->attachment->pending--;

@@ -41,4 +41,7 @@ void mr_deregister(struct mr *mr);
 /* Free an MR whose fabric_mr does not exist any more. */
 void mr_free(struct mr *mr);
 
+/* Add what went through it so far, as far as its fabric knows. */
+void mr_add_traffic(const struct mr *mr, struct fabric_mr_traffic *sum);
+
 #endif

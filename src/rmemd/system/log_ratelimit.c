@@ -10,10 +10,6 @@
 #include "base/map.h"
 #include "rmemd/config/config.h"
 
-/* More than there are pairs of an event and a tenant, so that in practice a place is
- * always free; what finds none shares a limit. */
-#define FLOWS_MAX 1024
-
 struct flow {
 	const char *event;
 	char tenant[TENANT_NAME_MAX + 1]; /* "": lines without one */
@@ -23,18 +19,30 @@ struct flow {
 	uint64_t suppressed;
 };
 
-static struct flow flows[FLOWS_MAX];
-static uint64_t hashes[FLOWS_MAX]; /* of event and tenant, to compare these alone */
-static unsigned n_flows;
-static unsigned oldest; /* where the search for a flow to replace begins */
-static struct flow others;
-static log_sink *next;
+/* More than there are pairs of an event and a tenant, so that in practice a place is
+ * always free; what finds none shares a limit. */
+#define FLOWS_MAX 1024
 
-void log_ratelimit_open(log_sink *to)
+struct log_ratelimit {
+	struct flow flows[FLOWS_MAX];
+	uint64_t hashes[FLOWS_MAX]; /* of event and tenant, to compare these alone */
+	unsigned n_flows;
+	unsigned oldest; /* where the search for a flow to replace begins */
+	struct flow others;
+	log_sink *report;
+};
+
+/* Of the log, and of the events that are kept for the administrator. */
+static struct log_ratelimit limits[LOG_RATELIMITS];
+
+struct log_ratelimit *log_ratelimit_open(enum log_ratelimit_of of, log_sink *report)
 {
-	n_flows = oldest = 0;
-	others = (struct flow){ .event = "other-events" };
-	next = to;
+	struct log_ratelimit *limit = &limits[of];
+
+	limit->n_flows = limit->oldest = 0;
+	limit->others = (struct flow){ .event = "other-events" };
+	limit->report = report;
+	return limit;
 }
 
 static uint64_t period_now(void)
@@ -44,44 +52,47 @@ static uint64_t period_now(void)
 
 /* A place for a new flow: an unused one, or that of a flow without lines in this period that has
  * nothing to report. */
-static unsigned place_find(void)
+static unsigned place_find(struct log_ratelimit *limit)
 {
 	uint64_t period = period_now();
 
-	if (n_flows < FLOWS_MAX)
-		return n_flows++;
+	if (limit->n_flows < FLOWS_MAX)
+		return limit->n_flows++;
 	for (unsigned i = 0; i < FLOWS_MAX; i++) {
-		unsigned place = (oldest + i) % FLOWS_MAX;
+		unsigned place = (limit->oldest + i) % FLOWS_MAX;
+		const struct flow *flow = &limit->flows[place];
 
-		if (flows[place].suppressed ||
-		    (flows[place].period == period && flows[place].passed))
+		if (flow->suppressed || (flow->period == period && flow->passed))
 			continue;
-		oldest = place + 1;
+		limit->oldest = place + 1;
 		return place;
 	}
 	return FLOWS_MAX;
 }
 
-static struct flow *flow_of(const char *event, const char *tenant)
+static struct flow *flow_of(struct log_ratelimit *limit, const char *event,
+			    const char *tenant)
 {
 	uint64_t hash = map_hash_string(event) ^ map_hash_u64(map_hash_string(tenant));
+	struct flow *flow = limit->flows;
 	unsigned place;
 
-	for (unsigned i = 0; i < n_flows; i++)
-		if (hashes[i] == hash && strcmp(flows[i].event, event) == 0 &&
-		    strcmp(flows[i].tenant, tenant) == 0)
-			return &flows[i];
-	place = place_find();
+	for (unsigned i = 0; i < limit->n_flows; i++, flow++)
+		if (limit->hashes[i] == hash && strcmp(flow->event, event) == 0 &&
+		    strcmp(flow->tenant, tenant) == 0)
+			return flow;
+	place = place_find(limit);
 	if (place == FLOWS_MAX)
-		return &others;
-	hashes[place] = hash;
-	flows[place] = (struct flow){ .event = event };
-	(void)snprintf(flows[place].tenant, sizeof(flows[place].tenant), "%s", tenant);
-	return &flows[place];
+		return &limit->others;
+	limit->hashes[place] = hash;
+	flow = &limit->flows[place];
+	*flow = (struct flow){ .event = event };
+	(void)snprintf(flow->tenant, sizeof(flow->tenant), "%s", tenant);
+	return flow;
 }
 
 /* Begin a new period, if the last one is over. */
-static void turn(struct flow *flow)
+static void turn(const struct log_ratelimit *limit, struct flow *flow)
 {
 	const struct log_ctx ctx = { .tenant = flow->tenant };
 	uint64_t period = period_now();
@@ -92,34 +103,46 @@ static void turn(struct flow *flow)
 	if (flow->suppressed) {
 		(void)snprintf(text, sizeof(text), "%" PRIu64 " more suppressed",
 			       flow->suppressed);
-		next(flow->level, flow->event, *flow->tenant ? &ctx : NULL, text);
+		limit->report(flow->level, flow->event, *flow->tenant ? &ctx : NULL,
+			      text);
 	}
 	flow->period = period;
 	flow->passed = 0;
 	flow->suppressed = 0;
 }
 
+bool log_ratelimit_passes(struct log_ratelimit *limit, int level, const char *event,
+			  const struct log_ctx *ctx)
+{
+	struct flow *flow =
+		flow_of(limit, event, ctx && ctx->tenant ? ctx->tenant : "");
+
+	turn(limit, flow);
+	if (flow->passed == LOG_RATELIMIT_LINES) {
+		flow->suppressed++;
+		flow->level = level;
+		return false;
+	}
+	flow->passed++;
+	return true;
+}
+
 void log_ratelimit_sink(int level, const char *event, const struct log_ctx *ctx,
 			const char *text)
 {
-	const char *tenant = ctx && ctx->tenant ? ctx->tenant : "";
-	struct flow *flow = level < LOG_DEBUG ? flow_of(event, tenant) : NULL;
+	struct log_ratelimit *limit = &limits[LOG_RATELIMIT_LOG];
 
-	if (flow) {
-		turn(flow);
-		if (flow->passed == LOG_RATELIMIT_LINES) {
-			flow->suppressed++;
-			flow->level = level;
-			return;
-		}
-		flow->passed++;
-	}
-	next(level, event, ctx, text);
+	if (level >= LOG_DEBUG || log_ratelimit_passes(limit, level, event, ctx))
+		limit->report(level, event, ctx, text);
 }
 
 void log_ratelimit_flush(void)
 {
-	for (unsigned i = 0; i < n_flows; i++)
-		turn(&flows[i]);
-	turn(&others);
+	for (unsigned k = 0; k < LOG_RATELIMITS; k++) {
+		struct log_ratelimit *limit = &limits[k];
+
+		for (unsigned i = 0; i < limit->n_flows; i++)
+			turn(limit, &limit->flows[i]);
+		turn(limit, &limit->others);
+	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The tables of rmemctl and its HTTP client. */
 #include <errno.h>
+#include <getopt.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "base/err.h"
 #include "rmemctl/client.h"
 #include "rmemctl/command.h"
+#include "rmemctl/list.h"
 #include "rmemctl/table.h"
 #include "rmemctl/view.h"
 #include "unit/unit.h"
@@ -264,6 +266,106 @@ START_TEST(show__lists_sessions_leases_and_devices)
 	ck_assert_int_eq(show("devices", "{\"devices\": [{\"device\": \"rxe0\"}]}"), 0);
 	check_output_has("\nrxe0    -       -");
 	check_output_has("unknown");
+}
+END_TEST
+
+START_TEST(show__says_who_made_a_lease)
+{
+	ck_assert_int_eq(show("leases",
+			      "{\"leases\": [{\"id\": \"3\", \"owner\": null, "
+			      "\"creator\": {\"session\": \"1\", \"client\": "
+			      "\"prog\", \"peer\": \"[::1]:7\"}}, {\"id\": \"4\", "
+			      "\"creator\": null}]}"),
+			 0);
+	check_output_has("  prog     [::1]:7  ");
+	check_output_has("\n4      -      -       -      -        -  ");
+}
+END_TEST
+
+#define LEASES                                                                        \
+	"{\"leases\": [{\"id\": \"3\", \"bytes\": 4096, \"name\": \"b\", "            \
+	"\"attached\": "                                                              \
+	"[{\"session\": \"9\", \"rights\": \"read\", \"tenant\": \"red\", \"peer\": " \
+	"\"p\", \"client\": \"c\"}, {\"session\": \"10\", \"client\": \"d\"}]}, "     \
+	"{\"id\": \"20\", \"bytes\": 1024, \"name\": \"a\", \"attached\": []}, "      \
+	"{\"id\": \"5\", \"bytes\": 8192, \"name\": null, \"attached\": []}]}"
+
+START_TEST(holders__have_a_line_each)
+{
+	ck_assert_int_eq(show_as("holders", LEASES, false), 0);
+	ck_assert_str_eq(shown,
+			 "LEASE   SIZE  SESSION  RIGHTS  TENANT  PEER  CLIENT  NAME\n"
+			 "3      4 KiB  9        read    red     p     c       b\n"
+			 "3      4 KiB  10       -       -       -     d       b\n"
+			 "20     1 KiB  -        -       -       -     -       a\n"
+			 "5      8 KiB  -        -       -       -     -       -\n");
+}
+END_TEST
+
+/* Set an option as the command line does. */
+static void option_set(const struct option_row *rows, const char *option,
+		       const char *value)
+{
+	char *argv[] = { (char[]){ "x" }, strdup(option), strdup(value), NULL };
+
+	optind = 1;
+	ck_assert_msg(option_parse(rows, false, 3, argv) == 0, "%s", err_text());
+	free(argv[1]);
+}
+
+static const struct {
+	const char *sort, *names;
+} sorted[] = {
+	{ "id", "3\n5\n20\n" },     { "LEASE", "3\n5\n20\n" },
+	{ "-lease", "20\n5\n3\n" }, { "size", "20\n3\n5\n" },
+	{ "-bytes", "5\n3\n20\n" }, { "name", "5\n20\n3\n" },
+	{ "ttl", "3\n20\n5\n" },
+};
+
+START_TEST(lists__are_sorted)
+{
+	option_set(list_sort_options, "--sort", sorted[_i].sort);
+	options.names = true;
+	ck_assert_int_eq(show("leases", LEASES), 0);
+	ck_assert_str_eq(shown, sorted[_i].names);
+}
+END_TEST
+
+START_TEST(sort__by_an_unknown_column_is_refused)
+{
+	option_set(list_sort_options, "--sort", "bites");
+	ck_assert_int_eq(show("leases", LEASES), -EINVAL);
+	ck_assert_str_eq(err_text(),
+			 "--sort: unknown column 'bites'; did you mean 'bytes'?");
+	option_set(list_sort_options, "--sort", "(node)");
+	ck_assert_int_eq(show("leases", LEASES), -EINVAL);
+}
+END_TEST
+
+START_TEST(names__of_endpoints_are_devices_or_fabrics)
+{
+	options.names = true;
+	check_output("devices",
+		     "{\"devices\": [{\"device\": null, \"fabric\": \"tcp\"}, "
+		     "{\"device\": \"rxe0\", \"can\": null}]}",
+		     "tcp\nrxe0\n");
+}
+END_TEST
+
+START_TEST(events__have_a_line_each)
+{
+	ck_assert_int_eq(setenv("TZ", "UTC", 1), 0);
+	check_output("events",
+		     "{\"events\": [{\"number\": 7, \"missed\": 3, \"time_ms\": "
+		     "1764000000123, \"level\": \"notice\", \"event\": "
+		     "\"lease-expired\", \"text\": \"a\\nb\", \"lease\": \"5\", "
+		     "\"session\": null, \"tenant\": \"blue\"}, {\"time_ms\": 0, "
+		     "\"missed\": 0, \"level\": \"info\", \"event\": \"x\", \"text\": "
+		     "\"y\"}]}",
+		     "missed: 3 events\n"
+		     "2025-11-24T16:00:00.123+0000 notice lease-expired: a?b [lease=5 "
+		     "tenant=blue]\n"
+		     "1970-01-01T00:00:00.000+0000 info x: y\n");
 }
 END_TEST
 
@@ -524,6 +626,45 @@ START_TEST(client__posts)
 }
 END_TEST
 
+static unsigned n_lines;
+static char lines[3][32];
+
+static int on_line(const char *line, void *ctx)
+{
+	(void)snprintf(lines[n_lines], sizeof(lines[n_lines]), "%s", line);
+	return ++n_lines == 3 ? err_set(-EPIPE, "enough") : *(const int *)ctx;
+}
+
+/* Follow a server that sends this text. */
+static int follow(const char *text)
+{
+	pthread_t thread;
+	int err, zero = 0;
+
+	reply = text;
+	n_lines = 0;
+	ck_assert_int_eq(pthread_create(&thread, NULL, serve_once, NULL), 0);
+	err = client_follow(path, "/v1/events", NULL, on_line, &zero);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	return err;
+}
+
+START_TEST(client__follows_lines)
+{
+	ck_assert_int_eq(follow("HTTP/1.0 200 OK\r\n\r\none\n\nhalf"), -EIO);
+	ck_assert_uint_eq(n_lines, 2);
+	ck_assert_str_eq(lines[0], "one");
+	ck_assert_str_eq(lines[1], "");
+	ck_assert_int_eq(follow("HTTP/1.0 200 OK\r\n\r\na\nb\nc\nd\n"), -EPIPE);
+	ck_assert_str_eq(err_text(), "enough");
+	ck_assert_uint_eq(n_lines, 3);
+	ck_assert_int_eq(follow("HTTP/1.0 503 No\r\n\r\n{\"error\": \"too many\"}\n"),
+			 -EPROTO);
+	ck_assert_str_eq(err_text(), "rmemd answers 503: too many");
+	ck_assert_uint_eq(n_lines, 0);
+}
+END_TEST
+
 static const struct {
 	const char *reply;
 	int err;
@@ -604,6 +745,13 @@ int main(void)
 	tcase_add_test(table, time__has_two_units);
 	tcase_add_test(table, show__reports_an_empty_list);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
+	tcase_add_test(table, show__says_who_made_a_lease);
+	tcase_add_test(table, holders__have_a_line_each);
+	tcase_add_loop_test(table, lists__are_sorted, 0,
+			    sizeof(sorted) / sizeof(sorted[0]));
+	tcase_add_test(table, sort__by_an_unknown_column_is_refused);
+	tcase_add_test(table, names__of_endpoints_are_devices_or_fabrics);
+	tcase_add_test(table, events__have_a_line_each);
 	tcase_add_test(table, show__lists_tenants);
 	tcase_add_test(table, show__says_what_actions_did);
 	tcase_add_test(table, show__says_whom_it_kicked);
@@ -615,6 +763,7 @@ int main(void)
 	tcase_add_test(table, command__unknown_suggests_the_nearest);
 	tcase_add_test(client, client__gets_the_body);
 	tcase_add_test(client, client__posts);
+	tcase_add_test(client, client__follows_lines);
 	tcase_add_loop_test(client, client__refuses_bad_replies, 0,
 			    sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(client, client__without_a_daemon_says_how_to_start_it);

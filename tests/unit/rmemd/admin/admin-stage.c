@@ -15,6 +15,7 @@
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/lease/origin.h"
 #include "rmemd/lease/share.h"
 #include "rmemd/loop/slices.h"
 #include "rmemd/metrics/sample.h"
@@ -23,7 +24,8 @@
 
 struct pools *pools;
 struct tenants tenants;
-unsigned n_sessions = 2, n_ephemeral = 1, n_pages, most_sessions;
+unsigned n_sessions = 2, n_ephemeral = 1, n_pages, n_holders, most_sessions;
+bool named_ended;
 static struct config config;
 static const struct fabric_endpoint info[] = {
 	{ .kind = FABRIC_TCP,
@@ -220,6 +222,9 @@ int sessions_each(const struct sessions *, uint64_t after,
 int leases_each(const struct leases *, uint64_t after,
 		int (*each)(const struct lease_status *status, void *arg), void *arg)
 {
+	static const struct origin creator = { .session = 6,
+					       .client = "\xe9",
+					       .peer = "[::1]:8" };
 	static const struct share shares[] = { { "blue", WIRE_RIGHT_READ },
 					       { "red",
 						 WIRE_RIGHT_READ | WIRE_RIGHT_WRITE } };
@@ -227,6 +232,8 @@ int leases_each(const struct leases *, uint64_t after,
 				      .shares = shares,
 				      .n_shares = 2,
 				      .name = "data",
+				      .creator = &creator,
+				      .age_ms = 5000,
 				      .tenant = "default",
 				      .bytes = 5000,
 				      .lent = 8192,
@@ -241,17 +248,57 @@ int leases_each(const struct leases *, uint64_t after,
 	ephemeral.n_shares = 0;
 	ephemeral.name = "";
 	ephemeral.owner = 7;
+	ephemeral.creator = NULL;
+	ephemeral.age_ms = 4000;
 	ephemeral.ttl_ms = 9;
 	ephemeral.placement = WIRE_PLACE_DEVICE;
 	ephemeral.node = 3;
 	ephemeral.ready = false;
-	if (after < named.id)
+	if (after < named.id && !named_ended)
 		err = each(&named, arg);
 	for (; !err && ephemeral.id < 2 + n_ephemeral; ephemeral.id++)
 		if (after < ephemeral.id)
 			err = each(&ephemeral, arg);
 	n_pages++;
 	return err;
+}
+
+/* The named lease alone has some. */
+int lease_each_holder(const struct lease_status *status, uint64_t after,
+		      int (*each)(const struct lease_holder *holder, void *arg),
+		      void *arg)
+{
+	static const struct origin origin = { .client = "reader", .peer = "[::1]:9" };
+	int err = 0;
+
+	for (uint64_t id = after + 1; id <= n_holders && *status->name && !err; id++) {
+		const struct lease_holder holder = {
+			.session = id,
+			.tenant = "blue",
+			.origin = id == 1 ? NULL : &origin,
+			.rights = WIRE_RIGHT_READ | (id == 2 ? WIRE_RIGHT_WRITE : 0),
+			.fenced = id == 3,
+		};
+
+		err = each(&holder, arg);
+	}
+	return err;
+}
+
+struct fabric_mr_traffic lease_traffic(const struct lease_status *status)
+{
+	return (struct fabric_mr_traffic){ .operations = status->id, .bytes = 4096 };
+}
+
+struct fabric_mr_traffic lease_client_traffic(const struct lease_client *client)
+{
+	return (struct fabric_mr_traffic){ .operations = client->n_keys,
+					   .bytes = 8192 };
+}
+
+bool lease_is_of(const struct lease_status *status, uint64_t session)
+{
+	return status->owner == session;
 }
 
 unsigned lease_parts(const struct lease_status *status,
@@ -327,6 +374,8 @@ void admin_setup(void)
 	slices_event = evtimer_new(base, on_slices, &control.slices);
 	ck_assert_ptr_nonnull(slices_event);
 	n_pages = 0;
+	n_holders = 0;
+	named_ended = false;
 	n_reloads = 0;
 	last_revoked = 0;
 }
@@ -388,7 +437,7 @@ int connect_client(void)
 
 int request(const char *method, const char *resource)
 {
-	char text[256];
+	char text[512];
 	size_t used = 0;
 	int fd = connect_client(), status = 0;
 

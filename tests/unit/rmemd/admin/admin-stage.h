@@ -6,6 +6,7 @@
 
 #include <event2/event.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "rmemd/admin/admin.h"
@@ -18,6 +19,8 @@ extern struct pools *pools; /* one, "a", of 1 MiB */
 extern struct tenants tenants;
 extern unsigned n_sessions;    /* the first is active, the others are fenced */
 extern unsigned n_ephemeral;   /* leases */
+extern unsigned n_holders;     /* sessions of the named lease */
+extern bool named_ended;       /* the named lease has */
 extern unsigned most_sessions; /* of one call of sessions_each() */
 extern unsigned n_pages;       /* of leases that were made */
 

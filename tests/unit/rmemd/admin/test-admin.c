@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rmemd/admin/filter.h"
 #include "rmemd/admin/view.h"
 #include "unit/rmemd/admin/admin-stage.h"
 
@@ -238,6 +239,153 @@ START_TEST(leases__show_placement_and_nodes)
 }
 END_TEST
 
+START_TEST(leases__show_creator_and_sessions)
+{
+	n_holders = 3;
+	check_view("/v1/leases",
+		   "{'leases': [{'name': 'data',"
+		   "  'creator': {'session': '6', 'client': '?', 'peer': '[::1]:8'},"
+		   "  'attached': [{'session': '1', 'tenant': 'blue', 'client': null,"
+		   "                'peer': null, 'rights': 'read',"
+		   "                'state': 'active'},"
+		   "               {'session': '2', 'client': 'reader',"
+		   "                'peer': '[::1]:9', 'rights': 'read-write'},"
+		   "               {'session': '3', 'state': 'fenced'}]},"
+		   " {'creator': null, 'attached': []}]}");
+	check_view("/v1/leases?attached=no", "{'leases': [{'name': 'data'}, {}]}");
+	ck_assert_ptr_null(strstr(reply, "attached"));
+}
+END_TEST
+
+/* One lease's sessions take many pages. */
+START_TEST(leases__with_many_sessions_are_sent_in_pages)
+{
+	json_t *array;
+
+	n_holders = 5000;
+	array = json_object_get(get("/v1/leases"), "leases");
+	ck_assert_uint_eq(json_array_size(array), 2);
+	array = json_object_get(json_array_get(array, 0), "attached");
+	ck_assert_uint_eq(json_array_size(array), 5000);
+	for (int i = 0; i < 5000; i++)
+		ck_assert_int_eq(atoi(json_string_value(json_object_get(
+					 json_array_get(array, (size_t)i), "session"))),
+				 i + 1);
+	ck_assert_uint_ge(n_pages, 5000 / VIEW_PAGE_ITEMS);
+}
+END_TEST
+
+/* It ends while its sessions are being sent. */
+START_TEST(lease__that_ends_meanwhile_is_complete_json)
+{
+	struct evbuffer *text = evbuffer_new();
+	static const struct filter all;
+	struct view_page page = { .filter = &all, .body = text };
+	char json[65536] = "[";
+	json_t *array;
+
+	n_holders = 5000;
+	ck_assert(view_leases(&sources, &page));
+	ck_assert(page.open);
+	named_ended = true;
+	page.rows = page.seen = 0;
+	ck_assert(!view_leases(&sources, &page));
+	ck_assert_int_eq(page.err, 0);
+	ck_assert_int_ge(evbuffer_remove(text, json + 1, sizeof(json) - 3), 0);
+	evbuffer_free(text);
+	(void)strcat(json, "]");
+	array = json_loads(json, 0, NULL);
+	ck_assert_msg(array != NULL, "%s", json);
+	ck_assert_uint_eq(json_array_size(array), 2);
+	json_decref(array);
+}
+END_TEST
+
+static const struct {
+	const char *resource;
+	size_t n;
+} filtered[] = {
+	{ "leases?tenant=default", 2 },
+	{ "leases?tenant=blue", 0 },
+	{ "leases?name=d*a", 1 },
+	{ "leases?name=d%2a", 1 },
+	{ "leases?name=*", 2 },
+	{ "leases?name=x*", 0 },
+	{ "leases?session=7", 1 },
+	{ "leases?session=8", 0 },
+	{ "leases?older_ms=5000", 1 },
+	{ "leases?older_ms=4000&name=data", 1 },
+	{ "leases?older_ms=4000&session=7&name=data", 0 },
+	{ "sessions?tenant=default", 2 },
+	{ "sessions?tenant=d", 0 },
+	{ "sessions?session=18446744073709551600", 1 },
+	{ "sessions?session=5", 0 },
+	{ "sessions?name=caf*", 2 },
+	{ "sessions?name=f*", 0 },
+	{ "sessions?older_ms=9223372036854775807", 0 },
+};
+
+START_TEST(lists__have_filters)
+{
+	char path_text[128];
+	json_t *list;
+
+	(void)snprintf(path_text, sizeof(path_text), "/v1/%s", filtered[_i].resource);
+	list = json_object_iter_value(json_object_iter(get(path_text)));
+	ck_assert_msg(json_array_size(list) == filtered[_i].n, "%s", reply);
+}
+END_TEST
+
+/* The filter lets few of many pass. */
+START_TEST(filter__looks_at_few_in_a_turn)
+{
+	n_ephemeral = 4000;
+	ck_assert_uint_eq(
+		json_array_size(json_object_get(get("/v1/leases?name=data"), "leases")),
+		1);
+	ck_assert_uint_gt(n_pages, 4000 / 64);
+	n_ephemeral = 1;
+}
+END_TEST
+
+static const struct {
+	const char *resource, *error;
+} unfiltered[] = {
+	{ "leases?tenat=a", "unknown parameter 'tenat'; this resource has tenant, "
+			    "name, session, older_ms, attached" },
+	{ "pools?name=a", "unknown parameter 'name'; this resource has none" },
+	{ "sessions?attached=no", "unknown parameter 'attached'; this resource has "
+				  "tenant, name, session, older_ms" },
+	{ "leases?session=x", "session: 'x' is not a number" },
+	{ "leases?session=0", "session: 0 is not from 1 to " },
+	{ "leases?older_ms=1s", "older_ms: '1s' is not a number" },
+	{ "leases?attached=maybe", "attached: " },
+	{ "leases?tenant", "the query of the request is malformed" },
+};
+
+START_TEST(query__that_is_wrong_is_refused)
+{
+	const char *error = unfiltered[_i].error, *text;
+	char path_text[128];
+
+	(void)snprintf(path_text, sizeof(path_text), "/v1/%s", unfiltered[_i].resource);
+	ck_assert_int_eq(request("GET", path_text), 400);
+	text = json_string_value(json_object_get(body(), "error"));
+	ck_assert_msg(strncmp(text, error, strlen(error)) == 0, "%s", text);
+}
+END_TEST
+
+START_TEST(query__too_long_is_refused)
+{
+	char path_text[400] = "/v1/leases?name=";
+
+	memset(path_text + strlen(path_text), 'a', 256);
+	ck_assert_int_eq(request("GET", path_text), 400);
+	ck_assert_str_eq(json_string_value(json_object_get(body(), "error")),
+			 "name: is longer than 255 bytes");
+}
+END_TEST
+
 static int set_uses(const struct tenant *tenant, void *)
 {
 	struct tenant *t = (struct tenant *)(uintptr_t)tenant;
@@ -324,6 +472,15 @@ int main(void)
 	tcase_add_test(tc, leases__show_placement_and_nodes);
 	tcase_add_test(tc, leases__are_sent_in_pages);
 	tcase_add_test(tc, leases__are_made_as_the_client_reads);
+	tcase_add_test(tc, leases__show_creator_and_sessions);
+	tcase_add_test(tc, leases__with_many_sessions_are_sent_in_pages);
+	tcase_add_test(tc, lease__that_ends_meanwhile_is_complete_json);
+	tcase_add_loop_test(tc, lists__have_filters, 0,
+			    sizeof(filtered) / sizeof(filtered[0]));
+	tcase_add_test(tc, filter__looks_at_few_in_a_turn);
+	tcase_add_loop_test(tc, query__that_is_wrong_is_refused, 0,
+			    sizeof(unfiltered) / sizeof(unfiltered[0]));
+	tcase_add_test(tc, query__too_long_is_refused);
 	tcase_add_test(tc, tenants__show_quotas_and_uses);
 	return unit_main();
 }

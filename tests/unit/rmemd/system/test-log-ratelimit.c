@@ -35,7 +35,7 @@ static void setup(void)
 	now_ms = 1000000;
 	lines = 0;
 	clock_set_source(fake_clock);
-	log_ratelimit_open(record_line);
+	(void)log_ratelimit_open(LOG_RATELIMIT_LOG, record_line);
 	log_set_sink(log_ratelimit_sink);
 }
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/system/recent.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/utf8.h"
+#include "rmemd/system/log_ratelimit.h"
+
+static struct recent_event ring[RECENT_MAX];
+static uint64_t last; /* its number */
+static struct log_ratelimit *limit;
+static void (*watcher)(void *ctx);
+static void *watcher_ctx;
+
+static uint64_t wall_ms(void)
+{
+	struct timespec now = { 0 };
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void text_keep(char *to, size_t bytes, const char *text)
+{
+	size_t n = text ? utf8_cut(text, bytes - 1) : 0;
+
+	memcpy(to, text ? text : "", n);
+	to[n] = '\0';
+}
+
+static void event_keep(int level, const char *event, const struct log_ctx *ctx,
+		       const char *text)
+{
+	static const struct log_ctx none;
+	struct recent_event *kept = &ring[++last % RECENT_MAX];
+
+	if (!ctx)
+		ctx = &none;
+	kept->number = last;
+	kept->time_ms = wall_ms();
+	kept->level = level;
+	kept->event = event;
+	kept->session = ctx->session;
+	kept->lease = ctx->lease;
+	text_keep(kept->tenant, sizeof(kept->tenant), ctx->tenant);
+	text_keep(kept->peer, sizeof(kept->peer), ctx->peer);
+	text_keep(kept->pool, sizeof(kept->pool), ctx->pool);
+	text_keep(kept->device, sizeof(kept->device), ctx->device);
+	text_keep(kept->text, sizeof(kept->text), text);
+	if (watcher)
+		watcher(watcher_ctx);
+}
+
+static bool event_wanted(int level, const char *event, const struct log_ctx *ctx)
+{
+	return log_ratelimit_passes(limit, level, event, ctx);
+}
+
+void recent_open(void)
+{
+	static const struct log_tap tap = { event_wanted, event_keep };
+
+	last = 0;
+	limit = log_ratelimit_open(LOG_RATELIMIT_RECENT, event_keep);
+	log_set_tap(&tap);
+}
+
+uint64_t recent_last(void)
+{
+	return last;
+}
+
+const struct recent_event *recent_after(uint64_t number)
+{
+	uint64_t first = last < RECENT_MAX ? 1 : last - RECENT_MAX + 1;
+
+	if (number >= last)
+		return NULL;
+	return &ring[(number + 1 < first ? first : number + 1) % RECENT_MAX];
+}
+
+void recent_watch(void (*on_event)(void *ctx), void *ctx)
+{
+	watcher = on_event;
+	watcher_ctx = ctx;
+}
