@@ -2,7 +2,6 @@
 #include "rmemd/admin/admin.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/keyvalq_struct.h>
 #include <stdio.h>
@@ -17,10 +16,9 @@
 #include "base/log.h"
 #include "rmemd/admin/action.h"
 #include "rmemd/admin/http.h"
-#include "rmemd/admin/metrics_resource.h"
 #include "rmemd/admin/peer.h"
-#include "rmemd/admin/stream.h"
-#include "rmemd/admin/view.h"
+#include "rmemd/admin/resource.h"
+#include "rmemd/admin/visitor.h"
 #include "rmemd/control/control.h"
 #include "rmemd/loop/slices.h"
 
@@ -40,67 +38,6 @@ struct admin {
 	struct peer_groups groups;
 };
 
-/* A resource has a view, or pages of a list; the metrics have neither. */
-static const struct resource {
-	const char *path;
-	json_t *(*view)(const struct admin_sources *from);
-	bool (*pages)(const struct admin_sources *from, struct view_page *page);
-	const char *list;
-} resources[] = {
-	{ .path = "/v1/status", .view = view_status },
-	{ .path = "/v1/pools", .view = view_pools },
-	{ .path = "/v1/devices", .view = view_devices },
-	{ .path = "/v1/sessions", .pages = view_sessions, .list = "sessions" },
-	{ .path = "/v1/leases", .pages = view_leases, .list = "leases" },
-	{ .path = "/v1/tenants", .view = view_tenants },
-	{ .path = METRICS_PATH },
-};
-
-/* A list that is being sent. */
-struct list_stream {
-	const struct admin *admin;
-	const struct resource *resource;
-	uint64_t after; /* the id of the last item sent */
-	bool begun;
-};
-
-static const struct resource *resource_find(const char *path)
-{
-	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++)
-		if (path && strcmp(resources[i].path, path) == 0)
-			return &resources[i];
-	return NULL;
-}
-
-static int body_write(const char *text, size_t bytes, void *ctx)
-{
-	return evbuffer_add(ctx, text, bytes);
-}
-
-/* Takes the JSON over; NULL, or no memory for its text, is an internal error. */
-static void reply(struct evhttp_request *request, int code, const char *reason,
-		  json_t *json)
-{
-	struct evbuffer *body = evbuffer_new();
-
-	if (!json || !body ||
-	    json_dump_callback(json, body_write, body, JSON_COMPACT) ||
-	    evbuffer_add(body, "\n", 1) || http_set_type(request, HTTP_TYPE_JSON))
-		http_send_no_memory(request);
-	else
-		evhttp_send_reply(request, code, reason, body);
-	if (body)
-		evbuffer_free(body);
-	json_decref(json);
-}
-
-static void reply_error(struct evhttp_request *request, int code, const char *reason,
-			const char *text)
-{
-	reply(request, code, reason,
-	      json_pack("{s:i, s:s}", "status", code, "error", text));
-}
-
 /* ---- actions ---- */
 
 static void action_run(const struct admin *admin, struct evhttp_request *request,
@@ -111,7 +48,7 @@ static void action_run(const struct admin *admin, struct evhttp_request *request
 	int err = action->act(admin->sources, parameters, &answer);
 
 	if (!err) {
-		reply(request, HTTP_OK, "OK", answer);
+		reply_json(request, HTTP_OK, "OK", answer);
 		return;
 	}
 	log_event(LOG_NOTICE, "admin-failed", NULL, "%s: %s", who, err_text());
@@ -125,61 +62,6 @@ static void action_run(const struct admin *admin, struct evhttp_request *request
 	default:
 		reply_error(request, HTTP_CONFLICT, "Conflict", err_text());
 	}
-}
-
-/* ---- lists ---- */
-
-/* The JSON of a page in the body of the answer; brackets are around all pages. */
-static int page_dump(struct list_stream *list, const struct view_page *page, bool last,
-		     struct evbuffer *body)
-{
-	int err = 0;
-
-	if (!page->array)
-		return -ENOMEM;
-	if (!list->begun)
-		err = evbuffer_add_printf(body, "{\"%s\":[", list->resource->list) < 0;
-	else if (json_array_size(page->array) > 0)
-		err = evbuffer_add(body, ",", 1);
-	list->begun = true;
-	if (!err)
-		err = json_dump_callback(page->array, body_write, body,
-					 JSON_COMPACT | JSON_EMBED);
-	if (!err && last)
-		err = evbuffer_add(body, "]}\n", 3);
-	return err ? -ENOMEM : 0;
-}
-
-static int list_part(void *ctx, struct evbuffer *body)
-{
-	struct list_stream *list = ctx;
-	struct view_page page = { .array = json_array(), .after = list->after };
-	bool more = list->resource->pages(list->admin->sources, &page);
-	int err = page_dump(list, &page, !more, body);
-
-	list->after = page.after;
-	json_decref(page.array);
-	return err ? err : more;
-}
-
-static const struct stream_source list_source = {
-	.type = HTTP_TYPE_JSON,
-	.part = list_part,
-	.end = free,
-};
-
-static void reply_list(struct admin *admin, struct evhttp_request *request,
-		       const struct resource *resource)
-{
-	struct list_stream *list = malloc(sizeof(*list));
-
-	if (!list) {
-		http_send_no_memory(request);
-		return;
-	}
-	*list = (struct list_stream){ .admin = admin, .resource = resource };
-	stream_start(request, &list_source, list, &admin->sources->control->slices,
-		     &admin->slices);
 }
 
 /* ---- requests ---- */
@@ -216,6 +98,15 @@ static void refuse_peer(const struct admin *admin, struct evhttp_request *reques
 	reply_error(request, HTTP_FORBIDDEN, "Forbidden", text);
 }
 
+/* A page of whatever origin, where the socket was forwarded to a port that a browser reaches. */
+static void refuse_page(struct evhttp_request *request, const char *who)
+{
+	log_event(LOG_WARNING, "admin-refused", NULL, "%s: a page in a browser asks",
+		  who);
+	reply_error(request, HTTP_FORBIDDEN, "Forbidden",
+		    "no page in a browser may act; use rmemctl(1)");
+}
+
 static int request_fd(struct evhttp_request *request)
 {
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
@@ -238,6 +129,8 @@ static void on_action(const struct admin *admin, struct evhttp_request *request,
 			who);
 	if (!peer_may_act(fd, &admin->groups)) {
 		refuse_peer(admin, request, fd, who);
+	} else if (visitor_is_page(request)) {
+		refuse_page(request, who);
 	} else if (evhttp_request_get_command(request) != EVHTTP_REQ_POST) {
 		refuse_method(request, "POST", "this resource acts, by POST alone");
 	} else if (err) {
@@ -267,12 +160,12 @@ static void on_request(struct evhttp_request *request, void *ctx)
 			    "no such resource; rmemctl(1) has those that there are");
 	} else if (!reads) {
 		refuse_method(request, "GET, HEAD", "this resource can only be read");
-	} else if (resource->view) {
-		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
-	} else if (!resource->pages) {
-		metrics_send(request, admin->sources->metrics, &admin->slices);
+	} else if (!visitor_names_host(request, admin->sources->control->config)) {
+		reply_error(request, HTTP_FORBIDDEN, "Forbidden",
+			    "this name is not one of this host: ask by a name without "
+			    "a dot, such as localhost");
 	} else {
-		reply_list(admin, request, resource);
+		resource_send(resource, request, admin->sources, &admin->slices);
 	}
 }
 
