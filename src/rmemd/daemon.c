@@ -27,6 +27,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/fabrics.h"
 #include "rmemd/loop/events.h"
+#include "rmemd/metrics/sample.h"
 #include "rmemd/pool/plan.h"
 #include "rmemd/pool/resize.h"
 #include "rmemd/state/ledger.h"
@@ -510,7 +511,7 @@ static int open_all(struct daemon *daemon)
 				 daemon->config.admin_socket, fds.admin,
 				 &daemon->admin);
 	if (!err && daemon->config.metrics_listen.family)
-		err = metrics_address_open(daemon->base, &daemon->metrics,
+		err = metrics_address_open(daemon->base, &daemon->sources,
 					   &daemon->config.metrics_listen,
 					   &daemon->metrics_address);
 	if (!err)

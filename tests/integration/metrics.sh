@@ -49,13 +49,14 @@ type=$(get /metrics -o /dev/null -w '%{content_type}')
 grep -q "^metrics-served: .*http://$LISTEN:$metrics_port/metrics" "$server_log" || fail "the log"
 ok "the format"
 
-for request in "404 GET /" "404 GET /v1/status" "405 POST /metrics" "404 POST /v1/reload"; do
+for request in "200 GET /v1/status" "404 GET /v2" "405 POST /metrics" "405 POST /v1/status" \
+	"404 POST /v1/reload"; do
 	read -r want method path <<<"$request"
 	code=$(curl -s -o "$dir/answer" -w '%{http_code}' --max-time 20 -X "$method" \
 		"http://$LISTEN:$metrics_port$path")
 	[ "$code" = "$want" ] || fail "$method $path gave $code: $(cat "$dir/answer")"
 done
-ok "nothing else is served there"
+ok "nothing acts there"
 
 expect_error 2 'metrics: it has one format' rmemctl --json metrics
 

@@ -2,7 +2,6 @@
 #include "rmemd/admin/admin.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/keyvalq_struct.h>
 #include <stdio.h>
@@ -16,13 +15,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/admin/action.h"
-#include "rmemd/admin/filter.h"
 #include "rmemd/admin/followers.h"
 #include "rmemd/admin/http.h"
-#include "rmemd/admin/list.h"
-#include "rmemd/admin/metrics_resource.h"
 #include "rmemd/admin/peer.h"
-#include "rmemd/admin/view.h"
+#include "rmemd/admin/resource.h"
+#include "rmemd/admin/visitor.h"
 #include "rmemd/control/control.h"
 #include "rmemd/loop/slices.h"
 
@@ -43,68 +40,6 @@ struct admin {
 	struct followers *followers;
 };
 
-/* A resource has a view, or is a list; the metrics are neither. */
-static const struct resource {
-	const char *path;
-	json_t *(*view)(const struct admin_sources *from);
-	struct list_resource list;
-	unsigned filters; /* the parameters that its query may have */
-} resources[] = {
-	{ .path = "/v1/status", .view = view_status },
-	{ .path = "/v1/pools", .view = view_pools },
-	{ .path = "/v1/devices", .view = view_devices },
-	{ .path = "/v1/sessions",
-	  .list = { "sessions", view_sessions },
-	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_OLDER },
-	{ .path = "/v1/leases",
-	  .list = { "leases", view_leases },
-	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_OLDER |
-		     FILTER_ATTACHED },
-	{ .path = "/v1/tenants", .view = view_tenants },
-	{ .path = "/v1/events",
-	  .list = { "events", view_events },
-	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_AFTER |
-		     FILTER_FOLLOW },
-	{ .path = METRICS_PATH },
-};
-
-static const struct resource *resource_find(const char *path)
-{
-	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++)
-		if (path && strcmp(resources[i].path, path) == 0)
-			return &resources[i];
-	return NULL;
-}
-
-static int body_write(const char *text, size_t bytes, void *ctx)
-{
-	return evbuffer_add(ctx, text, bytes);
-}
-
-/* Takes the JSON over; NULL, or no memory for its text, is an internal error. */
-static void reply(struct evhttp_request *request, int code, const char *reason,
-		  json_t *json)
-{
-	struct evbuffer *body = evbuffer_new();
-
-	if (!json || !body ||
-	    json_dump_callback(json, body_write, body, JSON_COMPACT) ||
-	    evbuffer_add(body, "\n", 1) || http_set_type(request, HTTP_TYPE_JSON))
-		http_send_no_memory(request);
-	else
-		evhttp_send_reply(request, code, reason, body);
-	if (body)
-		evbuffer_free(body);
-	json_decref(json);
-}
-
-static void reply_error(struct evhttp_request *request, int code, const char *reason,
-			const char *text)
-{
-	reply(request, code, reason,
-	      json_pack("{s:i, s:s}", "status", code, "error", text));
-}
-
 /* ---- actions ---- */
 
 static void action_run(const struct admin *admin, struct evhttp_request *request,
@@ -115,7 +50,7 @@ static void action_run(const struct admin *admin, struct evhttp_request *request
 	int err = action->act(admin->sources, parameters, &answer);
 
 	if (!err) {
-		reply(request, HTTP_OK, "OK", answer);
+		reply_json(request, HTTP_OK, "OK", answer);
 		return;
 	}
 	log_event(LOG_NOTICE, "admin-failed", NULL, "%s: %s", who, err_text());
@@ -165,6 +100,15 @@ static void refuse_peer(const struct admin *admin, struct evhttp_request *reques
 	reply_error(request, HTTP_FORBIDDEN, "Forbidden", text);
 }
 
+/* A page of whatever origin, where the socket was forwarded to a port that a browser reaches. */
+static void refuse_page(struct evhttp_request *request, const char *who)
+{
+	log_event(LOG_WARNING, "admin-refused", NULL, "%s: a page in a browser asks",
+		  who);
+	reply_error(request, HTTP_FORBIDDEN, "Forbidden",
+		    "no page in a browser may act; use rmemctl(1)");
+}
+
 static int request_fd(struct evhttp_request *request)
 {
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
@@ -187,6 +131,8 @@ static void on_action(const struct admin *admin, struct evhttp_request *request,
 			who);
 	if (!peer_may_act(fd, &admin->groups)) {
 		refuse_peer(admin, request, fd, who);
+	} else if (visitor_is_page(request)) {
+		refuse_page(request, who);
 	} else if (evhttp_request_get_command(request) != EVHTTP_REQ_POST) {
 		refuse_method(request, "POST", "this resource acts, by POST alone");
 	} else if (err) {
@@ -196,38 +142,6 @@ static void on_action(const struct admin *admin, struct evhttp_request *request,
 		action_run(admin, request, action, &parameters, who);
 	}
 	evhttp_clear_headers(&parameters);
-}
-
-/* Send events as they come. */
-static void follow(const struct admin *admin, struct evhttp_request *request,
-		   const struct filter *filter)
-{
-	switch (followers_add(admin->followers, request, filter)) {
-	case -EBUSY:
-		reply_error(request, HTTP_SERVUNAVAIL, "Service Unavailable",
-			    err_text());
-		break;
-	case -ENOMEM:
-		http_send_no_memory(request);
-		break;
-	}
-}
-
-static void resource_reply(struct admin *admin, struct evhttp_request *request,
-			   const struct resource *resource)
-{
-	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
-	struct filter filter;
-
-	if (filter_parse(evhttp_uri_get_query(uri), resource->filters, &filter))
-		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
-	else if (resource->view)
-		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
-	else if (filter.follow)
-		follow(admin, request, &filter);
-	else
-		list_reply(request, &resource->list, &filter, admin->sources,
-			   &admin->slices);
 }
 
 static void on_request(struct evhttp_request *request, void *ctx)
@@ -248,10 +162,13 @@ static void on_request(struct evhttp_request *request, void *ctx)
 			    "no such resource; rmemctl(1) has those that there are");
 	} else if (!reads) {
 		refuse_method(request, "GET, HEAD", "this resource can only be read");
-	} else if (!resource->view && !resource->list.page) {
-		metrics_send(request, admin->sources->metrics, &admin->slices);
+	} else if (!visitor_names_host(request, admin->sources->control->config)) {
+		reply_error(request, HTTP_FORBIDDEN, "Forbidden",
+			    "this name is not one of this host: ask by a name without "
+			    "a dot, such as localhost");
 	} else {
-		resource_reply(admin, request, resource);
+		resource_send(resource, request, admin->sources, admin->followers,
+			      &admin->slices);
 	}
 }
 

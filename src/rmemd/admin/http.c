@@ -235,7 +235,10 @@ int http_set_type(struct evhttp_request *request, const char *type)
 			       evhttp_add_header(headers, "Cache-Control",
 						 "no-store") ||
 			       evhttp_add_header(headers, "X-Content-Type-Options",
-						 "nosniff")
+						 "nosniff") ||
+			       evhttp_add_header(headers,
+						 "Cross-Origin-Resource-Policy",
+						 "same-origin")
 		       ? -1
 		       : 0;
 }

@@ -10,33 +10,58 @@
 
 #include "base/err.h"
 #include "fabric/address.h"
+#include "rmemd/admin/admin.h"
 #include "rmemd/admin/http.h"
 #include "rmemd/admin/metrics_resource.h"
+#include "rmemd/admin/resource.h"
+#include "rmemd/admin/visitor.h"
+#include "rmemd/control/control.h"
 #include "rmemd/loop/slices.h"
 
 #define BACKLOG 16
 
 struct metrics_address {
-	const struct sample_sources *sources;
+	const struct admin_sources *sources;
 	struct http_server *http;
 	struct slice_queue slices;
 	int fd;
 };
 
+/* NULL: there is none of this path here. */
+static const struct resource *resource_here(const struct config *config,
+					    const char *path)
+{
+	bool metrics = path && strcmp(path, METRICS_PATH) == 0;
+
+	return metrics || config->metrics_page ? resource_find(path) : NULL;
+}
+
 static void on_request(struct evhttp_request *request, void *ctx)
 {
-	const char *path = http_path(request);
 	struct metrics_address *address = ctx;
+	const struct admin_sources *sources = address->sources;
+	const struct config *config = sources->control->config;
+	const char *path = http_path(request);
+	const struct resource *resource = resource_here(config, path);
 
 	/* it tells when the turn's work began */
-	(void)turn_over(address->sources->slices->turn);
-	if (!path || strcmp(path, METRICS_PATH) != 0)
+	(void)turn_over(sources->control->slices.turn);
+	if (!resource)
 		http_send_error(request, HTTP_NOTFOUND, "Not Found",
-				"no such resource; there is " METRICS_PATH);
+				config->metrics_page
+					? "no such resource; rmemctl(1) has those that "
+					  "there are"
+					: "no such resource; there is " METRICS_PATH);
 	else if (!http_reads(request))
 		http_refuse_method(request);
+	/* Prometheus is no browser, and asks by any name */
+	else if (strcmp(path, METRICS_PATH) != 0 &&
+		 !visitor_names_host(request, config))
+		http_send_error(request, HTTP_FORBIDDEN, "Forbidden",
+				"this name is not one of this host: ask by its IP "
+				"address, or add the name to [metrics] names");
 	else
-		metrics_send(request, address->sources, &address->slices);
+		resource_send(resource, request, sources, NULL, &address->slices);
 }
 
 static int socket_open(int fd, const struct fabric_address *address)
@@ -65,7 +90,7 @@ static int socket_open(int fd, const struct fabric_address *address)
 	return err_errno(-errno, "[metrics] listen = %s", name);
 }
 
-int metrics_address_open(struct event_base *base, const struct sample_sources *sources,
+int metrics_address_open(struct event_base *base, const struct admin_sources *sources,
 			 const struct fabric_address *at,
 			 struct metrics_address **ret_address)
 {

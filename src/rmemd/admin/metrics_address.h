@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The address of [metrics] listen, where any host that reaches it may read the metrics: GET /metrics.
- * Nothing acts there, and nothing is secret.
+/* The address of [metrics] listen, where any host that reaches it may read: the metrics, and, unless
+ * [metrics] page forbids it, the status page and all that the admin socket shows.  Nothing acts
+ * there, and nothing is secret.
  * Threads: [loop].  Never blocks it. */
 #ifndef RMEMD_ADMIN_METRICS_ADDRESS_H
 #define RMEMD_ADMIN_METRICS_ADDRESS_H
@@ -8,15 +9,15 @@
 #include <event2/event.h>
 
 #include "fabric/fabric.h"
-#include "rmemd/metrics/sample.h"
 
+struct admin_sources;
 struct metrics_address;
 
 /* Serve at an address with its port.  Borrows base and sources, which must outlive it.
  *   -EADDRINUSE     the port is taken
  *   -EADDRNOTAVAIL  it is not an address of this host
  *   -ENOMEM, ...    with text */
-int metrics_address_open(struct event_base *base, const struct sample_sources *sources,
+int metrics_address_open(struct event_base *base, const struct admin_sources *sources,
 			 const struct fabric_address *address,
 			 struct metrics_address **ret_address);
 /* NULL: nothing. */

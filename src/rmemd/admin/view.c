@@ -13,6 +13,8 @@
 #include "rmemd/control/endpoints.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/loop/turn.h"
+#include "rmemd/metrics/port_counters.h"
+#include "rmemd/metrics/sample.h"
 #include "rmemd/pool/addition.h"
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/resize.h"
@@ -371,12 +373,43 @@ static json_t *rdma_options_view(const struct fabric_rdma_options *options)
 	return object;
 }
 
-static json_t *device_view(const struct endpoint *at)
+/* null: not known */
+static json_t *counter_view(uint64_t bytes)
+{
+	return bytes < INT64_MAX ? json_integer((json_int_t)bytes) : json_null();
+}
+
+/* Bytes of the clients' operations; of an RDMA port all that the kernel counts. */
+static void traffic_view(json_t **object, const struct admin_sources *from,
+			 const struct fabric_endpoint *endpoint, unsigned port,
+			 const struct fabric_traffic *traffic)
+{
+	struct port_counters *ports = from->metrics->ports;
+	unsigned n = ports ? port_counters_n(ports) : 0;
+	struct port_numbers numbers = { .received_bytes = PORT_COUNTER_NONE,
+					.sent_bytes = PORT_COUNTER_NONE };
+
+	if (endpoint->kind == FABRIC_TCP) {
+		numbers.received_bytes = traffic->received_bytes;
+		numbers.sent_bytes = traffic->sent_bytes;
+		n = 0;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		const struct port_id *id = port_counters_id(ports, i);
+
+		if (id->number == port && strcmp(id->device, endpoint->device) == 0)
+			port_counters_get(ports, i, &numbers);
+	}
+	view_add(object, "received_bytes", counter_view(numbers.received_bytes));
+	view_add(object, "sent_bytes", counter_view(numbers.sent_bytes));
+}
+
+static json_t *device_view(const struct admin_sources *from, const struct endpoint *at)
 {
 	const struct fabric_endpoint *endpoint = at->info;
 	const struct fabric_device_attr *attr = NULL;
 	struct fabric_endpoint_stats stats = { 0 };
-	struct fabric_port_attr port;
+	struct fabric_port_attr port = { 0 };
 	bool there = at->ops->device &&
 		     !at->ops->device(at->server, at->local, &attr, &port);
 	json_t *object = json_object();
@@ -396,6 +429,7 @@ static json_t *device_view(const struct endpoint *at)
 	view_number(&object, "errors", stats.errors);
 	view_number(&object, "exposures", stats.exposures);
 	view_number(&object, "exposed_bytes", stats.exposed_bytes);
+	traffic_view(&object, from, endpoint, port.number, &stats.traffic);
 	view_add(&object, "can", there ? attr_view(attr) : json_null());
 	view_add(&object, "device_port", there ? port_view(&port) : json_null());
 	view_add(&object, "knobs",
@@ -408,7 +442,7 @@ json_t *view_devices(const struct admin_sources *from)
 	json_t *array = json_array();
 
 	for (unsigned i = 0; i < from->control->endpoints.n; i++)
-		view_append(&array, device_view(&from->control->endpoints.at[i]));
+		view_append(&array, device_view(from, &from->control->endpoints.at[i]));
 	return list_view("devices", array);
 }
 

@@ -79,6 +79,9 @@ struct config {
 	char admin_act_group[33];  /* "": none */
 	/* [metrics] */
 	struct fabric_address metrics_listen; /* with its port; family 0: none */
+	bool metrics_page;                    /* more than the metrics is there */
+	char metrics_names[CONFIG_LIST_MAX][64];
+	unsigned n_metrics_names;
 	/* [log] */
 	enum config_log_target log_target;
 	int log_level; /* LOG_INFO */

@@ -14,6 +14,15 @@ static bool devices_equal(const struct config *a, const struct config *b)
 		       0;
 }
 
+/* The value, and the length of a list. */
+static void key_copy(const struct config_key *key, void *to, const void *from)
+{
+	memcpy((char *)to + key->offset, (const char *)from + key->offset, key->bytes);
+	if (key->count_offset)
+		memcpy((char *)to + key->count_offset,
+		       (const char *)from + key->count_offset, sizeof(unsigned));
+}
+
 void config_name_add(char *buf, size_t buf_bytes, const char *section, const char *key)
 {
 	size_t used = strlen(buf);
@@ -35,7 +44,7 @@ const char *config_reload(struct config *running, const struct config *fresh, ch
 		    memcmp(old, new, key->bytes) == 0)
 			continue;
 		if (key->reload)
-			memcpy(old, new, key->bytes);
+			key_copy(key, running, fresh);
 		else
 			config_name_add(buf, buf_bytes, key->section, key->name);
 	}

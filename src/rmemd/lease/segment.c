@@ -28,6 +28,7 @@ int segment_create(struct lease *lease, struct extent extent, uint64_t bytes,
 	};
 	list_init(&segment->releasing);
 	lease->tenant->bytes += extent.bytes;
+	extent_set_owner(&extent, lease->tenant->name);
 	*ret_segment = segment;
 	return 0;
 }

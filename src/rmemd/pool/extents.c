@@ -67,8 +67,20 @@ static void block_split(struct block *block, struct block *behind, uint64_t byte
 	behind->offset = block->offset + bytes;
 	behind->bytes = block->bytes - bytes;
 	behind->state = block->state;
+	behind->owner = block->owner;
 	block->bytes = bytes;
 	list_append(block->order.next, &behind->order);
+}
+
+/* Remove a block; walks that stand at it go on at `instead`. */
+static void block_remove(struct extents *extents, struct block *block,
+			 struct list *instead)
+{
+	list_for_each_entry(struct extents_walk, walk, &extents->walks, link)
+		if (walk->next == &block->order)
+			walk->next = instead;
+	list_remove(&block->order);
+	free(block);
 }
 
 /* The bytes before the first aligned offset of the block. */
@@ -109,6 +121,7 @@ static int block_cut(struct extents *extents, struct block *block, uint64_t skip
 		free_insert(extents, rest);
 	}
 	block_set_state(extents, lent, BLOCK_LENT);
+	lent->owner = NULL;
 	lent_insert(extents, lent);
 	*ret_block = lent;
 	return 0;
@@ -131,10 +144,11 @@ int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
 
 	*extents = (struct extents){ .bytes = bytes, .end = bytes, .grain = grain };
 	extents->sum[BLOCK_FREE] = bytes;
+	list_init(&extents->order);
+	list_init(&extents->walks);
 	block = block_new(extents);
 	if (!block)
 		return -ENOMEM;
-	list_init(&extents->order);
 	extents->closed = &extents->order;
 	block->bytes = bytes;
 	list_append(&extents->order, &block->order);
@@ -150,6 +164,8 @@ static void spare_drop(struct extents *extents)
 
 void extents_destroy(struct extents *extents)
 {
+	list_for_each_entry_safe(struct extents_walk, walk, &extents->walks, link)
+		extents_walk_end(walk);
 	list_for_each_entry_safe(struct block, block, &extents->order, order)
 		free(block);
 	list_init(&extents->order);
@@ -287,14 +303,12 @@ static void block_join(struct extents *extents, struct block *block)
 		free_remove(extents, before);
 		block->offset = before->offset;
 		block->bytes += before->bytes;
-		list_remove(&before->order);
-		free(before);
+		block_remove(extents, before, &block->order);
 	}
 	if (behind) {
 		free_remove(extents, behind);
 		block->bytes += behind->bytes;
-		list_remove(&behind->order);
-		free(behind);
+		block_remove(extents, behind, &block->order);
 	}
 	free_insert(extents, block);
 }
@@ -378,8 +392,7 @@ bool extents_cut(struct extents *extents, unsigned max_blocks)
 		extents->sum[BLOCK_CLOSED] -= last->bytes;
 		if (extents->closed == &last->order)
 			extents->closed = &extents->order;
-		list_remove(&last->order);
-		free(last);
+		block_remove(extents, last, &extents->order);
 	}
 	if (extents->closed != &extents->order)
 		return false;
@@ -466,4 +479,46 @@ bool extents_each_run(const struct extents *extents, unsigned *left,
 		}
 	}
 	return !bytes || run(ctx, offset, bytes);
+}
+
+/* ---- walks ---- */
+
+void extents_walk_begin(struct extents *extents, struct extents_walk *walk)
+{
+	*walk = (struct extents_walk){ .extents = extents,
+				       .next = extents->order.next };
+	list_append(&extents->walks, &walk->link);
+}
+
+bool extents_walk_next(struct extents_walk *walk, uint64_t limit,
+		       struct extents_run *ret_run)
+{
+	const struct block *block;
+	uint64_t end;
+
+	if (!walk->extents || walk->next == &walk->extents->order)
+		return false;
+	block = container_of(walk->next, const struct block, order);
+	end = block->offset + block->bytes;
+	*ret_run = (struct extents_run){ .offset = walk->offset,
+					 .state = block->state,
+					 .owner = block->owner };
+	/* a block that was split, or joined with others, since */
+	if (end > walk->offset) {
+		uint64_t stop = end < limit ? end : limit;
+
+		ret_run->bytes = stop - walk->offset;
+		walk->offset = stop;
+	}
+	if (end <= walk->offset)
+		walk->next = block->order.next;
+	return true;
+}
+
+void extents_walk_end(struct extents_walk *walk)
+{
+	if (!walk->extents)
+		return;
+	list_remove(&walk->link);
+	walk->extents = NULL;
 }

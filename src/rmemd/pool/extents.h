@@ -28,6 +28,7 @@ struct block {
 	uint64_t offset, bytes;
 	enum block_state state;
 	bool unclean;      /* CLOSED: not cleaned */
+	const char *owner; /* LENT: extents_walk_next() tells it; NULL: not known */
 	struct list order; /* neighbours by offset */
 	struct scrub_job job;
 	struct extents *extents;
@@ -44,6 +45,7 @@ struct extents {
 	struct list *closed; /* the first block behind `end`, or the head of `order` */
 	struct tree free_by_size, lent_by_offset;
 	struct block *spare; /* for functions that must not fail; may be NULL */
+	struct list walks;   /* struct extents_walk */
 };
 
 /* One free range.  grain: power of two that divides bytes.  -ENOMEM. */
@@ -88,6 +90,30 @@ uint64_t extents_largest(const struct extents *extents, uint64_t align);
 bool extents_each_run(const struct extents *extents, unsigned *left,
 		      bool (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx);
+
+/* A walk over all blocks in the order of their offsets, in steps, between which all other functions
+ * may be called: each byte is seen once, in the state that it has then.  It must not move, as the
+ * extents know it. */
+struct extents_walk {
+	struct extents *extents; /* NULL: they are gone */
+	struct list link;        /* in extents->walks */
+	struct list *next; /* the block that has the next byte, or one before it */
+	uint64_t offset;   /* the bytes before it were seen */
+};
+
+struct extents_run {
+	uint64_t offset, bytes; /* bytes may be 0 */
+	enum block_state state;
+	const char *owner; /* of BLOCK_LENT */
+};
+
+void extents_walk_begin(struct extents *extents, struct extents_walk *walk);
+/* Look at one block, as far as it is before `limit`, which is behind walk->offset.  False: there are
+ * no more. */
+bool extents_walk_next(struct extents_walk *walk, uint64_t limit,
+		       struct extents_run *ret_run);
+/* Afterwards the walk may be freed. */
+void extents_walk_end(struct extents_walk *walk);
 
 /* Close the end from `end` on (a multiple of the grain, less than bytes), after extents_reserve():
  * free blocks there are not lent.  It handles max_blocks at most, from the last one on; false: there

@@ -398,6 +398,11 @@ const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 	return &pools->pool[i]->params;
 }
 
+void extent_set_owner(const struct extent *extent, const char *owner)
+{
+	block_of(extent)->owner = owner;
+}
+
 void extent_set_releasing(const struct extent *extent, bool releasing)
 {
 	if (releasing)

@@ -323,6 +323,8 @@ void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *
 /* The parameters with which a pool was opened, as changed by pools_set_asked(). */
 const struct pool_params *pools_params(const struct pools *pools, unsigned i);
 
+/* For whom a new extent is lent: a name that lasts until it is freed; for pool_map_next(). */
+void extent_set_owner(const struct extent *extent, const char *owner);
 /* Whether the extent will be freed soon; set it to false before freeing. */
 void extent_set_releasing(const struct extent *extent, bool releasing);
 

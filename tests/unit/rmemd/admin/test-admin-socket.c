@@ -19,13 +19,9 @@ static const struct {
 	const char *method, *resource;
 	int status;
 } refused[] = {
-	{ "GET", "/", 404 },
-	{ "GET", "/v1", 404 },
-	{ "GET", "/v1/status/", 404 },
-	{ "GET", "/v2/status", 404 },
-	{ "POST", "/nothing", 404 },
-	{ "POST", "/v1/status", 405 },
-	{ "DELETE", "/v1/pools", 405 },
+	{ "GET", "/v1", 404 },         { "GET", "/v1/status/", 404 },
+	{ "GET", "/v2/status", 404 },  { "POST", "/nothing", 404 },
+	{ "POST", "/v1/status", 405 }, { "DELETE", "/v1/pools", 405 },
 	{ "PUT", "/v1/leases", 405 },
 };
 

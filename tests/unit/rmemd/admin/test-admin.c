@@ -135,6 +135,41 @@ START_TEST(pools__show_how_fragmented_they_are)
 }
 END_TEST
 
+START_TEST(extents__are_cells_with_sums)
+{
+	const struct pool_request request = { .bytes = 3 * 4096, .align = 1 };
+	struct extent extent;
+	unsigned n;
+
+	ck_assert_int_eq(pools_alloc(pools, &request, &extent, 1, &n), 0);
+	extent_set_owner(&extent, "red");
+	ck_assert_uint_eq(
+		json_array_size(json_object_get(get("/v1/extents"), "extents")), 256);
+	check_view(
+		"/v1/extents",
+		"{'extents': [{'pool': 'a', 'offset': 0, 'bytes': 4096,"
+		"  'lent_bytes': 4096, 'free_bytes': 0, 'scrubbing_bytes': 0,"
+		"  'closed_bytes': 0, 'tenants': [{'tenant': 'red', 'bytes': 4096}]},"
+		" {'offset': 4096}, {'lent_bytes': 4096},"
+		" {'free_bytes': 4096, 'tenants': []}]}");
+}
+END_TEST
+
+START_TEST(page__lets_only_its_own_script_run)
+{
+	const char *policy;
+
+	ck_assert_int_eq(request("GET", "/"), 200);
+	policy = strstr(reply, "Content-Security-Policy: default-src 'none'; "
+			       "style-src 'sha256-");
+	ck_assert_ptr_nonnull(policy);
+	ck_assert_ptr_nonnull(strstr(policy, "script-src 'sha256-"));
+	ck_assert_ptr_nonnull(strstr(reply, "Content-Type: text/html; charset=utf-8"));
+	ck_assert_ptr_nonnull(strstr(reply, "</html>"));
+	ck_assert_ptr_null(strstr(policy, "unsafe"));
+}
+END_TEST
+
 START_TEST(devices__show_address_and_node)
 {
 	check_view("/v1/devices",
@@ -464,6 +499,8 @@ int main(void)
 	tcase_add_test(tc, pools__show_their_resizing);
 	tcase_add_test(tc, pools__show_how_fragmented_they_are);
 	tcase_add_test(tc, pools__show_their_devices);
+	tcase_add_test(tc, extents__are_cells_with_sums);
+	tcase_add_test(tc, page__lets_only_its_own_script_run);
 	tcase_add_test(tc, devices__show_address_and_node);
 	tcase_add_test(tc, devices__show_their_attributes);
 	tcase_add_test(tc, sessions__show_64_bit_ids_and_invalid_utf8);

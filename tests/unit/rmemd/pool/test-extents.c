@@ -627,6 +627,124 @@ START_TEST(close_reopen_and_cut__take_steps)
 }
 END_TEST
 
+static struct extents_run walk_next(struct extents_walk *walk)
+{
+	struct extents_run run;
+
+	do
+		ck_assert(extents_walk_next(walk, UINT64_MAX, &run));
+	while (run.bytes == 0);
+	return run;
+}
+
+START_TEST(walk__sees_each_byte_once)
+{
+	struct block *a, *b, *c;
+	struct extents_run run;
+	struct extents_walk walk;
+
+	init(64);
+	a = alloc(8, 1);
+	b = alloc(8, 1);
+	c = alloc(8, 1);
+	b->owner = "b";
+	extents_mark_dirty(&extents, c);
+	extents_walk_begin(&extents, &walk);
+	ck_assert(extents_walk_next(&walk, 5 * GRAIN, &run));
+	ck_assert_uint_eq(run.bytes, 5 * GRAIN);
+	ck_assert_ptr_null(run.owner);
+	/* the walk is inside of a block that is joined with others */
+	extents_free(&extents, a);
+	run = walk_next(&walk);
+	ck_assert_uint_eq(run.offset, 5 * GRAIN);
+	ck_assert_uint_eq(run.bytes, 3 * GRAIN);
+	ck_assert_int_eq(run.state, BLOCK_FREE);
+	run = walk_next(&walk);
+	ck_assert_int_eq(run.state, BLOCK_LENT);
+	ck_assert_str_eq(run.owner, "b");
+	/* the next block goes into one that begins before it */
+	extents_free(&extents, b);
+	extents_free(&extents, c);
+	run = walk_next(&walk);
+	ck_assert_uint_eq(run.offset, 16 * GRAIN);
+	ck_assert_uint_eq(run.bytes, 48 * GRAIN);
+	ck_assert_int_eq(run.state, BLOCK_FREE);
+	ck_assert(!extents_walk_next(&walk, UINT64_MAX, &run));
+	extents_walk_end(&walk);
+	ck_assert(list_empty(&extents.walks));
+}
+END_TEST
+
+START_TEST(walk__ends_where_the_range_is_cut_off)
+{
+	struct extents_run run;
+	struct extents_walk walk;
+
+	init(64);
+	(void)alloc(32, 1);
+	extents_walk_begin(&extents, &walk);
+	(void)walk_next(&walk);
+	ck_assert_int_eq(extents_reserve(&extents), 0);
+	ck_assert(extents_close(&extents, 48 * GRAIN, UINT_MAX));
+	run = walk_next(&walk);
+	ck_assert_uint_eq(run.bytes, 16 * GRAIN);
+	ck_assert(extents_cut(&extents, UINT_MAX));
+	ck_assert(!extents_walk_next(&walk, UINT64_MAX, &run));
+	extents_walk_end(&walk);
+}
+END_TEST
+
+START_TEST(walk__outlasts_the_extents)
+{
+	struct extents_run run;
+	struct extents_walk walk;
+
+	init(64);
+	extents_walk_begin(&extents, &walk);
+	extents_destroy(&extents);
+	ck_assert(!extents_walk_next(&walk, UINT64_MAX, &run));
+	extents_walk_end(&walk);
+}
+END_TEST
+
+/* Whatever happens between its steps, a walk goes on where it stopped, up to the end. */
+START_TEST(walk__beside_random_operations)
+{
+	enum { BLOCKS = 128 };
+	const char *given = getenv("RMEM_TEST_SEED");
+	struct block *blocks[BLOCKS] = { 0 };
+
+	seed = given ? strtoull(given, NULL, 0) : random_u64();
+	state = seed;
+	printf("# RMEM_TEST_SEED=%" PRIu64 "\n", seed);
+	init(GRAINS);
+	for (unsigned n = 0; n < 500; n++) {
+		struct extents_walk walk;
+		struct extents_run run;
+		uint64_t at = 0;
+
+		extents_walk_begin(&extents, &walk);
+		while (extents_walk_next(&walk, at + 7 * GRAIN, &run)) {
+			struct block **block = &blocks[random_next(&state) % BLOCKS];
+
+			ck_assert_uint_eq(run.offset, at);
+			at += run.bytes;
+			if (*block) {
+				extents_free(&extents, *block);
+				*block = NULL;
+			} else {
+				(void)extents_alloc(&extents,
+						    (1 + random_next(&state) % 16) *
+							    GRAIN,
+						    GRAIN, block);
+			}
+		}
+		ck_assert_uint_eq(at, GRAINS * GRAIN);
+		extents_walk_end(&walk);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("extents", NULL, teardown);
@@ -640,6 +758,10 @@ int main(void)
 	tcase_add_test(tc, dirty_block__is_neither_free_nor_lent);
 	tcase_add_test(tc, cut__waits_for_blocks_in_the_closed_end);
 	tcase_add_test(tc, close_reopen_and_cut__take_steps);
+	tcase_add_test(tc, walk__sees_each_byte_once);
+	tcase_add_test(tc, walk__ends_where_the_range_is_cut_off);
+	tcase_add_test(tc, walk__outlasts_the_extents);
+	tcase_add_test(tc, walk__beside_random_operations);
 	tcase_add_test(tc, random_operations__agree_with_a_model);
 	return unit_main();
 }

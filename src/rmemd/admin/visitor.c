@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/visitor.h"
+
+#include <arpa/inet.h>
+#include <event2/keyvalq_struct.h>
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "rmemd/config/config.h"
+
+static bool is_address(const char *host)
+{
+	struct in_addr address;
+
+	return *host == '[' || inet_pton(AF_INET, host, &address) == 1;
+}
+
+static bool is_this_host(const char *host)
+{
+	char name[HOST_NAME_MAX + 1];
+
+	return gethostname(name, sizeof(name)) == 0 && strcasecmp(host, name) == 0;
+}
+
+static bool is_configured(const char *host, const struct config *config)
+{
+	for (unsigned i = 0; i < config->n_metrics_names; i++)
+		if (strcasecmp(host, config->metrics_names[i]) == 0)
+			return true;
+	return false;
+}
+
+bool visitor_names_host(struct evhttp_request *request, const struct config *config)
+{
+	const char *host = evhttp_request_get_host(request); /* without the port */
+
+	return !host || !strchr(host, '.') || is_address(host) || is_this_host(host) ||
+	       is_configured(host, config);
+}
+
+bool visitor_is_page(struct evhttp_request *request)
+{
+	const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
+
+	return evhttp_find_header(headers, "Origin") ||
+	       evhttp_find_header(headers, "Sec-Fetch-Site");
+}
