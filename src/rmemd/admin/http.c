@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "rmemd/loop/events.h"
@@ -23,6 +24,15 @@
 /* Accepted in a row before others get their turn. */
 #define ACCEPTS_MAX 8
 
+/* A connection.  A reference to its buffers would leave its descriptor's events in the loop when
+ * libevent closes it, and the next socket of that number would have none. */
+struct place {
+	struct bufferevent
+		*fresh; /* referenced until the descriptor is known, else NULL */
+	int fd;
+	ino_t ino; /* another one: libevent has closed it, which it does not tell */
+};
+
 struct http_server {
 	struct http_server *next; /* in `servers` */
 	void (*on_request)(struct evhttp_request *request, void *ctx);
@@ -31,10 +41,9 @@ struct http_server {
 	struct evhttp *http;
 	struct evconnlistener *listener; /* owned by http, but not its descriptor */
 	struct event *unpause;
-	unsigned n_accepted; /* since the last pause */
-	/* The connections, the oldest first, each with a reference: libevent does not tell when it
-	 * closes one. */
-	struct bufferevent *places[HTTP_CONNECTIONS_MAX];
+	struct event *accepted;
+	unsigned n_accepted;                       /* since the last pause */
+	struct place places[HTTP_CONNECTIONS_MAX]; /* the oldest first */
 	unsigned n_places;
 };
 
@@ -61,33 +70,58 @@ static void listener_pause(struct http_server *server, uint64_t ms)
 		listener_enable(server);
 }
 
-/* libevent takes its callbacks away when it is done with a connection. */
-static bool place_left(struct bufferevent *place)
+static ino_t socket_ino(int fd)
 {
-	bufferevent_event_cb on_event;
+	struct stat st;
 
-	bufferevent_getcb(place, NULL, NULL, &on_event, NULL);
-	return on_event == NULL;
+	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
 static void places_release(struct http_server *server)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < server->n_places; i++)
-		if (place_left(server->places[i]))
-			(void)bufferevent_decref(server->places[i]);
-		else
-			server->places[n++] = server->places[i];
+	for (unsigned i = 0; i < server->n_places; i++) {
+		const struct place *place = &server->places[i];
+
+		if (place->fresh || (place->ino && socket_ino(place->fd) == place->ino))
+			server->places[n++] = *place;
+	}
 	server->n_places = n;
+}
+
+/* libevent has given its descriptor to each connection that it has accepted.  If there was no memory
+ * for one, it is closed already, and its callbacks are taken away. */
+static void places_settle(struct http_server *server)
+{
+	for (unsigned i = 0; i < server->n_places; i++) {
+		struct place *place = &server->places[i];
+		bufferevent_event_cb on_event;
+
+		if (!place->fresh)
+			continue;
+		bufferevent_getcb(place->fresh, NULL, NULL, &on_event, NULL);
+		place->fd = on_event ? bufferevent_getfd(place->fresh) : -1;
+		place->ino = socket_ino(place->fd);
+		(void)bufferevent_decref(place->fresh);
+		place->fresh = NULL;
+	}
+}
+
+static void on_accepted(evutil_socket_t, short, void *ctx)
+{
+	places_settle(ctx);
 }
 
 /* Make room if there is no place for another connection; libevent sees its end and closes it. */
 static bool listener_pause_while_full(struct http_server *server)
 {
+	const struct place *oldest = &server->places[0];
+
 	if (server->n_places < HTTP_CONNECTIONS_MAX)
 		return false;
-	(void)shutdown(bufferevent_getfd(server->places[0]), SHUT_RDWR);
+	if (!oldest->fresh && socket_ino(oldest->fd) == oldest->ino)
+		(void)shutdown(oldest->fd, SHUT_RDWR);
 	listener_pause(server, FULL_MS);
 	return true;
 }
@@ -116,7 +150,9 @@ static struct bufferevent *on_connection(struct event_base *base, void *ctx)
 	if (!place || server->n_places == HTTP_CONNECTIONS_MAX)
 		return place;
 	bufferevent_incref(place);
-	server->places[server->n_places++] = place;
+	server->places[server->n_places++] = (struct place){ .fresh = place };
+	/* runs before the next poll, so before libevent can close the connection */
+	event_active(server->accepted, EV_TIMEOUT, 0);
 	(void)listener_pause_while_full(server);
 	return place;
 }
@@ -160,8 +196,9 @@ static int server_open(struct http_server *server, int fd)
 				    EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH;
 
 	server->unpause = event_new(server->base, -1, 0, on_unpause, server);
+	server->accepted = event_new(server->base, -1, 0, on_accepted, server);
 	server->http = evhttp_new(server->base);
-	if (!server->unpause || !server->http)
+	if (!server->unpause || !server->accepted || !server->http)
 		return -ENOMEM;
 	evhttp_set_allowed_methods(server->http, methods);
 	evhttp_set_gencb(server->http, server->on_request, server->ctx);
@@ -204,10 +241,11 @@ void http_close(struct http_server *server)
 	while (*link != server)
 		link = &(*link)->next;
 	*link = server->next;
+	places_settle(server);
 	if (server->http)
 		evhttp_free(server->http);
-	places_release(server);
 	event_drop(&server->unpause);
+	event_drop(&server->accepted);
 	free(server);
 }
 

@@ -127,6 +127,37 @@ START_TEST(connections__are_limited_and_the_oldest_closed)
 }
 END_TEST
 
+static void on_readable(evutil_socket_t, short, void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* The loop watches a socket that gets the number of a connection's. */
+START_TEST(connections__leave_their_descriptors)
+{
+	struct event *events[2];
+	unsigned n_readable = 0;
+	int fds[2];
+
+	open_admin();
+	(void)get("/v1/status");
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		events[i] = event_new(base, fds[i], EV_READ, on_readable, &n_readable);
+		ck_assert_ptr_nonnull(events[i]);
+		ck_assert_int_eq(event_add(events[i], NULL), 0);
+		ck_assert_int_eq(send(fds[1 - i], "", 1, 0), 1);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+	ck_assert_uint_eq(n_readable, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		event_free(events[i]);
+		ck_assert_int_eq(close(fds[i]), 0);
+	}
+}
+END_TEST
+
 START_TEST(open__sets_the_mode)
 {
 	mode_t before = umask(077);
@@ -240,6 +271,7 @@ int main(void)
 	tcase_add_test(tc, malformed_request__closes_the_connection);
 	tcase_add_test(tc, accept__later_without_descriptors);
 	tcase_add_test(tc, connections__are_limited_and_the_oldest_closed);
+	tcase_add_test(tc, connections__leave_their_descriptors);
 	tcase_add_test(tc, open__sets_the_mode);
 	tcase_add_test(tc, open__makes_no_directory);
 	tcase_add_test(tc, open__refuses_beside_another_daemon);
