@@ -14,9 +14,9 @@
 #include "base/err.h"
 #include "base/thread.h"
 
-#define PERIOD_MS 1000
+#define PERIOD_MS 4000
 /* A reading is given out for this time. */
-#define FRESH_MS 5000
+#define FRESH_MS 10000
 /* After this time without a question the thread rests; longer than any interval of scrapes. */
 #define WANTED_MS (15 * 60000)
 
