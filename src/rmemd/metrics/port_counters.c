@@ -14,9 +14,12 @@
 #include "base/err.h"
 #include "base/thread.h"
 
-#define PERIOD_MS 4000
+/* The time between two readings is that between the last two questions, within these limits: for a
+ * question now and then nothing is read all the time. */
+#define PERIOD_MS_MIN 1000
+#define PERIOD_MS_MAX 15000
 /* A reading is given out for this time. */
-#define FRESH_MS 10000
+#define FRESH_MS (2 * PERIOD_MS_MAX)
 /* After this time without a question the thread rests; longer than any interval of scrapes. */
 #define WANTED_MS (15 * 60000)
 
@@ -30,7 +33,8 @@ struct port_counters {
 	pthread_cond_t wake;
 	bool stop;
 	uint64_t wanted_ms; /* clock_now_ms(), of the last question */
-	uint64_t read_ms;   /* of the last reading; 0: none */
+	uint64_t period_ms;
+	uint64_t read_ms; /* of the last reading; 0: none */
 	struct port_numbers numbers[WIRE_ENDPOINTS_MAX];
 };
 
@@ -183,7 +187,7 @@ static bool reading_await(struct port_counters *counters)
 	(void)pthread_mutex_lock(&counters->lock);
 	for (;;) {
 		uint64_t now_ms = clock_now_ms(),
-			 due_ms = counters->read_ms + PERIOD_MS;
+			 due_ms = counters->read_ms + counters->period_ms;
 		struct timespec until = clock_monotonic_timespec(due_ms * NS_PER_MS);
 
 		stop = counters->stop;
@@ -241,6 +245,7 @@ int port_counters_open(const char *sysfs, const struct port_id *ports, unsigned 
 	memcpy(counters->ports, ports, n * sizeof(*ports));
 	counters->n = n;
 	counters->wanted_ms = clock_now_ms();
+	counters->period_ms = PERIOD_MS_MAX;
 	locks_open(counters);
 	err = thread_start("rmemd-counters", thread_run, counters, &counters->thread);
 	if (err) {
@@ -273,15 +278,27 @@ const struct port_id *port_counters_id(const struct port_counters *counters, uns
 	return &counters->ports[i];
 }
 
+/* One question is for all ports, so for several calls. */
+static void question_note(struct port_counters *counters, uint64_t now_ms)
+{
+	uint64_t since_ms = now_ms - counters->wanted_ms;
+
+	if (since_ms < PERIOD_MS_MIN / 2)
+		return;
+	counters->wanted_ms = now_ms;
+	counters->period_ms = since_ms < PERIOD_MS_MIN   ? PERIOD_MS_MIN
+			      : since_ms > PERIOD_MS_MAX ? PERIOD_MS_MAX
+							 : since_ms;
+	(void)pthread_cond_signal(&counters->wake);
+}
+
 void port_counters_get(struct port_counters *counters, unsigned i,
 		       struct port_numbers *ret_numbers)
 {
 	uint64_t now_ms = clock_now_ms();
 
 	(void)pthread_mutex_lock(&counters->lock);
-	if (now_ms - counters->wanted_ms > WANTED_MS)
-		(void)pthread_cond_signal(&counters->wake);
-	counters->wanted_ms = now_ms;
+	question_note(counters, now_ms);
 	if (counters->read_ms && now_ms - counters->read_ms <= FRESH_MS)
 		*ret_numbers = counters->numbers[i];
 	else

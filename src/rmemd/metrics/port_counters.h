@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel's counters of RDMA ports, in sysfs: one-sided operations do not pass the daemon.  Reading
- * them may ask the firmware of a device, so a thread does it, each 4 s while somebody wants them.
+ * them may ask the firmware of a device, so a thread does it, as often as somebody asks.
  * They count the traffic of all programs of the host.
  * Threads: [loop]. */
 #ifndef RMEMD_METRICS_PORT_COUNTERS_H
