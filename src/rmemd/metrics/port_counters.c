@@ -14,29 +14,11 @@
 #include "base/err.h"
 #include "base/thread.h"
 
-/* The time between two readings is that between the last two questions, within these limits: for a
- * question now and then nothing is read all the time. */
+/* The time between two readings is that between the last two questions, within these limits. */
 #define PERIOD_MS_MIN 1000
 #define PERIOD_MS_MAX 15000
 /* A reading is given out for this time. */
 #define FRESH_MS (2 * PERIOD_MS_MAX)
-/* After this time without a question the thread rests; longer than any interval of scrapes. */
-#define WANTED_MS (15 * 60000)
-
-struct port_counters {
-	char sysfs[64];
-	unsigned n;
-	struct port_id ports[WIRE_ENDPOINTS_MAX];
-	pthread_t thread;
-	/* the rest under the lock, which nobody holds while files are read */
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool stop;
-	uint64_t wanted_ms; /* clock_now_ms(), of the last question */
-	uint64_t period_ms;
-	uint64_t read_ms; /* of the last reading; 0: none */
-	struct port_numbers numbers[WIRE_ENDPOINTS_MAX];
-};
 
 #define NUMBER(member) offsetof(struct port_numbers, member)
 
@@ -119,7 +101,25 @@ static const struct {
 	{ "hw_counters/link_downed", NUMBER(link_downed), 1 },
 };
 
-/* Read the first characters of a file.  False: there is none. */
+#define N_FILES (sizeof(files) / sizeof(files[0]))
+
+struct port_counters {
+	char sysfs[64];
+	unsigned n;
+	struct port_id ports[WIRE_ENDPOINTS_MAX];
+	pthread_t thread;
+	bool missing[WIRE_ENDPOINTS_MAX][N_FILES]; /* [thread] */
+	/* the rest under the lock, which nobody holds while files are read */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool stop;
+	uint64_t wanted_ms; /* clock_now_ms(), of the last question */
+	uint64_t period_ms;
+	uint64_t read_ms; /* of the last reading; 0: none */
+	struct port_numbers numbers[WIRE_ENDPOINTS_MAX];
+};
+
+/* Read the first characters of a file.  False: errno says why, 0: it is empty. */
 static bool file_read(int directory, const char *file, char *text, size_t bytes)
 {
 	int fd = openat(directory, file, O_RDONLY | O_CLOEXEC);
@@ -127,6 +127,7 @@ static bool file_read(int directory, const char *file, char *text, size_t bytes)
 
 	if (fd < 0)
 		return false;
+	errno = 0;
 	n = read(fd, text, bytes - 1);
 	(void)close(fd);
 	if (n <= 0)
@@ -142,26 +143,33 @@ static void number_add(struct port_numbers *numbers, size_t at, uint64_t value)
 	*number = *number == PORT_COUNTER_NONE ? value : *number + value;
 }
 
-/* Add what there is to the numbers.  The files of all drivers are tried; those that are missing cost
- * little. */
-static void port_read(const char *sysfs, const struct port_id *port,
+/* Add what there is to the numbers.  A driver has its files from the start: those that are missing are
+ * not looked for again. */
+static void port_read(struct port_counters *counters, unsigned port,
 		      struct port_numbers *numbers)
 {
+	const struct port_id *id = &counters->ports[port];
+	bool *missing = counters->missing[port];
 	char path[256], text[32];
 	int directory;
 
-	(void)snprintf(path, sizeof(path), "%s/%s/ports/%u", sysfs, port->device,
-		       port->number);
+	(void)snprintf(path, sizeof(path), "%s/%s/ports/%u", counters->sysfs,
+		       id->device, id->number);
 	directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
 		return;
 	/* "4: ACTIVE" */
 	if (file_read(directory, "state", text, sizeof(text)))
 		numbers->up = text[0] == '4';
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+	for (size_t i = 0; i < N_FILES; i++) {
+		if (missing[i])
+			continue;
 		if (file_read(directory, files[i].file, text, sizeof(text)))
 			number_add(numbers, files[i].number,
 				   strtoull(text, NULL, 10) * files[i].scale);
+		else
+			missing[i] = errno == ENOENT;
+	}
 	(void)close(directory);
 }
 
@@ -172,7 +180,7 @@ static void ports_read(struct port_counters *counters)
 	/* PORT_COUNTER_NONE */
 	memset(numbers, 0xff, sizeof(numbers));
 	for (unsigned i = 0; i < counters->n; i++)
-		port_read(counters->sysfs, &counters->ports[i], &numbers[i]);
+		port_read(counters, i, &numbers[i]);
 	(void)pthread_mutex_lock(&counters->lock);
 	memcpy(counters->numbers, numbers, counters->n * sizeof(numbers[0]));
 	counters->read_ms = clock_now_ms();
@@ -186,20 +194,18 @@ static bool reading_await(struct port_counters *counters)
 
 	(void)pthread_mutex_lock(&counters->lock);
 	for (;;) {
-		uint64_t now_ms = clock_now_ms(),
-			 due_ms = counters->read_ms + counters->period_ms;
-		struct timespec until = clock_monotonic_timespec(due_ms * NS_PER_MS);
+		uint64_t now_ms = clock_now_ms(), due_ms;
+		struct timespec until;
 
+		/* whoever asked often has gone */
+		if (now_ms - counters->wanted_ms > 2 * counters->period_ms)
+			counters->period_ms = PERIOD_MS_MAX;
+		due_ms = counters->read_ms + counters->period_ms;
+		until = clock_monotonic_timespec(due_ms * NS_PER_MS);
 		stop = counters->stop;
-		if (stop)
+		if (stop || counters->read_ms == 0 || now_ms >= due_ms)
 			break;
-		if (now_ms - counters->wanted_ms > WANTED_MS)
-			(void)pthread_cond_wait(&counters->wake, &counters->lock);
-		else if (counters->read_ms == 0 || now_ms >= due_ms)
-			break;
-		else
-			(void)pthread_cond_timedwait(&counters->wake, &counters->lock,
-						     &until);
+		(void)pthread_cond_timedwait(&counters->wake, &counters->lock, &until);
 	}
 	(void)pthread_mutex_unlock(&counters->lock);
 	return !stop;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel's counters of RDMA ports, in sysfs: one-sided operations do not pass the daemon.  Reading
- * them may ask the firmware of a device, so a thread does it, as often as somebody asks.
+ * them may ask the firmware of a device, so a thread does it, each 15 s, or as often as somebody asks.
  * They count the traffic of all programs of the host.
  * Threads: [loop]. */
 #ifndef RMEMD_METRICS_PORT_COUNTERS_H
@@ -45,8 +45,8 @@ void port_counters_close(struct port_counters *counters);
 unsigned port_counters_n(const struct port_counters *counters);
 const struct port_id *port_counters_id(const struct port_counters *counters,
 				       unsigned i);
-/* The last reading; never blocks.  All is PORT_COUNTER_NONE if there is none of the last seconds: nobody
- * has asked for a long time, or the kernel does not answer. */
+/* The last reading; never blocks.  All is PORT_COUNTER_NONE if there is none of the last seconds: the
+ * kernel does not answer. */
 void port_counters_get(struct port_counters *counters, unsigned i,
 		       struct port_numbers *ret_numbers);
 

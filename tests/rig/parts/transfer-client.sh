@@ -4,6 +4,9 @@
 export RMEM_SERVER="rmem://10.8.0.1?fabric=rdma"
 keys_take
 rig-await up
+head -c 4096 lib.tar >page
+rig-mark page
+rmem put page && rmem get page - | cmp - page || fail "one page"
 rig-mark begin
 rmem -v put lib.tar /share/file || fail "put"
 sum=$(rmem get lib.tar - | sha256sum | cut -d' ' -f1)
