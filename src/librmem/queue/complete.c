@@ -446,6 +446,9 @@ static bool refused_fragment_resolve(struct rmem_queue *queue,
 		return false;
 	if (stale) {
 		complete_failed(queue, op, -ESTALE, stale);
+	} else if (session_usable(queue->session, queue->now_ns) == -ESTALE) {
+		/* with it the lease, whose event has not come */
+		complete_failed(queue, op, -ESTALE, "the session has ended");
 	} else if (++fragment->refusals > REFUSALS_MAX ||
 		   (fragment->att == att && op->todo.opcode != RMEM_OP_COPY)) {
 		complete_failed(queue, op, -EACCES, "the server refuses the access");

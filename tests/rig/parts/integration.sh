@@ -4,11 +4,11 @@
 #   RMEM_RIG_TESTS  which tests, as paths below tests/ without .sh; default: on soft-RoCE all that
 #                   use the fabric, on iWARP those that depend on the device
 : "${top_srcdir:?}"
-rxe_tests="integration/atomics integration/examples integration/inband
+rxe_tests="integration/acting integration/atomics integration/examples integration/inband
 	integration/isolation integration/metrics integration/soak integration/kill integration/resize
 	integration/shares integration/tenants integration/watch fault/channels fault/hostile
 	fault/killstep attack/attack"
-siw_tests="integration/atomics integration/inband integration/isolation
+siw_tests="integration/acting integration/atomics integration/inband integration/isolation
 	integration/metrics integration/vectors
 	integration/shares integration/soak integration/watch fault/channels attack/attack"
 tests=$siw_tests

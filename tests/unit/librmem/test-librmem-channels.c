@@ -323,6 +323,19 @@ START_TEST(refused_operation__fails_when_the_rkey_is_confirmed)
 }
 END_TEST
 
+/* The lease was revoked, and the server stopped before it told so: the question stays without an answer. */
+START_TEST(refused_operation__of_an_ended_session_is_stale)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	complete_quietly(queue, 0, -EACCES);
+	stage_status(-ESTALE);
+	stage_rekey(lease, 2, segments, seg_bytes, keys);
+	expect(queue, 1, -ESTALE);
+}
+END_TEST
+
 START_TEST(refused_operation__is_not_retried_for_ever)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
@@ -399,6 +412,7 @@ int main(void)
 	tcase_add_test(tcp, refused_operation__is_posted_again_with_new_rkeys);
 	tcase_add_test(verbs, refused_operation__is_posted_again_with_new_rkeys);
 	tcase_add_test(tcp, refused_operation__fails_when_the_rkey_is_confirmed);
+	tcase_add_test(tcp, refused_operation__of_an_ended_session_is_stale);
 	tcase_add_test(tcp, refused_operation__is_not_retried_for_ever);
 	tcase_add_test(tcp, missing_rkey__is_requested);
 	tcase_add_test(tcp, refused_operation__beyond_a_trimmed_lease_is_stale);
