@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The life of the Debian packages: they are installed, the service runs in its sandbox, the tests of
-# debian/tests pass, two upgrades lose no lease and no client notices, removed and purged packages
-# leave nothing behind.
+# debian/tests pass, an upgrade loses no lease and no client notices, removed and purged packages leave
+# nothing behind.
 #   RMEM_PACKAGES  folder of the packages, default build/package; made by ./dev package if it is empty
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
 # cores: 1  seconds: 180
@@ -16,26 +16,20 @@ export RMEM_RIG_ROOT=/nonexistent
 stage
 [ -n "$(compgen -G "$RMEM_PACKAGES/*.deb")" ] || "$top_srcdir/dev" package || exit 1
 
-# newer VERSION: packages of this version in $WORK/VERSION, with a configuration that has changed
-newer()
-{
-	local package old tree=$WORK/tree
-	mkdir "$WORK/$1"
-	for package in "$RMEM_PACKAGES"/*.deb; do
-		[[ $package != *-dbgsym_* ]] || continue
-		rm -rf "$tree"
-		dpkg-deb -R "$package" "$tree" || exit 1
-		# also in the dependencies on the same version
-		old=$(dpkg-deb -f "$package" Version)
-		sed -i "s/$old/$1/g" "$tree/DEBIAN/control"
-		[ ! -f "$tree/etc/rmem/rmemd.conf" ] ||
-			echo "# as of version $1" >>"$tree/etc/rmem/rmemd.conf"
-		package=${package##*/}
-		dpkg-deb --root-owner-group -b -Znone "$tree" "$WORK/$1/${package%%_*}.deb" >/dev/null || exit 1
-	done
-}
-newer 0.1.1-1
-newer 0.1.2-1
+# packages of a later version in $WORK/newer, with a configuration that has changed
+newer=0.1.1-1
+mkdir "$WORK/newer"
+for package in "$RMEM_PACKAGES"/*.deb; do
+	[[ $package != *-dbgsym_* ]] || continue
+	tree=$WORK/tree
+	rm -rf "$tree"
+	dpkg-deb -R "$package" "$tree" || exit 1
+	# also in the dependencies on the same version
+	sed -i "s/$(dpkg-deb -f "$package" Version)/$newer/g" "$tree/DEBIAN/control"
+	[ ! -f "$tree/etc/rmem/rmemd.conf" ] || echo "# as of version $newer" >>"$tree/etc/rmem/rmemd.conf"
+	package=${package##*/}
+	dpkg-deb --root-owner-group -b -Znone "$tree" "$WORK/newer/${package%%_*}.deb" >/dev/null || exit 1
+done
 
 cat >"$WORK/rmemd.conf" <<'CONF'
 [server]
@@ -48,7 +42,8 @@ size = 128M
 page_size = 2M
 CONF
 
-cat >"$WORK/cmd.sh" <<'CMD'
+echo "newer=$newer" >"$WORK/cmd.sh"
+cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
 PACKAGES=(librmem0 librmem-dev rmem rmemd rmem-doc)
 export DEBIAN_FRONTEND=noninteractive
@@ -134,52 +129,68 @@ systemctl stop rmemd.socket rmemd.service || fail stop
 systemctl start rmemd.service || fail start
 [ "$(cat $free)" -lt 7 ] || fail "the pool is not on huge pages"
 
+declare -A load_pid to_load from_load
+
+# load_start FABRIC: a client that works over the fabric
+load_start()
+{
+	mkfifo "/tmp/to-$1" "/tmp/from-$1"
+	"$BUILD/tests/fault/load" "rmem://10.9.0.1?fabric=$1" "$RMEM_SEED" 60000 \
+		<"/tmp/to-$1" >"/tmp/from-$1" 2>"/tmp/load-$1" &
+	load_pid[$1]=$!
+	exec {to}>"/tmp/to-$1" {from}<"/tmp/from-$1"
+	to_load[$1]=$to from_load[$1]=$from
+	rm "/tmp/to-$1" "/tmp/from-$1"
+}
+
+# load FABRIC COMMAND...: its answer is in `answer`
 load()
 {
-	echo "$*" >&"${LOAD[1]}" || load_failed
-	read -r -t 600 -u "${LOAD[0]}" ok word answer && [ "$ok $word" = "ok $1" ] || load_failed
+	echo "${*:2}" >&"${to_load[$1]}" || load_failed "$1"
+	read -r -t 600 -u "${from_load[$1]}" ok word answer && [ "$ok $word" = "ok $2" ] || load_failed "$1"
 }
 
 load_failed()
 {
-	cat /tmp/load.err
+	cat "/tmp/load-$1"
 	journalctl -u rmemd --no-pager -n 60 -o short-monotonic
-	fail load
+	fail "the client over $1"
 }
 
-# upgraded VERSION FABRIC: upgrade while a client works over the fabric
-upgraded()
-{
-	local pid socket
-	echo "-- upgraded to $1, with clients over $2"
-	coproc LOAD { exec "$BUILD/tests/fault/load" "rmem://10.9.0.1?fabric=$2" "$RMEM_SEED" 60000 2>/tmp/load.err; }
-	load fill
-	load run 300
-	load gap
-	pid=$(show MainPID)
-	socket=$(show ActiveEnterTimestampMonotonic rmemd.socket)
-	install_from "$WORK/$1" --force-confdef --force-confold
-	[ "$(dpkg-query -W -f '${Version}' rmemd)" = "$1" ] || fail "another version"
-	load run 300
-	load gap
-	echo "ok: $answer ms without a completed operation"
-	load check
-	[ "$(show MainPID)" != "$pid" ] || fail "the upgrade has not restarted the daemon"
-	[ "$(show ActiveEnterTimestampMonotonic rmemd.socket)" = "$socket" ] ||
-		fail "the upgrade has closed the socket"
-	cmp "$WORK/rmemd.conf" /etc/rmem/rmemd.conf || fail "the upgrade has changed the configuration"
-	journalctl --sync
-	journalctl -u rmemd --no-pager -o cat "_PID=$(show MainPID)" | grep -E '^restored: ' || fail "nothing restored"
-	exec {LOAD[1]}>&-
-	wait "$LOAD_PID" || load_failed
-	rmem --server 10.9.0.1 --quiet get kept /tmp/out || fail get
-	cmp /tmp/in /tmp/out || fail "the upgrade has changed what is stored"
-}
-
+echo "-- upgraded, with clients at work"
 head -c 3000000 /dev/urandom >/tmp/in
 rmem --server 10.9.0.1 --quiet put kept /tmp/in || fail put
-upgraded 0.1.1-1 rdma
-upgraded 0.1.2-1 tcp
+for fabric in rdma tcp; do
+	load_start $fabric
+	load $fabric fill
+	load $fabric run 300
+	load $fabric gap
+done
+pid=$(show MainPID)
+socket=$(show ActiveEnterTimestampMonotonic rmemd.socket)
+install_from "$WORK/newer" --force-confdef --force-confold
+[ "$(dpkg-query -W -f '${Version}' rmemd)" = "$newer" ] || fail "another version"
+for fabric in rdma tcp; do
+	load $fabric run 300
+	load $fabric gap
+	echo "ok: over $fabric $answer ms without a completed operation"
+	load $fabric check
+	to=${to_load[$fabric]}
+	exec {to}>&-
+done
+# the later client inherited the pipe of the other
+for fabric in rdma tcp; do
+	wait "${load_pid[$fabric]}" || load_failed $fabric
+done
+[ "$(show MainPID)" != "$pid" ] || fail "the upgrade has not restarted the daemon"
+[ "$(show ActiveEnterTimestampMonotonic rmemd.socket)" = "$socket" ] ||
+	fail "the upgrade has closed the socket"
+cmp "$WORK/rmemd.conf" /etc/rmem/rmemd.conf || fail "the upgrade has changed the configuration"
+journalctl --sync
+journalctl -u rmemd --no-pager -o cat "_PID=$(show MainPID)" | grep -E '^restored: 2 sessions' ||
+	fail "the sessions were not restored"
+rmem --server 10.9.0.1 --quiet get kept /tmp/out || fail get
+cmp /tmp/in /tmp/out || fail "the upgrade has changed what is stored"
 
 echo "-- removed"
 dpkg -L "${PACKAGES[@]}" | sort -u | while read -r file; do
@@ -206,7 +217,7 @@ dpkg --force-unsafe-io -P rmemd >/tmp/dpkg.out 2>&1 || fail "$(cat /tmp/dpkg.out
 while read -r file; do
 	[ ! -e "$file" ] && [ ! -L "$file" ] || fail "$file is left behind"
 done </tmp/files
-rm -f /tmp/{files,in,out,load.err,verify,security,dpkg.out}
+rm -f /tmp/{files,in,out,load-rdma,load-tcp,verify,security,dpkg.out}
 traces >/tmp/after
 comm -13 /tmp/before /tmp/after | grep -vE "^(/etc/(passwd|group|shadow|gshadow|subuid|subgid)-|/var/lib/dpkg(/.*)?|/var/lib/systemd/(linger|timers|random-seed)(/.*)?)$" >/tmp/traces
 [ ! -s /tmp/traces ] || fail "left behind: $(cat /tmp/traces)"

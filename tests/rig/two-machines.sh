@@ -3,7 +3,7 @@
 # Two machines with a cable: rmemd in the first, its clients in the second.
 #   RMEM_RIG_PARTS  which of: transfer blackhole loss silence knobs
 #   RMEM_RIG_LEGS   on which kernel:device pairs
-#   RMEM_MIB        size of the file of transfer, default 256
+#   RMEM_MIB        size of the file of transfer, default 128
 #   RMEM_ROUNDS     of each black hole, default 1
 #   RMEM_SILENCES   rounds of each way to fall silent, default 1
 #   RMEM_LOSS_SECONDS  of each rate of loss, default 3
@@ -13,7 +13,7 @@ set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
-export RMEM_MIB=${RMEM_MIB:-256} RMEM_ROUNDS=${RMEM_ROUNDS:-1}
+export RMEM_MIB=${RMEM_MIB:-128} RMEM_ROUNDS=${RMEM_ROUNDS:-1}
 stage
 mkdir "$WORK/share"
 
