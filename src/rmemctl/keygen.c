@@ -130,6 +130,10 @@ static int keygen(const char *tenant, const char *folder)
 	printf("%s is for the clients of tenant %s: rmem://HOST?psk=FILE, or RMEM_PSK\n"
 	       "%s has it too, for the server: [server] psk = FILE, auth = psk\n",
 	       client, tenant, server);
+	if (geteuid() == 0)
+		printf("for rmemd.service, which runs as the user rmem: "
+		       "chgrp rmem %s; chmod 640 %s\n",
+		       server, server);
 	return 0;
 }
 

@@ -39,7 +39,8 @@ certificate()
 # ---- pre-shared keys ----
 
 "$RMEMCTL" keygen default "$dir"
-"$RMEMCTL" keygen red "$dir"
+"$RMEMCTL" keygen red "$dir" | grep -qF "chgrp rmem $dir/rmemd.psk; chmod 640 $dir/rmemd.psk" ||
+	[ "$(id -u)" -ne 0 ] || fail "root is not told who must read the file"
 mkdir "$dir/stranger"
 "$RMEMCTL" keygen red "$dir/stranger"
 expect_error 1 'File exists' "$RMEMCTL" keygen red "$dir"
