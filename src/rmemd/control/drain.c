@@ -59,7 +59,10 @@ static void on_timer(evutil_socket_t, short, void *arg)
 
 	if (!drain->on || drain->done)
 		return;
-	if (is_empty(drain)) {
+	if (is_empty(drain) && sessions_have_unsent(drain->control->sessions)) {
+		/* that a lease was revoked */
+		timer_set(drain, 1);
+	} else if (is_empty(drain)) {
 		drain->done = true;
 		drain->control->drained(drain->control->user);
 	} else if (left_ms == 0 && !drain->over) {

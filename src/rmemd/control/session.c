@@ -762,6 +762,11 @@ void sessions_stop(struct sessions *sessions, bool back)
 	}
 }
 
+bool sessions_have_unsent(const struct sessions *sessions)
+{
+	return !list_empty(&sessions->unsent);
+}
+
 /* The events are sent by sessions_tick(), in turns. */
 void sessions_announce(struct sessions *sessions)
 {

@@ -129,6 +129,8 @@ void sessions_stop(struct sessions *sessions, bool back);
 
 /* Tell all clients of the present state of control->drain. */
 void sessions_announce(struct sessions *sessions);
+/* Whether there are events that the next turns of sessions_tick() send. */
+bool sessions_have_unsent(const struct sessions *sessions);
 
 /* Call each() for every session with an id above `after` in the order of ids, until it returns
  * non-zero, and return its result.  each() must not change the table. */
