@@ -574,7 +574,7 @@ enum rmem_reason {
 	RMEM_REASON_REPLACED =
 		4, /* another session gave its name away, RMEM_RENAME_REPLACE */
 	RMEM_REASON_LOST = 5, /* the session is lost for good; the lease may live on */
-	/* it ended while the session was lost, which has resumed without it */
+	/* the server has not told yet, or it ended while the session was lost */
 	RMEM_REASON_UNKNOWN = 6,
 	/* the outcome of a failed operation is unknown: it may have been done, or part of it */
 	RMEM_REASON_OUTCOME = 7,

@@ -74,8 +74,12 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 
 void lease_end(struct rmem_lease *lease, enum rmem_reason reason)
 {
-	if (lease_ended(lease))
+	if (lease_ended(lease)) {
+		/* an attach request was refused before the event came */
+		if (atomic_load(&lease->reason) == RMEM_REASON_UNKNOWN)
+			atomic_store(&lease->reason, reason);
 		return;
+	}
 	atomic_store_explicit(&lease->reason, reason, memory_order_relaxed);
 	atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
 	(void)keep_stop(lease);

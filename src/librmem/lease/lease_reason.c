@@ -22,8 +22,7 @@ const char *lease_ended_text(const struct rmem_lease *lease)
 		[RMEM_REASON_REPLACED] =
 			"the lease was replaced: another one has its name",
 		[RMEM_REASON_LOST] = "the session is lost, and with it the lease",
-		[RMEM_REASON_UNKNOWN] =
-			"the lease ended while the server could not be reached",
+		[RMEM_REASON_UNKNOWN] = "the server has ended the lease",
 		[RMEM_REASON_UNSHARED] =
 			"the tenant that owns the lease shares it no longer",
 	};

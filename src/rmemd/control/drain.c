@@ -12,9 +12,6 @@
 
 /* Leases that are revoked before others get their turn. */
 #define REVOKED_PER_SLICE 16
-/* After the deadline, devices have this time to take back the rkeys of the last leases: only then are
- * clients told that a lease is revoked.  A device that hangs holds up the end no longer. */
-#define RKEYS_MS_MAX 5000
 /* A timer far away is set again when it fires. */
 #define TIMER_MS_MAX UINT64_C(86400000)
 
@@ -30,6 +27,7 @@ static bool is_empty(const struct drain *drain)
 {
 	const struct leases *leases = drain->control->leases;
 
+	/* keys that a device does not give back do not hold up the end for ever */
 	return drain->over ? leases_count(leases) == 0 : leases_none_left(leases);
 }
 
@@ -40,7 +38,8 @@ static bool revoke_some(struct slice_work *work)
 	if (leases_revoke_after(drain->control->leases, &drain->revoked,
 				REVOKED_PER_SLICE))
 		return true;
-	timer_set(drain, leases_none_left(drain->control->leases) ? 0 : RKEYS_MS_MAX);
+	if (is_empty(drain))
+		timer_set(drain, 0);
 	return false;
 }
 

@@ -377,6 +377,25 @@ START_TEST(ended_lease__tells_its_name_and_why)
 END_TEST
 
 /* A name that another session has given shows once the lease is attached again. */
+/* An attach request was refused before the event that tells why. */
+START_TEST(ended_lease__learns_later_why)
+{
+	rmem_lease *lease = open_with_lease(0);
+	static const struct {
+		enum rmem_reason told, known;
+	} ends[] = { { RMEM_REASON_UNKNOWN, RMEM_REASON_UNKNOWN },
+		     { RMEM_REASON_REVOKED, RMEM_REASON_REVOKED },
+		     { RMEM_REASON_EXPIRED, RMEM_REASON_REVOKED } };
+
+	for (unsigned i = 0; i < 3; i++) {
+		(void)pthread_mutex_lock(&client->lock);
+		lease_end(lease, ends[i].told);
+		(void)pthread_mutex_unlock(&client->lock);
+		ck_assert_int_eq((int)rmem_lease_reason(lease), (int)ends[i].known);
+	}
+}
+END_TEST
+
 START_TEST(lease_name__follows_the_server)
 {
 	rmem *another = open_another("");
@@ -507,6 +526,7 @@ int main(void)
 	tcase_add_test(tc, events__reach_the_lease);
 	tcase_add_loop_test(tc, ended_lease__tells_its_name_and_why, 0,
 			    sizeof(endings) / sizeof(endings[0]));
+	tcase_add_test(tc, ended_lease__learns_later_why);
 	tcase_add_test(tc, lease_name__follows_the_server);
 	tcase_add_test(tc, keys__that_are_stale_are_requested_again);
 	tcase_add_test(tc, attachments__are_freed_when_unused);
