@@ -30,9 +30,14 @@ void log_set_level(int level)
 	atomic_store_explicit(&max_level, level, memory_order_relaxed);
 }
 
+int log_level(void)
+{
+	return atomic_load_explicit(&max_level, memory_order_relaxed);
+}
+
 bool log_enabled(int level)
 {
-	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
+	return level <= log_level();
 }
 
 /* A line under construction; what does not fit is cut off. */

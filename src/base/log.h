@@ -27,6 +27,7 @@ typedef void log_sink(int level, const char *event, const struct log_ctx *ctx,
 
 void log_set_sink(log_sink *sink); /* NULL: stderr */
 void log_set_level(int level);     /* LOG_ERR ... LOG_DEBUG; more detail is dropped */
+int log_level(void);
 bool log_enabled(int level);
 
 /* Format a line with all fields: "event: text [session=1 lease=2]". */

@@ -109,10 +109,66 @@ rmemctl --json revoke --tenant default 42 | jq -e '.revoked.name == "42"' >"$dir
 	fail "revoke by name: $(cat "$dir/out")"
 expect_error 1 'rmemd answers 404: no tenant has a lease with the name "a&b [?]"' rmemctl revoke 'a&b ?'
 expect_error 2 'the name of the lease is empty' rmemctl revoke ''
-[ -z "$(rmemctl reload)" ] || fail "a reload without a change says something"
-sed -i "s/^socket = .*/&x/" "$dir/rmemd.conf"
-[ "$(rmemctl reload)" = 'needs a restart: [admin] socket' ] || fail "reload: $(rmemctl reload)"
-ok "reload and revoke"
+ok "revoke"
+
+# ---- reload ----
+
+# reload_says STATUS: rmemctl reload ends with it, and prints the lines of stdin
+reload_says()
+{
+	local want=$1 status=0
+	rmemctl reload >"$dir/out" || status=$?
+	diff - "$dir/out" || fail "reload"
+	[ "$status" -eq "$want" ] || fail "reload ends with $status, not $want"
+}
+cp "$dir/rmemd.conf" "$dir/old.conf"
+echo 'nothing has changed' | reload_says 0
+cat >>"$dir/rmemd.conf" <<-END
+	[limits]
+	sessions = 77
+	[tenant blue]
+	bytes = 1536M
+	[pool more]
+	size = 2M
+	page_size = base
+END
+sed -i "s/^size = 192M/size = 193M/" "$dir/rmemd.conf"
+reload_says 0 <<-END
+	[limits] sessions: 1024 -> 77
+	[tenant default]: removed
+	[tenant blue]: added
+	[pool small] size: 192M -> 193M
+	[pool more]: added
+END
+echo 'nothing has changed' | reload_says 0
+# as long as the file and the daemon differ it says so
+sed -i -e "s/^socket = .*/&x/" -e 's/^threads = .*/threads = 7/' -e 's/^size = 193M/&\nnode = 0/' \
+	-e 's/sessions = 77/sessions = 78/' "$dir/rmemd.conf"
+reload_says 3 <<-END
+	[limits] sessions: 77 -> 78
+	needs a restart: [tcp] threads: 2 (running) -> 7 (in the file)
+	needs a restart: [admin] socket: $dir/admin.sock (running) -> $dir/admin.sockx (in the file)
+	needs a restart: [pool small] node: any (running) -> 0 (in the file)
+END
+status=0
+rmemctl --json reload >"$dir/out" || status=$?
+[ "$status" -eq 3 ] || fail "reload --json ends with $status"
+jq -e '.changed == [] and .changed_more == 0 and .needs_restart_more == 0 and .needs_restart[0] ==
+	{ section: "tcp", key: "threads", old: "2", new: "7" }' "$dir/out" >/dev/null ||
+	fail "$(cat "$dir/out")"
+# a configuration that is refused changes nothing
+echo 'size = much' >>"$dir/rmemd.conf"
+expect_error 1 "rmemd answers 409: $dir/rmemd.conf:[0-9]+: 'size' is already in line [0-9]+" rmemctl reload
+sed -i '/^error reload-failed/d' "$server_log"
+cp "$dir/old.conf" "$dir/rmemd.conf"
+reload_says 0 <<-END
+	[limits] sessions: 78 -> 1024
+	[tenant blue]: removed
+	[tenant default]: added
+	[pool small] size: 193M -> 192M
+	[pool more]: removed
+END
+ok "reload"
 
 # as_user GROUP ARGUMENT...: rmemctl of another user than the daemon's
 as_user()

@@ -14,10 +14,9 @@
 #include "rmemd/config/config.h"
 
 struct admin;
+struct config_reloaded;
 struct control;
 struct sample_sources;
-
-#define ADMIN_RESTART_BYTES 256
 
 /* What it shows, filled by the daemon before the loop runs; all borrowed. */
 struct admin_sources {
@@ -27,9 +26,9 @@ struct admin_sources {
 	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
 	uint64_t started_ms;
 	const struct sample_sources *metrics;
-	/* Read the configuration again.  buf: the keys that need a restart, or ""; -errno: nothing
+	/* Read the configuration again; the result is borrowed until the next call.  -errno: nothing
 	 * has changed. */
-	int (*reload)(void *ctx, char *buf, size_t buf_bytes);
+	int (*reload)(void *ctx, const struct config_reloaded **ret_reloaded);
 	void *ctx;
 };
 

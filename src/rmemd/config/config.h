@@ -100,12 +100,8 @@ void config_default(struct config *config);
  *   -ENOENT, -EACCES, ...  the file cannot be read */
 int config_load(const char *path, struct config *ret_config);
 
-/* Copy to `running` the changes of `fresh` that take effect while the daemon runs.  buf gets the
- * keys that differ and need a restart, "[tcp] port, [device]", or ""; returns buf.  Of pools only
- * they themselves tell what needs a restart. */
-const char *config_reload(struct config *running, const struct config *fresh, char *buf,
-			  size_t buf_bytes);
-/* Append "[section] key" to the list of what needs a restart; key "": the section. */
-void config_name_add(char *buf, size_t buf_bytes, const char *section, const char *key);
+/* Copy to `running` the changes of `fresh` that take effect while the daemon runs, and all of its
+ * pools: how far they can follow is theirs to say. */
+void config_reload(struct config *running, const struct config *fresh);
 
 #endif
