@@ -161,7 +161,7 @@ void log_event(int level, const char *event, const struct log_ctx *ctx, const ch
 	       ...)
 {
 	bool tapped = tap && tap->wants(level, event, ctx),
-	     enabled = log_enabled(level);
+	     enabled = log_enabled(level) || (ctx && ctx->act);
 	char text[TEXT_BYTES];
 	va_list ap;
 

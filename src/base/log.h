@@ -19,6 +19,7 @@ struct log_ctx {
 	const char *device;
 	const char *peer; /* address:port */
 	const char *tenant;
+	bool act; /* an administrator's: written whatever the level and the rate */
 };
 
 /* One line.  `event` is a stable lower-case name with dashes; `text` is one line. */
