@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmemctl reload, revoke, kick, drain and undrain: the daemon acts. */
+/* rmemctl reload, log-level, revoke, kick, drain and undrain: the daemon acts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/units.h"
@@ -130,6 +131,56 @@ const struct command reload_command = {
 	.args = "no argument",
 	.run = reload_run,
 	.show = reload_show,
+};
+
+/* ---- log-level ---- */
+
+static int log_level_check(char **args)
+{
+	static const char *const levels[] = { "error", "warning", "notice", "info",
+					      "debug" };
+
+	for (size_t i = 0; args[0] && i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (strcmp(args[0], levels[i]) == 0)
+			return 0;
+	return args[0] ? err_set(-EINVAL,
+				 "'%s' is not one of error, warning, notice, info, "
+				 "debug",
+				 args[0])
+		       : 0;
+}
+
+static void log_level_show(FILE *out, const json_t *answer)
+{
+	const char *level = json_string_value(json_object_get(answer, "level"));
+	const char *configured =
+		json_string_value(json_object_get(answer, "configured"));
+
+	text_print(out, level ? level : "-");
+	if (level && configured && strcmp(level, configured) != 0) {
+		(void)fprintf(out, " until the next reload or restart, then ");
+		text_print(out, configured);
+	}
+	(void)fputc('\n', out);
+}
+
+static int log_level_run(const struct command *command, char **args)
+{
+	const struct client_parameter parameters[] = { { "level", args[0] }, { 0 } };
+
+	return args[0] ? act(command, parameters) : view_run(command, args);
+}
+
+const struct command log_level_command = {
+	.name = "log-level",
+	.synopsis = "log-level [LEVEL]",
+	.summary = "the level of its log, or another one for now",
+	.options = options_table,
+	.args_max = 1,
+	.args = "a LEVEL or none",
+	.check = log_level_check,
+	.run = log_level_run,
+	.show = log_level_show,
 };
 
 /* ---- revoke ---- */

@@ -159,7 +159,6 @@ jq -e '.changed == [] and .changed_more == 0 and .needs_restart_more == 0 and .n
 # a configuration that is refused changes nothing
 echo 'size = much' >>"$dir/rmemd.conf"
 expect_error 1 "rmemd answers 409: $dir/rmemd.conf:[0-9]+: 'size' is already in line [0-9]+" rmemctl reload
-sed -i '/^error reload-failed/d' "$server_log"
 cp "$dir/old.conf" "$dir/rmemd.conf"
 reload_says 0 <<-END
 	[limits] sessions: 78 -> 1024
@@ -169,6 +168,39 @@ reload_says 0 <<-END
 	[pool more]: removed
 END
 ok "reload"
+
+# ---- the level of the log ----
+
+[ "$(rmemctl log-level)" = info ] || fail "log-level: $(rmemctl log-level)"
+expect_error 2 "log-level: 'warn' is not one of error, warning, notice, info, debug; see rmemctl log-level --help$" \
+	rmemctl log-level warn
+[ "$(rmemctl log-level error)" = 'error until the next reload or restart, then info' ] ||
+	fail "log-level: $(rmemctl log-level)"
+log_mark
+client put quiet "$dir/in"
+# what an administrator does is logged at any level, and what clients do is not
+rmemctl revoke quiet
+log_await "admin-acts: user $(id -u) .*: /v1/revoke name=quiet" || fail "the act is not logged"
+! tail -n "+$log_from" "$server_log" | grep -v '^admin-acts: ' || fail "the level has no effect"
+rmemctl log-level debug
+log_await "admin-acts: user $(id -u) .*: /v1/log-level level=debug" || fail "the new level is not logged"
+client put loud "$dir/in"
+log_await '^lease-granted: ' || fail "no line for debugging"
+client rm loud
+echo '[log] level: debug -> info' | reload_says 0
+json_is log-level '. == { level: "info", configured: "info" }' || fail "$(rmemctl --json log-level)"
+ok "log-level"
+
+# more acts than the limit of other lines in its ten seconds
+log_mark
+for i in {1..120}; do
+	curl -s --unix-socket "$dir/admin.sock" -X POST "http://rmemd/v1/kick?session=$i" >"$dir/out"
+done
+log_await 'admin-failed: .*: /v1/kick session=120: ' || fail "the last act is not logged"
+[ "$(tail -n "+$log_from" "$server_log" | grep -c '^admin-acts: ')" -eq 120 ] || fail "acts are missing in the log"
+[ "$(rmemctl --json events -n admin-acts | jq '[.events[] | select(.text | contains("/v1/kick session="))] | length')" \
+	-ge 120 ] || fail "acts are missing in the events"
+ok "many acts"
 
 # as_user GROUP ARGUMENT...: rmemctl of another user than the daemon's
 as_user()
@@ -206,6 +238,7 @@ done
 # the daemon is restarted: its events follow
 sed -i 's/^\(socket = .*\)x$/\1/' "$dir/rmemd.conf"
 lines=$(wc -l <"$dir/events")
+sed -i '/^error reload-failed/d' "$server_log"
 server_stop
 server_restart
 log_mark

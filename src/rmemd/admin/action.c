@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "rmemd/admin/admin.h"
@@ -241,10 +242,29 @@ static int act_undrain(const struct admin_sources *from, const struct evkeyvalq 
 	return err;
 }
 
+/* ---- log-level ---- */
+
+/* Until a reload, which sets that of the configuration. */
+static int act_log_level(const struct admin_sources *from,
+			 const struct evkeyvalq *parameters, json_t **ret_answer)
+{
+	const char *text = parameter(parameters, "level");
+	int level;
+
+	if (!text)
+		return err_set(-EINVAL, "the parameter level is missing");
+	if (config_log_level_parse(text, &level))
+		return err_set(-EINVAL, "level: %s", err_text());
+	log_set_level(level);
+	*ret_answer = view_log_level(from);
+	return 0;
+}
+
 /* ---- all ---- */
 
 static const struct action actions[] = {
 	{ "/v1/reload", { NULL }, act_reload },
+	{ "/v1/log-level", { "level" }, act_log_level },
 	{ "/v1/kick", { "session" }, act_kick },
 	{ "/v1/drain", { "deadline_ms" }, act_drain },
 	{ "/v1/undrain", { NULL }, act_undrain },

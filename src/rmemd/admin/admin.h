@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin socket: HTTP with JSON on a UNIX socket.
- *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases /v1/tenants /metrics
+ *   GET what resource.c has: /v1/status /v1/leases /v1/events /metrics ...
  * and the actions of action.h, by POST.  peer.h says who may look, and who may act.
  * Answers are made from the daemon's state when asked; nothing is kept.  Sessions and leases, of
  * which there may be many, are sent in pages, each with the state at that time.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "fabric/address.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/view_member.h"
@@ -156,6 +157,16 @@ static json_t *control_view(const struct admin_sources *from)
 	for (unsigned i = 0; i < from->n_listeners; i++)
 		view_append(&array, json_string(from->listeners[i]));
 	return array;
+}
+
+json_t *view_log_level(const struct admin_sources *from)
+{
+	json_t *object = json_object();
+
+	view_text(&object, "level", config_log_level_name(log_level()));
+	view_text(&object, "configured",
+		  config_log_level_name(from->control->config->log_level));
+	return object;
 }
 
 json_t *view_drain(const struct admin_sources *from)

@@ -92,6 +92,10 @@ struct config {
 
 /* Parse a value of [log] target into an enum config_log_target.  -EINVAL with text */
 int config_log_target_parse(const char *text, void *value);
+/* The same of [log] level, LOG_*. */
+int config_log_level_parse(const char *text, int *ret_level);
+/* Its name in the file. */
+const char *config_log_level_name(int level);
 /* Fill with the defaults. */
 void config_default(struct config *config);
 

@@ -417,6 +417,10 @@ START_TEST(show__says_what_actions_did)
 		     "needs a restart: and 8 more\n");
 	check_output("reload", "{\"changed\": [], \"needs_restart\": []}",
 		     "nothing has changed\n");
+	check_output("log-level", "{\"level\": \"info\", \"configured\": \"info\"}",
+		     "info\n");
+	check_output("log-level", "{\"level\": \"debug\", \"configured\": \"info\"}",
+		     "debug until the next reload or restart, then info\n");
 	check_output("revoke",
 		     "{\"revoked\": {\"id\": \"5\", \"name\": \"x\\ny\", \"tenant\": "
 		     "\"red\", \"bytes\": 4096, \"sessions\": 2}}",
