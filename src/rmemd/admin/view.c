@@ -19,6 +19,7 @@
 #include "rmemd/pool/addition.h"
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/resize.h"
+#include "rmemd/system/recent.h"
 
 /* ---- /v1/status ---- */
 
@@ -200,6 +201,7 @@ json_t *view_status(const struct admin_sources *from)
 	view_add(&object, "leases", leases_sum_view(from->control->leases));
 	view_add(&object, "counters", counters_view(from));
 	view_add(&object, "turns", turns_view(&from->control->turn));
+	view_number(&object, "last_event", recent_last());
 	return object;
 }
 
