@@ -30,9 +30,14 @@ void log_set_level(int level)
 	atomic_store_explicit(&max_level, level, memory_order_relaxed);
 }
 
+int log_level(void)
+{
+	return atomic_load_explicit(&max_level, memory_order_relaxed);
+}
+
 bool log_enabled(int level)
 {
-	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
+	return level <= log_level();
 }
 
 /* A line under construction; what does not fit is cut off. */
@@ -156,7 +161,7 @@ void log_event(int level, const char *event, const struct log_ctx *ctx, const ch
 	       ...)
 {
 	bool tapped = tap && tap->wants(level, event, ctx),
-	     enabled = log_enabled(level);
+	     enabled = log_enabled(level) || (ctx && ctx->act);
 	char text[TEXT_BYTES];
 	va_list ap;
 

@@ -19,6 +19,7 @@ struct log_ctx {
 	const char *device;
 	const char *peer; /* address:port */
 	const char *tenant;
+	bool act; /* an administrator's: written whatever the level and the rate */
 };
 
 /* One line.  `event` is a stable lower-case name with dashes; `text` is one line. */
@@ -27,6 +28,7 @@ typedef void log_sink(int level, const char *event, const struct log_ctx *ctx,
 
 void log_set_sink(log_sink *sink); /* NULL: stderr */
 void log_set_level(int level);     /* LOG_ERR ... LOG_DEBUG; more detail is dropped */
+int log_level(void);
 bool log_enabled(int level);
 
 /* Format a line with all fields: "event: text [session=1 lease=2]". */

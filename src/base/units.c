@@ -145,3 +145,28 @@ const char *units_format_bytes(uint64_t bytes, char *buf, size_t buf_bytes)
 		       names[i]);
 	return buf;
 }
+
+/* In the largest unit that divides the value. */
+static const char *scaled_write(uint64_t value, const struct unit *units, char *buf,
+				size_t buf_bytes)
+{
+	const struct unit *best = NULL;
+
+	for (; value && units->name; units++)
+		if (value % units->factor == 0 &&
+		    (!best || units->factor > best->factor))
+			best = units;
+	(void)snprintf(buf, buf_bytes, "%" PRIu64 "%s",
+		       best ? value / best->factor : value, best ? best->name : "");
+	return buf;
+}
+
+const char *units_write_bytes(uint64_t bytes, char *buf, size_t buf_bytes)
+{
+	return scaled_write(bytes, byte_units, buf, buf_bytes);
+}
+
+const char *units_write_ms(uint64_t ms, char *buf, size_t buf_bytes)
+{
+	return scaled_write(ms, time_units, buf, buf_bytes);
+}

@@ -23,6 +23,9 @@ int units_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_
 
 /* "1.5 GiB" into buf; returns buf. */
 const char *units_format_bytes(uint64_t bytes, char *buf, size_t buf_bytes);
+/* Exactly, as the functions above parse it: "1536M", "90s", "0"; returns buf. */
+const char *units_write_bytes(uint64_t bytes, char *buf, size_t buf_bytes);
+const char *units_write_ms(uint64_t ms, char *buf, size_t buf_bytes);
 /* units_format_bytes() into a buffer that lives as long as the enclosing block. */
 #define UNITS_BYTES(bytes) units_format_bytes(bytes, (char[32]){ 0 }, 32)
 

@@ -145,6 +145,9 @@ int fabric_address_parse(const char *text, struct fabric_address *ret_address);
  *   -EINVAL, -ERANGE  with text that names the value
  *   -ENOENT           no option has this name  [any] */
 int fabric_rdma_option_parse(const char *name, const char *value, int *ret_value);
+/* The value as it is parsed into buf; returns buf.  [any] */
+const char *fabric_rdma_option_format(const char *name, int value, char *buf,
+				      size_t buf_bytes);
 /* Parse into the member.  [any] */
 int fabric_rdma_options_set(struct fabric_rdma_options *rdma_options, const char *name,
 			    const char *value);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,4 +147,23 @@ int fabric_rdma_options_set(struct fabric_rdma_options *rdma_options, const char
 				option, value,
 				(int *)(void *)((char *)rdma_options + option->offset))
 		      : -ENOENT;
+}
+
+const char *fabric_rdma_option_format(const char *name, int value, char *buf,
+				      size_t buf_bytes)
+{
+	const struct option *option = option_find(name);
+	int (*parse)(const char *, int *) = option ? option->parse : NULL;
+
+	if (option && option->has_auto && value == FABRIC_OPTION_AUTO)
+		(void)snprintf(buf, buf_bytes, "auto");
+	else if (parse == switch_parse)
+		(void)snprintf(buf, buf_bytes, "%s", value ? "yes" : "no");
+	else if (parse == connect_parse)
+		(void)snprintf(buf, buf_bytes, "%s",
+			       value == FABRIC_CONNECT_CM ? "cm" : "direct");
+	else
+		(void)snprintf(buf, buf_bytes, parse == pkey_parse ? "0x%x" : "%u",
+			       (unsigned)value);
+	return buf;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmemctl reload, revoke, kick, drain and undrain: the daemon acts. */
+/* rmemctl reload, log-level, revoke, kick, drain and undrain: the daemon acts. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/units.h"
@@ -11,8 +13,9 @@
 #include "rmemctl/view.h"
 
 /* POST to the resource that has the command's name; print the JSON of the answer if asked to,
- * otherwise what show() prints of it. */
-static int act(const struct command *command, const struct client_parameter *parameters)
+ * otherwise what show() prints of it.  *ret_body, unless it is NULL, is the caller's to free. */
+static int act_answered(const struct command *command,
+			const struct client_parameter *parameters, char **ret_body)
 {
 	char resource[64], *body;
 	int err;
@@ -25,37 +28,159 @@ static int act(const struct command *command, const struct client_parameter *par
 		(void)fputs(body, stdout);
 	else
 		err = view_show(command, body, options.wide, stdout);
-	free(body);
+	if (!err && ret_body)
+		*ret_body = body;
+	else
+		free(body);
 	return err;
+}
+
+static int act(const struct command *command, const struct client_parameter *parameters)
+{
+	return act_answered(command, parameters, NULL);
 }
 
 /* ---- reload ---- */
 
+/* The configuration is read, but not all of it is in force. */
+#define EXIT_RESTART 3
+
+static void value_print(FILE *out, const json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	text_print(out, text && *text ? text : "\"\"");
+}
+
+/* "[section] key: OLD -> NEW"; "[pool NAME]: added".  The marks follow the values. */
+static void change_print(FILE *out, const json_t *change, const char *old_mark,
+			 const char *new_mark)
+{
+	const json_t *old = json_object_get(change, "old");
+	const json_t *new = json_object_get(change, "new");
+	const char *section = json_string_value(json_object_get(change, "section"));
+	const char *key = json_string_value(json_object_get(change, "key"));
+
+	(void)fputc('[', out);
+	text_print(out, section ? section : "-");
+	(void)fputc(']', out);
+	if (!key) {
+		(void)fprintf(out, ": %s%s\n",
+			      json_is_string(new) ? "added" : "removed", new_mark);
+		return;
+	}
+	(void)fputc(' ', out);
+	text_print(out, key);
+	(void)fprintf(out, ": ");
+	value_print(out, old);
+	(void)fprintf(out, "%s -> ", old_mark);
+	value_print(out, new);
+	(void)fprintf(out, "%s\n", new_mark);
+}
+
+static void more_print(FILE *out, const json_t *answer, const char *key,
+		       const char *before)
+{
+	json_int_t more = json_integer_value(json_object_get(answer, key));
+
+	if (more)
+		(void)fprintf(out, "%sand %" JSON_INTEGER_FORMAT " more\n", before,
+			      more);
+}
+
 /* The daemon has read its configuration again. */
 static void reload_show(FILE *out, const json_t *answer)
 {
-	const char *keys = json_string_value(json_object_get(answer, "needs_restart"));
+	const json_t *changed = json_object_get(answer, "changed");
+	const json_t *left = json_object_get(answer, "needs_restart");
 
-	if (!keys || !*keys)
-		return;
-	(void)fprintf(out, "needs a restart: ");
-	text_print(out, keys);
-	(void)fputc('\n', out);
+	if (json_array_size(changed) + json_array_size(left) == 0)
+		(void)fprintf(out, "nothing has changed\n");
+	for (size_t i = 0; i < json_array_size(changed); i++)
+		change_print(out, json_array_get(changed, i), "", "");
+	more_print(out, answer, "changed_more", "");
+	for (size_t i = 0; i < json_array_size(left); i++) {
+		(void)fprintf(out, "needs a restart: ");
+		change_print(out, json_array_get(left, i), " (running)",
+			     " (in the file)");
+	}
+	more_print(out, answer, "needs_restart_more", "needs a restart: ");
 }
 
 static int reload_run(const struct command *command, char **)
 {
-	return act(command, NULL);
+	char *body = NULL;
+	int err = act_answered(command, NULL, &body);
+	json_t *answer;
+	bool left;
+
+	if (err)
+		return err;
+	answer = json_loads(body, 0, NULL);
+	left = json_array_size(json_object_get(answer, "needs_restart")) > 0;
+	json_decref(answer);
+	free(body);
+	return left ? EXIT_RESTART : 0;
 }
 
 const struct command reload_command = {
 	.name = "reload",
 	.synopsis = "reload",
-	.summary = "read the configuration again",
+	.summary = "read the configuration again; say what changed",
 	.options = options_table,
 	.args = "no argument",
 	.run = reload_run,
 	.show = reload_show,
+};
+
+/* ---- log-level ---- */
+
+static int log_level_check(char **args)
+{
+	static const char *const levels[] = { "error", "warning", "notice", "info",
+					      "debug" };
+
+	for (size_t i = 0; args[0] && i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (strcmp(args[0], levels[i]) == 0)
+			return 0;
+	return args[0] ? err_set(-EINVAL,
+				 "'%s' is not one of error, warning, notice, info, "
+				 "debug",
+				 args[0])
+		       : 0;
+}
+
+static void log_level_show(FILE *out, const json_t *answer)
+{
+	const char *level = json_string_value(json_object_get(answer, "level"));
+	const char *configured =
+		json_string_value(json_object_get(answer, "configured"));
+
+	text_print(out, level ? level : "-");
+	if (level && configured && strcmp(level, configured) != 0) {
+		(void)fprintf(out, " until the next reload or restart, then ");
+		text_print(out, configured);
+	}
+	(void)fputc('\n', out);
+}
+
+static int log_level_run(const struct command *command, char **args)
+{
+	const struct client_parameter parameters[] = { { "level", args[0] }, { 0 } };
+
+	return args[0] ? act(command, parameters) : view_run(command, args);
+}
+
+const struct command log_level_command = {
+	.name = "log-level",
+	.synopsis = "log-level [LEVEL]",
+	.summary = "the level of its log, or another one for now",
+	.options = options_table,
+	.args_max = 1,
+	.args = "a LEVEL or none",
+	.check = log_level_check,
+	.run = log_level_run,
+	.show = log_level_show,
 };
 
 /* ---- revoke ---- */

@@ -36,8 +36,9 @@ struct command {
 
 extern const struct command status_command, pools_command, devices_command,
 	sessions_command, leases_command, holders_command, events_command, top_command,
-	tenants_command, reload_command, revoke_command, kick_command, drain_command,
-	undrain_command, keygen_command, doctor_command, metrics_command;
+	tenants_command, reload_command, log_level_command, revoke_command,
+	kick_command, drain_command, undrain_command, keygen_command, doctor_command,
+	metrics_command;
 
 /* Ends with NULL. */
 extern const struct command *const commands[];

@@ -17,6 +17,7 @@ const struct command *const commands[] = {
 	&top_command,
 	&metrics_command,
 	&reload_command,
+	&log_level_command,
 	&revoke_command,
 	&kick_command,
 	&drain_command,

@@ -18,7 +18,7 @@
 #include "fabric/address.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/metrics_address.h"
-#include "rmemd/config/keys.h"
+#include "rmemd/config/changes.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
@@ -64,6 +64,7 @@ struct daemon {
 	struct metrics_address *metrics_address;
 	struct event *signals[N_SIGNALS];
 	struct event *status;
+	struct config_reloaded reloaded; /* by the last reload */
 	bool stopping;
 	char status_text[192];
 };
@@ -197,35 +198,72 @@ static int reload_files(struct daemon *daemon, struct config *fresh,
 	return err;
 }
 
-/* As admin_sources.reload(). */
-static int configure(struct daemon *daemon, char *restart, size_t restart_bytes)
+/* What is in force: the configuration, but for the pools, which may differ from it. */
+static void in_force(const struct daemon *daemon, struct config *ret_config)
+{
+	*ret_config = daemon->config;
+	for (unsigned k = 0; k < ret_config->n_pools; k++)
+		for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
+			const struct pool_params *is = pools_params(daemon->pools, i);
+
+			if (strcmp(is->name, ret_config->pools[k].name) == 0)
+				ret_config->pools[k] = *is;
+		}
+}
+
+/* Put a configuration that has been loaded in force, as far as that is possible now. */
+static void apply(struct daemon *daemon, const struct config *fresh,
+		  struct tls_context *tls)
+{
+	static struct config before, now;
+	struct tls_context *old_tls;
+
+	in_force(daemon, &before);
+	before.log_level = log_level();
+	config_reload(&daemon->config, fresh);
+	old_tls = daemon->control.tls;
+	daemon->control.tls = tls;
+	control_reload(&daemon->control);
+	in_force(daemon, &now);
+	config_compare(&before, &now, &daemon->reloaded.changed);
+	auth_compare(old_tls, tls, &daemon->reloaded.changed);
+	tls_context_unref(old_tls);
+	config_compare(&now, fresh, &daemon->reloaded.needs_restart);
+}
+
+static void log_reloaded(const struct daemon *daemon)
+{
+	const struct config_changes *left = &daemon->reloaded.needs_restart;
+	int level = log_level(), new_level = daemon->config.log_level;
+	char names[256];
+
+	/* a change of the level hides this line in neither direction */
+	log_set_level(level > new_level ? level : new_level);
+	log_event(left->n ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",
+		  daemon->config_path ? daemon->config_path : "the defaults",
+		  left->n ? "; needs a restart: " : "",
+		  config_changes_names(left, names, sizeof(names)));
+	(void)tenants_each(&daemon->tenants, log_leaving, NULL);
+	log_set_level(new_level);
+}
+
+static int configure(struct daemon *daemon)
 {
 	static struct config fresh;
 	struct tls_context *tls = NULL;
-	int level;
 
 	if (reload_files(daemon, &fresh, &tls)) {
 		log_event(LOG_ERR, "reload-failed", NULL, "%s; nothing was changed",
 			  err_text());
 		return -EINVAL;
 	}
-	tls_context_unref(daemon->control.tls);
-	daemon->control.tls = tls;
-	level = daemon->config.log_level;
-	(void)config_reload(&daemon->config, &fresh, restart, restart_bytes);
-	if (control_reload(&daemon->control))
-		config_name_add(restart, restart_bytes, CONFIG_SECTION_POOL, "");
-	/* a change of the level hides this line in neither direction */
-	log_set_level(level > fresh.log_level ? level : fresh.log_level);
-	log_event(*restart ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",
-		  daemon->config_path ? daemon->config_path : "the defaults",
-		  *restart ? "; needs a restart: " : "", restart);
-	(void)tenants_each(&daemon->tenants, log_leaving, NULL);
-	log_set_level(daemon->config.log_level);
+	apply(daemon, &fresh, tls);
+	log_reloaded(daemon);
 	return 0;
 }
 
-static int reload(void *ctx, char *restart, size_t restart_bytes)
+/* As admin_sources.reload(). */
+static int reload(void *ctx, const struct config_reloaded **ret_reloaded)
 {
 	struct daemon *daemon = ctx;
 	struct err_saved result;
@@ -233,17 +271,18 @@ static int reload(void *ctx, char *restart, size_t restart_bytes)
 	if (daemon->stopping)
 		return err_set(-EAGAIN, "the daemon stops");
 	systemd_reloading();
-	err_save(&result, configure(daemon, restart, restart_bytes));
+	err_save(&result, configure(daemon));
 	(void)describe(daemon);
 	systemd_ready(daemon->status_text);
+	*ret_reloaded = &daemon->reloaded;
 	return err_restore(&result);
 }
 
 static void on_reload(evutil_socket_t, short, void *arg)
 {
-	char restart[ADMIN_RESTART_BYTES];
+	const struct config_reloaded *reloaded;
 
-	(void)reload(arg, restart, sizeof(restart));
+	(void)reload(arg, &reloaded);
 }
 
 /* Whether a restart loses what is lent. */

@@ -379,6 +379,86 @@ void tls_context_unref(struct tls_context *context)
 	free(context);
 }
 
+/* ---- what differs ---- */
+
+struct tls_difference tls_context_compare_keys(const struct tls_context *before,
+					       const struct tls_context *after)
+{
+	const struct tls_keys *old = before ? before->keys : NULL;
+	const struct tls_keys *new = after ? after->keys : NULL;
+
+	return (struct tls_difference){
+		.before = old ? tls_keys_count(old) : 0,
+		.after = new ? tls_keys_count(new) : 0,
+		.added = tls_keys_count_new(new, old),
+		.removed = tls_keys_count_new(old, new),
+	};
+}
+
+/* NULL: none, or no memory. */
+static STACK_OF(X509) * ca_list(const struct tls_context *context)
+{
+	return context ? X509_STORE_get1_all_certs(SSL_CTX_get_cert_store(context->ctx))
+		       : NULL;
+}
+
+static size_t ca_count(STACK_OF(X509) * list)
+{
+	return list ? (size_t)sk_X509_num(list) : 0;
+}
+
+/* How many of `list` are not in `others`. */
+static size_t ca_count_new(STACK_OF(X509) * list, STACK_OF(X509) * others)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ca_count(list); i++) {
+		const X509 *one = sk_X509_value(list, (int)i);
+		size_t k = 0;
+
+		while (k < ca_count(others) &&
+		       X509_cmp(one, sk_X509_value(others, (int)k)) != 0)
+			k++;
+		n += k == ca_count(others);
+	}
+	return n;
+}
+
+struct tls_difference tls_context_compare_ca(const struct tls_context *before,
+					     const struct tls_context *after)
+{
+	STACK_OF(X509) *old = ca_list(before), *new = ca_list(after);
+	const struct tls_difference difference = {
+		.before = ca_count(old),
+		.after = ca_count(new),
+		.added = ca_count_new(new, old),
+		.removed = ca_count_new(old, new),
+	};
+
+	sk_X509_pop_free(old, X509_free);
+	sk_X509_pop_free(new, X509_free);
+	ERR_clear_error();
+	return difference;
+}
+
+void tls_context_fingerprint(const struct tls_context *context,
+			     char ret[TLS_FINGERPRINT_CHARS + 1])
+{
+	const X509 *certificate =
+		context ? SSL_CTX_get0_certificate(context->ctx) : NULL;
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned bytes;
+	int used;
+
+	(void)strcpy(ret, "none");
+	if (!certificate || X509_digest(certificate, EVP_sha256(), digest, &bytes) != 1)
+		return;
+	used = snprintf(ret, TLS_FINGERPRINT_CHARS + 1, "sha256:");
+	for (unsigned i = 0; used < TLS_FINGERPRINT_CHARS; i++)
+		used += snprintf(ret + used, (size_t)(TLS_FINGERPRINT_CHARS + 1 - used),
+				 "%02x", digest[i]);
+}
+
 /* ---- for streams ---- */
 
 /* The name or the address that the server's certificate must have; not const for a macro of

@@ -39,6 +39,20 @@ int tls_context_client(const struct tls_params *params, const char *servername,
 		       struct tls_context **ret_context);
 /* For data channels, each of which has a key of its own: struct channel_secrets.  -ENOMEM */
 int tls_context_channels(bool server, struct tls_context **ret_context);
+/* How many keys, or certificates that sign those of the other side, two contexts have, and how many of
+ * them one of the two alone has.  A context may be NULL. */
+struct tls_difference {
+	size_t before, after;
+	size_t added, removed;
+};
+struct tls_difference tls_context_compare_keys(const struct tls_context *before,
+					       const struct tls_context *after);
+struct tls_difference tls_context_compare_ca(const struct tls_context *before,
+					     const struct tls_context *after);
+/* The begin of the SHA-256 of this side's certificate, "sha256:3f2a..."; "none". */
+#define TLS_FINGERPRINT_CHARS 23
+void tls_context_fingerprint(const struct tls_context *context,
+			     char ret[TLS_FINGERPRINT_CHARS + 1]);
 struct tls_context *tls_context_ref(struct tls_context *context);
 /* NULL: no effect. */
 void tls_context_unref(struct tls_context *context);

@@ -298,3 +298,12 @@ size_t tls_keys_count(const struct tls_keys *keys)
 {
 	return keys->n;
 }
+
+size_t tls_keys_count_new(const struct tls_keys *keys, const struct tls_keys *others)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; keys && i < keys->n; i++)
+		n += !others || !keys_have(others, &keys->at[i]);
+	return n;
+}

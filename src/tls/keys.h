@@ -48,6 +48,9 @@ const struct tls_key *tls_keys_find(const struct tls_keys *keys, const char *ide
 const struct tls_key *tls_keys_first(const struct tls_keys *keys, const char *tenant);
 size_t tls_keys_count(const struct tls_keys *keys);
 
+/* How many keys of `keys` are not in `others`; either may be NULL. */
+size_t tls_keys_count_new(const struct tls_keys *keys, const struct tls_keys *others);
+
 /* "TENANT#ID" */
 void tls_key_identity(const struct tls_key *key, char ret[TLS_IDENTITY_MAX + 1]);
 

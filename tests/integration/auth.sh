@@ -107,7 +107,7 @@ expect_error 1 'does not know this key' client ls
 # a new key of the tenant in the client's file, behind another tenant's: the session goes on
 cat "$dir/all.psk" "$dir/stranger/red.psk" >"$dir/rmemd.psk"
 cat "$dir/default.psk" "$dir/stranger/red.psk" >"$dir/red.psk"
-reload
+rmemctl reload | grep -Fx '[server] psk: keys: 1 -> 3, added: 2, removed: 0' || fail "the keys are not counted"
 status_await '.sessions.active == 1' 30 || fail "the session did not resume with the new key"
 kill "$client_pid"
 echo nonsense >>"$dir/rmemd.psk"

@@ -85,6 +85,7 @@ examples()
 	completes 'rmemctl tena\t' rmemctl tenants
 	completes 'rmemctl --socket ot\t pool\t' rmemctl --socket other pools
 	completes 'rmemctl keygen tenant fo\t' rmemctl keygen tenant "folder$slash"
+	completes 'rmemctl log-level not\t' rmemctl log-level notice
 	completes 'rmemd --check\t' rmemd --check-config
 	completes 'rmemd -c ot\t --check\t' rmemd -c other --check-config
 	completes 'rmemd --config=ot\t' rmemd --config=other

@@ -55,7 +55,7 @@ echo "-- another pool"
 sed -i 's/^size = .*/size = 128M\nnode = 0/' "$dir/rmemd.conf"
 printf '[pool more]\nsize = 16M\npage_size = base\n' >>"$dir/rmemd.conf"
 server_restart
-rmemctl metrics | grep -qx "rmemd_restarts_survived_total [1-9]" ||
+rmemctl metrics | grep -x "rmemd_restarts_survived_total [1-9]" >"$dir/restarts" ||
 	fail "the restart is not counted: $(rmemctl metrics | grep restarts)"
 grep -q '^pool-stays: configured otherwise now.*pool=small' "$server_log" || fail "no event pool-stays"
 [ "$(pool small bytes)" -eq $((192 << 20)) ] || fail "the pool in use has another size"

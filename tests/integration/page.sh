@@ -164,6 +164,21 @@ browser_eval "$text"
 browser_await "$text !== $browser_value"
 ok "changes come without reload"
 
+# events: those from before the page, then what happens; names of clients are text here too
+browser_is "$(row events lease-granted)"
+browser_is "$(row events ready).includes('notice')"
+browser_is "document.getElementById('events-count').textContent.match(/^[0-9]+/)"
+as red put short-lived "$dir/in"
+rmemctl revoke --tenant red short-lived
+browser_await "$(row events '/v1/revoke name=short-lived')?.includes('admin-acts')"
+browser_await "$(row events lease-revoked)?.includes('tenant red')"
+browser_is "document.querySelector('#events tbody tr').textContent !== $(row events ready)"
+as blue put "$hostile" "$dir/in"
+rmemctl revoke --tenant blue "$hostile"
+browser_await "$(row events "name=$hostile")"
+browser_is "document.querySelectorAll('img').length === 0"
+ok "events"
+
 browser_eval "document.querySelector('[aria-label=\"Map of pool small\"]').focus()"
 browser_key ArrowRight
 browser_key ArrowRight
@@ -184,6 +199,8 @@ browser_eval "const filter = document.getElementById('filter'); filter.value = '
 	filter.dispatchEvent(new Event('input'))"
 browser_is "document.querySelectorAll('#leases tbody tr').length === 1"
 browser_is "document.getElementById('leases-count').textContent === '1 of 3'"
+browser_eval "filter.value = 'short-lived'; filter.dispatchEvent(new Event('input'))"
+browser_is "Array.from(document.querySelectorAll('#events tbody tr')).every((r) => r.textContent.includes('short-lived'))"
 browser_eval "filter.value = ''; filter.dispatchEvent(new Event('input'))"
 ok "the keyboard, the legend, sorting and filtering"
 

@@ -161,7 +161,7 @@ sed -i '$s/.*/page_size = 2M/' "$dir/rmemd.conf"
 log_mark
 kill -HUP "$server_pid"
 happens pool-returns high
-log_await '^reloaded: .*needs a restart: \[pool\]' || fail "it needs no restart"
+log_await '^reloaded: .*needs a restart: \[pool high\] page_size' || fail "it needs no restart"
 poll_await 20 state_is high ready || fail "it is $(pool high state)"
 [ "$(pool high pages)" = base ] || fail "$(rmemctl pools)"
 

@@ -109,10 +109,98 @@ rmemctl --json revoke --tenant default 42 | jq -e '.revoked.name == "42"' >"$dir
 	fail "revoke by name: $(cat "$dir/out")"
 expect_error 1 'rmemd answers 404: no tenant has a lease with the name "a&b [?]"' rmemctl revoke 'a&b ?'
 expect_error 2 'the name of the lease is empty' rmemctl revoke ''
-[ -z "$(rmemctl reload)" ] || fail "a reload without a change says something"
-sed -i "s/^socket = .*/&x/" "$dir/rmemd.conf"
-[ "$(rmemctl reload)" = 'needs a restart: [admin] socket' ] || fail "reload: $(rmemctl reload)"
-ok "reload and revoke"
+ok "revoke"
+
+# ---- reload ----
+
+# reload_says STATUS: rmemctl reload ends with it, and prints the lines of stdin
+reload_says()
+{
+	local want=$1 status=0
+	rmemctl reload >"$dir/out" || status=$?
+	diff - "$dir/out" || fail "reload"
+	[ "$status" -eq "$want" ] || fail "reload ends with $status, not $want"
+}
+cp "$dir/rmemd.conf" "$dir/old.conf"
+echo 'nothing has changed' | reload_says 0
+cat >>"$dir/rmemd.conf" <<-END
+	[limits]
+	sessions = 77
+	[tenant blue]
+	bytes = 1536M
+	[pool more]
+	size = 2M
+	page_size = base
+END
+sed -i "s/^size = 192M/size = 193M/" "$dir/rmemd.conf"
+reload_says 0 <<-END
+	[limits] sessions: 1024 -> 77
+	[tenant default]: removed
+	[tenant blue]: added
+	[pool small] size: 192M -> 193M
+	[pool more]: added
+END
+echo 'nothing has changed' | reload_says 0
+# as long as the file and the daemon differ it says so
+sed -i -e "s/^socket = .*/&x/" -e 's/^threads = .*/threads = 7/' -e 's/^size = 193M/&\nnode = 0/' \
+	-e 's/sessions = 77/sessions = 78/' "$dir/rmemd.conf"
+reload_says 3 <<-END
+	[limits] sessions: 77 -> 78
+	needs a restart: [tcp] threads: 2 (running) -> 7 (in the file)
+	needs a restart: [admin] socket: $dir/admin.sock (running) -> $dir/admin.sockx (in the file)
+	needs a restart: [pool small] node: any (running) -> 0 (in the file)
+END
+status=0
+rmemctl --json reload >"$dir/out" || status=$?
+[ "$status" -eq 3 ] || fail "reload --json ends with $status"
+jq -e '.changed == [] and .changed_more == 0 and .needs_restart_more == 0 and .needs_restart[0] ==
+	{ section: "tcp", key: "threads", old: "2", new: "7" }' "$dir/out" >/dev/null ||
+	fail "$(cat "$dir/out")"
+# a configuration that is refused changes nothing
+echo 'size = much' >>"$dir/rmemd.conf"
+expect_error 1 "rmemd answers 409: $dir/rmemd.conf:[0-9]+: 'size' is already in line [0-9]+" rmemctl reload
+cp "$dir/old.conf" "$dir/rmemd.conf"
+reload_says 0 <<-END
+	[limits] sessions: 78 -> 1024
+	[tenant blue]: removed
+	[tenant default]: added
+	[pool small] size: 193M -> 192M
+	[pool more]: removed
+END
+ok "reload"
+
+# ---- the level of the log ----
+
+[ "$(rmemctl log-level)" = info ] || fail "log-level: $(rmemctl log-level)"
+expect_error 2 "log-level: 'warn' is not one of error, warning, notice, info, debug; see rmemctl log-level --help$" \
+	rmemctl log-level warn
+[ "$(rmemctl log-level error)" = 'error until the next reload or restart, then info' ] ||
+	fail "log-level: $(rmemctl log-level)"
+log_mark
+client put quiet "$dir/in"
+# what an administrator does is logged at any level, and what clients do is not
+rmemctl revoke quiet
+log_await "admin-acts: user $(id -u) .*: /v1/revoke name=quiet" || fail "the act is not logged"
+! tail -n "+$log_from" "$server_log" | grep -v '^admin-acts: ' || fail "the level has no effect"
+rmemctl log-level debug
+log_await "admin-acts: user $(id -u) .*: /v1/log-level level=debug" || fail "the new level is not logged"
+client put loud "$dir/in"
+log_await '^lease-granted: ' || fail "no line for debugging"
+client rm loud
+echo '[log] level: debug -> info' | reload_says 0
+json_is log-level '. == { level: "info", configured: "info" }' || fail "$(rmemctl --json log-level)"
+ok "log-level"
+
+# more acts than the limit of other lines in its ten seconds
+log_mark
+for i in {1..120}; do
+	curl -s --unix-socket "$dir/admin.sock" -X POST "http://rmemd/v1/kick?session=$i" >"$dir/out"
+done
+log_await 'admin-failed: .*: /v1/kick session=120: ' || fail "the last act is not logged"
+[ "$(tail -n "+$log_from" "$server_log" | grep -c '^admin-acts: ')" -eq 120 ] || fail "acts are missing in the log"
+[ "$(rmemctl --json events -n admin-acts | jq '[.events[] | select(.text | contains("/v1/kick session="))] | length')" \
+	-ge 120 ] || fail "acts are missing in the events"
+ok "many acts"
 
 # as_user GROUP ARGUMENT...: rmemctl of another user than the daemon's
 as_user()
@@ -150,6 +238,7 @@ done
 # the daemon is restarted: its events follow
 sed -i 's/^\(socket = .*\)x$/\1/' "$dir/rmemd.conf"
 lines=$(wc -l <"$dir/events")
+sed -i '/^error reload-failed/d' "$server_log"
 server_stop
 server_restart
 log_mark

@@ -332,12 +332,10 @@ void daemon_end(void)
 /* As in src/rmemd/daemon.c. */
 static void apply(const struct config *fresh, struct tls_context *tls)
 {
-	char restart[256];
-
 	keys_loaded();
 	tls_context_unref(daemon_control.tls);
 	daemon_control.tls = tls;
-	(void)config_reload(&daemon_config, fresh, restart, sizeof(restart));
+	config_reload(&daemon_config, fresh);
 	control_reload(&daemon_control);
 }
 

@@ -11,10 +11,13 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/view.h"
+#include "rmemd/admin/view_member.h"
+#include "rmemd/config/changes.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
@@ -42,15 +45,43 @@ static int number_parse(const struct evkeyvalq *parameters, const char *name,
 
 /* ---- reload ---- */
 
+/* A value; NULL for that of a section that is not there. */
+static const char *change_value(const struct config_change *change, const char *text)
+{
+	return change->key || *text ? text : NULL;
+}
+
+static void changes_add(json_t **answer, const char *key, const char *more_key,
+			const struct config_changes *changes)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < changes->n; i++) {
+		const struct config_change *change = &changes->at[i];
+		json_t *one = json_object();
+
+		view_text(&one, "section", change->section);
+		view_text(&one, "key", change->key);
+		view_text(&one, "old", change_value(change, change->old));
+		view_text(&one, "new", change_value(change, change->new));
+		view_append(&array, one);
+	}
+	view_add(answer, key, array);
+	view_number(answer, more_key, changes->more);
+}
+
 static int act_reload(const struct admin_sources *from, const struct evkeyvalq *,
 		      json_t **ret_answer)
 {
-	char restart[ADMIN_RESTART_BYTES] = "";
+	const struct config_reloaded *reloaded;
 
 	/* the request is good, the configuration is not */
-	if (from->reload(from->ctx, restart, sizeof(restart)))
+	if (from->reload(from->ctx, &reloaded))
 		return -ECANCELED;
-	*ret_answer = json_pack("{s:s}", "needs_restart", restart);
+	*ret_answer = json_object();
+	changes_add(ret_answer, "changed", "changed_more", &reloaded->changed);
+	changes_add(ret_answer, "needs_restart", "needs_restart_more",
+		    &reloaded->needs_restart);
 	return 0;
 }
 
@@ -211,10 +242,29 @@ static int act_undrain(const struct admin_sources *from, const struct evkeyvalq 
 	return err;
 }
 
+/* ---- log-level ---- */
+
+/* Until a reload, which sets that of the configuration. */
+static int act_log_level(const struct admin_sources *from,
+			 const struct evkeyvalq *parameters, json_t **ret_answer)
+{
+	const char *text = parameter(parameters, "level");
+	int level;
+
+	if (!text)
+		return err_set(-EINVAL, "the parameter level is missing");
+	if (config_log_level_parse(text, &level))
+		return err_set(-EINVAL, "level: %s", err_text());
+	log_set_level(level);
+	*ret_answer = view_log_level(from);
+	return 0;
+}
+
 /* ---- all ---- */
 
 static const struct action actions[] = {
 	{ "/v1/reload", { NULL }, act_reload },
+	{ "/v1/log-level", { "level" }, act_log_level },
 	{ "/v1/kick", { "session" }, act_kick },
 	{ "/v1/drain", { "deadline_ms" }, act_drain },
 	{ "/v1/undrain", { NULL }, act_undrain },

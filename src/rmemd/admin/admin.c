@@ -42,6 +42,9 @@ struct admin {
 
 /* ---- actions ---- */
 
+/* The context of the lines that tell who acts. */
+static const struct log_ctx of_act = { .act = true };
+
 static void action_run(const struct admin *admin, struct evhttp_request *request,
 		       const struct action *action, const struct evkeyvalq *parameters,
 		       const char *who)
@@ -53,7 +56,7 @@ static void action_run(const struct admin *admin, struct evhttp_request *request
 		reply_json(request, HTTP_OK, "OK", answer);
 		return;
 	}
-	log_event(LOG_NOTICE, "admin-failed", NULL, "%s: %s", who, err_text());
+	log_event(LOG_NOTICE, "admin-failed", &of_act, "%s: %s", who, err_text());
 	switch (err) {
 	case -EINVAL:
 		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
@@ -138,7 +141,7 @@ static void on_action(const struct admin *admin, struct evhttp_request *request,
 	} else if (err) {
 		reply_error(request, HTTP_BADREQUEST, "Bad Request", err_text());
 	} else {
-		log_event(LOG_NOTICE, "admin-acts", NULL, "%s", who);
+		log_event(LOG_NOTICE, "admin-acts", &of_act, "%s", who);
 		action_run(admin, request, action, &parameters, who);
 	}
 	evhttp_clear_headers(&parameters);

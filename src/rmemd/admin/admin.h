@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin socket: HTTP with JSON on a UNIX socket.
- *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases /v1/tenants /metrics
+ *   GET what resource.c has: /v1/status /v1/leases /v1/events /metrics ...
  * and the actions of action.h, by POST.  peer.h says who may look, and who may act.
  * Answers are made from the daemon's state when asked; nothing is kept.  Sessions and leases, of
  * which there may be many, are sent in pages, each with the state at that time.
@@ -14,10 +14,9 @@
 #include "rmemd/config/config.h"
 
 struct admin;
+struct config_reloaded;
 struct control;
 struct sample_sources;
-
-#define ADMIN_RESTART_BYTES 256
 
 /* What it shows, filled by the daemon before the loop runs; all borrowed. */
 struct admin_sources {
@@ -27,9 +26,9 @@ struct admin_sources {
 	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
 	uint64_t started_ms;
 	const struct sample_sources *metrics;
-	/* Read the configuration again.  buf: the keys that need a restart, or ""; -errno: nothing
+	/* Read the configuration again; the result is borrowed until the next call.  -errno: nothing
 	 * has changed. */
-	int (*reload)(void *ctx, char *buf, size_t buf_bytes);
+	int (*reload)(void *ctx, const struct config_reloaded **ret_reloaded);
 	void *ctx;
 };
 

@@ -9,6 +9,7 @@ const SHARE_MAX = 0.25;
 const TIMEOUT_MS = 20000;
 const HISTORY_MS = 5 * 60 * 1000;
 const ROWS_MAX = 200;
+const EVENTS_MAX = 1000;
 const SOON_MS = 60000;
 // The least part of a cell that anything in it is drawn with.
 const PART_MIN = 0.15;
@@ -21,6 +22,7 @@ const view = {
 	filter: "",
 	at: 0, // performance.now() of the last answers
 	data: null,
+	events: [], // the last ones, in the order of their numbers
 	traffic: new Map(), // by device: [{ at, received, sent }]
 	selected: new Map(), // by pool: number of a cell
 };
@@ -557,6 +559,27 @@ const sessionsTable = tableMake("sessions", [
 	{ title: "Silent", number: true, text: (s) => timeText(s.idle_ms), value: (s) => s.idle_ms },
 ], { key: (s) => s.id, sort: 7, down: true, words: (s) => [s.client, s.tenant, s.id, s.peer] });
 
+// "2026-11-26 10:20:30", of the browser's zone
+const clockText = (ms) => new Date(ms).toLocaleString("sv");
+
+function eventText({ missed, text }) {
+	return missed ? `${text} (${missed} events before this one are not kept)` : text;
+}
+
+function eventAbout(event) {
+	return ["tenant", "session", "lease", "pool", "device", "peer"].filter((what) => event[what] !== null)
+		.map((what) => `${what} ${event[what]}`).join(", ");
+}
+
+const eventsTable = tableMake("events", [
+	{ title: "Time", text: (e) => clockText(e.time_ms), value: (e) => e.number },
+	{ title: "Level", text: (e) => e.level, value: (e) => e.level,
+		soon: (e) => e.level === "error" || e.level === "warning" },
+	{ title: "Event", text: (e) => e.event, value: (e) => e.event },
+	{ title: "Text", text: eventText },
+	{ title: "About", text: eventAbout },
+], { key: (e) => e.number, sort: 0, down: true, words: (e) => [e.level, e.event, e.text, eventAbout(e)] });
+
 function summaryMake(key) {
 	const box = make("div");
 	box.append(make("dt", "", key), make("dd"));
@@ -583,6 +606,7 @@ function summaryFill({ memory, sessions, leases, uptime_ms: uptime, version }) {
 function listsFill(data) {
 	tableFillFiltered(leasesTable, data.leases, "leases-count");
 	tableFillFiltered(sessionsTable, data.sessions, "sessions-count");
+	tableFillFiltered(eventsTable, view.events, "events-count");
 }
 
 function render() {
@@ -619,9 +643,18 @@ async function readAll() {
 	return data;
 }
 
+// Those since the last time; a daemon that was restarted counts from the beginning.
+async function readEvents(last) {
+	const known = view.events.length ? view.events[view.events.length - 1].number : 0;
+	const after = Math.max(known <= last ? known : 0, last - EVENTS_MAX);
+	const { events } = await read(`events?after=${after}`);
+	return (known <= last ? view.events : []).concat(events).slice(-EVENTS_MAX);
+}
+
 async function refresh() {
 	try {
 		const data = await readAll();
+		view.events = await readEvents(data.status.last_event);
 		view.at = performance.now();
 		view.data = data;
 		trafficAdd(data.devices, view.at);

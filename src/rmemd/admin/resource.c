@@ -59,6 +59,7 @@ static const struct resource resources[] = {
 	  .list = { "events", view_events },
 	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_AFTER |
 		     FILTER_FOLLOW },
+	{ .path = "/v1/log-level", .view = view_log_level },
 	{ .path = "/v1/extents", .send = extents_view_send },
 	{ .path = METRICS_PATH, .send = metrics_resource },
 };

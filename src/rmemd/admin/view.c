@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "fabric/address.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/view_member.h"
@@ -18,6 +19,7 @@
 #include "rmemd/pool/addition.h"
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/resize.h"
+#include "rmemd/system/recent.h"
 
 /* ---- /v1/status ---- */
 
@@ -158,6 +160,16 @@ static json_t *control_view(const struct admin_sources *from)
 	return array;
 }
 
+json_t *view_log_level(const struct admin_sources *from)
+{
+	json_t *object = json_object();
+
+	view_text(&object, "level", config_log_level_name(log_level()));
+	view_text(&object, "configured",
+		  config_log_level_name(from->control->config->log_level));
+	return object;
+}
+
 json_t *view_drain(const struct admin_sources *from)
 {
 	const struct drain *drain = &from->control->drain;
@@ -189,6 +201,7 @@ json_t *view_status(const struct admin_sources *from)
 	view_add(&object, "leases", leases_sum_view(from->control->leases));
 	view_add(&object, "counters", counters_view(from));
 	view_add(&object, "turns", turns_view(&from->control->turn));
+	view_number(&object, "last_event", recent_last());
 	return object;
 }
 

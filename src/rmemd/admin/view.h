@@ -20,6 +20,9 @@ json_t *view_pools(const struct admin_sources *from);
 json_t *view_devices(const struct admin_sources *from);
 json_t *view_tenants(const struct admin_sources *from);
 
+/* The level of the log in force, and that of the configuration. */
+json_t *view_log_level(const struct admin_sources *from);
+
 /* The present drain; null: there is none. */
 json_t *view_drain(const struct admin_sources *from);
 

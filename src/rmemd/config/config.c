@@ -616,6 +616,27 @@ int config_log_target_parse(const char *text, void *value)
 	return err;
 }
 
+int config_log_level_parse(const char *text, int *ret_level)
+{
+	static struct config parsed;
+	int err = config_value_parse(&config_keys[key_index("log", "level")], text,
+				     &parsed);
+
+	if (!err)
+		*ret_level = parsed.log_level;
+	return err;
+}
+
+const char *config_log_level_name(int level)
+{
+	const struct config_choice *choice =
+		config_keys[key_index("log", "level")].choices;
+
+	while (choice->name && choice->value != level)
+		choice++;
+	return choice->name;
+}
+
 static void add_defaults(struct config *config)
 {
 	if (config->n_pools == 0)

@@ -92,6 +92,10 @@ struct config {
 
 /* Parse a value of [log] target into an enum config_log_target.  -EINVAL with text */
 int config_log_target_parse(const char *text, void *value);
+/* The same of [log] level, LOG_*. */
+int config_log_level_parse(const char *text, int *ret_level);
+/* Its name in the file. */
+const char *config_log_level_name(int level);
 /* Fill with the defaults. */
 void config_default(struct config *config);
 
@@ -100,12 +104,8 @@ void config_default(struct config *config);
  *   -ENOENT, -EACCES, ...  the file cannot be read */
 int config_load(const char *path, struct config *ret_config);
 
-/* Copy to `running` the changes of `fresh` that take effect while the daemon runs.  buf gets the
- * keys that differ and need a restart, "[tcp] port, [device]", or ""; returns buf.  Of pools only
- * they themselves tell what needs a restart. */
-const char *config_reload(struct config *running, const struct config *fresh, char *buf,
-			  size_t buf_bytes);
-/* Append "[section] key" to the list of what needs a restart; key "": the section. */
-void config_name_add(char *buf, size_t buf_bytes, const char *section, const char *key);
+/* Copy to `running` the changes of `fresh` that take effect while the daemon runs, and all of its
+ * pools: how far they can follow is theirs to say. */
+void config_reload(struct config *running, const struct config *fresh);
 
 #endif

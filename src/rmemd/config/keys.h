@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rmemd/config/config.h"
+
 /* Sections that may be there many times, each for an object with a name: [pool NAME] ... */
 #define CONFIG_SECTION_POOL "pool"
 #define CONFIG_SECTION_TENANT "tenant"
@@ -83,6 +85,11 @@ bool config_name_good(const char *name);
  * tenant_params or fabric_device_params).
  *   -EINVAL, -ERANGE  with text that does not name file, line or key */
 int config_value_parse(const struct config_key *key, const char *value, void *object);
+/* The longest value of a key as text: a list. */
+#define CONFIG_TEXT_BYTES (CONFIG_LIST_MAX * 66)
+/* Its present value in `object`, as it is written; returns buf. */
+const char *config_value_text(const struct config_key *key, const void *object,
+			      char buf[CONFIG_TEXT_BYTES]);
 /* Set the field to its default. */
 void config_value_default(const struct config_key *key, void *object);
 

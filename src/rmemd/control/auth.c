@@ -2,10 +2,12 @@
 #include "rmemd/control/auth.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/err.h"
+#include "rmemd/config/changes.h"
 #include "tls/context.h"
 #include "tls/stream.h"
 #include "wire/codec.h"
@@ -35,6 +37,36 @@ int auth_load(const struct config *config, struct tls_context **ret_context)
 		params.ca = config->ca;
 	err = tls_context_server(&params, ret_context);
 	return err ? err_prefix(err, "[server]") : 0;
+}
+
+static void count_compare(const char *key, const char *what,
+			  const struct tls_difference *difference,
+			  struct config_changes *changes)
+{
+	char old[48], new[96];
+
+	if (difference->added + difference->removed == 0)
+		return;
+	(void)snprintf(old, sizeof(old), "%s: %zu", what, difference->before);
+	(void)snprintf(new, sizeof(new), "%zu, added: %zu, removed: %zu",
+		       difference->after, difference->added, difference->removed);
+	config_change_add(changes, "server", key, old, new);
+}
+
+void auth_compare(const struct tls_context *old, const struct tls_context *new,
+		  struct config_changes *changes)
+{
+	char old_print[TLS_FINGERPRINT_CHARS + 1], new_print[TLS_FINGERPRINT_CHARS + 1];
+	const struct tls_difference keys = tls_context_compare_keys(old, new),
+				    ca = tls_context_compare_ca(old, new);
+
+	tls_context_fingerprint(old, old_print);
+	tls_context_fingerprint(new, new_print);
+	count_compare("psk", "keys", &keys, changes);
+	if (strcmp(old_print, new_print) != 0)
+		config_change_add(changes, "server", "certificate", old_print,
+				  new_print);
+	count_compare("ca", "certificates", &ca, changes);
 }
 
 static const struct tenant_params *tenant_find(const struct config *config,

@@ -11,12 +11,18 @@
 #include "rmemd/config/config.h"
 #include "rmemd/control/control.h"
 
+struct config_changes;
 struct stream;
 struct tls_context;
 
 /* The keys and certificates that the configuration names; NULL for auth = none.
  *   -EACCES, -EINVAL, -ENOENT, -ENOMEM ...  the text names the file */
 int auth_load(const struct config *config, struct tls_context **ret_context);
+
+/* Append what differs between two contexts, of which each may be NULL: numbers of keys and
+ * certificates, and the fingerprint of the server's. */
+void auth_compare(const struct tls_context *old, const struct tls_context *new,
+		  struct config_changes *changes);
 
 /* Whether the client is this tenant, as it says.  0, or -EACCES. */
 int auth_check(const struct control *control, const struct stream *stream,

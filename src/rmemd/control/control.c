@@ -395,21 +395,18 @@ int control_start(struct control *control, struct pools *pools)
 		return err_set(-ENOMEM, "no memory for the event of the pools");
 	pools_on_freed(pools, on_freed, control);
 	/* restored sessions and leases have deadlines, and a pool may have another size */
-	(void)control_reload(control);
+	control_reload(control);
 	return 0;
 }
 
-bool control_reload(struct control *control)
+void control_reload(struct control *control)
 {
-	bool restart;
-
 	pools_set_scrub_rate(control->pools, control->config->scrub_rate);
 	set_descriptors(control);
 	sessions_check(control);
 	connections_recheck(control->connections);
-	restart = resizes_configure(control->resizes, control->config);
+	resizes_configure(control->resizes, control->config);
 	pools_changed(control, false);
-	return restart;
 }
 
 void control_stop(struct control *control, bool back)

@@ -97,8 +97,8 @@ int control_open(struct control *control);
  *   -EBADMSG, -EINVAL  a record of the ledger is malformed, or outside the pools
  *   -ENOMEM */
 int control_start(struct control *control, struct pools *pools);
-/* The configuration has changed.  True: a pool differs from it in what only a restart changes. */
-bool control_reload(struct control *control);
+/* The configuration has changed. */
+void control_reload(struct control *control);
 /* Tell all clients that the server stops, and close all connections: connections_drained().
  * back: clients may resume, as the next process restores their sessions. */
 void control_stop(struct control *control, bool back);

@@ -386,7 +386,7 @@ void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *
 	struct pool_params *asked = &pools->pool[i]->params;
 
 	asked->bytes = params->bytes;
-	asked->share = POOL_SHARE_AUTO;
+	asked->share = params->share;
 	asked->shrink = params->shrink;
 	asked->shrink_wait_ms = params->shrink_wait_ms;
 }

@@ -317,8 +317,8 @@ struct pools_dropped {
 /* The kernel has all memory of a pool back.  False: of none. */
 bool pools_dropped(struct pools *pools, struct pools_dropped *ret_dropped);
 
-/* The configured size of a pool, or what happens when it shrinks, has changed; the size is not
- * POOL_BYTES_AUTO. */
+/* The configured size of a pool, or what happens when it shrinks, has changed; the size does not
+ * become POOL_BYTES_AUTO. */
 void pools_set_asked(struct pools *pools, unsigned i, const struct pool_params *params);
 /* The parameters with which a pool was opened, as changed by pools_set_asked(). */
 const struct pool_params *pools_params(const struct pools *pools, unsigned i);

@@ -521,18 +521,6 @@ static void ignore_pool(struct resizes *resizes, unsigned i,
 		  UNITS_BYTES(status.bytes));
 }
 
-/* Whether a restart alone makes the pool as it is configured. */
-static bool needs_restart(const struct pool_params *is,
-			  const struct pool_params *params)
-{
-	bool to_auto = params->bytes == POOL_BYTES_AUTO &&
-		       (is->bytes != POOL_BYTES_AUTO || is->share != params->share);
-
-	/* a share was divided when the pool was opened */
-	return to_auto || params->node != is->node || params->pages != is->pages ||
-	       !pool_params_same_devices(params, is);
-}
-
 static const struct pool_params *find_params(const struct config *config,
 					     const char *name)
 {
@@ -555,10 +543,8 @@ static void return_pool(struct resizes *resizes, unsigned i)
 			  "it has a section again, and stays");
 }
 
-bool resizes_configure(struct resizes *resizes, const struct config *config)
+void resizes_configure(struct resizes *resizes, const struct config *config)
 {
-	bool restart = false;
-
 	resizes->config = config;
 	for (unsigned i = 0; i < count(resizes); i++) {
 		const struct pool_params *is = pools_params(resizes->pools, i);
@@ -570,15 +556,16 @@ bool resizes_configure(struct resizes *resizes, const struct config *config)
 		}
 		if (resizes->by_pool[i].target == 0)
 			return_pool(resizes, i);
-		restart |= needs_restart(is, params);
 		if (params->node != is->node || params->pages != is->pages)
 			ignore_pool(resizes, i, params);
 		else if (params->bytes != POOL_BYTES_AUTO)
 			configure_pool(resizes, i, params);
+		else if (is->bytes == POOL_BYTES_AUTO && is->share == params->share)
+			/* the size stays, and the terms hold when the pool is removed */
+			pools_set_asked(resizes->pools, i, params);
 	}
 	growth_begin(resizes);
 	additions_configure(&resizes->additions, config);
-	return restart;
 }
 
 int resizes_open(struct pools *pools, struct ledger *ledger, struct fdstore *store,

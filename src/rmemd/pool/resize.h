@@ -47,8 +47,8 @@ int resizes_open(struct pools *pools, struct ledger *ledger, struct fdstore *sto
 void resizes_close(struct resizes *resizes);
 
 /* Set the pools and their sizes from now on; borrows the configuration.  A pool that differs from it
- * in more than its size keeps its size.  True: there is such a pool, which a restart alone changes. */
-bool resizes_configure(struct resizes *resizes, const struct config *config);
+ * in more than its size keeps its size: pools_params() has what is in force. */
+void resizes_configure(struct resizes *resizes, const struct config *config);
 /* Call it after pools_process(), and at resizes_next_ms().  True: there is more memory to lend. */
 bool resizes_work(struct resizes *resizes);
 /* The sum of the progress of all pools that grow or are added.  False: there are none. */

@@ -114,9 +114,11 @@ static void turn(const struct log_ratelimit *limit, struct flow *flow)
 bool log_ratelimit_passes(struct log_ratelimit *limit, int level, const char *event,
 			  const struct log_ctx *ctx)
 {
-	struct flow *flow =
-		flow_of(limit, event, ctx && ctx->tenant ? ctx->tenant : "");
+	struct flow *flow;
 
+	if (ctx && ctx->act)
+		return true;
+	flow = flow_of(limit, event, ctx && ctx->tenant ? ctx->tenant : "");
 	turn(limit, flow);
 	if (flow->passed == LOG_RATELIMIT_LINES) {
 		flow->suppressed++;

@@ -2,7 +2,8 @@
 /* A log sink that limits the rate of each event, so that a client cannot fill the log or keep
  * the loop busy with it: LOG_RATELIMIT_LINES lines of an event pass in each period, the others
  * are counted and reported in one line.  Each tenant has its own limits, so that it cannot hide
- * another's lines; lines without a tenant have theirs.  Debug lines all pass.  Threads: [loop]. */
+ * another's lines; lines without a tenant have theirs.  Debug lines and those of administrators'
+ * acts all pass.  Threads: [loop]. */
 #ifndef RMEMD_SYSTEM_LOG_RATELIMIT_H
 #define RMEMD_SYSTEM_LOG_RATELIMIT_H
 

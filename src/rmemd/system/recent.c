@@ -9,8 +9,17 @@
 #include "base/utf8.h"
 #include "rmemd/system/log_ratelimit.h"
 
-static struct recent_event ring[RECENT_MAX];
-static uint64_t last; /* its number */
+/* The last events, in the order of their numbers. */
+struct ring {
+	struct recent_event *at;
+	unsigned max;
+	uint64_t n; /* events so far */
+};
+
+static struct recent_event events_at[RECENT_MAX], acts_at[RECENT_ACTS_MAX];
+static struct ring events = { .at = events_at, .max = RECENT_MAX };
+static struct ring acts = { .at = acts_at, .max = RECENT_ACTS_MAX };
+static uint64_t last; /* the number of the last one */
 static struct log_ratelimit *limit;
 static void (*watcher)(void *ctx);
 static void *watcher_ctx;
@@ -31,15 +40,38 @@ static void text_keep(char *to, size_t bytes, const char *text)
 	to[n] = '\0';
 }
 
+/* The place of the next event. */
+static struct recent_event *ring_next(struct ring *ring)
+{
+	return &ring->at[ring->n++ % ring->max];
+}
+
+/* The first one with a higher number, or NULL. */
+static const struct recent_event *ring_after(const struct ring *ring, uint64_t number)
+{
+	uint64_t from = ring->n < ring->max ? 0 : ring->n - ring->max, to = ring->n;
+
+	while (from < to) {
+		uint64_t middle = from + (to - from) / 2;
+
+		if (ring->at[middle % ring->max].number > number)
+			to = middle;
+		else
+			from = middle + 1;
+	}
+	return from < ring->n ? &ring->at[from % ring->max] : NULL;
+}
+
 static void event_keep(int level, const char *event, const struct log_ctx *ctx,
 		       const char *text)
 {
 	static const struct log_ctx none;
-	struct recent_event *kept = &ring[++last % RECENT_MAX];
+	struct recent_event *kept;
 
 	if (!ctx)
 		ctx = &none;
-	kept->number = last;
+	kept = ring_next(ctx->act ? &acts : &events);
+	kept->number = ++last;
 	kept->time_ms = wall_ms();
 	kept->level = level;
 	kept->event = event;
@@ -63,7 +95,7 @@ void recent_open(void)
 {
 	static const struct log_tap tap = { event_wanted, event_keep };
 
-	last = 0;
+	last = events.n = acts.n = 0;
 	limit = log_ratelimit_open(LOG_RATELIMIT_RECENT, event_keep);
 	log_set_tap(&tap);
 }
@@ -75,11 +107,12 @@ uint64_t recent_last(void)
 
 const struct recent_event *recent_after(uint64_t number)
 {
-	uint64_t first = last < RECENT_MAX ? 1 : last - RECENT_MAX + 1;
+	const struct recent_event *event = ring_after(&events, number);
+	const struct recent_event *act = ring_after(&acts, number);
 
-	if (number >= last)
-		return NULL;
-	return &ring[(number + 1 < first ? first : number + 1) % RECENT_MAX];
+	if (!event || !act)
+		return event ? event : act;
+	return event->number < act->number ? event : act;
 }
 
 void recent_watch(void (*on_event)(void *ctx), void *ctx)

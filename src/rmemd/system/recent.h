@@ -2,6 +2,7 @@
 /* The recent events of the daemon, in memory, for the administrator: the lines of the log, of all
  * levels whatever the level of the log, with their fields.  Each has a number, one more than that of
  * the one before.  Of one event and tenant a limited number is kept in a period, as in the log.
+ * Administrators' acts have room of their own, so that clients cannot push them out.
  * Threads: [loop]. */
 #ifndef RMEMD_SYSTEM_RECENT_H
 #define RMEMD_SYSTEM_RECENT_H
@@ -11,6 +12,7 @@
 #include "rmemd/config/config.h"
 
 #define RECENT_MAX 4096
+#define RECENT_ACTS_MAX 1024
 #define RECENT_TEXT_BYTES 256
 
 struct recent_event {

@@ -245,6 +245,22 @@ START_TEST(units__parse_ms_requires_a_unit)
 }
 END_TEST
 
+START_TEST(units__are_written_exactly)
+{
+	char buf[32];
+
+	ck_assert_str_eq(units_write_bytes(0, buf, sizeof(buf)), "0");
+	ck_assert_str_eq(units_write_bytes(4097, buf, sizeof(buf)), "4097");
+	ck_assert_str_eq(units_write_bytes(UINT64_C(1536) << 20, buf, sizeof(buf)),
+			 "1536M");
+	ck_assert_str_eq(units_write_bytes(UINT64_C(3) << 40, buf, sizeof(buf)), "3T");
+	ck_assert_str_eq(units_write_ms(0, buf, sizeof(buf)), "0");
+	ck_assert_str_eq(units_write_ms(1500, buf, sizeof(buf)), "1500ms");
+	ck_assert_str_eq(units_write_ms(90000, buf, sizeof(buf)), "90s");
+	ck_assert_str_eq(units_write_ms(172800000, buf, sizeof(buf)), "2d");
+}
+END_TEST
+
 START_TEST(units__parse_switch_knows_two_words)
 {
 	static const char *const others[] = { "true", "on", "Yes", "1", "" };
@@ -539,6 +555,7 @@ int main(void)
 			    sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(tc, units__parse_ms_requires_a_unit);
 	tcase_add_test(tc, units__parse_switch_knows_two_words);
+	tcase_add_test(tc, units__are_written_exactly);
 	tcase_add_test(tc, units__parse_u64_checks_the_range);
 	tcase_add_test(tc, units__format_bytes);
 	tcase_add_test(tc, secret_equal__compares_every_byte);

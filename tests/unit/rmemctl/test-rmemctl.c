@@ -398,9 +398,29 @@ END_TEST
 
 START_TEST(show__says_what_actions_did)
 {
-	check_output("reload", "{\"needs_restart\": \"[tcp] port\"}",
-		     "needs a restart: [tcp] port\n");
-	check_output("reload", "{\"needs_restart\": \"\"}", "");
+	check_output("reload",
+		     "{\"changed\": [{\"section\": \"log\", \"key\": \"level\", "
+		     "\"old\": \"info\", \"new\": \"\"}, {\"section\": \"pool b\", "
+		     "\"key\": null, \"old\": null, \"new\": \"present\"}, "
+		     "{\"section\": \"pool c\", \"key\": null, \"old\": \"present\", "
+		     "\"new\": null}], \"changed_more\": 7, \"needs_restart\": "
+		     "[{\"section\": \"tcp\", \"key\": \"port\", \"old\": \"1\", "
+		     "\"new\": \"2\"}, {\"section\": \"device a0\", \"key\": null, "
+		     "\"old\": null, \"new\": \"present\"}], "
+		     "\"needs_restart_more\": 8}",
+		     "[log] level: info -> \"\"\n"
+		     "[pool b]: added\n"
+		     "[pool c]: removed\n"
+		     "and 7 more\n"
+		     "needs a restart: [tcp] port: 1 (running) -> 2 (in the file)\n"
+		     "needs a restart: [device a0]: added (in the file)\n"
+		     "needs a restart: and 8 more\n");
+	check_output("reload", "{\"changed\": [], \"needs_restart\": []}",
+		     "nothing has changed\n");
+	check_output("log-level", "{\"level\": \"info\", \"configured\": \"info\"}",
+		     "info\n");
+	check_output("log-level", "{\"level\": \"debug\", \"configured\": \"info\"}",
+		     "debug until the next reload or restart, then info\n");
 	check_output("revoke",
 		     "{\"revoked\": {\"id\": \"5\", \"name\": \"x\\ny\", \"tenant\": "
 		     "\"red\", \"bytes\": 4096, \"sessions\": 2}}",

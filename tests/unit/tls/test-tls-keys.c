@@ -86,6 +86,23 @@ START_TEST(load__reads_what_psktool_writes)
 }
 END_TEST
 
+START_TEST(keys__that_are_new_are_counted)
+{
+	struct tls_keys *others;
+
+	file_write("a:" KEY_A "\nb:" KEY_B "\n", 0600);
+	ck_assert_int_eq(tls_keys_load(path, &others), 0);
+	file_write("a:" KEY_B "\nb:" KEY_B "\nc:" KEY_A "\n", 0600);
+	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
+	ck_assert_uint_eq(tls_keys_count_new(keys, others), 2);
+	ck_assert_uint_eq(tls_keys_count_new(others, keys), 1);
+	ck_assert_uint_eq(tls_keys_count_new(keys, keys), 0);
+	ck_assert_uint_eq(tls_keys_count_new(keys, NULL), 3);
+	ck_assert_uint_eq(tls_keys_count_new(NULL, keys), 0);
+	tls_keys_free(others);
+}
+END_TEST
+
 START_TEST(find__of_an_unknown_identity)
 {
 	static const char *const unknown[] = { "",         "b",           "a#",
@@ -260,6 +277,7 @@ int main(void)
 	tcase_add_test(tc, load__refuses_a_tenant_with_a_zero_byte);
 	tcase_add_loop_test(tc, load__refuses_files_that_others_can_read, 0, 6);
 	tcase_add_test(tc, load__of_no_file);
+	tcase_add_test(tc, keys__that_are_new_are_counted);
 	tcase_add_test(tc, of__checks_the_key);
 	tcase_add_test(tc, keys__are_in_locked_memory_that_is_not_dumped);
 	tcase_add_test(tc, openssl__outlasts_exit);

@@ -417,6 +417,41 @@ START_TEST(certificate__of_another_ca_does_not_hold)
 }
 END_TEST
 
+START_TEST(contexts__tell_what_differs)
+{
+	char print[TLS_FINGERPRINT_CHARS + 1], later_print[TLS_FINGERPRINT_CHARS + 1];
+	struct tls_params next = { .certificate = NULL };
+	struct tls_difference ca;
+	struct tls_context *later;
+
+	server_with_certificate(&host, "ca");
+	tls_context_fingerprint(server_context, print);
+	ca = tls_context_compare_ca(server_context, server_context);
+	ck_assert_uint_eq(ca.before, 1);
+	ck_assert_uint_eq(ca.after, 1);
+	ck_assert_uint_eq(ca.added + ca.removed, 0);
+	ca = tls_context_compare_ca(NULL, server_context);
+	ck_assert_uint_eq(ca.before + ca.removed, 0);
+	ck_assert_uint_eq(ca.added, 1);
+	next.certificate = next.ca = file("server");
+	ck_assert_int_eq(tls_context_server(&next, &later), 0);
+	tls_context_fingerprint(later, later_print);
+	ck_assert_str_eq(later_print, print);
+	ca = tls_context_compare_ca(server_context, later);
+	ck_assert_uint_eq(ca.added, 1);
+	ck_assert_uint_eq(ca.removed, 1);
+	tls_context_unref(later);
+	certificate_write(folder, "server", "ca", &host);
+	ck_assert_int_eq(tls_context_server(&next, &later), 0);
+	tls_context_fingerprint(later, later_print);
+	ck_assert_str_ne(later_print, print);
+	ck_assert_uint_eq(strlen(print), TLS_FINGERPRINT_CHARS);
+	tls_context_unref(later);
+	tls_context_fingerprint(NULL, print);
+	ck_assert_str_eq(print, "none");
+}
+END_TEST
+
 START_TEST(patterns__are_checked)
 {
 	static const char *const good[] = { "uri:x",
@@ -821,6 +856,7 @@ int main(void)
 	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 5);
 	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 4);
 	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
+	tcase_add_test(tc, contexts__tell_what_differs);
 	tcase_add_test(tc, patterns__are_checked);
 	tcase_add_test(tc, files__are_checked);
 	tcase_add_test(tc, files__with_a_password_are_refused);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "rmemd/config/changes.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
@@ -46,9 +47,16 @@ static struct control control = {
 unsigned n_reloads;
 uint64_t last_revoked, last_kicked;
 
-static int reload(void *, char *buf, size_t buf_bytes)
+static int reload(void *, const struct config_reloaded **ret_reloaded)
 {
-	(void)snprintf(buf, buf_bytes, "[tcp] port");
+	static struct config_reloaded reloaded;
+
+	reloaded.changed.n = reloaded.needs_restart.n = 0;
+	config_change_add(&reloaded.changed, "log", "level", "info", "debug");
+	config_change_add(&reloaded.changed, "pool b", NULL, "", "present");
+	config_change_add(&reloaded.needs_restart, "rdma", "devices", "", "a0");
+	reloaded.needs_restart.more = 2;
+	*ret_reloaded = &reloaded;
 	return n_reloads++ ? err_set(-EINVAL, "line 3 is wrong") : 0;
 }
 

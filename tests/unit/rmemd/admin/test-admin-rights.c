@@ -186,8 +186,14 @@ START_TEST(actions__act)
 	be_user(0, 0);
 	ck_assert_int_eq(request("POST", "/v1/reload"), 200);
 	ck_assert_uint_eq(n_reloads, 1);
-	ck_assert_str_eq(json_string_value(json_object_get(body(), "needs_restart")),
-			 "[tcp] port");
+	ck_assert_ptr_nonnull(strstr(
+		reply,
+		"{\"changed\":[{\"section\":\"log\",\"key\":\"level\",\"old\":\"info\","
+		"\"new\":\"debug\"},{\"section\":\"pool b\",\"key\":null,\"old\":null,"
+		"\"new\":\"present\"}],\"changed_more\":0,"
+		"\"needs_restart\":[{\"section\":\"rdma\",\"key\":\"devices\",\"old\":"
+		"\"\","
+		"\"new\":\"a0\"}],\"needs_restart_more\":2}"));
 	ck_assert_int_eq(request("POST", "/v1/reload"), 409);
 	ck_assert_str_eq(json_string_value(json_object_get(body(), "error")),
 			 "line 3 is wrong");
@@ -214,6 +220,36 @@ START_TEST(actions__are_logged_with_who_acts)
 	ck_assert_int_eq(
 		strncmp(line, "admin-refused: an unknown user: /v1/reload", 42), 0);
 	log_set_sink(NULL);
+}
+END_TEST
+
+START_TEST(log_level__is_changed_and_logged_at_any_level)
+{
+	open_admin();
+	be_user(4242, getegid());
+	log_set_level(LOG_ERR);
+	ck_assert_int_eq(request("GET", "/v1/log-level"), 200);
+	ck_assert_int_eq(request("POST", "/v1/log-level?level=debug"), 403);
+	be_user(0, 0);
+	log_set_sink(line_keep);
+	ck_assert_int_eq(request("POST", "/v1/log-level?level=debug"), 200);
+	ck_assert_ptr_nonnull(
+		strstr(reply, "{\"level\":\"debug\",\"configured\":\"info\"}"));
+	ck_assert_str_eq(
+		line, "admin-acts: user 0 (root), pid 77: /v1/log-level level=debug");
+	ck_assert_int_eq(log_level(), LOG_DEBUG);
+	ck_assert_int_eq(request("POST", "/v1/log-level?level=warn"), 400);
+	ck_assert_str_eq(json_string_value(json_object_get(body(), "error")),
+			 "level: 'warn' is not one of error, warning, notice, info, "
+			 "debug");
+	log_set_level(LOG_ERR);
+	ck_assert_int_eq(request("POST", "/v1/log-level"), 400);
+	ck_assert_str_eq(line,
+			 "admin-failed: user 0 (root), pid 77: /v1/log-level: the "
+			 "parameter level is missing");
+	ck_assert_int_eq(log_level(), LOG_ERR);
+	log_set_sink(NULL);
+	log_set_level(LOG_INFO);
 }
 END_TEST
 
@@ -326,6 +362,7 @@ int main(void)
 	tcase_add_test(tc, requests__of_others_are_refused_and_counted);
 	tcase_add_test(tc, actions__act);
 	tcase_add_test(tc, actions__are_logged_with_who_acts);
+	tcase_add_test(tc, log_level__is_changed_and_logged_at_any_level);
 	tcase_add_test(tc, kick__ends_the_session);
 	tcase_add_test(tc, drain__is_begun_and_taken_back);
 	tcase_add_loop_test(tc, revoke__finds_the_lease, 0,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "rmemd/admin/filter.h"
 #include "rmemd/admin/view.h"
 #include "unit/rmemd/admin/admin-stage.h"
@@ -62,6 +63,15 @@ START_TEST(status__has_the_sums)
 		   " 'leases': {'named': 1},"
 		   " 'counters': {'requests': 42},"
 		   " 'turns': {'count': 9, 'long': 1, 'cpu_longest_us': 2501}}");
+}
+END_TEST
+
+START_TEST(log_level__is_that_in_force)
+{
+	log_set_level(LOG_WARNING);
+	check_view("/v1/log-level", "{'level': 'warning', 'configured': 'info'}");
+	log_set_level(LOG_INFO);
+	check_view("/v1/log-level", "{'level': 'info', 'configured': 'info'}");
 }
 END_TEST
 
@@ -495,6 +505,7 @@ int main(void)
 	TCase *tc = unit_case("admin", setup, admin_teardown);
 
 	tcase_add_test(tc, status__has_the_sums);
+	tcase_add_test(tc, log_level__is_that_in_force);
 	tcase_add_test(tc, pools__show_their_memory);
 	tcase_add_test(tc, pools__show_their_resizing);
 	tcase_add_test(tc, pools__show_how_fragmented_they_are);

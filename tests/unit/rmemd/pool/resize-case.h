@@ -17,7 +17,6 @@
 extern struct config config;
 extern struct resizes *resizes;
 extern uint64_t now_ms;
-extern bool needs_restart;      /* what resizes_configure() is to say */
 extern char logged[LINES][256]; /* the last line first */
 
 /* The first pool. */

@@ -282,7 +282,6 @@ END_TEST
 
 START_TEST(reload__logs_pools_that_keep_their_size)
 {
-	needs_restart = true;
 	config.pools[0].node = 1;
 	reload(64 * MIB);
 	/* this was logged when the pool was opened */
@@ -294,16 +293,15 @@ START_TEST(reload__logs_pools_that_keep_their_size)
 		"pool-stays: it stays at 64 MiB, too, as its node or page_size is "
 		"configured otherwise");
 	assert_rests(64 * MIB);
-	needs_restart = false;
 	config.pools[0].node = POOL_NODE_ANY;
 	reload(64 * MIB);
 }
 END_TEST
 
-/* What only a restart changes: _i says what. */
-START_TEST(reload__tells_what_needs_a_restart)
+/* What only a restart changes stays in force: _i says what. */
+START_TEST(reload__keeps_what_needs_a_restart)
 {
-	struct pool_params *params = &config.pools[0];
+	struct pool_params *params = &config.pools[0], before;
 
 	switch (_i) {
 	case 0:
@@ -322,17 +320,37 @@ START_TEST(reload__tells_what_needs_a_restart)
 		params->share = 30;
 		break;
 	}
-	ck_assert(resizes_configure(resizes, &config));
+	before = fake.params;
+	resizes_configure(resizes, &config);
 	(void)resizes_work(resizes);
 	assert_rests(64 * MIB);
-	/* an automatic size as it was, and a fixed one instead of it, do not */
-	if (_i == 3) {
-		params->share = 20;
-		ck_assert(!resizes_configure(resizes, &config));
-		params->share = POOL_SHARE_AUTO;
-		params->bytes = 64 * MIB;
-		ck_assert(!resizes_configure(resizes, &config));
-	}
+	ck_assert_uint_eq(fake.params.bytes, before.bytes);
+	ck_assert_uint_eq(fake.params.share, before.share);
+	ck_assert_int_eq(fake.params.pages, before.pages);
+	ck_assert_uint_eq(fake.params.n_devices, before.n_devices);
+}
+END_TEST
+
+/* How a pool of an automatic size is removed, and a fixed size instead of it. */
+START_TEST(reload__changes_an_automatic_pool)
+{
+	struct pool_params *params = &config.pools[0];
+
+	fake.params.bytes = params->bytes = POOL_BYTES_AUTO;
+	fake.params.share = params->share = 20;
+	params->shrink = POOL_SHRINK_REVOKE;
+	params->shrink_wait_ms = 7;
+	resizes_configure(resizes, &config);
+	ck_assert_int_eq(fake.params.shrink, POOL_SHRINK_REVOKE);
+	ck_assert_uint_eq(fake.params.shrink_wait_ms, 7);
+	ck_assert_uint_eq(fake.params.share, 20);
+	(void)resizes_work(resizes);
+	assert_rests(64 * MIB);
+	params->share = POOL_SHARE_AUTO;
+	params->bytes = 64 * MIB;
+	resizes_configure(resizes, &config);
+	ck_assert_uint_eq(fake.params.bytes, 64 * MIB);
+	ck_assert_uint_eq(fake.params.share, POOL_SHARE_AUTO);
 }
 END_TEST
 
@@ -355,6 +373,7 @@ int main(void)
 	tcase_add_test(tc, shrink__revokes_leases);
 	tcase_add_test(tc, shrink__that_cannot_start_is_not_repeated);
 	tcase_add_test(tc, reload__logs_pools_that_keep_their_size);
-	tcase_add_loop_test(tc, reload__tells_what_needs_a_restart, 0, 4);
+	tcase_add_test(tc, reload__changes_an_automatic_pool);
+	tcase_add_loop_test(tc, reload__keeps_what_needs_a_restart, 0, 4);
 	return unit_main();
 }

@@ -149,6 +149,21 @@ START_TEST(debug_lines__have_no_limit)
 }
 END_TEST
 
+/* A flood of refused requests hides no act, and acts count for no limit. */
+START_TEST(acts__have_no_limit_and_no_level)
+{
+	const struct log_ctx act = { .act = true };
+
+	log_n(LOG_WARNING, "admin-acts", 1000);
+	ck_assert_uint_eq(lines, 100);
+	log_set_level(LOG_ERR);
+	for (unsigned i = 0; i < 1000; i++)
+		log_event(LOG_NOTICE, "admin-acts", &act, "hello");
+	ck_assert_uint_eq(lines, 1100);
+	ck_assert_str_eq(last, "5 admin-acts: hello with fields");
+}
+END_TEST
+
 START_TEST(different_events__have_no_limit)
 {
 	static char names[200][8];
@@ -170,6 +185,7 @@ int main(void)
 	tcase_add_test(tc, lines__of_one_tenant_hide_no_others);
 	tcase_add_test(tc, tenants__in_any_number_are_limited);
 	tcase_add_test(tc, debug_lines__have_no_limit);
+	tcase_add_test(tc, acts__have_no_limit_and_no_level);
 	tcase_add_test(tc, different_events__have_no_limit);
 	return unit_main();
 }

@@ -127,6 +127,44 @@ START_TEST(tenant__has_a_limit)
 }
 END_TEST
 
+/* Administrators' acts are all kept, and clients do not push them out. */
+START_TEST(acts__have_room_of_their_own)
+{
+	const struct log_ctx act = { .act = true };
+
+	log_event(LOG_INFO, "event", NULL, "first");
+	for (unsigned i = 0; i < 2 * LOG_RATELIMIT_LINES; i++)
+		log_event(LOG_NOTICE, "admin-acts", &act, "%u", i);
+	/* also beyond the level of the log */
+	ck_assert_uint_eq(lines, 2 * LOG_RATELIMIT_LINES);
+	for (unsigned i = 0; i < 2 * RECENT_MAX; i++) {
+		log_event(LOG_INFO, "event", NULL, "%u", i);
+		now_ms += LOG_RATELIMIT_PERIOD_MS;
+	}
+	for (unsigned i = 0; i < 2 * LOG_RATELIMIT_LINES; i++) {
+		const struct recent_event *event = recent_after(i ? i + 1 : 0);
+
+		ck_assert_uint_eq(event->number, i + 2);
+		ck_assert_str_eq(event->event, "admin-acts");
+	}
+	ck_assert_str_eq(recent_after(2 * LOG_RATELIMIT_LINES + 1)->event, "event");
+	ck_assert_uint_eq(recent_last(), 1 + 2 * LOG_RATELIMIT_LINES + 2 * RECENT_MAX);
+	/* an event and an act in turn */
+	log_event(LOG_INFO, "event", NULL, "before");
+	log_event(LOG_NOTICE, "admin-acts", &act, "now");
+	log_event(LOG_INFO, "event", NULL, "after");
+	ck_assert_str_eq(recent_after(recent_last() - 3)->text, "before");
+	ck_assert_str_eq(recent_after(recent_last() - 2)->text, "now");
+	ck_assert_str_eq(recent_after(recent_last() - 1)->text, "after");
+	for (unsigned i = 0; i < RECENT_ACTS_MAX; i++)
+		log_event(LOG_NOTICE, "admin-acts", &act, "%u", i);
+	/* many acts push out no events either */
+	ck_assert_str_eq(recent_after(0)->event, "event");
+	ck_assert_uint_eq(recent_after(recent_last() - RECENT_ACTS_MAX)->number,
+			  recent_last() - RECENT_ACTS_MAX + 1);
+}
+END_TEST
+
 static void count_event(void *ctx)
 {
 	ck_assert_ptr_eq(ctx, &watched);
@@ -153,6 +191,7 @@ int main(void)
 	tcase_add_test(tc, texts__are_cut_between_characters);
 	tcase_add_test(tc, ring__keeps_the_last_ones);
 	tcase_add_test(tc, tenant__has_a_limit);
+	tcase_add_test(tc, acts__have_room_of_their_own);
 	tcase_add_test(tc, watcher__is_called_for_each);
 	return unit_main();
 }
