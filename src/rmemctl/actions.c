@@ -117,9 +117,11 @@ static int reload_run(const struct command *command, char **)
 	if (err)
 		return err;
 	answer = json_loads(body, 0, NULL);
+	free(body);
+	if (!answer)
+		return err_set(-EPROTO, "rmemd's answer is not JSON");
 	left = json_array_size(json_object_get(answer, "needs_restart")) > 0;
 	json_decref(answer);
-	free(body);
 	return left ? EXIT_RESTART : 0;
 }
 
