@@ -80,6 +80,7 @@ static void member_open(struct crowd *crowd, unsigned i)
 		return;
 	}
 	member->session = answer.welcome.session;
+	member->ping_id = 0;
 	memcpy(member->token, answer.welcome.token, sizeof(member->token));
 	crowd->polls[i].fd = fd;
 }
@@ -105,10 +106,13 @@ static bool member_send(struct crowd *crowd, unsigned i)
 	return false;
 }
 
+/* One ping at a time: behind thousands of requests, the reply comes after the next beat. */
 static void member_beat(struct crowd *crowd, unsigned i)
 {
 	if (crowd->polls[i].fd < 0)
 		member_open(crowd, i);
+	if (crowd->members[i].ping_id)
+		return;
 	message(WIRE_TYPE_ping);
 	if (member_send(crowd, i))
 		crowd->members[i].ping_id = msg.id;
@@ -123,8 +127,10 @@ static void member_receive(struct crowd *crowd, unsigned i, crowd_on_reply *on_r
 		member_lost(crowd, i);
 		return;
 	}
-	if (answer.id == member->ping_id)
+	if (answer.id == member->ping_id) {
+		member->ping_id = 0;
 		return;
+	}
 	member->waiting--;
 	crowd->waiting--;
 	crowd->replies++;
