@@ -81,7 +81,8 @@ static void text_clean(char *text)
 	}
 }
 
-static json_t *text_new(const char *fmt, va_list ap)
+static json_t *__attribute__((format(printf, 1, 0)))
+text_new(const char *fmt, va_list ap)
 {
 	char text[TEXT_BYTES];
 
