@@ -4,6 +4,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
+one_thread_with_tsan
 
 # as TENANT ARGUMENT...: a client of that tenant
 as()

@@ -302,15 +302,19 @@ START_TEST(holders__have_a_line_each)
 }
 END_TEST
 
-/* Set an option as the command line does. */
+/* Set an option as the command line does.  The value is kept until the next call. */
 static void option_set(const struct option_row *rows, const char *option,
 		       const char *value)
 {
-	char *argv[] = { (char[]){ "x" }, strdup(option), strdup(value), NULL };
+	static char name[32], text[32];
+	char *argv[] = { (char[]){ "x" }, name, text, NULL };
 
+	ck_assert_uint_lt(strlen(option), sizeof(name));
+	ck_assert_uint_lt(strlen(value), sizeof(text));
+	strcpy(name, option);
+	strcpy(text, value);
 	optind = 1;
 	ck_assert_msg(option_parse(rows, false, 3, argv) == 0, "%s", err_text());
-	free(argv[1]);
 }
 
 static const struct {
