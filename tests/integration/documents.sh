@@ -25,6 +25,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq openssl promtool
+! with_tsan || skip "ThreadSanitizer cannot follow the threads of a forked child, which one program has"
 
 # commands run in other folders
 top_srcdir=$(cd "$top_srcdir" && pwd)
