@@ -185,7 +185,9 @@ vm_cmdline()
 	local khz
 	# The emulated TSCs agree, but 6.1 does not trust them and would use the HPET: a slow system
 	# call at each reading of the clock, with every post of librmem, unlike on real hosts.
-	VM_CMDLINE=(console=ttyS0 panic=-1 quiet mitigations=off nokaslr net.ifnames=0
+	# norandmaps: the emulator translates code for one virtual address, so that with random
+	# addresses every new process has libc and the rest translated again.
+	VM_CMDLINE=(console=ttyS0 panic=-1 quiet mitigations=off nokaslr norandmaps net.ifnames=0
 		tsc=reliable)
 	khz=$(vm_tsc_khz)
 	[ -z "$khz" ] || VM_CMDLINE+=("tsc_early_khz=$khz")
@@ -219,7 +221,8 @@ vm_args()
 	# in turn: a CPU that waits for another one spins, and for long if the host runs other machines
 	local accel=tcg,thread=single
 	[ -z "$VM_PARALLEL" ] || accel=tcg,thread=multi
-	VM_ARGS=(-cpu max -no-reboot -display none -vga none -nodefaults)
+	# no ERMS: the kernel would copy and zero with `rep movsb`, which the emulator does bytewise
+	VM_ARGS=(-cpu 'max,-erms' -no-reboot -display none -vga none -nodefaults)
 	if [ -n "$VM_ICOUNT" ]; then
 		VM_CPUS=1
 		accel=tcg,thread=single
