@@ -13,7 +13,7 @@
 #include "librmem/session/session.h"
 #include "librmem/queue/vec.h"
 
-/* Limit of connections that break under a fragment: the fragment may be the cause. */
+/* Limit of connections that a fragment may have broken. */
 #define LOSSES_MAX 8
 /* Limit of posts of a fragment after its lease was attached again. */
 #define REFUSALS_MAX 4
@@ -226,14 +226,15 @@ void complete_refused(struct rmem_queue *queue, struct fragment *fragment)
 }
 
 /* The server may have executed the fragment, or still execute it: once no packet of its connection
- * can arrive any more, the fragment is posted again, or its operation ends. */
+ * can arrive any more, the fragment is posted again, or its operation ends.  The connection may have
+ * broken because of its oldest fragment; the others only waited behind that one. */
 static void fragment_lost(struct rmem_queue *queue, struct send_side *side,
-			  struct fragment *fragment)
+			  struct fragment *fragment, bool oldest)
 {
 	queue_unbounce(queue, fragment);
 	fragment->state = FRAGMENT_LOST;
 	fragment->channel = side->channel;
-	fragment->losses++;
+	fragment->losses += oldest;
 	list_append(&queue->table.lost, &fragment->node);
 }
 
@@ -242,7 +243,7 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 {
 	struct op *op = fragment->op;
 	const char *stale = inband_stale(op);
-	bool retry;
+	bool oldest = side->live, retry;
 
 	/* A refused access breaks an RDMA queue pair: the next flushed request (-ECONNRESET), or
 	 * the next post, aborts the channel.  TCP and in-band requests survive a refusal. */
@@ -264,7 +265,7 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 		complete_error(queue, op, wc->status, wc->text, wc->vendor);
 	/* a refused fragment is not applied, and one that changes nothing can end at once */
 	if (retry || (wc->status != -EACCES && opcode_changes(op->todo.opcode)))
-		fragment_lost(queue, side, fragment);
+		fragment_lost(queue, side, fragment, oldest);
 	else
 		fragment_free(queue, fragment);
 }

@@ -104,6 +104,27 @@ START_TEST(lost_operation__is_not_retried_for_ever)
 }
 END_TEST
 
+START_TEST(lost_operation__is_not_blamed_behind_another_one)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	unsigned rounds = 0;
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	submit(queue, op_of(RMEM_OP_WRITE, 1, local, 1, 2));
+	while (rmem_poll(queue, done, 1) == 0) {
+		ck_assert_uint_lt(rounds++, 60);
+		if (!stage_channel(queue, 0))
+			ck_assert_uint_eq(stage_reconnect(queue), 1);
+		else if (stage_channel(queue, 0)->n > 0)
+			fake_complete(stage_channel(queue, 0), -ECONNRESET);
+	}
+	ck_assert_uint_eq(done[0].cookie, 1);
+	ck_assert_int_eq(done[0].status, -ECONNRESET);
+	expect_none(queue);
+	complete_and_expect(queue, 2);
+}
+END_TEST
+
 START_TEST(dead_channel__found_when_posting_loses_no_operation)
 {
 	struct rmem_queue *queue = stage_queue(8, 2);
@@ -397,6 +418,7 @@ int main(void)
 	tcase_add_loop_test(tcp, lost_operation__ends_by_timeout_cancel_or_end_of_lease,
 			    0, 2);
 	tcase_add_test(tcp, lost_operation__is_not_retried_for_ever);
+	tcase_add_test(tcp, lost_operation__is_not_blamed_behind_another_one);
 	tcase_add_test(tcp, dead_channel__fails_only_the_faulty_operation);
 	tcase_add_test(verbs, dead_channel__fails_only_the_faulty_operation);
 	tcase_add_test(tcp, dead_channel__found_when_posting_loses_no_operation);
