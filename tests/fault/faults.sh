@@ -15,6 +15,8 @@ one_thread_with_tsan
 rounds=${RMEM_ROUNDS:-2}
 grace=60s
 netdev=dummy0
+# a channel that ends without an error is logged as well
+config_extra=$'[log]\nlevel = debug\n'
 
 # ---- open objects ----
 
