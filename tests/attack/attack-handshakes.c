@@ -19,6 +19,7 @@
 #define PLACES 32u
 #define MANY (2 * PLACES)
 #define HANDSHAKES 100u
+#define END_MS 10000 /* until the server ends a connection */
 
 static int connect_to(uint16_t port)
 {
@@ -42,7 +43,7 @@ static void many_try(const char *what, const char *counter, uint16_t port)
 		must(send(fds[i], &begin, 1, MSG_NOSIGNAL) == 1, "sending");
 	}
 	for (unsigned i = 0; i < MANY - PLACES; i++)
-		ended += socket_await_end(fds[i], 2000);
+		ended += socket_await_end(fds[i], END_MS);
 	if (ended == MANY - PLACES)
 		attempt_refused("the server: the oldest of them");
 	else
@@ -61,7 +62,7 @@ static void idle_try(void)
 	for (unsigned i = 0; i < MANY; i++)
 		peers[i] = peer_connect("mallory");
 	for (unsigned i = 0; i < MANY - PLACES; i++)
-		ended += socket_await_end(peers[i]->stream.fd, 2000);
+		ended += socket_await_end(peers[i]->stream.fd, END_MS);
 	if (ended == MANY - PLACES)
 		attempt_refused("the server: the oldest of them");
 	else
@@ -98,7 +99,7 @@ static void slow_try(void)
 
 	attempt("a handshake, and a hello, a byte a second", LATE, 2);
 	ended = drip(fds, 1, client, sizeof(client));
-	ended += socket_await_end(fds[1], 2000);
+	ended += socket_await_end(fds[1], END_MS);
 	if (ended == 2)
 		attempt_refused("the server: after 5 s");
 	else
