@@ -4,12 +4,12 @@
 # time, because these tests look for races.
 #   RMEM_RIG_TESTS  which ones, as paths below tests/ without .sh
 #   RMEM_RIG_LEGS   on which kernel:device pairs
-# cores: 2  seconds: 280
+# cores: 2  seconds: 300
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
-export RMEM_KILL_STRIDE=${RMEM_KILL_STRIDE:-9} RMEM_WATCH_ROUNDS=${RMEM_WATCH_ROUNDS:-150}
+export RMEM_KILL_STRIDE=${RMEM_KILL_STRIDE:-9} RMEM_WATCH_ROUNDS=${RMEM_WATCH_ROUNDS:-60}
 export RMEM_RESIZE_KILLS=${RMEM_RESIZE_KILLS:-1}
 export RMEM_SOAK_SECONDS=${RMEM_SOAK_SECONDS:-5} RMEM_DEATHS=${RMEM_DEATHS:-20}
 stage
