@@ -56,6 +56,14 @@ terminal()
 {
 	TERM=xterm timeout $((20 * patience)) script -qec "$1" /dev/null >"$dir/screen"
 }
+# terminal_silent COMMANDS: the same for shell commands, while no key is pressed.  `script` does not end
+# before its standard input does.
+mkfifo "$dir/keys"
+terminal_silent()
+{
+	sleep 60 >"$dir/keys" &
+	terminal "sh -c '$1; status=\$?; kill $!; exit \$status'" <"$dir/keys"
+}
 # given_back: the last thing that the terminal got ends what the first began
 given_back()
 {
@@ -76,15 +84,14 @@ for text in 'sessions: 1, by OPS/s, the smallest first' 'tenants: 1, by LENT' 'K
 	grep -qF "$text" "$dir/screen" || fail "no '$text' on the screen"
 done
 # by a signal
-sleep 30 | terminal "sh -c 'stty -a >$dir/before; $top </dev/tty & sleep 1; kill -TERM \$!; wait \$!; echo status \$?; stty -a >$dir/after'" &
-wait $! || true
+terminal_silent "stty -a >$dir/before; $top </dev/tty & sleep 1; kill -TERM \$!; wait \$!; echo status \$?; stty -a >$dir/after"
 given_back_text=$(cat -v "$dir/screen")
 [[ $given_back_text == *'[?1049l'*status* ]] || fail "not given back at SIGTERM: $given_back_text"
 cmp "$dir/before" "$dir/after" || fail "the terminal is not as it was"
 # by an error: the daemon ends
 kill "$bench_pid"
 process_await "$bench_pid" 20 || fail "bench does not end"
-{ sleep 20; } | terminal "$top" &
+terminal_silent "$top" &
 screen_pid=$!
 pids+=("$screen_pid")
 poll_await 10 grep -qF 'leases: ' "$dir/screen" || fail "no screen"
