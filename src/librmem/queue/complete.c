@@ -435,6 +435,14 @@ static bool refusal_answered(const struct fragment *fragment)
 		 lease_verified(op->inband.source.lease, fragment->verify_source)));
 }
 
+/* The session has ended, and its leases with it; the operation's may have ended before, and knows why. */
+static void op_session_ended(struct rmem_queue *queue, struct op *op)
+{
+	const char *stale = inband_stale(op);
+
+	complete_failed(queue, op, -ESTALE, stale ? stale : "the session has ended");
+}
+
 /* False: the fragment's lease was not attached again yet. */
 static bool refused_fragment_resolve(struct rmem_queue *queue,
 				     struct fragment *fragment)
@@ -448,8 +456,8 @@ static bool refused_fragment_resolve(struct rmem_queue *queue,
 	if (stale) {
 		complete_failed(queue, op, -ESTALE, stale);
 	} else if (session_usable(queue->session, queue->now_ns) == -ESTALE) {
-		/* with it the lease, whose event has not come */
-		complete_failed(queue, op, -ESTALE, "the session has ended");
+		/* the event of the lease has not come */
+		op_session_ended(queue, op);
 	} else if (++fragment->refusals > REFUSALS_MAX ||
 		   (fragment->att == att && op->todo.opcode != RMEM_OP_COPY)) {
 		complete_failed(queue, op, -EACCES, "the server refuses the access");
@@ -482,7 +490,7 @@ static bool lost_fragment_resolve(struct rmem_queue *queue, struct fragment *fra
 		fragment_requeue(&queue->table, fragment, false);
 	} else if (session_usable(queue->session, queue->now_ns) == -ESTALE) {
 		/* the server could not be asked to close its end, perhaps as the session ended */
-		complete_failed(queue, op, -ESTALE, "the session has ended");
+		op_session_ended(queue, op);
 	} else {
 		complete_failed(queue, op, -ECONNRESET, "its channel died");
 	}
@@ -512,11 +520,11 @@ void complete_retry(struct rmem_queue *queue)
 
 /* ---- without the server ---- */
 
-void complete_waiting(struct rmem_queue *queue, int err, const char *why)
+void complete_session_ended(struct rmem_queue *queue)
 {
 	ops_for_each(op, &queue->table) {
 		if (op->state == OP_PENDING ||
 		    (op->state == OP_POSTED && op->fragments > op->in_flight))
-			complete_failed(queue, op, err, why);
+			op_session_ended(queue, op);
 	}
 }

@@ -40,8 +40,8 @@ void complete_wcs(struct rmem_queue *queue, unsigned domain, int n,
 		  struct reaper *reaper);
 /* Free the dead connections on which nothing is outstanding; the session then opens new ones. */
 void complete_dead(struct rmem_queue *queue);
-/* Complete with `err` the operations of which some bytes are on no connection. */
-void complete_waiting(struct rmem_queue *queue, int err, const char *why);
+/* Complete with -ESTALE the operations of which some bytes are on no connection. */
+void complete_session_ended(struct rmem_queue *queue);
 /* Free a connection; its fragments end in an error: once the connection is freed the device does
  * not touch local memory any more, and no completion comes. */
 void complete_channel_lost(struct rmem_queue *queue, struct send_side *side, int err,

@@ -604,7 +604,7 @@ void schedule_pump(struct rmem_queue *queue, uint64_t now_ns)
 
 	/* while the session may resume, operations wait until their deadlines */
 	if (err == -ESTALE)
-		complete_waiting(queue, err, "the session has ended");
+		complete_session_ended(queue);
 	if (err)
 		return;
 	/* fragments that a failing connection did not accept go to other channels */

@@ -85,6 +85,24 @@ START_TEST(lost_operation__ends_by_timeout_cancel_or_end_of_lease)
 }
 END_TEST
 
+START_TEST(lost_operation__of_an_ended_session_tells_why_its_lease_ended)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	complete_quietly(queue, 0, -ECONNRESET);
+	/* it waits for a connection */
+	submit(queue, op_of(RMEM_OP_WRITE, 1, local, 1, 2));
+	if (_i)
+		stage_lease_end(lease);
+	stage_status(-ESTALE);
+	stage_peer_end(queue, 0, PEER_END_UNKNOWN);
+	for (uint64_t cookie = 1; cookie <= 2; cookie++)
+		expect_error(queue, cookie, -ESTALE,
+			     _i ? "the lease was freed" : "the session has ended");
+}
+END_TEST
+
 START_TEST(lost_operation__is_not_retried_for_ever)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
@@ -417,6 +435,9 @@ int main(void)
 	tcase_add_test(tcp, lost_operation__fails_when_the_peer_end_stays_unknown);
 	tcase_add_loop_test(tcp, lost_operation__ends_by_timeout_cancel_or_end_of_lease,
 			    0, 2);
+	tcase_add_loop_test(
+		tcp, lost_operation__of_an_ended_session_tells_why_its_lease_ended, 0,
+		2);
 	tcase_add_test(tcp, lost_operation__is_not_retried_for_ever);
 	tcase_add_test(tcp, lost_operation__is_not_blamed_behind_another_one);
 	tcase_add_test(tcp, dead_channel__fails_only_the_faulty_operation);
