@@ -15,23 +15,31 @@ report()
 
 mapfile -t sources < <(find dev .ci src include man tests debian etc systemd \
 	\( -name .deps -o -name .libs \) -prune -o -type f -print 2>/dev/null | sort)
-count=0
+texts=()
 for file in "${sources[@]}"; do
 	case $file in
 	*.[ch] | *.sh | *.am | *.[1-8] | dev | .ci/run) ;;
-	*) head -n 1 "$file" | grep -qa '^#!' || continue ;;
+	*)
+		read -rn 2 begin <"$file" 2>/dev/null || true
+		[ "$begin" = '#!' ] || continue
+		;;
 	esac
-	count=$((count + 1))
-	head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' ||
-		report "$file: no SPDX line in the first three"
-	while IFS=: read -r line _; do
-		report "$file:$line: blanks at the end of the line"
-	done < <(grep -nE '[[:blank:]]+$' "$file" || true)
-	# spelt so that this file does not name them
-	while IFS=: read -r line _; do
-		report "$file:$line: says that something is left to do"
-	done < <(grep -nE '\b(TO''DO|FIX''ME|XX''X)\b' "$file" || true)
+	texts+=("$file")
 done
+count=${#texts[@]}
+while read -r file; do
+	report "$file: no SPDX line in the first three"
+done < <(awk 'function ended() { if (file != "" && !seen) print file }
+	FNR == 1 { ended(); file = FILENAME; seen = 0 }
+	FNR <= 3 && /SPDX-License-Identifier: BSD-3-Clause/ { seen = 1 }
+	END { ended() }' "${texts[@]}")
+while IFS=: read -r file line _; do
+	report "$file:$line: blanks at the end of the line"
+done < <(grep -HnE '[[:blank:]]+$' "${texts[@]}" || true)
+# spelt so that this file does not name them
+while IFS=: read -r file line _; do
+	report "$file:$line: says that something is left to do"
+done < <(grep -HnE '\b(TO''DO|FIX''ME|XX''X)\b' "${texts[@]}" || true)
 
 for file in "${sources[@]}"; do
 	[[ $file == *.[ch] ]] || continue
