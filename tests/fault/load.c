@@ -18,6 +18,7 @@
  *   lost      wait until operations end in ESTALE, then submit no more
  *   fill      write every cell
  *   gap       NUMBER: the longest time without a success since the last `gap`, in milliseconds
+ *   pace N    rest N milliseconds before operations are submitted, from now on
  *   leave     submit and check nothing any more; the server may be unreachable at the end
  *   check     wait for all operations, and compare the whole lease by rmem_read()
  *   state     print the state of the session on standard error
@@ -68,6 +69,7 @@ static bool *busy, *writing, *unknown;
 static bool *remote;
 static uint32_t *crcs;
 static bool lenient, idle, left;
+static unsigned pace_ms; /* 0: the program never rests */
 static unsigned long done, failed, stale, breaks, turn, due, break_due;
 static uint64_t seed, progress_ms, gap_ms;
 /* the attachment whose rkeys were falsified, and channels_sum() at that time */
@@ -396,6 +398,8 @@ static void command_begin(const char *line)
 		control_cut();
 	else if (is("lenient") || is("strict"))
 		lenient = is("lenient");
+	else if (is("pace"))
+		pace_ms = (unsigned)n;
 	else if (is("leave"))
 		idle = left = true;
 	else if (is("check"))
@@ -487,6 +491,7 @@ int main(int argc, char **argv)
 	progress();
 	open_all(argv[1], (unsigned)strtoul(argv[3], NULL, 10));
 	while (command_read()) {
+		(void)usleep(pace_ms * 1000);
 		cells_submit();
 		completions_wait(STEP_MS);
 		command_work();

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Broken hosts, and what rmemctl doctor and rmem doctor say of them.
 #   RMEM_RIG_PARTS  which of: doctor-host doctor-pools doctor-iwarp doctor-none doctor-unit
-# cores: 1  seconds: 150
+# cores: 1  seconds: 240
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

@@ -3,7 +3,7 @@
 # Two machines, one after the other: one with pages of 2 MiB and 1 GiB on two NUMA nodes, and one
 # with a node without memory.
 #   RMEM_RIG_PARTS  which of: numa node-without-memory
-# cores: 1  seconds: 90
+# cores: 1  seconds: 120
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

@@ -5,7 +5,7 @@
 # nothing behind.
 #   RMEM_PACKAGES  folder of the packages, default build/package; made by ./dev package if it is empty
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
-# cores: 1  seconds: 180
+# cores: 1  seconds: 400
 set -u
 : "${top_srcdir:?}" "${top_builddir:?}"
 export RMEM_PACKAGES=${RMEM_PACKAGES:-$top_builddir/package}
@@ -56,14 +56,16 @@ free=/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
 echo 70 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
 [ "$(cat $free)" = 70 ] || fail "no huge pages"
 
-# traces: files where programs and packages leave something.  /tmp is that of the host, with its tests.
+# traces: files where programs and packages leave something.  /tmp is that of the host, with its tests,
+# and perhaps a whole tree.
 traces()
 {
 	{
 	find /etc /run /dev/shm /var -xdev \( -path '/var/log/journal' -o -path '/run/log' \
 		-o -path '/run/systemd' -o -path '/run/udev' -o -path '/var/cache' -o -path '/var/lib/apt' \
 		-o -path '/var/tmp' \) -prune -o -print
-	find /run /dev/shm /tmp /var/tmp -xdev -user rmem
+	find /run /dev/shm -xdev -user rmem
+	find /tmp /var/tmp -maxdepth 3 -xdev -user rmem
 	} 2>/dev/null | sort -u
 }
 
@@ -163,6 +165,8 @@ rmem --server 10.9.0.1 --quiet put kept /tmp/in || fail put
 for fabric in rdma tcp; do
 	load_start $fabric
 	load $fabric fill
+	# else the package manager would get no time
+	load $fabric pace 50
 	load $fabric run 300
 	load $fabric gap
 done

@@ -10,7 +10,7 @@
 #   RMEM_PAGES     pages of the pools on the two nodes, default "2M base"
 #   RMEM_FABRICS   default "rdma tcp"
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
-# cores: 1  seconds: 125
+# cores: 1  seconds: 180
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

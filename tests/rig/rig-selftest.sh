@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The rig works as its usage says: rig-selftest.sh [612|61]
-# cores: 1  seconds: 103
+# cores: 1  seconds: 170
 # shellcheck disable=SC2317 # called through check
 # shellcheck disable=SC2016 # expands in the guest
 set -u

@@ -3,7 +3,7 @@
 # One machine with two soft-RoCE devices and two NUMA nodes.
 #   RMEM_RIG_PARTS  which of: channels placement pool-devices
 #   RMEM_RIG_LEGS   on which kernel:device pairs, default 612:rxe
-# cores: 1  seconds: 115
+# cores: 1  seconds: 190
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
