@@ -661,7 +661,7 @@ int main(void)
 {
 	TCase *tc = unit_case("ledger", setup, teardown);
 
-	tcase_set_timeout(tc, 300);
+	tcase_set_timeout(tc, 900);
 	tcase_add_test(tc, commit__keeps_staged_values);
 	tcase_add_test(tc, close__drops_staged_values);
 	tcase_add_test(tc, put__refuses_a_large_value);
