@@ -158,6 +158,7 @@ void channel_set_connected(struct channel_set *set, struct send_side *side,
 	side->fabric = fabric;
 	side->live = true;
 	side->proven = false;
+	side->failed = false;
 }
 
 void channel_set_inline_never(struct channel_set *set)

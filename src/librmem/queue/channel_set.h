@@ -32,6 +32,7 @@ struct send_side {
 	struct fabric_channel *fabric; /* the connection in use; NULL: none */
 	bool live;                     /* fragments may be posted */
 	bool proven; /* an operation has completed on the connection */
+	bool failed; /* a request has failed, and may have broken it */
 	/* not live: its fragments are given up at this time */
 	uint64_t flush_ns;
 	/* ring of the fragments on the connection; the last n_put are not posted yet */

@@ -243,12 +243,13 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 {
 	struct op *op = fragment->op;
 	const char *stale = inband_stale(op);
-	bool oldest = side->live, retry;
+	bool oldest = !side->failed, retry;
 
 	/* A refused access breaks an RDMA queue pair: the next flushed request (-ECONNRESET), or
 	 * the next post, aborts the channel.  TCP and in-band requests survive a refusal. */
 	if (wc->status != -EACCES) {
 		complete_kill(queue, side);
+		side->failed = true;
 		op->unknown = fragment_is_once(fragment);
 	}
 	if (!stale && wc->status == -EACCES && op->end.status == 0 &&
