@@ -6,10 +6,11 @@
 : "${top_srcdir:?}"
 rxe_tests="integration/acting integration/atomics integration/examples integration/inband
 	integration/isolation integration/metrics integration/soak integration/kill integration/resize
-	integration/shares integration/watch fault/channels fault/hostile
+	integration/shares integration/tenants integration/watch fault/channels fault/hostile
 	fault/killstep attack/attack"
 siw_tests="integration/acting integration/atomics integration/inband integration/isolation
-	integration/vectors fault/channels attack/attack"
+	integration/metrics integration/vectors
+	integration/shares integration/soak integration/watch fault/channels attack/attack"
 tests=$siw_tests
 [ ! -e /sys/class/infiniband/rxe0 ] || tests=$rxe_tests
 for test in ${RMEM_RIG_TESTS:-$tests}; do
