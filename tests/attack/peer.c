@@ -96,11 +96,11 @@ static void stream_await(struct stream *stream)
 	must(poll(&at, 1, ATTACK_WAIT_MS) > 0, "the daemon does not answer");
 }
 
-struct peer *peer_connect(const char *tenant)
+static struct peer *connect_from(const char *tenant, const char *from)
 {
 	struct tls_context *context = context_of(tenant);
 	struct peer *peer = calloc(1, sizeof(*peer));
-	int fd = socket_open(attack_options.address, attack_options.control_port, NULL);
+	int fd = socket_open(attack_options.address, attack_options.control_port, from);
 	int err;
 
 	must(peer && fd >= 0, "connecting");
@@ -111,6 +111,11 @@ struct peer *peer_connect(const char *tenant)
 		stream_await(&peer->stream);
 	must(!err, "a handshake with a good key");
 	return peer;
+}
+
+struct peer *peer_connect(const char *tenant)
+{
+	return connect_from(tenant, NULL);
 }
 
 static void peer_put(struct peer *from, struct peer *to)
@@ -154,12 +159,17 @@ int peer_hello(struct peer *peer, const char *tenant, uint64_t resume,
 	return 0;
 }
 
-struct peer *peer_open(const char *tenant)
+struct peer *peer_open_from(const char *tenant, const char *from)
 {
-	struct peer *peer = peer_connect(tenant);
+	struct peer *peer = connect_from(tenant, from);
 
 	must(!peer_hello(peer, tenant, 0, NULL), "a good hello is refused");
 	return peer;
+}
+
+struct peer *peer_open(const char *tenant)
+{
+	return peer_open_from(tenant, NULL);
 }
 
 void peer_close(struct peer *peer)

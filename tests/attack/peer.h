@@ -34,6 +34,8 @@ int peer_hello(struct peer *peer, const char *tenant, uint64_t resume,
 	       const uint8_t *token);
 /* Connect and open a session. */
 struct peer *peer_open(const char *tenant);
+/* The same from this IPv4 address of the machine. */
+struct peer *peer_open_from(const char *tenant, const char *from);
 /* Close the connection; the session is fenced. */
 void peer_close(struct peer *peer);
 /* End the session. */
