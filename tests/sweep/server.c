@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sweep/server.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -144,6 +145,16 @@ static bool log_read(uint64_t until_ms)
 	return got > 0;
 }
 
+/* Until the daemon has read its configuration, which asks for plain lines, a line has the time. */
+static char *time_skip(char *line)
+{
+	char *end = strchr(line, ' ');
+
+	return end && end > line && end[-1] == 'Z' && isdigit((unsigned char)*line)
+		       ? end + 1
+		       : line;
+}
+
 /* The next line; NULL: the log has ended. */
 static char *log_line(uint64_t until_ms)
 {
@@ -154,7 +165,7 @@ static char *log_line(uint64_t until_ms)
 		if (end) {
 			*end = '\0';
 			log_from = (size_t)(end + 1 - log_text);
-			return line;
+			return time_skip(line);
 		}
 		if (!log_read(until_ms))
 			return NULL;
