@@ -14,6 +14,7 @@
 #include <openssl/sha.h>
 
 #include "base/err.h"
+#include "tls/failure.h"
 #include "tls/secret_file.h"
 
 #define KEYS_MAX 4096
@@ -70,14 +71,16 @@ static bool tenant_good(const char *tenant, size_t len)
 	return true;
 }
 
-static void key_identify(struct tls_key *key)
+static int key_identify(struct tls_key *key)
 {
 	uint8_t digest[SHA256_DIGEST_LENGTH];
 
-	(void)SHA256(key->bytes, key->n_bytes, digest);
+	if (!SHA256(key->bytes, key->n_bytes, digest))
+		return tls_failure(-ENOMEM, "the identity of a key");
 	for (size_t i = 0; i < TLS_KEY_ID_CHARS / 2; i++)
 		(void)snprintf(key->id + 2 * i, 3, "%02x", digest[i]);
 	explicit_bzero(digest, sizeof(digest));
+	return 0;
 }
 
 void tls_key_identity(const struct tls_key *key, char ret[TLS_IDENTITY_MAX + 1])
@@ -89,6 +92,7 @@ int tls_keys_of(const char *tenant, const uint8_t *bytes, size_t n_bytes,
 		struct tls_keys **ret_keys)
 {
 	struct tls_keys *keys;
+	int err;
 
 	if (!tenant_good(tenant, strlen(tenant)))
 		return err_set(-EINVAL, "'%.80s' is not the name of a tenant", tenant);
@@ -101,7 +105,11 @@ int tls_keys_of(const char *tenant, const uint8_t *bytes, size_t n_bytes,
 	(void)strcpy(keys->at[0].tenant, tenant);
 	memcpy(keys->at[0].bytes, bytes, n_bytes);
 	keys->at[0].n_bytes = n_bytes;
-	key_identify(&keys->at[0]);
+	err = key_identify(&keys->at[0]);
+	if (err) {
+		tls_keys_free(keys);
+		return err;
+	}
 	keys->n = 1;
 	*ret_keys = keys;
 	return 0;
@@ -164,7 +172,9 @@ static int line_parse(struct tls_keys *keys, const char *line, size_t len)
 	if (err)
 		return err;
 	memcpy(key->tenant, line, (size_t)(colon - line));
-	key_identify(key);
+	err = key_identify(key);
+	if (err)
+		return err;
 	if (keys_have(keys, key))
 		return err_set(-EINVAL, "the key is there twice");
 	keys->n++;

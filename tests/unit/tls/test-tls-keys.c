@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include "base/err.h"
 #include "tls/context.h"
@@ -21,6 +23,15 @@
 
 static char path[] = "/tmp/rmem-keys-XXXXXX";
 static struct tls_keys *keys;
+static bool digest_fails;
+
+/* Instead of that of libcrypto, which fails without memory. */
+unsigned char *SHA256(const unsigned char *bytes, size_t n, unsigned char *ret)
+{
+	return !digest_fails && EVP_Digest(bytes, n, ret, NULL, EVP_sha256(), NULL)
+		       ? ret
+		       : NULL;
+}
 
 static void bytes_write(const char *text, size_t bytes, mode_t mode)
 {
@@ -49,6 +60,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+	digest_fails = false;
 	tls_keys_free(keys);
 	keys = NULL;
 	(void)unlink(path);
@@ -213,6 +225,21 @@ END_TEST
 #endif
 
 /* The kernel tells of each mapping whether it is locked, and left out of core dumps. */
+/* Else the server would know the key by a random identity, and refuse its clients. */
+START_TEST(key__without_an_identity_is_refused)
+{
+	const uint8_t key[TLS_KEY_MIN] = { 1 };
+
+	digest_fails = true;
+	ck_assert_int_eq(tls_keys_of("a", key, sizeof(key), &keys), -ENOMEM);
+	file_write("a:" KEY_A, 0600);
+	ck_assert_int_eq(tls_keys_load(path, &keys), -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(err_text(), "line 1"));
+	ck_assert_ptr_nonnull(strstr(err_text(), "the identity of a key"));
+	ck_assert_ptr_null(keys);
+}
+END_TEST
+
 START_TEST(keys__are_in_locked_memory_that_is_not_dumped)
 {
 	char line[300];
@@ -279,6 +306,7 @@ int main(void)
 	tcase_add_test(tc, load__of_no_file);
 	tcase_add_test(tc, keys__that_are_new_are_counted);
 	tcase_add_test(tc, of__checks_the_key);
+	tcase_add_test(tc, key__without_an_identity_is_refused);
 	tcase_add_test(tc, keys__are_in_locked_memory_that_is_not_dumped);
 	tcase_add_test(tc, openssl__outlasts_exit);
 	return unit_main();
