@@ -462,7 +462,8 @@ int verbs_channel_allow_access(struct verbs_channel *channel)
 }
 
 /* Except for iWARP, connect the queue pair here, not in librdmacm, and send the peer the limits in
- * effect. */
+ * effect.  Nothing can fail after rdma_accept(): on an accepted id rdma_reject() leaves the reply
+ * without an owner, and rdma_destroy_id() then waits a minute for the peer to confirm it. */
 static int channel_accept(struct verbs_channel *channel,
 			  const struct verbs_cm_event *event)
 {
@@ -489,6 +490,9 @@ static int channel_accept(struct verbs_channel *channel,
 	if (!device->attr.iwarp) {
 		err = verbs_qp_connect_cm(channel->id, channel->qp,
 					  &device->rdma_options, &depths, &limits);
+		/* rdma_cm allows atomics wherever it allows reads */
+		if (!err)
+			err = verbs_channel_allow_access(channel);
 		if (err)
 			return err;
 		verbs_qp_limits_encode(&limits, private_data);
@@ -500,8 +504,7 @@ static int channel_accept(struct verbs_channel *channel,
 	if (rdma_accept(channel->id, &param))
 		err = err_errno(verbs_errno(), "rdma_accept");
 	channel->id->qp = channel->qp;
-	/* rdma_cm allows atomics wherever it allows reads */
-	return err || device->attr.iwarp ? err : verbs_channel_allow_access(channel);
+	return err;
 }
 
 int verbs_channel_new(struct fabric_session *session, uint32_t number,
