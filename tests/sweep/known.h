@@ -24,7 +24,8 @@ static const struct known_place known_places[] = {
 	  "evhttp ends the process when an accepted connection has no name; a UNIX "
 	  "socket always has one" },
 	{ "libevent", "evhttp_connection_base_bufferevent_new", false, NULL,
-	  "evhttp ends the process in its own error path for a new connection" },
+	  "evhttp ends the process in its own error path for a new connection, or "
+	  "loses its bufferevent" },
 	{ "libevent", "evhttp_request_new", false, NULL,
 	  "evhttp ends the process in its own error path for a new request" },
 	{ "libevent", "bufferevent_enable", false, "epoll_ctl",

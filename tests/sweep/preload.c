@@ -665,6 +665,8 @@ static void calls_open(void)
 	/* what OpenSSL does once and, by its design, never again after a failure */
 	if (tls_prepare())
 		(void)fputs("OpenSSL is not prepared\n", stderr);
+	/* librdmacm opens all devices at its first use, for as long as the process lives */
+	rdma_free_devices(rdma_get_devices(NULL));
 }
 
 static int counted_main(int argc, char **argv, char **envp)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A sample of the sweep.
-#   RMEM_SWEEP_EVERY  one of how many calls fails, at places that are new
+# A sample of the sweep; over RDMA the calls of libibverbs and librdmacm.
+#   RMEM_SWEEP_EVERY  one of how many calls fails, at places that are new; default 60, over RDMA 4
 set -euo pipefail
 : "${top_builddir:?}"
 if [ "$(stat -f -c %T /dev/shm)" != tmpfs ]; then
@@ -12,7 +12,11 @@ if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
 	echo "SKIP: ThreadSanitizer cannot have a library preloaded that defines malloc()"
 	exit 77
 fi
+options=(--seed 1 --jobs 2 --places --every "${RMEM_SWEEP_EVERY:-60}")
+if [ "${FABRIC:-tcp}" = rdma ]; then
+	options=(--seed 1 --places --every "${RMEM_SWEEP_EVERY:-4}"
+		--class rdma --fabric rdma --address "$LISTEN")
+fi
 for target in daemon library; do
-	"$top_builddir/tests/sweep/sweep" --seed 1 --jobs 2 --places --every "${RMEM_SWEEP_EVERY:-60}" \
-		"$target" "$top_builddir"
+	"$top_builddir/tests/sweep/sweep" "${options[@]}" "$target" "$top_builddir"
 done

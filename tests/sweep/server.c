@@ -94,7 +94,7 @@ static void config_write(unsigned pool_mib)
 	FILE *file = file_write("rmemd.conf");
 
 	(void)fprintf(file,
-		      "[server]\nlisten = 127.0.0.1\nport = %u\nstate = %s/state\n"
+		      "[server]\nlisten = %s\nport = %u\nstate = %s/state\n"
 		      "auth = %s\npsk = %s/" SERVER_KEYS "\n"
 		      "[session]\nheartbeat = 500ms\nfence = 5s\ngrace = 60s\n"
 		      "[limits]\nsessions = 8\nchannels = 16\n"
@@ -104,9 +104,9 @@ static void config_write(unsigned pool_mib)
 		      "[pool one]\nsize = %uM\npage_size = base\n"
 		      "[pool two]\nsize = %uM\npage_size = base\n"
 		      "[tenant default]\nleases = 1000\n%s",
-		      options.port, options.directory, options.auth, options.directory,
-		      rdma ? "yes" : "no", options.port + 1, options.port + 2,
-		      options.directory, POOL_MIB, pool_mib,
+		      options.address, options.port, options.directory, options.auth,
+		      options.directory, rdma ? "yes" : "no", options.port + 1,
+		      options.port + 2, options.directory, POOL_MIB, pool_mib,
 		      pool_mib == POOL_MIB ? "" : "[tenant other]\n");
 	if (fclose(file))
 		broken("the configuration: %s", strerror(errno));

@@ -11,6 +11,7 @@ struct server_options {
 	const char *rmemd;     /* the program */
 	const char *directory; /* private, on tmpfs */
 	const char *fabric;    /* tcp or rdma */
+	const char *address;   /* IPv4, where it listens */
 	const char *auth;      /* none or psk */
 	const char *preload;   /* LD_PRELOAD of the daemon; NULL: none */
 	unsigned port;         /* the first of three */

@@ -8,6 +8,7 @@
  *     --places          only the first call of each place: of those with the same backtrace
  *     --seed N          printed
  *     --fabric NAME     tcp (default) or rdma
+ *     --address A       of the server, default 127.0.0.1
  *     --auth KIND       psk (default) or none
  *     --jobs N          runs at the same time
  *     --limit N         seconds that a run may take
@@ -50,6 +51,7 @@ static const char *const class_names[N_CALL_CLASSES] = {
 static struct {
 	const char *build;
 	const char *fabric;
+	const char *address;
 	const char *auth;
 	bool daemon; /* whose calls fail */
 	bool wanted[N_CALL_CLASSES];
@@ -59,6 +61,7 @@ static struct {
 	bool verbose;
 	bool places;
 } options = { .fabric = "tcp",
+	      .address = "127.0.0.1",
 	      .auth = "psk",
 	      .first = 1,
 	      .last = UINT64_MAX,
@@ -138,6 +141,7 @@ static void job_start(struct job *job, enum call_class class, uint64_t number)
 			 rmemd,
 			 job->directory,
 			 (char *)(uintptr_t)options.fabric,
+			 (char *)(uintptr_t)options.address,
 			 port,
 			 (char *)(uintptr_t)options.auth,
 			 options.daemon ? preload : NULL,
@@ -394,12 +398,19 @@ static void class_want(const char *name)
 static void options_parse(int argc, char **argv)
 {
 	static const struct option names[] = {
-		{ "class", 1, NULL, 'c' },  { "first", 1, NULL, 'f' },
-		{ "last", 1, NULL, 'l' },   { "every", 1, NULL, 'e' },
-		{ "seed", 1, NULL, 's' },   { "fabric", 1, NULL, 'F' },
-		{ "jobs", 1, NULL, 'j' },   { "limit", 1, NULL, 'S' },
-		{ "auth", 1, NULL, 'a' },   { "verbose", 0, NULL, 'v' },
-		{ "places", 0, NULL, 'p' }, { 0 },
+		{ "class", 1, NULL, 'c' },
+		{ "first", 1, NULL, 'f' },
+		{ "last", 1, NULL, 'l' },
+		{ "every", 1, NULL, 'e' },
+		{ "seed", 1, NULL, 's' },
+		{ "fabric", 1, NULL, 'F' },
+		{ "jobs", 1, NULL, 'j' },
+		{ "limit", 1, NULL, 'S' },
+		{ "auth", 1, NULL, 'a' },
+		{ "verbose", 0, NULL, 'v' },
+		{ "places", 0, NULL, 'p' },
+		{ "address", 1, NULL, 'A' },
+		{ 0 },
 	};
 	bool any = false;
 	int option;
@@ -425,6 +436,9 @@ static void options_parse(int argc, char **argv)
 			break;
 		case 'F':
 			options.fabric = optarg;
+			break;
+		case 'A':
+			options.address = optarg;
 			break;
 		case 'a':
 			options.auth = optarg;
