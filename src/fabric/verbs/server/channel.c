@@ -462,8 +462,8 @@ int verbs_channel_allow_access(struct verbs_channel *channel)
 }
 
 /* Except for iWARP, connect the queue pair here, not in librdmacm, and send the peer the limits in
- * effect.  Nothing can fail after rdma_accept(): on an accepted id rdma_reject() leaves the reply
- * without an owner, and rdma_destroy_id() then waits a minute for the peer to confirm it. */
+ * effect.  Nothing may fail after rdma_accept(): on an accepted id that is rejected, rdma_destroy_id()
+ * held the main loop for more than 50 s (6.12). */
 static int channel_accept(struct verbs_channel *channel,
 			  const struct verbs_cm_event *event)
 {

@@ -229,13 +229,14 @@ START_TEST(channel__is_refused_when_its_queue_pair_fails)
 {
 	struct fabric_session *session;
 	struct rdma_cm_id *id;
+	unsigned n = 1;
 
 	open_with_options();
 	session = session_new(0);
 	/* calls: queue pair, registration, eight receives, INIT, RTR and RTS of two
-	 * calls each, and the answer; calls of another thread count too: if the failure
-	 * hits one the call is tried once more, if it hits none n is too high */
-	for (unsigned i = 1, n = 1; i <= 400; i++) {
+	 * calls each, the access, and the answer; calls of another thread count too: if the
+	 * failure hits one the call is tried once more, if it hits none n is too high */
+	for (unsigned i = 1; i <= 400; i++) {
 		fake_fail_at(n);
 		seen.admitted = session;
 		id = request(1, i);
@@ -254,6 +255,10 @@ START_TEST(channel__is_refused_when_its_queue_pair_fails)
 			break;
 	}
 	ck_assert_str_eq(fake_failed_call(), "rdma_accept");
+	/* what would fail after the answer could not be refused any more */
+	fake_fail_at(n);
+	seen.admitted = session;
+	ck_assert_int_eq(fake_request_state(request(1, 500)), FAKE_ACCEPTED);
 	fake_fail_at(0);
 	SERVER->session_close(session);
 	ck_assert_uint_eq(fake_live_qps(), 0);

@@ -429,6 +429,8 @@ int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 	ck_assert_uint_eq(bytes, sizeof(word));
 	memcpy(&word, data, sizeof(word));
 	ck_assert_uint_ne(word, 0);
+	/* the kernel would then make rdma_destroy_id() wait */
+	ck_assert_int_ne(((struct id *)public)->state, FAKE_ACCEPTED);
 	((struct id *)public)->state = FAKE_REJECTED;
 	return 0;
 }
