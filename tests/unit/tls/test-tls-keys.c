@@ -212,19 +212,6 @@ START_TEST(of__checks_the_key)
 }
 END_TEST
 
-/* The sanitizers replace mlock() by a function that does nothing. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MLOCK_WORKS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MLOCK_WORKS 0
-#endif
-#endif
-#ifndef MLOCK_WORKS
-#define MLOCK_WORKS 1
-#endif
-
-/* The kernel tells of each mapping whether it is locked, and left out of core dumps. */
 /* Else the server would know the key by a random identity, and refuse its clients. */
 START_TEST(key__without_an_identity_is_refused)
 {
@@ -240,6 +227,19 @@ START_TEST(key__without_an_identity_is_refused)
 }
 END_TEST
 
+/* The sanitizers replace mlock() by a function that does nothing. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MLOCK_WORKS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MLOCK_WORKS 0
+#endif
+#endif
+#ifndef MLOCK_WORKS
+#define MLOCK_WORKS 1
+#endif
+
+/* The kernel tells of each mapping whether it is locked, and left out of core dumps. */
 START_TEST(keys__are_in_locked_memory_that_is_not_dumped)
 {
 	char line[300];
