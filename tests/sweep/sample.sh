@@ -12,11 +12,11 @@ if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
 	echo "SKIP: ThreadSanitizer cannot have a library preloaded that defines malloc()"
 	exit 77
 fi
-options=(--seed 1 --jobs 2 --places --every "${RMEM_SWEEP_EVERY:-60}")
+every=60 options=(--jobs 2)
 if [ "${FABRIC:-tcp}" = rdma ]; then
-	options=(--seed 1 --places --every "${RMEM_SWEEP_EVERY:-4}"
-		--class rdma --fabric rdma --address "$LISTEN")
+	every=4 options=(--class rdma --fabric rdma --address "$LISTEN")
 fi
 for target in daemon library; do
-	"$top_builddir/tests/sweep/sweep" "${options[@]}" "$target" "$top_builddir"
+	"$top_builddir/tests/sweep/sweep" --seed 1 --places --every "${RMEM_SWEEP_EVERY:-$every}" \
+		"${options[@]}" "$target" "$top_builddir"
 done
