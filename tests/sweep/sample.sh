@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A sample of the sweep; over RDMA the calls of libibverbs and librdmacm.
-#   RMEM_SWEEP_EVERY  one of how many calls fails, at places that are new; default 60, over RDMA 4
+#   RMEM_SWEEP_EVERY  one of how many calls fails, at places that are new; default 60, over RDMA 8
 set -euo pipefail
 : "${top_builddir:?}"
 if [ "$(stat -f -c %T /dev/shm)" != tmpfs ]; then
@@ -14,7 +14,7 @@ if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
 fi
 every=60 options=(--jobs 2)
 if [ "${FABRIC:-tcp}" = rdma ]; then
-	every=4 options=(--class rdma --fabric rdma --address "$LISTEN")
+	every=8 options=(--class rdma --fabric rdma --address "$LISTEN")
 fi
 for target in daemon library; do
 	"$top_builddir/tests/sweep/sweep" --seed 1 --places --every "${RMEM_SWEEP_EVERY:-$every}" \
