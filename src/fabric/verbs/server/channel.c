@@ -219,16 +219,19 @@ void verbs_channel_end_all(struct fabric_session *session, const char *why)
 	}
 }
 
-/* The client has not established the channel, or has not disconnected it by itself. */
+/* The client has not established the channel, or has not disconnected it by itself; or the cause of
+ * its end is not known. */
 static void channel_overdue(struct verbs_delayed *delayed)
 {
 	struct verbs_channel *channel =
 		container_of(delayed, struct verbs_channel, wait);
 
+	const char *why = channel->why ? channel->why : "";
+
 	verbs_channel_fail(channel, channel->pending
 					    ? "the client did not complete its "
 					      "connection in time"
-					    : channel->why);
+					    : why);
 }
 
 static void channel_refused(struct verbs_channel *channel)
@@ -276,34 +279,44 @@ static void cause_ask(struct verbs_channel *channel)
 		cause_find(channel, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* End a channel that has failed after a delay, unless it ends before. */
+static void fail_later(struct verbs_channel *channel, enum verbs_delay delay)
+{
+	if (list_empty(&channel->wait.link))
+		verbs_delays_add(&endpoint_of(channel)->server->delays, delay,
+				 &channel->wait);
+}
+
 /* After a refused access the NAK tells the client which request was refused.  If a disconnect
  * arrived before the NAK, the client would only learn that some request failed.  So the channel is
- * disconnected after VERBS_DELAY_PEER_DISCONNECT, unless the client disconnects first. */
+ * disconnected after VERBS_DELAY_PEER_DISCONNECT, unless the client disconnects first.
+ *
+ * On iWARP an orderly close flushes the receives too, so this may be no error. */
 void verbs_channel_flushed(void *arg, enum ibv_wc_status status)
 {
 	struct verbs_channel *channel = arg;
-	struct verbs_sigpipe sigpipe;
 
 	cause_find(channel, status);
 	/* else it fails when its job is done */
 	if (channel->connecting)
 		return;
-	if (!channel->up) {
+	if (!channel->up)
 		verbs_channel_fail(channel, channel->why ? channel->why
 							 : "the connection has ended");
-		return;
-	}
-	if (!endpoint_of(channel)->device->attr.iwarp) {
-		verbs_delays_add(&endpoint_of(channel)->server->delays,
-				 VERBS_DELAY_PEER_DISCONNECT, &channel->wait);
-		return;
-	}
-	/* On iWARP an orderly close flushes the receives too, so this may be no error.  Destroying
-	 * the queue pair ends the connection, so RDMA_CM_EVENT_DISCONNECTED follows in any case. */
-	verbs_sigpipe_begin(&sigpipe, true);
-	qp_destroy(channel, true);
-	(void)rdma_disconnect(channel->id);
-	verbs_sigpipe_end(&sigpipe);
+	else
+		fail_later(channel, endpoint_of(channel)->device->attr.iwarp
+					    ? VERBS_DELAY_CAUSE
+					    : VERBS_DELAY_PEER_DISCONNECT);
+}
+
+/* On iWARP the event that tells the cause may come later. */
+static void channel_disconnected(struct verbs_channel *channel)
+{
+	cause_ask(channel);
+	if (channel->up && !channel->why && endpoint_of(channel)->device->attr.iwarp)
+		fail_later(channel, VERBS_DELAY_CAUSE);
+	else
+		verbs_channel_fail(channel, channel->why ? channel->why : "");
 }
 
 void verbs_channel_event(void *arg, enum ibv_event_type type)
@@ -347,8 +360,7 @@ static void channel_cm_event(struct verbs_cm_target *target,
 		verbs_channel_established(channel);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		cause_ask(channel);
-		verbs_channel_fail(channel, channel->why ? channel->why : "");
+		channel_disconnected(channel);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		verbs_device_remove(endpoint_of(channel)->device);

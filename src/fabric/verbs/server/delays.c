@@ -16,6 +16,8 @@ static const unsigned delay_ms[VERBS_N_DELAYS] = {
 	/* enough for the NAK of a refused request to reach the client, with retransmissions, and
 	 * for the client to disconnect */
 	[VERBS_DELAY_PEER_DISCONNECT] = 1000,
+	/* the driver siw ends the connection, and reports the refused access right after that */
+	[VERBS_DELAY_CAUSE] = 100,
 	[VERBS_DELAY_DISCONNECT_REPLY] = 100,
 	/* Addresses often change several at a time, and the device's GID table follows a little
 	 * later.  This is also the shortest time between two scans. */

@@ -12,6 +12,7 @@
 enum verbs_delay {
 	VERBS_DELAY_ESTABLISH,       /* for the client to complete its connection */
 	VERBS_DELAY_PEER_DISCONNECT, /* for the client to disconnect a failed channel */
+	VERBS_DELAY_CAUSE, /* for the event that tells why iWARP has ended a channel */
 	VERBS_DELAY_DISCONNECT_REPLY, /* for the peer's reply to our disconnect */
 	VERBS_DELAY_RESCAN,
 	VERBS_N_DELAYS

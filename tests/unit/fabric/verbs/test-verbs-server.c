@@ -266,7 +266,7 @@ START_TEST(close__disconnects_all_before_it_destroys_any)
 END_TEST
 
 /* iWARP moves the queue pair to ERROR also when the peer closes the channel. */
-START_TEST(channel__on_iwarp_ends_at_the_cm_event)
+START_TEST(channel__on_iwarp_ends_when_its_cause_may_be_known)
 {
 	struct fabric_session *session;
 	struct rdma_cm_id *id;
@@ -277,11 +277,11 @@ START_TEST(channel__on_iwarp_ends_at_the_cm_event)
 	fake_break(id);
 	process_next();
 	ck_assert_uint_eq(seen.downs, 0);
-	ck_assert_uint_eq(fake_live_qps(), 0);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 1);
 	ck_assert_str_eq(seen.why, "");
 	ck_assert_uint_eq(seen.refused, 0);
+	ck_assert_uint_eq(fake_live_qps(), 0);
 
 	id = channel_new(session, 6);
 	fake_async_event(0, IBV_EVENT_QP_ACCESS_ERR, 0);
@@ -298,6 +298,19 @@ START_TEST(channel__on_iwarp_ends_at_the_cm_event)
 	await(&seen.downs, 3);
 	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
 	ck_assert_uint_eq(seen.refused, 2);
+
+	/* after the end of the connection, too */
+	id = channel_new(session, 8);
+	fake_break(id);
+	process_next();
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	SERVER->process(server);
+	ck_assert_uint_eq(seen.downs, 3);
+	fake_async_event(0, IBV_EVENT_QP_REQ_ERR, 0);
+	await(&seen.downs, 4);
+	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
+	ck_assert_uint_eq(seen.refused, 3);
+	ck_assert_uint_eq(fake_live_qps(), 0);
 }
 END_TEST
 
@@ -447,7 +460,7 @@ int main(void)
 	tcase_add_test(tcase, channel__closed_by_the_peer_is_no_error);
 	tcase_add_test(tcase, channel__disconnected_behind_a_refused_access_is_counted);
 	tcase_add_test(tcase, close__disconnects_all_before_it_destroys_any);
-	tcase_add_test(tcase, channel__on_iwarp_ends_at_the_cm_event);
+	tcase_add_test(tcase, channel__on_iwarp_ends_when_its_cause_may_be_known);
 	tcase_add_test(tcase, channel_close__hides_late_flushes_from_the_next_channel);
 	tcase_add_test(tcase, port_events__are_reported_with_their_device);
 	tcase_add_loop_test(tcase, removal__frees_all_objects_of_the_device, 0,
