@@ -11,7 +11,6 @@
 
 /* What is refused on another thread or by a device is counted a moment later. */
 #define COUNT_MS 5000
-#define COUNT_SOON_MS 1000
 #define COUNT_POLL_US 5000
 
 static struct {
@@ -47,9 +46,9 @@ void attempt(const char *what, const char *counter, uint64_t times)
 }
 
 /* Whether the counter has risen as it must, perhaps after a while. */
-static bool counted(uint64_t *ret_more, unsigned ms)
+static bool counted(uint64_t *ret_more)
 {
-	uint64_t until_ms = clock_now_ms() + ms;
+	uint64_t until_ms = clock_now_ms() + COUNT_MS;
 
 	for (;;) {
 		*ret_more = counter_get(now.counter) - now.before;
@@ -62,13 +61,6 @@ static bool counted(uint64_t *ret_more, unsigned ms)
 	}
 }
 
-bool attempt_is_counted(void)
-{
-	uint64_t more;
-
-	return !now.counter || counted(&more, COUNT_SOON_MS);
-}
-
 void attempt_refused(const char *by)
 {
 	char text[160];
@@ -79,7 +71,7 @@ void attempt_refused(const char *by)
 		row(by, "by the client's error");
 		return;
 	}
-	if (counted(&more, COUNT_MS)) {
+	if (counted(&more)) {
 		n_refused++;
 		(void)snprintf(text, sizeof(text), "%s +%" PRIu64, now.counter, more);
 	} else {

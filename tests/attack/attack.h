@@ -34,8 +34,6 @@ void attempt_refused(const char *by);
 void attempt_admitted(const char *how);
 /* Refused if the result is negative. */
 void attempt_result(int result, const char *by);
-/* Whether its counter rises, in a moment. */
-bool attempt_is_counted(void);
 /* It does not apply here. */
 void attempt_void(const char *what, const char *why);
 /* Print the totals; the exit status. */

@@ -11,7 +11,6 @@
 #include "fabric/address.h"
 
 #define DEPTH 64u
-#define IWARP_TRIES 3
 
 static struct fabric_address control_address(uint16_t port)
 {
@@ -181,15 +180,9 @@ int link_run(struct link *link, enum fabric_opcode opcode, struct fabric_key key
 	static const struct fabric_inband_request request = { .pattern = 0x41414141,
 							      .value = 1 };
 
-	int status, tries = 0;
-
-	do {
-		if (!link->channel)
-			link_reconnect(link);
-		status = run(link, opcode, key, bytes, &request);
-	} while (status && link->iwarp && !attempt_is_counted() &&
-		 ++tries < IWARP_TRIES);
-	return status;
+	if (!link->channel)
+		link_reconnect(link);
+	return run(link, opcode, key, bytes, &request);
 }
 
 int link_run_once(struct link *link, enum fabric_opcode opcode, struct fabric_key key,

@@ -29,10 +29,7 @@ void link_close(struct link *link);
 int link_admit(struct link *link, const struct fabric_hello *hello);
 
 /* Run one operation between the link's memory and remote memory; the status of its completion.  A
- * channel that has ended is replaced before the operation.
- *
- * Over iWARP a refused access that is not counted is repeated, three times at most: the event that
- * the connection has ended may overtake the one that says why. */
+ * channel that has ended is replaced before the operation. */
 int link_run(struct link *link, enum fabric_opcode opcode, struct fabric_key key,
 	     uint64_t bytes);
 int link_copy(struct link *link, struct fabric_key to, struct fabric_key from,
