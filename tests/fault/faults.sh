@@ -38,12 +38,19 @@ open_same()
 	local now ids='s/ cm_id [0-9]*//'
 	now=$(rdma_open)
 	[ "$(fds_open)" = "$fds" ] && [ "$(sed "$ids" <<<"$now")" = "$(sed "$ids" <<<"$objects")" ] &&
-		[ "$(ids_of "$now")" -le $(($(ids_of "$objects") + 1)) ]
+		[ "$(objects_of cm_id "$now")" -le $(($(objects_of cm_id "$objects") + 1)) ]
 }
 
-ids_of()
+# objects_of TYPE TEXT: their number in the text of rdma_open
+objects_of()
 {
-	awk '{ for (i = 1; i < NF; i++) if ($i == "cm_id") n += $(i + 1) } END { print n + 0 }' <<<"$1"
+	awk -v type="$1" '{ for (i = 1; i < NF; i++) if ($i == type) n += $(i + 1) } END { print n + 0 }' <<<"$2"
+}
+
+# The lost channels are open again, also the one that was tried last.
+channels_back()
+{
+	[ "$(objects_of qp "$(rdma_open)")" -ge "$queues" ]
 }
 
 open_await()
@@ -210,12 +217,14 @@ for fault in "${faults[@]}"; do
 		uri_given=$uri
 	fi
 	load_start
+	queues=$(objects_of qp "$(rdma_open)")
 	for ((round = 1; round <= rounds; round++)); do
 		"fault_$fault"
 		load run "$run"
 		load check
 		# the first round may leave objects of the reconnected state
 		if [ "$round" -eq 1 ]; then
+			poll_await 20 channels_back || fail "open before: $queues queue pairs, now $(rdma_open)"
 			fds=$(fds_open) objects=$(rdma_open)
 		else
 			open_await
