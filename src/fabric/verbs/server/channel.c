@@ -225,7 +225,6 @@ static void channel_overdue(struct verbs_delayed *delayed)
 {
 	struct verbs_channel *channel =
 		container_of(delayed, struct verbs_channel, wait);
-
 	const char *why = channel->why ? channel->why : "";
 
 	verbs_channel_fail(channel, channel->pending
