@@ -2,12 +2,14 @@
 /* The admin interface over a socket: any bytes of several connections, in any pieces, from peers
  * that read slowly or close.  What is answered is HTTP, and a valid request is served after. */
 #include <check.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "fuzz/target.h"
 #include "unit/rmemd/admin/admin-stage.h"
 
@@ -24,6 +26,7 @@ enum step {
 	STEP_READ,    /* what has come */
 	STEP_CLOSE,
 	STEP_SESSIONS, /* the number of sessions and leases changes */
+	STEP_QUERY,    /* a request for a list or an action, with parameters */
 	STEPS,
 };
 
@@ -106,6 +109,87 @@ static void step_request(struct fuzz_input *input, unsigned i)
 	peer_send(i, text, strlen(text));
 }
 
+/* ---- queries ---- */
+
+#define PARAMETERS_MAX 4
+
+static const char *const lists_and_actions[] = {
+	"/v1/sessions", "/v1/leases", "/v1/events",  "/v1/log-level", "/v1/reload",
+	"/v1/kick",     "/v1/drain",  "/v1/undrain", "/v1/revoke",    "/v1/extents",
+};
+#define N_LISTS_AND_ACTIONS (sizeof(lists_and_actions) / sizeof(lists_and_actions[0]))
+
+static const char *const parameters[] = { "tenant",      "name",  "session",
+					  "older_ms",    "after", "attached",
+					  "follow",      "level", "lease",
+					  "deadline_ms", "x" };
+#define N_PARAMETERS (sizeof(parameters) / sizeof(parameters[0]))
+
+static const char *const values[] = {
+	"",         "no",
+	"yes",      "*",
+	"[!a-z]*?", "data%20%26%207",
+	"both",     "red",
+	"info",     "18446744073709551615",
+	"31",       "%ff",
+	"%00",
+};
+#define N_VALUES (sizeof(values) / sizeof(values[0]))
+
+enum value_kind { VALUE_KNOWN, VALUE_NUMBER, VALUE_TEXT, VALUE_KINDS };
+
+/* Bytes that end neither the line nor the query. */
+static void text_append(struct fuzz_input *input, char *query, size_t used, size_t max)
+{
+	size_t n;
+	const uint8_t *data = fuzz_bytes(input, fuzz_number(input, 1), &n);
+
+	for (size_t i = 0; i < n && used + 1 < max; i++)
+		if (data[i] > ' ' && data[i] != '#')
+			query[used++] = (char)data[i];
+	query[used] = '\0';
+}
+
+/* NAME=VALUE, behind those that are there. */
+static void parameter_append(struct fuzz_input *input, char *query, size_t max)
+{
+	unsigned kind = (unsigned)(fuzz_number(input, 1) % VALUE_KINDS);
+	size_t used = strlen(query);
+
+	used += (size_t)snprintf(query + used, max - used, "%c%s=", used ? '&' : '?',
+				 parameters[fuzz_number(input, 1) % N_PARAMETERS]);
+	switch ((enum value_kind)kind) {
+	case VALUE_KNOWN:
+		(void)snprintf(query + used, max - used, "%s",
+			       values[fuzz_number(input, 1) % N_VALUES]);
+		break;
+	case VALUE_NUMBER:
+		(void)snprintf(query + used, max - used, "%" PRIu64,
+			       fuzz_number(input, 8));
+		break;
+	case VALUE_TEXT:
+	case VALUE_KINDS:
+		text_append(input, query, used, max);
+		break;
+	}
+}
+
+static void step_query(struct fuzz_input *input, unsigned i)
+{
+	bool post = fuzz_number(input, 1) & 1;
+	uint64_t which = fuzz_number(input, 1) % N_LISTS_AND_ACTIONS;
+	unsigned n = (unsigned)(fuzz_number(input, 1) % (PARAMETERS_MAX + 1));
+	char query[PARAMETERS_MAX * 300] = "", text[sizeof(query) + 64];
+
+	for (unsigned k = 0; k < n; k++)
+		parameter_append(input, query, sizeof(query));
+	(void)snprintf(text, sizeof(text), "%s %s%s HTTP/1.1\r\n\r\n",
+		       post ? "POST" : "GET", lists_and_actions[which], query);
+	peer_send(i, text, strlen(text));
+}
+
+/* ---- an input ---- */
+
 static void step_run(struct fuzz_input *input)
 {
 	enum step step = (enum step)(fuzz_number(input, 1) % STEPS);
@@ -127,9 +211,25 @@ static void step_run(struct fuzz_input *input)
 	case STEP_SESSIONS:
 		n_sessions = n_ephemeral = i;
 		break;
+	case STEP_QUERY:
+		step_query(input, i % PEERS);
+		break;
 	case STEPS:
 		break;
 	}
+}
+
+/* The line is made, and goes nowhere: those of actions are many. */
+static void line_drop(int, const char *, const struct log_ctx *, const char *)
+{
+}
+
+/* What an action has changed is as before. */
+static void acts_undo(void)
+{
+	log_set_level(LOG_NOTICE);
+	n_reloads = 0;
+	ck_assert_int_eq(request("POST", "/v1/undrain"), 200);
 }
 
 /* One daemon for all inputs. */
@@ -148,6 +248,8 @@ static void admin_prepare(void)
 	admin_setup();
 	(void)atexit(admin_teardown);
 	open_admin();
+	log_set_sink(line_drop);
+	acts_undo();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -161,6 +263,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		step_run(&input);
 	for (unsigned i = 0; i < PEERS; i++)
 		peer_close(i);
+	acts_undo();
 	ck_assert_int_eq(request("GET", "/v1/leases"), 200);
 	(void)body();
 	return 0;
@@ -223,9 +326,39 @@ static void seed_texts(void)
 	put_text(1, "GET http://h:1/%zz/../v1/leases#x HTTP/9.9\nA:b\n c\n\n");
 }
 
+/* One parameter: a known value, a number or a text. */
+static void put_query(bool post, unsigned resource, unsigned name, enum value_kind kind,
+		      unsigned value)
+{
+	put_step(STEP_QUERY, 0);
+	put(post);
+	put(resource);
+	put(1);
+	put(kind);
+	put(name);
+	fuzz_put(out, value, kind == VALUE_NUMBER ? 8 : 1);
+	put_step(STEP_READ, 0);
+}
+
+static void seed_filters(void)
+{
+	for (unsigned name = 0; name < N_PARAMETERS; name++) {
+		put_query(false, name % 3, name, VALUE_KNOWN, name + 1);
+		put_query(false, name % 3, name, VALUE_NUMBER, name);
+	}
+}
+
+static void seed_acts(void)
+{
+	for (unsigned resource = 3; resource < N_LISTS_AND_ACTIONS; resource++)
+		for (unsigned value = 3; value < N_VALUES; value += 4)
+			put_query(true, resource, resource, VALUE_KNOWN, value);
+}
+
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
-	static void (*const seeds[])(void) = { seed_resources, seed_lists, seed_texts };
+	static void (*const seeds[])(void) = { seed_resources, seed_lists, seed_texts,
+					       seed_filters, seed_acts };
 	struct fuzz_output output = { input, 0, max };
 
 	if (which >= sizeof(seeds) / sizeof(seeds[0]))
