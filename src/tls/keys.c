@@ -14,6 +14,8 @@
 #include <openssl/sha.h>
 
 #include "base/err.h"
+#include "base/list.h"
+#include "base/map.h"
 #include "tls/failure.h"
 #include "tls/secret_file.h"
 
@@ -21,10 +23,17 @@
 /* The longest line: a tenant, a key, and blanks at the end. */
 #define LINE_MAX_BYTES (TLS_TENANT_MAX + 1 + 2 * TLS_KEY_MAX + 16)
 
+struct entry {
+	struct tls_key key;
+	struct map_node by_identity, by_tenant;
+};
+
 struct tls_keys {
 	size_t mapped; /* bytes of this mapping */
 	size_t n, room;
-	struct tls_key at[];
+	struct map by_identity;
+	struct map by_tenant; /* the first key of each */
+	struct entry at[];
 };
 
 /* ---- memory ---- */
@@ -33,7 +42,7 @@ struct tls_keys {
  * locked memory is too low, they may be swapped. */
 static struct tls_keys *keys_map(size_t room)
 {
-	size_t bytes = sizeof(struct tls_keys) + room * sizeof(struct tls_key);
+	size_t bytes = sizeof(struct tls_keys) + room * sizeof(struct entry);
 	struct tls_keys *keys = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -43,6 +52,8 @@ static struct tls_keys *keys_map(size_t room)
 	(void)madvise(keys, bytes, MADV_DONTDUMP);
 	keys->mapped = bytes;
 	keys->room = room;
+	map_init(&keys->by_identity);
+	map_init(&keys->by_tenant);
 	return keys;
 }
 
@@ -52,9 +63,57 @@ void tls_keys_free(struct tls_keys *keys)
 
 	if (!keys)
 		return;
+	map_destroy(&keys->by_identity);
+	map_destroy(&keys->by_tenant);
 	bytes = keys->mapped;
 	explicit_bzero(keys, bytes);
 	(void)munmap(keys, bytes);
+}
+
+/* ---- looking up ---- */
+
+static const struct tls_key *find_identity(const struct tls_keys *keys,
+					   const char *identity)
+{
+	struct map_node *node = map_find(&keys->by_identity, map_hash_string(identity));
+	char of_key[TLS_IDENTITY_MAX + 1];
+
+	for (; node; node = map_find_next(node)) {
+		const struct entry *entry =
+			container_of(node, struct entry, by_identity);
+
+		tls_key_identity(&entry->key, of_key);
+		if (strcmp(of_key, identity) == 0)
+			return &entry->key;
+	}
+	return NULL;
+}
+
+static const struct tls_key *find_tenant(const struct tls_keys *keys,
+					 const char *tenant)
+{
+	struct map_node *node = map_find(&keys->by_tenant, map_hash_string(tenant));
+
+	for (; node; node = map_find_next(node)) {
+		const struct entry *entry = container_of(node, struct entry, by_tenant);
+
+		if (strcmp(entry->key.tenant, tenant) == 0)
+			return &entry->key;
+	}
+	return NULL;
+}
+
+const struct tls_key *tls_keys_find(const struct tls_keys *keys, const char *identity,
+				    size_t len)
+{
+	char text[TLS_IDENTITY_MAX + 1];
+
+	/* a peer's may have a zero byte */
+	if (len > TLS_IDENTITY_MAX || memchr(identity, '\0', len))
+		return NULL;
+	memcpy(text, identity, len);
+	text[len] = '\0';
+	return strchr(text, '#') ? find_identity(keys, text) : find_tenant(keys, text);
 }
 
 /* ---- one key ---- */
@@ -88,10 +147,43 @@ void tls_key_identity(const struct tls_key *key, char ret[TLS_IDENTITY_MAX + 1])
 	(void)snprintf(ret, TLS_IDENTITY_MAX + 1, "%s#%s", key->tenant, key->id);
 }
 
+static bool keys_have(const struct tls_keys *keys, const struct tls_key *key)
+{
+	char identity[TLS_IDENTITY_MAX + 1];
+
+	tls_key_identity(key, identity);
+	return find_identity(keys, identity);
+}
+
+/* The entry behind the last one becomes one: it has its tenant and bytes. */
+static int key_add(struct tls_keys *keys)
+{
+	struct entry *entry = &keys->at[keys->n];
+	const struct tls_key *key = &entry->key;
+	char identity[TLS_IDENTITY_MAX + 1];
+	int err = key_identify(&entry->key);
+
+	if (err)
+		return err;
+	if (keys_have(keys, key))
+		return err_set(-EINVAL, "the key is there twice");
+	tls_key_identity(key, identity);
+	err = map_insert(&keys->by_identity, &entry->by_identity,
+			 map_hash_string(identity));
+	if (!err && !find_tenant(keys, key->tenant))
+		err = map_insert(&keys->by_tenant, &entry->by_tenant,
+				 map_hash_string(key->tenant));
+	if (err)
+		return err_set(err, "no memory for a key");
+	keys->n++;
+	return 0;
+}
+
 int tls_keys_of(const char *tenant, const uint8_t *bytes, size_t n_bytes,
 		struct tls_keys **ret_keys)
 {
 	struct tls_keys *keys;
+	struct tls_key *key;
 	int err;
 
 	if (!tenant_good(tenant, strlen(tenant)))
@@ -102,15 +194,15 @@ int tls_keys_of(const char *tenant, const uint8_t *bytes, size_t n_bytes,
 	keys = keys_map(1);
 	if (!keys)
 		return err_set(-ENOMEM, "no memory for a key");
-	(void)strcpy(keys->at[0].tenant, tenant);
-	memcpy(keys->at[0].bytes, bytes, n_bytes);
-	keys->at[0].n_bytes = n_bytes;
-	err = key_identify(&keys->at[0]);
+	key = &keys->at[0].key;
+	(void)strcpy(key->tenant, tenant);
+	memcpy(key->bytes, bytes, n_bytes);
+	key->n_bytes = n_bytes;
+	err = key_add(keys);
 	if (err) {
 		tls_keys_free(keys);
 		return err;
 	}
-	keys->n = 1;
 	*ret_keys = keys;
 	return 0;
 }
@@ -142,19 +234,11 @@ static int hex_parse(const char *hex, size_t len, struct tls_key *key)
 	return 0;
 }
 
-static bool keys_have(const struct tls_keys *keys, const struct tls_key *key)
-{
-	char identity[TLS_IDENTITY_MAX + 1];
-
-	tls_key_identity(key, identity);
-	return tls_keys_find(keys, identity, strlen(identity));
-}
-
 /* A line without its end. */
 static int line_parse(struct tls_keys *keys, const char *line, size_t len)
 {
 	const char *colon = memchr(line, ':', len);
-	struct tls_key *key = &keys->at[keys->n];
+	struct tls_key *key = &keys->at[keys->n].key;
 	int err;
 
 	while (len > 0 && isspace((unsigned char)line[len - 1]))
@@ -172,13 +256,7 @@ static int line_parse(struct tls_keys *keys, const char *line, size_t len)
 	if (err)
 		return err;
 	memcpy(key->tenant, line, (size_t)(colon - line));
-	err = key_identify(key);
-	if (err)
-		return err;
-	if (keys_have(keys, key))
-		return err_set(-EINVAL, "the key is there twice");
-	keys->n++;
-	return 0;
+	return key_add(keys);
 }
 
 static int text_parse(const char *text, size_t bytes, struct tls_keys *keys)
@@ -276,32 +354,13 @@ int tls_keys_load(const char *path, struct tls_keys **ret_keys)
 	return err ? err_prefix(err, "key file %s", path) : 0;
 }
 
-/* ---- looking up ---- */
-
-const struct tls_key *tls_keys_find(const struct tls_keys *keys, const char *identity,
-				    size_t len)
-{
-	const char *mark = memchr(identity, '#', len);
-	size_t tenant_len = mark ? (size_t)(mark - identity) : len;
-
-	for (size_t i = 0; i < keys->n; i++) {
-		const struct tls_key *key = &keys->at[i];
-
-		if (strlen(key->tenant) != tenant_len ||
-		    memcmp(key->tenant, identity, tenant_len) != 0)
-			continue;
-		if (!mark || (len - tenant_len - 1 == TLS_KEY_ID_CHARS &&
-			      memcmp(key->id, mark + 1, TLS_KEY_ID_CHARS) == 0))
-			return key;
-	}
-	return NULL;
-}
+/* ---- all of them ---- */
 
 const struct tls_key *tls_keys_first(const struct tls_keys *keys, const char *tenant)
 {
 	if (tenant)
-		return tls_keys_find(keys, tenant, strlen(tenant));
-	return keys->n ? &keys->at[0] : NULL;
+		return find_tenant(keys, tenant);
+	return keys->n ? &keys->at[0].key : NULL;
 }
 
 size_t tls_keys_count(const struct tls_keys *keys)
@@ -314,6 +373,6 @@ size_t tls_keys_count_new(const struct tls_keys *keys, const struct tls_keys *ot
 	size_t n = 0;
 
 	for (size_t i = 0; keys && i < keys->n; i++)
-		n += !others || !keys_have(others, &keys->at[i]);
+		n += !others || !keys_have(others, &keys->at[i].key);
 	return n;
 }

@@ -115,6 +115,36 @@ START_TEST(keys__that_are_new_are_counted)
 }
 END_TEST
 
+/* Each is found, and a tenant has the first of its keys, whatever their order in a map. */
+START_TEST(find__among_many)
+{
+	enum { TENANTS = 300, EACH = 3, LINE = 4 + 1 + 2 * TLS_KEY_MIN + 1 };
+	static char text[TENANTS * EACH * LINE + 1];
+	char tenant[sizeof("t000")], identity[TLS_IDENTITY_MAX + 1];
+	size_t used = 0;
+
+	for (unsigned i = 0; i < TENANTS * EACH; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+					 "t%03u:%032x\n", i % TENANTS, i);
+	ck_assert_uint_eq(used, sizeof(text) - 1);
+	file_write(text, 0600);
+	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
+	ck_assert_uint_eq(tls_keys_count(keys), TENANTS * EACH);
+	for (unsigned i = 0; i < TENANTS; i++) {
+		const struct tls_key *key;
+
+		(void)snprintf(tenant, sizeof(tenant), "t%03u", i);
+		key = find(tenant);
+		ck_assert_ptr_nonnull(key);
+		ck_assert_str_eq(key->tenant, tenant);
+		ck_assert_uint_eq(key->bytes[14] << 8 | key->bytes[15], i);
+		tls_key_identity(key, identity);
+		ck_assert_ptr_eq(find(identity), key);
+	}
+	ck_assert_ptr_null(find("t300"));
+}
+END_TEST
+
 START_TEST(find__of_an_unknown_identity)
 {
 	static const char *const unknown[] = { "",         "b",           "a#",
@@ -298,6 +328,7 @@ int main(void)
 	TCase *tc = unit_case("tls-keys", setup, teardown);
 
 	tcase_add_test(tc, load__reads_what_psktool_writes);
+	tcase_add_test(tc, find__among_many);
 	tcase_add_test(tc, find__of_an_unknown_identity);
 	tcase_add_loop_test(tc, load__refuses_malformed_files, 0,
 			    sizeof(bad) / sizeof(bad[0]));
