@@ -650,6 +650,42 @@ START_TEST(client__posts)
 }
 END_TEST
 
+/* Run rmemctl --json reload with a server that sends this text; `shown` is its output. */
+static int reload(const char *text)
+{
+	const struct command *command = NULL;
+	FILE *out = stdout;
+	pthread_t thread;
+	int result;
+
+	output_free();
+	reply = text;
+	options.socket = path;
+	options.json = true;
+	ck_assert_int_eq(command_find("reload", &command), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, serve_once, NULL), 0);
+	stdout = open_memstream(&shown, &shown_bytes);
+	ck_assert_ptr_nonnull(stdout);
+	result = command->run(command, (char *[]){ NULL });
+	ck_assert_int_eq(fclose(stdout), 0);
+	stdout = out;
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	options.json = false;
+	return result;
+}
+
+/* As JSON it is printed as it comes, but its meaning makes the exit status. */
+START_TEST(reload__needs_an_answer_in_json)
+{
+	ck_assert_int_eq(reload("HTTP/1.0 200 OK\r\n\r\n{\"needs_restart\": []}\n"), 0);
+	ck_assert_str_eq(shown, "{\"needs_restart\": []}\n");
+	ck_assert_int_eq(reload("HTTP/1.0 200 OK\r\n\r\n{\"needs_restart\": [{}]}\n"),
+			 3);
+	ck_assert_int_eq(reload("HTTP/1.0 200 OK\r\n\r\nreloaded\n"), -EPROTO);
+	ck_assert_str_eq(err_text(), "rmemd's answer is not JSON");
+}
+END_TEST
+
 static unsigned n_lines;
 static char lines[3][32];
 
@@ -787,6 +823,7 @@ int main(void)
 	tcase_add_test(table, command__unknown_suggests_the_nearest);
 	tcase_add_test(client, client__gets_the_body);
 	tcase_add_test(client, client__posts);
+	tcase_add_test(client, reload__needs_an_answer_in_json);
 	tcase_add_test(client, client__follows_lines);
 	tcase_add_loop_test(client, client__refuses_bad_replies, 0,
 			    sizeof(bad) / sizeof(bad[0]));
