@@ -240,4 +240,17 @@ server_stop
 browser_await "document.getElementById('state').dataset.state === 'lost'"
 browser_is "document.getElementById('state').textContent.startsWith('The daemon has not answered for')"
 ok "pause, and a daemon that is gone"
+
+# the next one's events begin again: as many, so that numbers do not tell
+browser_eval "window.before = view.events.length"
+before=$browser_value
+server_restart
+for ((i = 0; i < before; i++)); do
+	rmemctl log-level debug >/dev/null
+done
+browser_await "document.getElementById('state').dataset.state === 'live'"
+browser_await "view.data.status.last_event > window.before && view.events.length >= view.data.status.last_event - 1"
+browser_is "$(row events lease-revoked) === undefined && $(row events ready).includes('notice')"
+server_stop
+ok "the events of a daemon that was restarted"
 browser_stop

@@ -643,18 +643,25 @@ async function readAll() {
 	return data;
 }
 
+// Another process than at the last time, in a container perhaps with the same number.
+function restarted(status) {
+	const last = view.data && view.data.status;
+	return last && (status.pid !== last.pid || status.uptime_ms < last.uptime_ms);
+}
+
 // Those since the last time; a daemon that was restarted counts from the beginning.
-async function readEvents(last) {
-	const known = view.events.length ? view.events[view.events.length - 1].number : 0;
-	const after = Math.max(known <= last ? known : 0, last - EVENTS_MAX);
+async function readEvents(status) {
+	const kept = restarted(status) ? [] : view.events;
+	const known = kept.length ? kept[kept.length - 1].number : 0;
+	const after = Math.max(known, status.last_event - EVENTS_MAX);
 	const { events } = await read(`events?after=${after}`);
-	return (known <= last ? view.events : []).concat(events).slice(-EVENTS_MAX);
+	return kept.concat(events).slice(-EVENTS_MAX);
 }
 
 async function refresh() {
 	try {
 		const data = await readAll();
-		view.events = await readEvents(data.status.last_event);
+		view.events = await readEvents(data.status);
 		view.at = performance.now();
 		view.data = data;
 		trafficAdd(data.devices, view.at);
