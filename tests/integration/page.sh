@@ -244,6 +244,7 @@ ok "pause, and a daemon that is gone"
 # the next one's events begin again: as many, so that numbers do not tell
 browser_eval "window.before = view.events.length"
 before=$browser_value
+sed -i '/^\[pool vast\]$/,+2d' "$dir/rmemd.conf"
 server_restart
 for ((i = 0; i < before; i++)); do
 	rmemctl log-level debug >/dev/null
