@@ -36,6 +36,20 @@ void histogram_add(struct histogram *h, uint64_t value)
 	h->buckets[bucket_index(value)]++;
 }
 
+void histogram_merge(struct histogram *h, const struct histogram *other)
+{
+	if (other->count == 0)
+		return;
+	if (h->count == 0 || other->min < h->min)
+		h->min = other->min;
+	if (other->max > h->max)
+		h->max = other->max;
+	h->count += other->count;
+	h->sum += other->sum;
+	for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+		h->buckets[i] += other->buckets[i];
+}
+
 uint64_t histogram_quantile(const struct histogram *h, double fraction)
 {
 	double rank = fraction * (double)h->count;

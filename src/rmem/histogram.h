@@ -21,6 +21,9 @@ struct histogram {
 
 void histogram_add(struct histogram *h, uint64_t value);
 
+/* Add all values of another one. */
+void histogram_merge(struct histogram *h, const struct histogram *other);
+
 /* The value that `fraction` (0 to 1) of all values do not exceed, rounded up to the end of its
  * bucket, but at most `max`; 0 while there are no values. */
 uint64_t histogram_quantile(const struct histogram *h, double fraction);

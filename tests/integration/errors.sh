@@ -38,7 +38,14 @@ expect_error 2 '^rmem: rm: it takes at least one' client rm
 expect_error 2 "^rmem: ping: --interval: 'soon' .*as 200ms" client ping -i soon
 expect_error 2 '^rmem: bench: --batch 9 is more than --depth 8' client bench --batch 9 --depth 8
 expect_error 2 "^rmem: bench: --op: 'erase'" client bench --op erase
+expect_error 2 '^rmem: bench: --op mixed: 101 is not from 0 to 100' client bench --op mixed:101
+expect_error 2 '^rmem: bench: --op mixed: ' client bench --op mixed:
 expect_error 2 '^rmem: bench: --size: ' client bench --size 0
+expect_error 2 '^rmem: bench: --size: atomics have 8 bytes' client bench --op faa --size 16
+expect_error 2 '^rmem: bench: --region is smaller than --size, for each of --threads' \
+	client bench --threads 2 --size 4K --region 4K
+expect_error 2 '^rmem: bench: --interval: ' client bench --interval 99ms
+expect_error 2 '^rmem: bench: --rate: ' client bench --rate 0
 expect_error 2 '^rmem: --channels: 65 is not' "$RMEM" --channels 65 ls
 expect_error 2 '^rmem: ls: .' "$RMEM" -s 'rmem://h:99999' ls
 expect_error 2 '^rmem: ls: .' "$RMEM" -s 'http://h' ls

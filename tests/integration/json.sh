@@ -83,6 +83,8 @@ printed event "$dir/complete"
 prints rmem-ls client ls --json
 prints rmem-ls client stat --json kept
 prints rmem-bench client bench --json --size 4K --region 64K --duration 50ms
+prints rmem-bench client bench --json --op mixed:30 --size 4K --region 64K --rate 1000 --random \
+	--duration 300ms --interval 100ms
 prints rmem-doctor client doctor --json
 ok "commands"
 

@@ -37,6 +37,35 @@ for op in read write; do
 			.p99 <= .p99_9 and .p99_9 <= .max)' "$dir/json" >/dev/null ||
 		fail "bench --op $op: $(cat "$dir/json")"
 done
+for op in mixed:30 cas faa; do
+	run_bench=(bench --op "$op" --threads 3 --random --depth 8 --region 1M --duration 300ms --json)
+	[ "$op" != mixed:30 ] || run_bench+=(--size 4K)
+	if ! client "${run_bench[@]}" >"$dir/json" 2>"$dir/err"; then
+		grep -q 'no atomics' "$dir/err" || fail "bench --op $op: $(cat "$dir/err")"
+		continue
+	fi
+	jq -e --arg op "$op" '
+		.op == ($op | split(":")[0]) and .threads == 3 and .random and .errors == 0 and
+		.read_percent == (if $op == "mixed:30" then 30 else null end) and
+		.size_bytes == (if $op == "mixed:30" then 4096 else 8 end) and .operations > 24 and
+		.rate == null and .intervals == []' "$dir/json" >/dev/null ||
+		fail "bench --op $op: $(cat "$dir/json")"
+done
+ok "bench with threads, mixed, random and atomic"
+
+# at a rate that the queue can and at one that it cannot hold
+client bench --size 64 --rate 500 --threads 2 --duration 2s --interval 500ms --json >"$dir/json"
+jq -e '.rate == 500 and .errors == 0 and .operations >= 500 and .operations <= 1001 and
+	(.intervals | length >= 3 and all(.operations_per_second > 100 and .latency_ns.p50 > 0) and
+		(map(.at_seconds) | . == sort))' "$dir/json" >/dev/null || fail "bench --rate: $(cat "$dir/json")"
+client bench --size 1M --region 1M --depth 1 --rate 1000000 --duration 500ms --json >"$dir/json"
+jq -e '.operations_per_second < 500000 and .latency_ns.max > 0.4e9 and
+	.latency_ns.p50 > 0.1e9' "$dir/json" >/dev/null || fail "latency hides the wait: $(cat "$dir/json")"
+client bench --size 64 --duration 500ms --interval 100ms >"$dir/table"
+[ "$(grep -cE '^ +[0-9]\.[0-9]{3}( +[0-9.]+){5}$' "$dir/table")" -ge 3 ] ||
+	fail "no lines of intervals: $(cat "$dir/table")"
+ok "bench at a rate, and in intervals"
+
 client bench --size 1M --depth 2 --region 2M --duration 200ms >"$dir/table"
 for line in operations bandwidth rate latency; do
 	grep -qE "^ +$line +" "$dir/table" || fail "the table has no $line: $(cat "$dir/table")"

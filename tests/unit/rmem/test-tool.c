@@ -38,6 +38,30 @@ START_TEST(histogram__is_exact_for_small_values)
 }
 END_TEST
 
+START_TEST(histogram__merges_all_values)
+{
+	static struct histogram other;
+
+	other = (struct histogram){ 0 };
+	histogram_merge(&histogram, &other);
+	ck_assert_uint_eq(histogram.count, 0);
+	histogram_add(&other, 7);
+	histogram_add(&other, 9);
+	histogram_merge(&histogram, &other);
+	ck_assert_uint_eq(histogram.min, 7);
+	histogram_add(&histogram, 5);
+	histogram_add(&histogram, 1000);
+	histogram_merge(&histogram, &other);
+	ck_assert_uint_eq(histogram.count, 6);
+	ck_assert_uint_eq(histogram.min, 5);
+	ck_assert_uint_eq(histogram.max, 1000);
+	ck_assert_double_eq(histogram_mean(&histogram),
+			    (5 + 2 * 7 + 2 * 9 + 1000) / 6.0);
+	ck_assert_uint_eq(histogram_quantile(&histogram, 0.5), 7);
+	ck_assert_uint_eq(histogram_quantile(&histogram, 0.8), 9);
+}
+END_TEST
+
 /* A quantile is exact, or up to one part in 64 more. */
 START_TEST(histogram__is_precise_for_all_values)
 {
@@ -207,6 +231,7 @@ int main(void)
 
 	tcase_add_test(tc, histogram__is_empty_at_first);
 	tcase_add_test(tc, histogram__is_exact_for_small_values);
+	tcase_add_test(tc, histogram__merges_all_values);
 	tcase_add_test(tc, histogram__is_precise_for_all_values);
 	tcase_add_test(tc, histogram__quantiles_are_not_above_the_maximum);
 	tcase_add_loop_test(tc, uri__has_the_options_at_its_end, 0,
