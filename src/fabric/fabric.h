@@ -515,6 +515,10 @@ struct fabric_client_ops {
 	enum fabric_kind kind;
 	bool needs_local_mr; /* operations need registered memory */
 	uint32_t max_bytes;  /* limit of one operation */
+	/* While a channel has so many bytes of large operations, no other one is posted there, so
+	 * that a small one waits for these bytes at most.  0: no limit, as the device moves them
+	 * while the program does something else */
+	uint32_t large_max;
 
 	/* Whether this host has a device for the fabric; cheap, may be outdated.  NULL: the
 	 * fabric needs no device.  [any] */

@@ -398,11 +398,15 @@ static void channel_leave(const struct fabric_channel *channel)
 	(void)close(channel->fd);
 }
 
+/* As much as a link of 100 Gbit/s carries in 300 us. */
+#define LARGE_MAX (UINT32_C(4) << 20)
+
 const struct fabric_client_ops fabric_tcp_client = {
 	.name = "tcp",
 	.kind = FABRIC_TCP,
 	.needs_local_mr = false,
 	.max_bytes = STREAM_BYTES_MAX,
+	.large_max = LARGE_MAX,
 	.domain_open = domain_open,
 	.domain_close = domain_close,
 	.domain_device = domain_device,

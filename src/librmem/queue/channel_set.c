@@ -144,6 +144,24 @@ enum pick channel_set_search(struct channel_set *set, unsigned endpoints,
 	return none_can_post(set, endpoints, attachment, segment);
 }
 
+enum pick channel_set_pick_large(struct channel_set *set, unsigned endpoints,
+				 const struct attachment *attachment, unsigned segment,
+				 struct send_side **ret_side)
+{
+	uint64_t max = set->ops->large_max ? set->ops->large_max : UINT64_MAX;
+
+	for (unsigned i = 0; i < set->n; i++) {
+		struct send_side *side = channel_set_next(set);
+
+		if (side->large_bytes < max &&
+		    channel_set_can_post(set, side, endpoints, attachment, segment)) {
+			*ret_side = side;
+			return PICK_OK;
+		}
+	}
+	return none_can_post(set, endpoints, attachment, segment);
+}
+
 void channel_set_connected(struct channel_set *set, struct send_side *side,
 			   struct fabric_channel *fabric)
 {

@@ -17,6 +17,8 @@
  * least stripe of a large operation: enough work for the cost of a doorbell. */
 #define CHANNEL_SHARE 16
 #define CHANNEL_SHARE_BYTES UINT64_C(65536)
+/* A fragment of more bytes is large. */
+#define FRAGMENT_SMALL_BYTES CHANNEL_SHARE_BYTES
 /* Time for a device to flush an aborted connection: far longer than any working device takes. */
 #define CHANNEL_FLUSH_MS 1000
 
@@ -38,9 +40,10 @@ struct send_side {
 	/* ring of the fragments on the connection; the last n_put are not posted yet */
 	struct fragment **fragments;
 	unsigned first, in_flight, n_put;
-	unsigned requests; /* number of in-band requests among them */
-	unsigned ended;    /* number of fragments that have left the ring; wraps */
-	unsigned seen;     /* `ended` at the last look, and failures since */
+	unsigned requests;    /* number of in-band requests among them */
+	uint64_t large_bytes; /* of the large fragments among them */
+	unsigned ended;       /* number of fragments that have left the ring; wraps */
+	unsigned seen;        /* `ended` at the last look, and failures since */
 	/* the last look that found that fragments have completed */
 	uint64_t progress_ns;
 };
@@ -123,6 +126,11 @@ static inline enum pick channel_set_pick(struct channel_set *set, unsigned endpo
 	*ret_side = side;
 	return PICK_OK;
 }
+
+/* channel_set_pick() for a large fragment: the channel has less than its limit of bytes, too.  [owner] */
+enum pick channel_set_pick_large(struct channel_set *set, unsigned endpoints,
+				 const struct attachment *attachment, unsigned segment,
+				 struct send_side **ret_side);
 
 /* Bit mask of the endpoints of all channels, connected or not. */
 unsigned channel_set_endpoints(const struct channel_set *set);

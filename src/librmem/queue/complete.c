@@ -303,6 +303,7 @@ static __attribute__((noinline)) void fragment_complete(struct rmem_queue *queue
 	op_fragment_fill(op);
 	op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
+	side->large_bytes -= fragment_is_large(fragment) ? fragment->bytes : 0;
 	/* a failure is no progress */
 	side->seen += wc->status != 0;
 	if (wc->status != 0)

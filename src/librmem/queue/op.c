@@ -121,11 +121,8 @@ struct wait_list *op_wait_list(const struct optable *table, const struct op *op,
 
 void fragment_requeue(struct optable *table, struct fragment *fragment, bool ahead)
 {
-	enum wait_kind kind = opcode_is_atomic(fragment->op->todo.opcode) ? WAIT_ATOMIC
-			      : fragment_is_request(fragment)             ? WAIT_REQUEST
-									  : WAIT_PLAIN;
-	struct wait_list *list =
-		op_wait_list(table, fragment->op, fragment->offset, kind);
+	struct wait_list *list = op_wait_list(table, fragment->op, fragment->offset,
+					      fragment_wait_kind(fragment));
 
 	fragment->state = FRAGMENT_RETRY;
 	wait_list_stall(table, list);

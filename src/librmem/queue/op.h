@@ -176,6 +176,7 @@ struct wait_list {
  * lends must not wait for another endpoint, nor hold up operations that both can serve. */
 enum wait_kind {
 	WAIT_PLAIN,   /* waits for a credit */
+	WAIT_LARGE,   /* also waits while a channel has many bytes of large fragments */
 	WAIT_SCARCE,  /* also waits for a free fragment, or a bounce chunk */
 	WAIT_REQUEST, /* waits for a channel that can carry one more in-band request */
 	WAIT_ATOMIC,  /* waits for a credit; steps in turn with WAIT_PLAIN */
@@ -220,6 +221,13 @@ static inline bool fragment_is_request(const struct fragment *fragment)
 		fragment->bytes == 0);
 }
 
+/* The fragment moves many bytes, so its channel does nothing else for a while. */
+static inline bool fragment_is_large(const struct fragment *fragment)
+{
+	return fragment->bytes > FRAGMENT_SMALL_BYTES &&
+	       !opcode_is_remote(fragment->op->todo.opcode);
+}
+
 /* The server must not execute the fragment twice. */
 static inline bool fragment_is_once(const struct fragment *fragment)
 {
@@ -257,7 +265,18 @@ static inline enum wait_kind op_wait_kind(const struct op *op)
 {
 	if (opcode_is_atomic(op->todo.opcode))
 		return WAIT_ATOMIC;
-	return opcode_is_remote(op->todo.opcode) ? WAIT_REQUEST : WAIT_PLAIN;
+	if (opcode_is_remote(op->todo.opcode))
+		return WAIT_REQUEST;
+	return op->todo.bytes > FRAGMENT_SMALL_BYTES ? WAIT_LARGE : WAIT_PLAIN;
+}
+/* The kind of the first wait list of a fragment. */
+static inline enum wait_kind fragment_wait_kind(const struct fragment *fragment)
+{
+	if (opcode_is_atomic(fragment->op->todo.opcode))
+		return WAIT_ATOMIC;
+	if (fragment_is_request(fragment))
+		return WAIT_REQUEST;
+	return fragment_is_large(fragment) ? WAIT_LARGE : WAIT_PLAIN;
 }
 
 static inline bool wait_list_empty(const struct wait_list *list)

@@ -80,6 +80,14 @@ static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 	return stripe < CHANNEL_SHARE_BYTES ? CHANNEL_SHARE_BYTES : stripe;
 }
 
+/* Limit of bytes of a fragment that moves them over the wire.  A large one goes to a channel that has
+ * less than its limit of such bytes: a few of them are enough to keep it busy. */
+static uint64_t fragment_max(const struct fabric_client_ops *ops)
+{
+	return ops->large_max ? lesser(ops->max_bytes, ops->large_max / 4)
+			      : ops->max_bytes;
+}
+
 /* Create the bounce buffer before the first operation that needs it. */
 static int bounce_ready(struct rmem_queue *queue, const struct op *op,
 			const char **ret_why)
@@ -114,9 +122,9 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 	op->started = true;
 	queue->active++;
 	op->fragment_max = stripe_bytes(queue, op->todo.bytes);
-	if (op->fragment_max > queue->ops->max_bytes &&
-	    !opcode_is_remote(op->todo.opcode))
-		op->fragment_max = queue->ops->max_bytes;
+	if (!opcode_is_remote(op->todo.opcode))
+		op->fragment_max =
+			lesser(op->fragment_max, fragment_max(queue->ops));
 	if (opcode_is_inband(op->todo.opcode))
 		inband_start(queue, op);
 	if (op->todo.bytes == 0) {
@@ -201,6 +209,7 @@ static struct fragment *fragment_unpost(struct rmem_queue *queue,
 	op_fragment_fill(fragment->op);
 	fragment->op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
+	side->large_bytes -= fragment_is_large(fragment) ? fragment->bytes : 0;
 	queue_unbounce(queue, fragment);
 	fragment_requeue(&queue->table, fragment, true);
 	return fragment;
@@ -308,6 +317,7 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 	fragment->att = att;
 	fragment->state = FRAGMENT_POSTED;
 	channel_set_put(&queue->channels, side, fragment);
+	side->large_bytes += fragment_is_large(fragment) ? fragment->bytes : 0;
 	op->in_flight++;
 	if (!listed && !fragment->chunk && !fragment_is_request(fragment))
 		part.addr = (unsigned char *)op->todo.addr + fragment->offset;
@@ -331,15 +341,18 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 
 /* The next channel that can carry the part of the operation at `offset`. */
 static enum pick op_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
-			 bool request, const struct attachment *att, unsigned segment,
-			 struct send_side **ret_side)
+			 enum wait_kind kind, const struct attachment *att,
+			 unsigned segment, struct send_side **ret_side)
 {
 	/* channel_set_pick() returns PICK_NEVER for memory that other endpoints lend */
 	unsigned endpoints =
 		opcode_is_atomic(op->todo.opcode) ? op->endpoints : ENDPOINTS_ALL;
 
-	if (request)
+	if (kind == WAIT_REQUEST)
 		return inband_pick(queue, op, offset, att, segment, ret_side);
+	if (kind == WAIT_LARGE)
+		return channel_set_pick_large(&queue->channels, endpoints, att, segment,
+					      ret_side);
 	return channel_set_pick(&queue->channels, endpoints, att, segment, ret_side);
 }
 
@@ -377,14 +390,21 @@ static bool chunk_acquire(struct rmem_queue *queue, struct fragment *fragment)
 	return true;
 }
 
+/* The lists whose members move on to WAIT_SCARCE; those of other kinds are in neither of them. */
+static enum wait_kind plain_kind(enum wait_kind kind)
+{
+	return kind == WAIT_LARGE ? WAIT_LARGE : WAIT_PLAIN;
+}
+
 /* No chunk is free: move the fragment to WAIT_SCARCE, so that fragments behind it that need no
  * chunk can go.  False: it is not the first fragment of its plain list, and was not moved. */
 static bool fragment_to_scarce(struct rmem_queue *queue, struct fragment *fragment)
 {
 	struct optable *table = &queue->table;
-	const struct wait_list *plain =
-		op_wait_list(table, fragment->op, fragment->offset, WAIT_PLAIN);
-	bool first = fragment == list_first(&plain->reposts, struct fragment, node);
+	const struct wait_list *own =
+		op_wait_list(table, fragment->op, fragment->offset,
+			     plain_kind(fragment_wait_kind(fragment)));
+	bool first = fragment == list_first(&own->reposts, struct fragment, node);
 
 	if (first)
 		fragment_wait(table, fragment,
@@ -414,7 +434,7 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 		return true;
 	}
 	segment = attachment_segment(att, at);
-	pick = op_pick(queue, op, fragment->offset, fragment_is_request(fragment), att,
+	pick = op_pick(queue, op, fragment->offset, fragment_wait_kind(fragment), att,
 		       segment, &side);
 	if (pick == PICK_WAIT)
 		return false;
@@ -499,8 +519,9 @@ static bool op_to_scarce(struct rmem_queue *queue, struct op *op)
 {
 	struct optable *table = &queue->table;
 	uint64_t offset = op->todo.bytes - op->end.uncut_bytes;
-	const struct wait_list *plain = op_wait_list(table, op, offset, WAIT_PLAIN);
-	bool first = op == list_first(&plain->ops, struct op, node);
+	const struct wait_list *own =
+		op_wait_list(table, op, offset, plain_kind(op_wait_kind(op)));
+	bool first = op == list_first(&own->ops, struct op, node);
 
 	if (first)
 		op_wait(table, op, op_wait_list(table, op, offset, WAIT_SCARCE));
@@ -535,8 +556,8 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 		return true;
 	}
 	segment = attachment_segment(att, at);
-	pick = op_pick(queue, op, at - op->todo.offset,
-		       opcode_is_remote(op->todo.opcode), att, segment, &side);
+	pick = op_pick(queue, op, at - op->todo.offset, op_wait_kind(op), att, segment,
+		       &side);
 	if (pick == PICK_WAIT)
 		return false;
 	if (pick == PICK_NEVER) {

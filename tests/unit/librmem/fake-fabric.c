@@ -29,6 +29,7 @@ void fake_reset(void)
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
 	fake.automatic = fake.black_hole = fake.hold_flush = fake.lose_answers = false;
 	fake.removed[0] = '\0';
+	fake.max_bytes = FAKE_MAX_BYTES;
 	fake.disassociations = fake.closes = 0;
 	fake.holds_device = false;
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
@@ -407,7 +408,7 @@ static unsigned fake_prepare(struct fabric_channel *channel,
 
 		/* only a first write, over a direct connection, has no bytes */
 		if ((part->bytes == 0 && !channel->qpn) ||
-		    part->bytes > FAKE_MAX_BYTES ||
+		    part->bytes > fake.max_bytes ||
 		    !local_memory_ok(channel, batch, part))
 			abort();
 		(void)wr_add(channel, batch, part);
