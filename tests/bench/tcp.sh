@@ -32,6 +32,8 @@
 #   --quick                   one round of a few cells
 #   --cells PATTERN,...       cells are OP-BYTES-DEPTH-CLIENTS: 'read-64-*,*-65536-16-1'
 #   --peers NAME,...          of the programs above; rmem is always measured
+#   --congestion NAME         congestion control of all programs; default that of this host.  It decides
+#                             much on loopback, too: bbr paces large reads to half of what cubic takes
 #   --syscalls                then count rmem's system calls for an operation, with one client
 #   --plot FILE.svg           operations per second
 #
@@ -43,11 +45,11 @@ unset SECONDS # is an ordinary variable afterwards
 SECONDS=1
 ROUNDS=5
 CELLS='*'
-VETH='' QUICK='' SYSCALLS='' PLOT='' PEERS=''
+VETH='' QUICK='' SYSCALLS='' PLOT='' PEERS='' CONGESTION=''
 # shellcheck source=tests/bench/lib/options.sh
 . "$top_srcdir/tests/bench/lib/options.sh"
 ARGUMENTS=("$@")
-options "tcp.sh [--json] [--quick] [--veth] [--rounds N] [--seconds N] [--cells PATTERN,...] [--peers NAME,...] [--syscalls] [--plot FILE.svg]" "$@"
+options "tcp.sh [--json] [--quick] [--veth] [--rounds N] [--seconds N] [--cells PATTERN,...] [--peers NAME,...] [--congestion NAME] [--syscalls] [--plot FILE.svg]" "$@"
 
 # ---- before the namespaces ----
 
@@ -197,6 +199,17 @@ cells_run()
 
 # ---- the network ----
 
+congestion=/proc/sys/net/ipv4/tcp_congestion_control
+# Of this namespace alone; each of them has its own.
+congestion_set()
+{
+	[ -z "$CONGESTION" ] || echo "$CONGESTION" 2>/dev/null >"$congestion" || {
+		echo "tcp: this host does not allow $CONGESTION: sysctl net.ipv4.tcp_allowed_congestion_control='$(
+			cat /proc/sys/net/ipv4/tcp_available_congestion_control)'" >&2
+		exit 1
+	}
+}
+
 CLIENT_SECONDS=120 # for a client, then it has failed
 
 # On loopback, or between this namespace and that of a process which sleeps.
@@ -205,6 +218,7 @@ network_make()
 	local sleeper
 
 	ip link set lo up
+	congestion_set
 	ADDRESS=127.0.0.1 DEVICE=lo ENTER=(timeout "$CLIENT_SECONDS")
 	[ -n "$VETH" ] || return 0
 	unshare --net sleep infinity &
@@ -218,6 +232,7 @@ network_make()
 	ip address add 10.99.0.1/24 dev wire
 	ip link set wire up
 	"${ENTER[@]}" ip link set lo up
+	"${ENTER[@]}" bash -c "$(declare -f congestion_set); CONGESTION='$CONGESTION' congestion=$congestion; congestion_set"
 	"${ENTER[@]}" ip address add 10.99.0.2/24 dev wire
 	"${ENTER[@]}" ip link set wire up
 	# UCX looks for devices there; both ends have one name
@@ -464,7 +479,7 @@ def lowest: map(.ratio) | min;
 		ratio: (if .[0].program == "rmem" then null else $rmem / $rate | digits(1000) end)})
 	| ([$order[] as $name | .[] | select(.program == $name)])) | add // []
 | . as $rows
-| {$network, $seconds, rounds: $n_rounds, $missing, rows: $rows,
+| {$network, $congestion, $seconds, rounds: $n_rounds, $missing, rows: $rows,
    aa: (map(select(.program == "again").ratio) | if . == [] then null else [min, max] end),
    syscalls: $syscalls,
    worst: {
@@ -482,7 +497,7 @@ table()
 {
 	local row='%-28s %-12s %9s %6s %9s %9s %7s %9s %9s\n'
 
-	jq -r '"rmem over TCP \(.network), \(.rounds) rounds of \(.seconds) s, CPU in s/GiB"' "$WORK/result"
+	jq -r '"rmem over TCP \(.network), \(.congestion), \(.rounds) rounds of \(.seconds) s, CPU in s/GiB"' "$WORK/result"
 	# shellcheck disable=SC2059 # a format
 	printf "$row" "operation bytes depth clients" program op/s spread MB/s "p50 us" ratio "client" "server"
 	jq -r '.rows[] | ["\(.op)-\(.size)-\(.depth)-\(.clients)", .program, .operations_per_second,
@@ -527,7 +542,7 @@ plot()
 	gnuplot <<-PLOT
 		set terminal svg size $((300 + 40 * $(wc -l <"$WORK/cells"))),700
 		set output '$WORK/plot.svg'
-		set title 'rmem over TCP $NETWORK'
+		set title 'rmem over TCP $NETWORK, $(cat "$congestion")'
 		set ylabel 'operations per second'
 		set logscale y
 		set xrange [0.5:$(wc -l <"$WORK/cells").5]
@@ -562,7 +577,7 @@ for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do
 done
 [ -s "$WORK/runs" ] || { echo "tcp: --cells '$CELLS' selects no cell" >&2; exit 2; }
 [ -z "$SYSCALLS" ] || cells_run cell_syscalls
-jq -cn --arg network "$NETWORK" --argjson seconds "$SECONDS" --argjson n_rounds "$ROUNDS" \
+jq -cn --arg network "$NETWORK" --arg congestion "$(cat "$congestion")" --argjson seconds "$SECONDS" --argjson n_rounds "$ROUNDS" \
 	--slurpfile syscalls "$WORK/syscalls" \
 	--argjson order "$(jq -cn '$ARGS.positional' --args "${PROGRAMS[@]}")" \
 	--argjson peers "$(jq -cn '$ARGS.positional' --args "${PEER_NAMES[@]}")" \
