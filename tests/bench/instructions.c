@@ -7,12 +7,15 @@
  * be placed yet: a chain of writes ends with a read of one byte, by bare calls as through librmem.
  * The program ignores SIGPIPE; otherwise librmem would block that signal for each post.
  *
- *   instructions rmem|plain|registered|bare read|write BYTES CHANNELS BATCH OPERATIONS [iwarp] */
+ * `time` counts nothing: slices of the queue and of bare calls in turn, by the clock.
+ *
+ *   instructions rmem|plain|registered|bare|time read|write BYTES CHANNELS BATCH OPERATIONS [iwarp] */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <rmem/rmem.h>
 
@@ -24,9 +27,10 @@
 #define BATCH_MAX 256
 #define WARM_UP 1000
 #define PUSHES_MAX UINT64_C(4)
+#define SLICES 40 /* of each of three; even */
 
 struct work {
-	bool bare, plain, registered, write, iwarp;
+	bool bare, plain, registered, timed, write, iwarp;
 	uint32_t bytes;
 	unsigned channels, batch;
 	unsigned long operations;
@@ -256,6 +260,59 @@ __attribute__((noinline)) bool measured(const struct work *work, unsigned long b
 					    : run(work, batches);
 }
 
+/* ---- by the clock ---- */
+
+enum loop { LOOP_BARE, LOOP_LIBRARY, LOOP_AGAIN, LOOPS };
+
+static double slice_ns(struct work *work, enum loop loop, unsigned long batches)
+{
+	struct timespec start, end;
+
+	work->bare = loop != LOOP_LIBRARY;
+	(void)clock_gettime(CLOCK_MONOTONIC, &start);
+	ck_assert(run(work, batches));
+	(void)clock_gettime(CLOCK_MONOTONIC, &end);
+	return (double)(end.tv_sec - start.tv_sec) * 1e9 +
+	       (double)(end.tv_nsec - start.tv_nsec);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static double median(double *values)
+{
+	qsort(values, SLICES, sizeof(*values), compare);
+	return (values[SLICES / 2 - 1] + values[SLICES / 2]) / 2;
+}
+
+/* Each operation of librmem and of the bare loop in ns, and the ratios of the rates: librmem's to the
+ * bare loop's, and the bare loop's to itself. */
+static void time_print(struct work *work, unsigned long batches)
+{
+	double ns[LOOPS][SLICES], ratio[SLICES], aa[SLICES];
+	double n = (double)batches * work->batch;
+
+	for (unsigned i = 0; i < SLICES; i++) {
+		for (unsigned k = 0; k < LOOPS; k++) {
+			/* each loop is the first as often as the last */
+			enum loop loop = i % 2 ? LOOPS - 1 - k : k;
+
+			ns[loop][i] = slice_ns(work, loop, batches);
+		}
+		ratio[i] = ns[LOOP_BARE][i] / ns[LOOP_LIBRARY][i];
+		aa[i] = ns[LOOP_BARE][i] / ns[LOOP_AGAIN][i];
+	}
+	(void)printf("bare %.1f librmem %.1f ratio %.3f aa %.3f\n",
+		     median(ns[LOOP_BARE]) / n, median(ns[LOOP_LIBRARY]) / n,
+		     median(ratio), median(aa));
+}
+
+/* ---- the program ---- */
+
 static bool work_parse(int argc, char **argv, struct work *work)
 {
 	if (argc != 7 && (argc != 8 || strcmp(argv[7], "iwarp") != 0))
@@ -264,6 +321,7 @@ static bool work_parse(int argc, char **argv, struct work *work)
 		.bare = !strcmp(argv[1], "bare"),
 		.plain = !strcmp(argv[1], "plain"),
 		.registered = !strcmp(argv[1], "registered"),
+		.timed = !strcmp(argv[1], "time"),
 		.write = !strcmp(argv[2], "write"),
 		.iwarp = argc == 8,
 		.bytes = (uint32_t)strtoul(argv[3], NULL, 10),
@@ -279,6 +337,18 @@ static bool work_parse(int argc, char **argv, struct work *work)
 }
 
 static struct work work;
+
+START_TEST(work_time)
+{
+	bare_open(&work);
+	library_open(&work);
+	for (unsigned i = 0; i < LOOPS; i++)
+		(void)slice_ns(&work, (enum loop)i, WARM_UP);
+	time_print(&work, work.operations / work.batch);
+	library_close();
+	bare_close(&work);
+}
+END_TEST
 
 /* The core speaks through Check, so this is a test case of it. */
 START_TEST(work_run)
@@ -324,12 +394,13 @@ int main(int argc, char **argv)
 	int failed;
 
 	if (!work_parse(argc, argv, &work)) {
-		(void)fprintf(stderr, "usage: instructions rmem|plain|registered|bare "
-				      "read|write BYTES CHANNELS BATCH OPERATIONS "
-				      "[iwarp]\n");
+		(void)fprintf(stderr,
+			      "usage: instructions rmem|plain|registered|bare"
+			      "|time read|write BYTES CHANNELS BATCH OPERATIONS "
+			      "[iwarp]\n");
 		return 2;
 	}
-	tcase_add_test(tcase, work_run);
+	tcase_add_test(tcase, work.timed ? work_time : work_run);
 	tcase_set_timeout(tcase, 0);
 	suite_add_tcase(suite, tcase);
 	srunner_set_fork_status(runner, CK_NOFORK);

@@ -8,6 +8,10 @@
 # queue, and rmem_read() and rmem_write() with plain and with registered memory.  The last line is
 # the largest difference for a queue in batches of 32; it leaves out iWARP, where librmem also has
 # to confirm writes by a read.
+#
+# For a queue in batches of 32 both also run without callgrind, by the clock, in alternating slices
+# of one process: `rate` is librmem's as a share of the bare loop's, and `A/A` the bare loop's as a
+# share of itself.  The null device takes 3 ns for an operation, real ones about 30.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench instructions}"
@@ -41,24 +45,36 @@ count()
 		END { exit !found }' "$WORK/out"
 }
 
+# timed OP BYTES CHANNELS BATCH: sets `rate` and `aa`
+timed()
+{
+	"$top_builddir/tests/bench/instructions" time "$@" "$OPERATIONS" >"$WORK/out" 2>&1 || {
+		cat "$WORK/out" >&2
+		return 1
+	}
+	read -r rate aa < <(sed -n 's/^bare .* ratio \([0-9.]*\) aa \([0-9.]*\)$/\1 \2/p' "$WORK/out")
+}
+
 # row CALL OP BYTES CHANNELS BATCH DEVICE; CALL: queue, plain or registered
 row()
 {
-	local call=$1 bare library above
+	local call=$1 bare library above rate=- aa=-
 	shift
 
 	bare=$(count bare "$@")
 	library=$(count "${call/queue/rmem}" "$@")
 	above=$(awk -v a="$library" -v b="$bare" 'BEGIN { printf "%.1f", a - b }')
 	if [ "$4" -eq 32 ] && [ "$5" = roce ]; then
+		timed "${@:1:4}"
 		echo "$above" >>"$WORK/batched"
 	fi
 	if [ -n "$JSON" ]; then
-		printf '%s{"call":"%s","op":"%s","bytes":%d,"channels":%d,"batch":%d,"device":"%s","bare":%s,"librmem":%s,"above":%s}' \
-			"$SEPARATOR" "$call" "$@" "$bare" "$library" "$above"
+		printf '%s{"call":"%s","op":"%s","bytes":%d,"channels":%d,"batch":%d,"device":"%s","bare":%s,"librmem":%s,"above":%s,"rate":%s,"aa":%s}' \
+			"$SEPARATOR" "$call" "$@" "$bare" "$library" "$above" "${rate/#-/null}" "${aa/#-/null}"
 		SEPARATOR=,
 	else
-		printf '%-10s %-6s %6d %9d %6d %-6s %9s %9s %9s\n' "$call" "$@" "$bare" "$library" "$above"
+		printf '%-10s %-6s %6d %9d %6d %-6s %9s %9s %9s %6s %6s\n' "$call" "$@" "$bare" "$library" \
+			"$above" "$rate" "$aa"
 	fi
 }
 
@@ -66,8 +82,8 @@ SEPARATOR=
 if [ -n "$JSON" ]; then
 	printf '{"operations":%d,"rows":[' "$OPERATIONS"
 else
-	printf '%-10s %-6s %6s %9s %6s %-6s %9s %9s %9s\n' \
-		call op bytes channels batch device bare librmem above
+	printf '%-10s %-6s %6s %9s %6s %-6s %9s %9s %9s %6s %6s\n' \
+		call op bytes channels batch device bare librmem above rate A/A
 fi
 for op in read write; do
 	for bytes in 64 4096; do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# librmem against bare verbs calls in the rig, bandwidth and latency; takes --json, --slices N, --processes N
+# librmem against bare verbs calls in the rig, bandwidth and latency; takes --json, --slices N, --processes N, --plot FILE.svg
 #
 # Both loops run in one process, in alternating slices, with one device, server, lease and buffer.
 # A/A is the bare loop against itself; a cell with an A/A outside 0.98 to 1.02 is measured again,
@@ -11,6 +11,7 @@
 #   medians over the processes; the lowest and the highest stand beside that of the bandwidth.
 # - By instructions of kernel, library and program together, with --icount on one CPU, where one
 #   process and fewer slices are enough.
+# --plot draws the bandwidth of both, by time, with the lowest and the highest ratio as bars of librmem.
 # `<` marks a bandwidth below 0.97 and a latency above 1.05.
 #
 # At depth 1, by time, both loops pause for 30 us before each post; no figure includes the pause.
@@ -28,14 +29,24 @@ OP=
 BYTES=
 DEPTH=
 SLICE_MS=
+PLOT=
 # shellcheck source=tests/bench/lib/options.sh
 . "${top_srcdir:?}/tests/bench/lib/options.sh"
-options "rdma.sh [--json] [--clock time|instructions] [--slices N] [--processes N] [--slice-ms MS] [--rest-us US] [--op read|write] [--bytes N] [--depth N]" "$@"
+# shellcheck source=tests/bench/lib/plot.sh
+. "$top_srcdir/tests/bench/lib/plot.sh"
+options "rdma.sh [--json] [--clock time|instructions] [--slices N] [--processes N] [--slice-ms MS] [--rest-us US] [--op read|write] [--bytes N] [--depth N] [--plot FILE.svg]" "$@"
 
 [ "$PROCESSES" -gt 0 ] || {
 	echo "rdma: --processes $PROCESSES: at least 1" >&2
 	exit 2
 }
+if [ -n "$PLOT" ]; then
+	plot_need rdma
+	[ "${CLOCK:-time}" = time ] || {
+		echo "rdma: --plot shows figures by time, and --clock leaves them out" >&2
+		exit 2
+	}
+fi
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
 make -s -C "$top_builddir" tests/bench/rdma >&2
@@ -226,6 +237,20 @@ row_print()
 	$1 == "context" { printf "%-12s %8d | %9s MB/s | %10s us\n", $2, $3, $4, $5 }'
 }
 
+# plot FILE: MB/s of both loops in all cells
+plot()
+{
+	# shellcheck disable=SC2016 # a program of jq
+	local timed='select(.op and .clock == "time")
+		| "\(.kernel):\(.device)-\(.op)-\(.bytes)-\(.depth)" as $cell | .bandwidth'
+
+	jq -r "$timed | \$cell" "$WORK/rows" >"$WORK/cells"
+	jq -r "$timed"' | "\($cell) \(.bare) \(.bare) \(.bare)"' "$WORK/rows" >"$WORK/plot.bare"
+	jq -r "$timed"' | "\($cell) \(.librmem) \(.bare * .low) \(.bare * .high)"' "$WORK/rows" >"$WORK/plot.librmem"
+	plot_svg "$1" "librmem and bare verbs calls, over emulated devices in virtual machines" "MB/s" \
+		"$WORK/cells" bare librmem
+}
+
 # table KERNEL DEVICE CLOCK SLICES OPTION_OF_RIG...
 table()
 {
@@ -285,6 +310,7 @@ for leg in $(legs 612:rxe 612:siw); do
 		table "${leg%:*}" "${leg#*:}" instructions 16 --icount --timeout 3600
 done
 
+[ -z "$PLOT" ] || plot "$PLOT"
 invalid=$(jq -s '[.[] | select(.op and (.valid | not))] | length' "$WORK/rows")
 if [ -n "$JSON" ]; then
 	jq -cs '{rows: [.[] | select(.op)], context: [.[] | select(.tool)],

@@ -48,6 +48,8 @@ CELLS='*'
 VETH='' QUICK='' SYSCALLS='' PLOT='' PEERS='' CONGESTION=''
 # shellcheck source=tests/bench/lib/options.sh
 . "$top_srcdir/tests/bench/lib/options.sh"
+# shellcheck source=tests/bench/lib/plot.sh
+. "$top_srcdir/tests/bench/lib/plot.sh"
 ARGUMENTS=("$@")
 options "tcp.sh [--json] [--quick] [--veth] [--rounds N] [--seconds N] [--cells PATTERN,...] [--peers NAME,...] [--congestion NAME] [--syscalls] [--plot FILE.svg]" "$@"
 
@@ -78,7 +80,7 @@ if [ -z "${RMEM_BENCH_TCP-}" ]; then
 		{ echo "tcp: --seconds and --rounds take numbers from 1" >&2; exit 2; }
 	make -s -C "$top_builddir" tests/bench/tcp >&2
 	[ -z "$SYSCALLS" ] || need strace strace
-	[ -z "$PLOT" ] || need gnuplot gnuplot-nox
+	[ -z "$PLOT" ] || plot_need tcp
 	MEMCACHED=$(memcached_unpack)
 	WORK=$(mktemp -d "${TMPDIR:-/tmp}/rmem-bench.XXXXXX")
 	export RMEM_BENCH_TCP=yes MEMCACHED WORK
@@ -525,33 +527,17 @@ table()
 # plot FILE: operations per second of all programs in all cells
 plot()
 {
-	local name names=() series=() i=0
+	local name
 
 	jq -r '[.rows[] | {op, size, depth, clients}] | unique_by([.size, .op, .depth, .clients])[]
 		| "\(.op)-\(.size)-\(.depth)-\(.clients)"' "$WORK/result" >"$WORK/cells"
 	for name in "${PROGRAMS[@]}"; do
 		jq -r --arg name "$name" '.rows[] | select(.program == $name)
 			| "\(.op)-\(.size)-\(.depth)-\(.clients) \(.operations_per_second) \(.lowest) \(.highest)"' \
-			"$WORK/result" | awk 'NR == FNR { at[$1] = FNR; next } { print at[$1], $2, $3, $4 }' \
-			"$WORK/cells" - >"$WORK/plot.$name"
-		[ ! -s "$WORK/plot.$name" ] || names+=("$name")
+			"$WORK/result" >"$WORK/plot.$name"
 	done
-	for name in "${names[@]}"; do
-		series+=("'$WORK/plot.$name' using (\$1 + $((i++)) * 0.8 / ${#names[@]} - 0.4):2:3:4 with yerrorbars pointsize 0.6 title '$name' noenhanced")
-	done
-	gnuplot <<-PLOT
-		set terminal svg size $((300 + 40 * $(wc -l <"$WORK/cells"))),700
-		set output '$WORK/plot.svg'
-		set title 'rmem over TCP $NETWORK, $(cat "$congestion")'
-		set ylabel 'operations per second'
-		set logscale y
-		set xrange [0.5:$(wc -l <"$WORK/cells").5]
-		set xtics rotate by -60 noenhanced ($(awk '{ printf "%s\"%s\" %d", (NR > 1 ? ", " : ""), $1, NR }' "$WORK/cells"))
-		set key outside right
-		set grid
-		plot $(printf '%s, ' "${series[@]}" | sed 's/, $//')
-	PLOT
-	cp "$WORK/plot.svg" "$1"
+	plot_svg "$1" "rmem over TCP $NETWORK, $(cat "$congestion")" "operations per second" "$WORK/cells" \
+		"${PROGRAMS[@]}"
 }
 
 # ---- all of it ----
