@@ -196,6 +196,39 @@ journalctl -u rmemd --no-pager -o cat "_PID=$(show MainPID)" | grep -E '^restore
 rmem --server 10.9.0.1 --quiet get kept /tmp/out || fail get
 cmp /tmp/in /tmp/out || fail "the upgrade has changed what is stored"
 
+# wait_for SECONDS COMMAND...
+wait_for()
+{
+	local i
+	for ((i = 0; i < $1 * 10; i++)); do
+		! "${@:2}" || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+stopped()
+{
+	[ "$(show ActiveState rmemd.service) $(show ActiveState rmemd.socket)" = "inactive inactive" ]
+}
+
+echo "-- drained"
+rmemctl drain || fail drain
+sleep 1
+state rmemd.service active
+rmem --server 10.9.0.1 --quiet get kept /tmp/out || fail "get while it drains"
+rmem --server 10.9.0.1 --quiet rm -y kept || fail rm
+# the service would start again after any other exit, and the socket would start it for a client
+wait_for 60 stopped || { state rmemd.service inactive; state rmemd.socket inactive; }
+! rmem --server 10.9.0.1 ls >/tmp/out 2>&1 || fail "a drained daemon serves: $(cat /tmp/out)"
+sleep 1
+stopped || fail "a client starts a drained daemon"
+[ "$(show Result) $(show NRestarts)" = "success 0" ] || fail "$(show Result) $(show NRestarts)"
+[ "$(cat $free)" = 70 ] || fail "$(cat $free) of 70 huge pages are free of a drained daemon"
+systemctl start rmemd.service || fail "start after a drain"
+state rmemd.socket active
+rmem --server 10.9.0.1 --quiet put kept /tmp/in || fail "put after a drain"
+
 echo "-- removed"
 dpkg -L "${PACKAGES[@]}" | sort -u | while read -r file; do
 	[ -d "$file" ] || echo "$file"
