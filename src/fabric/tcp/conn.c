@@ -19,9 +19,9 @@
 #define SLICE_BYTES (UINT32_C(256) << 10)
 #define SLICE_REQUESTS 128
 /* Most that one system call moves: deregistration waits for its end. */
-#define CHUNK_BYTES (UINT32_C(256) << 10)
+#define CHUNK_BYTES (UINT32_C(512) << 10)
 /* When this much waits to be sent, it is sent before more requests are received. */
-#define FLUSH_BYTES (UINT32_C(128) << 10)
+#define FLUSH_BYTES (UINT32_C(256) << 10)
 /* Behind a payload of this size only a request is received, so that the next such payload goes to its
  * place without a copy.  Smaller ones are copied from the inbox, many of them after one system call. */
 #define LARGE_BYTES 2048u
