@@ -285,6 +285,9 @@ static int queue_open(struct load *load, rmem *session)
 	buffer.bytes = load->plan->size_bytes * load->plan->depth;
 	queue.depth = load->plan->depth;
 	err = rmem_buffer_create(session, &buffer, &load->buffer);
+	/* else all of it were the kernel's page of zeros, which is in the cache */
+	if (!err)
+		memset(rmem_buffer_addr(load->buffer), 'x', buffer.bytes);
 	if (!err)
 		err = rmem_queue_create(session, &queue, &load->queue);
 	return session_result(err);

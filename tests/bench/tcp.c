@@ -10,6 +10,7 @@
  *         get or set of one key in memcached's text protocol
  *
  * A client sends DEPTH requests, waits for all responses, and sends again, as redis-benchmark does.
+ * Each of the DEPTH operations has its own memory, as with rmem: more of them do not fit the caches.
  * It prints "OPERATIONS SECONDS NANOSECONDS", the last the median from sending to the responses. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,11 +37,10 @@ struct client {
 	uint64_t bytes; /* of an operation */
 	uint64_t depth;
 	uint64_t duration_ns;
-	char *requests;        /* so many that a call sends a block, at most depth */
-	size_t n_requests;     /* in there */
+	char *requests;        /* depth of them */
 	size_t request_bytes;  /* of one */
 	size_t response_bytes; /* of one */
-	void *block;
+	char *memory;          /* for depth responses, or of a stream */
 	uint64_t operations;
 	struct histogram latency_ns;
 };
@@ -118,15 +118,10 @@ static void requests_make(struct client *client, const char *head, size_t head_b
 			  const char *tail)
 {
 	size_t payload = client->read ? 0 : client->bytes, tail_bytes = strlen(tail);
-	size_t n;
 
 	client->request_bytes = head_bytes + payload + tail_bytes;
-	n = BLOCK_BYTES / client->request_bytes;
-	if (n > client->depth)
-		n = client->depth;
-	client->n_requests = n ? n : 1;
-	client->requests = block_new(client->n_requests * client->request_bytes);
-	for (size_t i = 0; i < client->n_requests; i++) {
+	client->requests = block_new(client->depth * client->request_bytes);
+	for (size_t i = 0; i < client->depth; i++) {
 		char *request = client->requests + i * client->request_bytes;
 
 		memcpy(request, head, head_bytes);
@@ -194,38 +189,17 @@ static void memcached_make(struct client *client)
 
 /* ---- measuring ---- */
 
-static void requests_send(const struct client *client)
-{
-	for (uint64_t left = client->depth; left > 0;) {
-		uint64_t n = left < client->n_requests ? left : client->n_requests;
-
-		need(all_send(client->fd, client->requests,
-			      n * client->request_bytes) == 0,
-		     "send");
-		left -= n;
-	}
-}
-
-static void bytes_receive(const struct client *client, uint64_t bytes)
-{
-	while (bytes > 0) {
-		ssize_t n = recv(client->fd, client->block,
-				 bytes < BLOCK_BYTES ? bytes : BLOCK_BYTES, 0);
-
-		if (n == 0)
-			errno = ECONNRESET;
-		need(n > 0, "receive");
-		bytes -= (uint64_t)n;
-	}
-}
-
 static void exchange_measure(struct client *client, uint64_t start_ns)
 {
 	for (uint64_t now_ns = start_ns, sent_ns;
 	     now_ns - start_ns < client->duration_ns;) {
 		sent_ns = now_ns;
-		requests_send(client);
-		bytes_receive(client, client->depth * client->response_bytes);
+		need(all_send(client->fd, client->requests,
+			      client->depth * client->request_bytes) == 0,
+		     "send");
+		need(all_receive(client->fd, client->memory,
+				 client->depth * client->response_bytes) == 0,
+		     "receive");
 		now_ns = clock_now_ns();
 		client->operations += client->depth;
 		histogram_add(&client->latency_ns, now_ns - sent_ns);
@@ -236,17 +210,19 @@ static void stream_measure(struct client *client, uint64_t start_ns)
 {
 	struct exchange exchange =
 		client->read ? (struct exchange){ 0, 1 } : (struct exchange){ 1, 0 };
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, room = client->depth * client->bytes, at = 0;
 
 	need(all_send(client->fd, &exchange, sizeof(exchange)) == 0, "send");
 	while (clock_now_ns() - start_ns < client->duration_ns) {
+		size_t most = room - at < BLOCK_BYTES ? room - at : BLOCK_BYTES;
 		ssize_t n = client->read
-				    ? recv(client->fd, client->block, BLOCK_BYTES, 0)
-				    : send(client->fd, client->block, BLOCK_BYTES,
+				    ? recv(client->fd, client->memory + at, most, 0)
+				    : send(client->fd, client->memory + at, most,
 					   MSG_NOSIGNAL);
 
 		need(n > 0, client->read ? "receive" : "send");
 		bytes += (uint64_t)n;
+		at = (at + (uint64_t)n) % room;
 	}
 	client->operations = bytes / client->bytes;
 }
@@ -255,13 +231,15 @@ static int client_run(struct client *client, const char *mode)
 {
 	uint64_t start_ns;
 
-	client->block = block_new(BLOCK_BYTES);
 	if (strcmp(mode, "bare") == 0)
 		bare_make(client);
 	else if (strcmp(mode, "memcached") == 0)
 		memcached_make(client);
 	else if (strcmp(mode, "stream") != 0)
 		return -1;
+	client->memory = block_new(client->depth * (client->response_bytes
+							    ? client->response_bytes
+							    : client->bytes));
 	start_ns = clock_now_ns();
 	if (client->requests)
 		exchange_measure(client, start_ns);
@@ -271,7 +249,7 @@ static int client_run(struct client *client, const char *mode)
 		     (double)(clock_now_ns() - start_ns) / 1e9,
 		     (unsigned long long)histogram_quantile(&client->latency_ns, 0.5));
 	free(client->requests);
-	free(client->block);
+	free(client->memory);
 	return close(client->fd);
 }
 

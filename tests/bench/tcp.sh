@@ -9,7 +9,9 @@
 #
 # - rmem is `rmem bench` with one channel.  Each client is one process with one connection, sends as
 #   many operations at once as the depth says, and waits for all of them, because redis-benchmark
-#   pipelines so; for rmem that is --batch = --depth.  Each uses the same bytes again and again.
+#   pipelines so; for rmem that is --batch = --depth.  Each uses the same bytes of the server again
+#   and again; at the client each operation outstanding has its own memory, but for iperf3 and ucx,
+#   which have one block, in the cache: beside them 128 operations of 1 MiB are slow.
 # - redis: GET and SET.  redis-range: GETRANGE and SETRANGE.  Nothing is persistent.
 # - memcached: get and set, by a client of this benchmark.
 # - nbdkit: its memory plugin, with fio's engine nbd.
@@ -17,7 +19,7 @@
 #   before the peer has the bytes, and at depth 1 a ping-pong of puts.
 # - fabric: libfabric's fi_pingpong over tcp, at depth 1, with the bytes in both directions.
 # Limits of sockets, which do nothing with the bytes:
-# - iperf3, and stream, the same by a program of this benchmark: one direction, beside 64 KiB and more
+# - iperf3, and stream, the same by a program of this benchmark with as much memory as rmem: one direction, beside 64 KiB and more
 #   at depth 16 and 128.
 # - sockperf: a ping-pong of up to 4 KiB, at depth 1, with the bytes in both directions.
 # - bare: requests and responses as long as those of rmem, by send(2) and recv(2).

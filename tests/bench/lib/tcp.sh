@@ -362,7 +362,7 @@ stream_can()
 
 stream_client()
 {
-	"${ENTER[@]}" "$BARE" stream "$ADDRESS" "${PORTS[bare]}" "$OP" "$SIZE" 1 "$(milliseconds)"
+	"${ENTER[@]}" "$BARE" stream "$ADDRESS" "${PORTS[bare]}" "$OP" "$SIZE" "$DEPTH" "$(milliseconds)"
 }
 
 stream_result()
