@@ -26,16 +26,23 @@ static uint64_t outage(void)
 	return sim_chance(2) ? soon(3 * fence) : soon(fence / 2);
 }
 
+/* What is under way waits for the end of a cut, so a later cut must not end it sooner. */
+static void cut_direction(unsigned client, enum direction direction, uint64_t until)
+{
+	uint64_t *down = &links[client].down_until_ns[direction];
+
+	if (!sim_chance(3) && *down < until)
+		*down = until;
+}
+
 static void cut_link(unsigned client)
 {
 	uint64_t until = outage();
 
 	sim_note("the link of client %u is cut until %llu ms", client,
 		 (unsigned long long)(until / SIM_MS));
-	if (!sim_chance(3))
-		links[client].down_until_ns[TO_DAEMON] = until;
-	if (!sim_chance(3))
-		links[client].down_until_ns[TO_CLIENT] = until;
+	cut_direction(client, TO_DAEMON, until);
+	cut_direction(client, TO_CLIENT, until);
 }
 
 void faults_step(void)
