@@ -123,8 +123,7 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 	queue->active++;
 	op->fragment_max = stripe_bytes(queue, op->todo.bytes);
 	if (!opcode_is_remote(op->todo.opcode))
-		op->fragment_max =
-			lesser(op->fragment_max, fragment_max(queue->ops));
+		op->fragment_max = lesser(op->fragment_max, fragment_max(queue->ops));
 	if (opcode_is_inband(op->todo.opcode))
 		inband_start(queue, op);
 	if (op->todo.bytes == 0) {

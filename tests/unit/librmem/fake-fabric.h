@@ -108,10 +108,10 @@ struct fake {
 	_Atomic unsigned connect_timeout_ms; /* of the last connect() */
 	_Atomic unsigned domain_timeout_ms;  /* for the domain opened last */
 	unsigned sge_max;                    /* of every domain */
-	uint32_t max_bytes;                  /* of an operation, at least FAKE_MAX_BYTES */
-	uint32_t inline_max;                 /* of every channel; verbs only */
-	char no_atomics[FABRIC_DEVICE_MAX];  /* the server's device without atomics */
-	char no_inband[FABRIC_DEVICE_MAX];   /* without in-band requests */
+	uint32_t max_bytes;  /* of an operation, at least FAKE_MAX_BYTES */
+	uint32_t inline_max; /* of every channel; verbs only */
+	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device without atomics */
+	char no_inband[FABRIC_DEVICE_MAX];  /* without in-band requests */
 	/* called when domain_supports() is asked for atomics; or NULL */
 	void (*at_able)(void);
 	/* called by every connect(), which fails with its error; or NULL */
