@@ -216,8 +216,8 @@ echo "-- drained"
 rmemctl drain || fail drain
 sleep 1
 state rmemd.service active
-rmem --server 10.9.0.1 --quiet get kept /tmp/out || fail "get while it drains"
-rmem --server 10.9.0.1 --quiet rm -y kept || fail rm
+! rmem --server 10.9.0.1 ls >/tmp/out 2>&1 || fail "a session while it drains: $(cat /tmp/out)"
+rmemctl revoke kept || fail revoke
 # the service would start again after any other exit, and the socket would start it for a client
 wait_for 60 stopped || { state rmemd.service inactive; state rmemd.socket inactive; }
 ! rmem --server 10.9.0.1 ls >/tmp/out 2>&1 || fail "a drained daemon serves: $(cat /tmp/out)"
