@@ -374,7 +374,9 @@ static void conn_end_payload(struct tcp_conn *conn)
 /* So many bytes of the payload have been received. */
 static void conn_received(struct tcp_conn *conn, size_t n)
 {
-	conn->place += n;
+	/* a payload that is dropped has no place */
+	if (conn->phase != TCP_PHASE_DRAIN)
+		conn->place += n;
 	conn->left -= (uint32_t)n;
 	if (conn->left == 0)
 		conn_end_payload(conn);
