@@ -29,29 +29,33 @@ struct entry {
 };
 
 struct tls_keys {
-	size_t mapped; /* bytes of this mapping */
-	size_t n, room;
 	struct map by_identity;
 	struct map by_tenant; /* the first key of each */
-	struct entry at[];
+	size_t n, bytes;      /* entries, and bytes of their memory */
+	struct entry *at;
 };
 
 /* ---- memory ---- */
 
-/* Pages of their own, so that they can be locked, and left out of core dumps.  Where the limit of
- * locked memory is too low, they may be swapped. */
-static struct tls_keys *keys_map(size_t room)
+/* The keys have pages of their own, so that they can be locked, and left out of core dumps.  Where the
+ * limit of locked memory is too low, they may be swapped. */
+static struct tls_keys *keys_new(size_t room)
 {
-	size_t bytes = sizeof(struct tls_keys) + room * sizeof(struct entry);
-	struct tls_keys *keys = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct tls_keys *keys = calloc(1, sizeof(*keys));
+	void *memory;
 
-	if (keys == MAP_FAILED)
+	if (!keys)
 		return NULL;
-	(void)mlock(keys, bytes);
-	(void)madvise(keys, bytes, MADV_DONTDUMP);
-	keys->mapped = bytes;
-	keys->room = room;
+	keys->bytes = room * sizeof(struct entry);
+	memory = mmap(NULL, keys->bytes, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		free(keys);
+		return NULL;
+	}
+	(void)mlock(memory, keys->bytes);
+	(void)madvise(memory, keys->bytes, MADV_DONTDUMP);
+	keys->at = memory;
 	map_init(&keys->by_identity);
 	map_init(&keys->by_tenant);
 	return keys;
@@ -59,15 +63,13 @@ static struct tls_keys *keys_map(size_t room)
 
 void tls_keys_free(struct tls_keys *keys)
 {
-	size_t bytes;
-
 	if (!keys)
 		return;
 	map_destroy(&keys->by_identity);
 	map_destroy(&keys->by_tenant);
-	bytes = keys->mapped;
-	explicit_bzero(keys, bytes);
-	(void)munmap(keys, bytes);
+	explicit_bzero(keys->at, keys->bytes);
+	(void)munmap(keys->at, keys->bytes);
+	free(keys);
 }
 
 /* ---- looking up ---- */
@@ -191,7 +193,7 @@ int tls_keys_of(const char *tenant, const uint8_t *bytes, size_t n_bytes,
 	if (n_bytes < TLS_KEY_MIN || n_bytes > TLS_KEY_MAX)
 		return err_set(-EINVAL, "the key has %zu bytes, and not %d to %d",
 			       n_bytes, TLS_KEY_MIN, TLS_KEY_MAX);
-	keys = keys_map(1);
+	keys = keys_new(1);
 	if (!keys)
 		return err_set(-ENOMEM, "no memory for a key");
 	key = &keys->at[0].key;
@@ -300,7 +302,7 @@ static size_t lines_count(const char *text, size_t bytes)
 
 static int text_load(const char *text, size_t bytes, struct tls_keys **ret_keys)
 {
-	struct tls_keys *keys = keys_map(lines_count(text, bytes));
+	struct tls_keys *keys = keys_new(lines_count(text, bytes));
 	int err;
 
 	if (!keys)
