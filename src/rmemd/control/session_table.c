@@ -313,7 +313,8 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 		client = value_parse_text(&value, sizeof(session->client) - 1);
 	if (client)
 		address = value_parse_text(&value, sizeof(session->address) - 1);
-	if (!address || !row->key.a || !utf8_clean(tenant, strlen(tenant)))
+	if (!address || !row->key.a || row->key.b ||
+	    !utf8_clean(tenant, strlen(tenant)))
 		return set_malformed_error("session", &row->key);
 	client = text_shown(client);
 	address = text_shown(address);

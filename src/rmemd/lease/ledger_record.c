@@ -215,7 +215,7 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 	}
 	device[sizeof(ret_record->head.atomic_device) - 1] = '\0';
 	/* a lease has an id, and either a name or an owner; the texts are shown to others */
-	if (!key->a || !ret_record->name ||
+	if (!key->a || key->b || !ret_record->name ||
 	    !*ret_record->name == !ret_record->head.owner ||
 	    !utf8_clean(ret_record->tenant, strlen(ret_record->tenant)) ||
 	    !utf8_clean(device, strlen(device)) || !shares_parse(&value, ret_record))

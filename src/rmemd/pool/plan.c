@@ -65,7 +65,7 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 		return err_set(-ENOSPC, "the ledger has more pools than there can be");
 	if (value_parse_head(&value, &head, sizeof(head)))
 		name = value_parse_text(&value, POOL_NAME_MAX);
-	if (!name || key->a > UINT32_MAX || key->a == 0 ||
+	if (!name || key->a > UINT32_MAX || key->a == 0 || key->b ||
 	    head.pages > POOL_PAGES_BASE || head.pages_kept > POOL_PAGES_BASE)
 		return set_malformed_error(key);
 	*params = (struct pool_params){ .node = head.node,

@@ -465,6 +465,7 @@ START_TEST(restore__refuses_malformed_records)
 {
 	const struct ledger_key attachment_key = { LEDGER_ATTACHMENT, 9000, 0 };
 	const struct ledger_key id_0 = { LEDGER_LEASE, 0, 0 };
+	const struct ledger_key again = { LEDGER_LEASE, record_key.a, 1 };
 	unsigned char good[RECORD_MAX], value[RECORD_MAX];
 	size_t bytes = encode_record(good, 50 * FAKE_PAGE);
 	unsigned accepted = 0;
@@ -490,6 +491,9 @@ START_TEST(restore__refuses_malformed_records)
 	/* no lease has the id 0 */
 	crash_with(&id_0, good, bytes, -EBADMSG);
 	crash_without(&id_0);
+	/* no lease has two records */
+	crash_with(&again, good, bytes, -EBADMSG);
+	crash_without(&again);
 }
 END_TEST
 
