@@ -77,7 +77,7 @@ static void peer_read(unsigned i)
 	while ((n = recv(peers[i], reply, sizeof(reply) - 1, MSG_DONTWAIT)) > 0) {
 		reply[n] = '\0';
 		if (!answered[i])
-			ck_assert_int_eq(strncmp(reply, "HTTP/1.", 7), 0);
+			ck_assert_int_eq(strncmp(reply, "HTTP/", 5), 0);
 		answered[i] = true;
 		loop_run();
 	}
