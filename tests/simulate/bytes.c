@@ -39,10 +39,10 @@ static uint64_t reachable(const struct held *held)
 	return now < held->model.bytes ? now : held->model.bytes;
 }
 
-/* It ended while it was read, and until its keys are dead others may write. */
+/* It may have ended while it was read, and until its keys are dead others may write. */
 static bool has_ended(const struct held *held)
 {
-	return daemon_up && !leases_find_id(daemon_control.leases, held->model.id);
+	return !daemon_up || !leases_find_id(daemon_control.leases, held->model.id);
 }
 
 void bytes_check(struct program *program, struct held *held, uint64_t offset,
