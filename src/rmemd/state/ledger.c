@@ -398,7 +398,7 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 		return err_set(-EBADMSG, "the ledger's header is damaged");
 	area = ledger_area(ledger);
 	if (area->offset < ledger->unit || area->offset > file_bytes ||
-	    area->offset % ledger->unit || !area->bytes ||
+	    area->offset % ledger->unit || !area->bytes || area->bytes % ledger->unit ||
 	    area->bytes > file_bytes - area->offset ||
 	    ledger_committed(ledger) > area->bytes)
 		return err_set(-EBADMSG, "the ledger's header is damaged");
