@@ -1,13 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/reply_cache.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/err.h"
 
 void reply_cache_init(struct reply_cache *cache)
 {
 	*cache = (struct reply_cache){ .n = 0 };
 	list_init(&cache->replies);
+	list_init(&cache->spare);
+}
+
+int reply_cache_reserve(struct reply_cache *cache, unsigned n)
+{
+	while (cache->n_spare < n) {
+		struct reply *reply = malloc(sizeof(*reply));
+
+		if (!reply)
+			return err_set(-ENOMEM, "no memory for the reply");
+		list_append(&cache->spare, &reply->link);
+		cache->n_spare++;
+	}
+	return 0;
+}
+
+/* NULL: there is none. */
+static struct reply *spare_remove(struct reply_cache *cache)
+{
+	struct reply *spare = list_first(&cache->spare, struct reply, link);
+
+	if (!spare)
+		return NULL;
+	list_remove(&spare->link);
+	cache->n_spare--;
+	return spare;
 }
 
 /* Remove the oldest reply, to use its memory again.  NULL: there is none. */
@@ -26,10 +55,14 @@ static struct reply *oldest_remove(struct reply_cache *cache)
 uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 			 const char *text)
 {
-	struct reply *place =
-		cache->n < REPLY_CACHE_MAX ? malloc(sizeof(*place)) : NULL;
+	struct reply *place = NULL;
 	uint64_t dropped = 0;
 
+	if (cache->n < REPLY_CACHE_MAX) {
+		place = spare_remove(cache);
+		if (!place)
+			place = malloc(sizeof(*place));
+	}
 	if (!place) {
 		place = oldest_remove(cache);
 		dropped = place ? place->id : reply->id;
@@ -59,5 +92,7 @@ void reply_cache_clear(struct reply_cache *cache)
 	struct reply *reply;
 
 	while ((reply = oldest_remove(cache)))
+		free(reply);
+	while ((reply = spare_remove(cache)))
 		free(reply);
 }

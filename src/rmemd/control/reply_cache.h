@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The replies to a session's latest requests that change something.  A client that repeats a
  * request, because the reply was lost with its connection, gets the remembered reply.  The
- * number of replies is bounded, and lower when memory is short.  Threads: [loop]. */
+ * number of replies is bounded.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_REPLY_CACHE_H
 #define RMEMD_CONTROL_REPLY_CACHE_H
 
@@ -28,11 +28,16 @@ struct reply_cache {
 	uint64_t dropped_id; /* the highest id whose reply was dropped */
 	unsigned n;
 	struct list replies; /* the oldest first */
+	unsigned n_spare;
+	struct list spare; /* memory for the replies of requests that are under way */
 };
 
 void reply_cache_init(struct reply_cache *cache);
-/* Add a reply with a copy of the error's text (may be NULL).  A full cache drops its oldest reply,
- * and without memory the new reply is dropped: returns the dropped id, or 0. */
+/* Have memory for the replies of n requests that are under way, before the last of them takes effect.
+ * -ENOMEM with text. */
+int reply_cache_reserve(struct reply_cache *cache, unsigned n);
+/* Add a reply with a copy of the error's text (may be NULL).  A full cache drops its oldest reply;
+ * without memory, unless it was reserved, the new reply is dropped: returns the dropped id, or 0. */
 uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 			 const char *text);
 /* The reply to this request, or NULL. */

@@ -198,8 +198,12 @@ int request_begin(struct session *session, const struct wire_msg *msg)
 	if (result != REQUEST_NEW)
 		return result;
 	if (flags & REQUEST_REMEMBERED) {
-		int err = reply_record_reserve(session);
+		/* a reply that is not remembered would be a request that takes effect twice */
+		int err = reply_cache_reserve(&session->replies,
+					      session->n_requests + 1);
 
+		if (!err)
+			err = reply_record_reserve(session);
 		if (err)
 			return err;
 	}
