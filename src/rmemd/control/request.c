@@ -199,8 +199,8 @@ int request_begin(struct session *session, const struct wire_msg *msg)
 		return result;
 	if (flags & REQUEST_REMEMBERED) {
 		/* a reply that is not remembered would be a request that takes effect twice */
-		int err = reply_cache_reserve(&session->replies,
-					      session->n_requests + 1);
+		int err =
+			reply_cache_reserve(&session->replies, session->n_requests + 1);
 
 		if (!err)
 			err = reply_record_reserve(session);
