@@ -11,7 +11,7 @@
 #
 # For a queue in batches of 32 both also run without callgrind, by the clock, in alternating slices
 # of one process: `rate` is librmem's as a share of the bare loop's, and `A/A` the bare loop's as a
-# share of itself.  The null device takes 3 ns for an operation, real ones about 30.
+# share of itself.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench instructions}"
