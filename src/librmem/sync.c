@@ -184,7 +184,7 @@ static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 {
 	struct rmem_completion completion;
-	int got = 0, err = submit_begin(queue);
+	int err = submit_begin(queue);
 
 	if (err)
 		return err;
@@ -194,7 +194,7 @@ static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 		return result < 0 ? result : op_await(queue);
 	}
 	/* on TCP the server's program answers, and not at once */
-	if (queue->ops->needs_local_mr && poll_single(queue, &completion, &got) && got)
+	if (queue->ops->needs_local_mr && poll_single(queue, &completion) == 1)
 		return 0;
 	return op_await(queue);
 }

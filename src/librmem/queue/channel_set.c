@@ -40,8 +40,7 @@ static unsigned domains_deal(const struct domain_set *domains, int node, unsigne
 }
 
 static void send_sides_init(struct channel_set *set, const struct domain_set *domains,
-			    const unsigned *deal, unsigned asked,
-			    struct fragment **fragments)
+			    const unsigned *deal, unsigned asked)
 {
 	for (unsigned i = 0; i < set->n; i++) {
 		struct channel *channel = &set->all[i];
@@ -53,7 +52,8 @@ static void send_sides_init(struct channel_set *set, const struct domain_set *do
 		channel->backoff.max_ms = CHANNEL_BACKOFF_MAX_MS;
 		channel->owner = side;
 		side->channel = channel;
-		side->fragments = &fragments[(size_t)i * (set->mask + 1)];
+		side->posted = &set->posted[(size_t)i * (set->mask + 1)];
+		side->runs = &set->runs[(size_t)i * (set->mask + 1)];
 		side->follower = &set->sides[i + 1 < set->n ? i + 1 : 0];
 	}
 }
@@ -63,42 +63,38 @@ int channel_set_create(const struct domain_set *domains, int node, unsigned n,
 {
 	unsigned deal[RMEM_CHANNELS_MAX + WIRE_ENDPOINTS_MAX];
 	unsigned total = domains_deal(domains, node, n, deal), places = 1;
-	struct channel *channels = calloc(total, sizeof(*channels));
-	struct send_side *sides = calloc(total, sizeof(*sides));
-	struct fragment **fragments;
+	struct channel_set *set = ret_set;
 
 	while (places < depth)
 		places *= 2;
-	fragments = calloc((size_t)total * places, sizeof(*fragments));
-	if (!channels || !sides || !fragments) {
-		free(channels);
-		free(sides);
-		free(fragments);
-		return err_set(-ENOMEM, "no memory for %u channels", total);
-	}
-	*ret_set = (struct channel_set){
+	*set = (struct channel_set){
 		.ops = domains->ops,
 		.n = total,
 		.depth = depth,
 		.mask = places - 1,
-		.all = channels,
-		.sides = sides,
-		.next = sides,
+		.all = calloc(total, sizeof(*set->all)),
+		.sides = calloc(total, sizeof(*set->sides)),
+		.posted = calloc((size_t)total * places, sizeof(*set->posted)),
+		.runs = calloc((size_t)total * places, sizeof(*set->runs)),
 	};
+	if (!set->all || !set->sides || !set->posted || !set->runs) {
+		channel_set_destroy(set);
+		return err_set(-ENOMEM, "no memory for %u channels", total);
+	}
+	set->next = set->sides;
 	for (unsigned i = 0; i <= FABRIC_FETCH_ADD; i++)
-		ret_set->direct_max[i] = domains->ops->needs_local_mr ? 0 : UINT64_MAX;
-	send_sides_init(ret_set, domains, deal, n, fragments);
+		set->direct_max[i] = domains->ops->needs_local_mr ? 0 : UINT64_MAX;
+	send_sides_init(set, domains, deal, n);
 	return 0;
 }
 
 void channel_set_destroy(struct channel_set *set)
 {
-	if (!set->all)
-		return;
-	free(set->sides[0].fragments);
+	free(set->runs);
+	free(set->posted);
 	free(set->sides);
 	free(set->all);
-	set->all = NULL;
+	*set = (struct channel_set){ .n = 0 };
 }
 
 unsigned channel_set_endpoints(const struct channel_set *set)

@@ -24,6 +24,34 @@
 
 struct fragment;
 
+/* What the operations of a run have in common: the first members of struct rmem_op. */
+struct posted_head {
+	uint16_t opcode, flags;
+	uint32_t timeout_ms;
+	struct rmem_lease *lease;
+	struct rmem_buffer *buffer;
+};
+
+/* What each of them has of its own: the members that follow. */
+struct posted_op {
+	uint64_t offset;
+	void *addr;
+	uint64_t bytes;
+	uint64_t cookie;
+};
+
+/* A part of what is on a connection: one fragment; or a run of n whole operations, of which nothing is
+ * stored but this and a struct posted_op for each.  They become a struct op when something else than
+ * their success is to be noted, see runs.h. */
+struct posted_run {
+	struct fragment *fragment; /* NULL: a run, and the members below are set */
+	struct posted_head head;
+	const struct attachment *att; /* the rkeys it was posted with */
+	struct inflight *inflight;    /* see struct op */
+	uint64_t deadline_ns;
+	unsigned n; /* 1 of a fragment */
+};
+
 struct send_side {
 	/* constant */
 	struct channel *channel;
@@ -37,9 +65,13 @@ struct send_side {
 	bool failed; /* a request has failed, and may have broken it */
 	/* not live: its fragments are given up at this time */
 	uint64_t flush_ns;
-	/* ring of the fragments on the connection; the last n_put are not posted yet */
-	struct fragment **fragments;
+	/* ring of the operations and fragments on the connection; the last n_put are not posted
+	 * yet.  A fragment's place is not used */
+	struct posted_op *posted;
 	unsigned first, in_flight, n_put;
+	/* ring of the same, by runs */
+	struct posted_run *runs;
+	unsigned first_run, n_runs;
 	unsigned requests;    /* number of in-band requests among them */
 	uint64_t large_bytes; /* of the large fragments among them */
 	unsigned ended;       /* number of fragments that have left the ring; wraps */
@@ -56,7 +88,10 @@ struct channel_set {
 	unsigned n_dead; /* number of channels whose connection is not live */
 	struct channel *all;
 	struct send_side *sides; /* one for each channel of `all` */
-	struct send_side *next;  /* to be tried next */
+	/* the memory of their rings */
+	struct posted_op *posted;
+	struct posted_run *runs;
+	struct send_side *next; /* to be tried next */
 	/* limit of unregistered bytes sent without a copy, by opcode: the least inline limit of all
 	 * connections so far; see also channel_set_inline_never() */
 	uint64_t direct_max[FABRIC_FETCH_ADD + 1];
@@ -135,15 +170,24 @@ enum pick channel_set_pick_large(struct channel_set *set, unsigned endpoints,
 /* Bit mask of the endpoints of all channels, connected or not. */
 unsigned channel_set_endpoints(const struct channel_set *set);
 
-/* Append a fragment to the ring of a channel that has a credit. */
-static inline void channel_set_put(const struct channel_set *set,
-				   struct send_side *side, struct fragment *fragment)
+/* The kth of the n_runs runs on the channel. */
+static inline struct posted_run *
+channel_set_run(const struct channel_set *set, const struct send_side *side, unsigned k)
 {
-	side->fragments[(side->first + side->in_flight++) & set->mask] = fragment;
+	return &side->runs[(side->first_run + k) & set->mask];
 }
 
-/* The place for up to *n further fragments; *n is reduced to the contiguous room there. */
-static inline struct fragment **channel_set_end(const struct channel_set *set,
+/* Append a run of n operations to a channel that has a credit for each of them; the caller sets the
+ * run's members. */
+static inline struct posted_run *channel_set_put(const struct channel_set *set,
+						 struct send_side *side, unsigned n)
+{
+	side->in_flight += n;
+	return channel_set_run(set, side, side->n_runs++);
+}
+
+/* The place for up to *n further operations; *n is reduced to the contiguous room there. */
+static inline struct posted_op *channel_set_end(const struct channel_set *set,
 						const struct send_side *side,
 						unsigned *n)
 {
@@ -153,26 +197,31 @@ static inline struct fragment **channel_set_end(const struct channel_set *set,
 		*n = set->depth - side->in_flight;
 	if (*n > set->mask + 1 - at)
 		*n = set->mask + 1 - at;
-	return &side->fragments[at];
+	return &side->posted[at];
 }
 
-/* Remove the first fragment of a ring that is not empty. */
-static inline struct fragment *channel_set_pop(const struct channel_set *set,
-					       struct send_side *side)
+/* Remove the first n operations, which are of the first run. */
+static inline void channel_set_pop(const struct channel_set *set,
+				   struct send_side *side, unsigned n)
 {
-	struct fragment *fragment = side->fragments[side->first];
+	struct posted_run *run = &side->runs[side->first_run];
 
-	side->first = (side->first + 1) & set->mask;
-	side->in_flight--;
-	side->ended++;
-	return fragment;
+	side->first = (side->first + n) & set->mask;
+	side->in_flight -= n;
+	side->ended += n;
+	run->n -= n;
+	if (run->n > 0)
+		return;
+	side->first_run = (side->first_run + 1) & set->mask;
+	side->n_runs--;
 }
 
-/* Remove the last fragment of a ring that is not empty. */
+/* Remove the last run, a fragment. */
 static inline struct fragment *channel_set_pop_last(const struct channel_set *set,
 						    struct send_side *side)
 {
-	return side->fragments[(side->first + --side->in_flight) & set->mask];
+	side->in_flight--;
+	return channel_set_run(set, side, --side->n_runs)->fragment;
 }
 
 /* Use the connection from now on. */

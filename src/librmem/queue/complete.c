@@ -8,6 +8,7 @@
 #include "base/rare.h"
 #include "librmem/queue/inband.h"
 #include "librmem/queue/reap.h"
+#include "librmem/queue/runs.h"
 #include "librmem/lease/lease.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
@@ -138,43 +139,24 @@ void complete_failed(struct rmem_queue *queue, struct op *op, int err, const cha
 
 /* ---- the fast path ---- */
 
-/* The first n fragments on the channel are done: move their operations into the reaper, up to the
- * first that is not implicit or has another inflight entry.  Returns the number moved. */
+/* What is first on the channel is done n times: if it is a run, complete operations of it into the
+ * reaper.  Returns their number. */
 static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigned n)
 {
 	const struct channel_set *set = &reaper->queue->channels;
-	struct optable *table = &reaper->queue->table;
-	struct fragment *const *fragments = &side->fragments[side->first];
-	const struct op *first = fragments[0]->op;
-	struct rmem_completion *next = reaper->next;
-	struct op **free = &table->free[table->n_free];
-	unsigned room = (unsigned)(reaper->end - next), i = 0;
+	const struct posted_run *run = &side->runs[side->first_run];
 
-	if (n > room)
-		n = room;
+	if (run->fragment)
+		return 0;
+	if (n > run->n)
+		n = run->n;
+	if (n > reaper->end - reaper->next)
+		n = (unsigned)(reaper->end - reaper->next);
 	if (n > set->mask + 1 - side->first)
 		n = set->mask + 1 - side->first;
-	/* operations without an inflight entry may belong to different leases */
-	if (!first->inflight && n > 1)
-		n = 1;
-	while (i < n && fragments[i]->op->implicit_fragment &&
-	       fragments[i]->op->inflight == first->inflight) {
-		struct op *op = fragments[i++]->op;
-
-		completion_fill(next++, op);
-		op->state = OP_FREE;
-		*free++ = op;
-	}
-	if (i == 0)
-		return 0;
-	inflight_end(first->inflight, first->todo.lease, first->todo.buffer, i);
-	side->ended += i;
-	reaper->next = next;
-	reaper->queue->active -= i;
-	table->n_free += i;
-	side->first = (side->first + i) & set->mask;
-	side->in_flight -= i;
-	return i;
+	complete_run(reaper->queue, side, n, reaper->next);
+	reaper->next += n;
+	return n;
 }
 
 /* ---- completions ---- */
@@ -291,16 +273,15 @@ static RARE void atomic_unanswered(struct rmem_queue *queue, struct fragment *fr
 	fragment_free(queue, fragment);
 }
 
-/* The first fragment on the channel has ended.  Not inlined: most fragments are implicit and are
- * reaped on the fast path. */
+/* The first fragment on the channel, or operation of a run, has ended.  Not inlined: most
+ * operations are reaped on the fast path. */
 static __attribute__((noinline)) void fragment_complete(struct rmem_queue *queue,
 							struct send_side *side,
 							const struct fabric_wc *wc)
 {
-	struct fragment *fragment = channel_set_pop(&queue->channels, side);
+	struct fragment *fragment = runs_pop(queue, side);
 	struct op *op = fragment->op;
 
-	op_fragment_fill(op);
 	op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
 	side->large_bytes -= fragment_is_large(fragment) ? fragment->bytes : 0;

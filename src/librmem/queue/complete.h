@@ -47,15 +47,11 @@ void complete_session_ended(struct rmem_queue *queue);
 void complete_channel_lost(struct rmem_queue *queue, struct send_side *side, int err,
 			   const char *why);
 
-/* Fill in the completion of an operation that has succeeded.  Read first, written last: the compiler
- * does not know that the two do not overlap, and would build the completion elsewhere first. */
+/* Fill in the completion of an operation that has succeeded. */
 static inline void completion_fill(struct rmem_completion *ret_completion,
-				   const struct op *op)
+				   struct rmem_lease *lease, uint16_t opcode,
+				   uint64_t bytes, uint64_t cookie)
 {
-	uint64_t cookie = op->todo.cookie, bytes = op->todo.bytes;
-	struct rmem_lease *lease = op->todo.lease;
-	uint16_t opcode = op->todo.opcode;
-
 	*ret_completion = (struct rmem_completion){
 		.cookie = cookie,
 		.lease = lease,
@@ -64,22 +60,36 @@ static inline void completion_fill(struct rmem_completion *ret_completion,
 	};
 }
 
+/* The first n operations on the channel have succeeded.  They are of its first run, and their places
+ * follow one another. */
+static inline void complete_run(struct rmem_queue *queue, struct send_side *side,
+				unsigned n, struct rmem_completion *completions)
+{
+	const struct posted_run *run = &side->runs[side->first_run];
+	const struct posted_op *posted = &side->posted[side->first];
+	struct rmem_lease *lease = run->head.lease;
+	uint16_t opcode = run->head.opcode;
+
+	for (unsigned i = 0; i < n; i++)
+		completion_fill(&completions[i], lease, opcode, posted[i].bytes,
+				posted[i].cookie);
+	inflight_end(run->inflight, lease, run->head.buffer, n);
+	channel_set_pop(&queue->channels, side, n);
+	queue->table.n_free += n;
+	queue->active -= n;
+}
+
 /* Complete the only outstanding operation from its completion; inlined into rmem_poll() and the
- * synchronous calls.  False: the operation failed, or its fragment is not implicit. */
+ * synchronous calls.  False: the operation failed, or is not in a run. */
 static inline bool complete_single(struct rmem_queue *queue, const struct fabric_wc *wc,
 				   struct rmem_completion *ret_completion)
 {
 	struct send_side *side = wc->owner;
-	struct op *op = side->fragments[side->first]->op;
 
-	if (wc->status != 0 || !op->implicit_fragment)
+	if (wc->status != 0 || side->runs[side->first_run].fragment)
 		return false;
 	side->proven = true;
-	(void)channel_set_pop(&queue->channels, side);
-	completion_fill(ret_completion, op);
-	inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
-	queue->active--;
-	optable_release(&queue->table, op);
+	complete_run(queue, side, 1, ret_completion);
 	return true;
 }
 

@@ -4,18 +4,16 @@
 #include <errno.h>
 
 #include "librmem/queue/complete.h"
+#include "librmem/queue/runs.h"
 
 /* ---- giving up ---- */
 
 static bool channel_carries(const struct rmem_queue *queue,
 			    const struct send_side *side, const struct op *op)
 {
-	for (unsigned i = 0; i < side->in_flight; i++) {
-		unsigned at = (side->first + i) & queue->channels.mask;
-
-		if (side->fragments[at]->op == op)
+	for (unsigned k = 0; k < side->n_runs; k++)
+		if (channel_set_run(&queue->channels, side, k)->fragment->op == op)
 			return true;
-	}
 	return false;
 }
 
@@ -23,7 +21,6 @@ void deadlines_give_up(struct rmem_queue *queue, struct op *op, int reason)
 {
 	if (op->end.given_up == 0)
 		op->end.given_up = reason;
-	op_fragment_fill(op);
 	complete_cut(queue, op);
 	/* a fragment on the wire may still use the operation's memory */
 	sides_for_each(side, &queue->channels)
@@ -52,6 +49,7 @@ static uint64_t unflushed_channels_lose(struct rmem_queue *queue, uint64_t now_n
 
 void deadlines_limit(struct rmem_queue *queue, uint64_t deadline_ns)
 {
+	runs_split_all(queue);
 	ops_for_each(op, &queue->table) {
 		if ((op->state == OP_PENDING || op->state == OP_POSTED) &&
 		    op->deadline_ns > deadline_ns)
@@ -74,11 +72,11 @@ static void channels_look(struct rmem_queue *queue, uint64_t now_ns)
 		if (side->ended != side->seen)
 			side->progress_ns = now_ns;
 		side->seen = side->ended;
-		for (unsigned k = 0; side->live && k < side->in_flight; k++) {
-			unsigned at = (side->first + k) & queue->channels.mask;
-
-			op_moved(queue, side->fragments[at]->op, side->progress_ns);
-		}
+		for (unsigned k = 0; side->live && k < side->n_runs; k++)
+			op_moved(queue,
+				 channel_set_run(&queue->channels, side, k)
+					 ->fragment->op,
+				 side->progress_ns);
 	}
 }
 
@@ -133,6 +131,7 @@ void deadlines_handle(struct rmem_queue *queue, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX, flush;
 
+	runs_split_all(queue);
 	channels_look(queue, now_ns);
 	waiting_look(queue);
 	ops_for_each(op, &queue->table) {

@@ -60,13 +60,13 @@ int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
 		.n_shared = n_shared,
 		.ops = calloc(n_ops, sizeof(*table->ops)),
 		.fragments = calloc(n_shared, sizeof(*table->fragments)),
-		.free = calloc(n_ops, sizeof(struct op *)),
+		.unused = calloc(n_ops, sizeof(struct op *)),
 		.endpoints = endpoints,
 		.n_sets = n_sets,
 		.wait_lists =
 			calloc((size_t)WAIT_KINDS * n_sets, sizeof(*table->wait_lists)),
 	};
-	if (!table->ops || !table->fragments || !table->free || !table->wait_lists) {
+	if (!table->ops || !table->fragments || !table->unused || !table->wait_lists) {
 		optable_destroy(table);
 		return err_set(-ENOMEM, "no memory for %u operations", n_ops);
 	}
@@ -78,7 +78,7 @@ int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
 void optable_destroy(struct optable *table)
 {
 	free(table->wait_lists);
-	free(table->free);
+	free(table->unused);
 	free(table->ops);
 	free(table->fragments);
 }

@@ -44,7 +44,7 @@ struct fragment {
 	struct op *op;
 	const struct attachment *att; /* the rkeys it was posted with */
 	struct channel *channel;      /* of the lost connection */
-	/* members from here on, but `verify`, are 0 in a free fragment and in an implicit one */
+	/* members from here on, but `verify`, are 0 in a free fragment */
 	enum fragment_state state;
 	uint32_t bytes;
 	uint64_t offset;      /* into the operation, bytes */
@@ -58,7 +58,7 @@ struct fragment {
 	};
 };
 
-/* How an operation ended.  All 0 in a free operation, and while its fragment is implicit. */
+/* How an operation ended.  All 0 in a free operation. */
 struct op_end {
 	uint64_t uncut_bytes; /* bytes not yet in a fragment */
 	int given_up;         /* -ETIMEDOUT or -ECANCELED; 0: not given up */
@@ -100,8 +100,6 @@ struct op {
 	/* waits for all operations before it; passed to the next when the operation ends without a
 	 * start */
 	bool fence;
-	/* the only fragment is `own`, and its members are not set: `todo` implies them */
-	bool implicit_fragment;
 	uint16_t fragments; /* number of its fragments */
 	uint16_t in_flight; /* number of its fragments on connections */
 	struct op_end end;
@@ -187,8 +185,10 @@ struct optable {
 	unsigned n_ops, n_shared;
 	struct op *ops;
 	struct fragment *fragments; /* n_shared fragments for operations that are cut */
-	struct op **free;           /* stack of the n_free free operations */
-	unsigned n_free;
+	unsigned n_free; /* of n_ops: those that are neither in a run nor in `ops` */
+	/* stack of the n_unused members of `ops` that hold no operation */
+	struct op **unused;
+	unsigned n_unused;
 	struct list done; /* the n_done operations in state OP_DONE */
 	unsigned n_done;
 	/* operations that were not started, in submission order */
@@ -295,16 +295,6 @@ static inline void fragment_reset(struct fragment *fragment)
 	fragment->losses = 0;
 }
 
-/* Set the members of an implicit fragment. */
-static inline void op_fragment_fill(struct op *op)
-{
-	if (!op->implicit_fragment)
-		return;
-	op->implicit_fragment = false;
-	op->own.state = FRAGMENT_POSTED;
-	op->own.bytes = (uint32_t)op->todo.bytes;
-}
-
 /* An operation as one fabric_op, which is laid out within struct rmem_op. */
 static inline const struct fabric_op *op_part(const struct rmem_op *todo)
 {
@@ -318,33 +308,17 @@ static inline const struct fabric_op *op_part(const struct rmem_op *todo)
 	return (const struct fabric_op *)(const void *)&todo->offset;
 }
 
+/* A place in `ops` for an operation of a run, or for a new one, which is counted in n_free. */
 static inline struct op *optable_acquire(struct optable *table)
 {
-	return table->free[--table->n_free];
-}
-
-/* Fill a free operation that is posted in one implicit fragment. */
-static inline void op_launch(struct op *op, const struct rmem_op *todo,
-			     struct inflight *inflight, const struct attachment *att,
-			     uint64_t deadline_ns)
-{
-	/* the reserved members are 0, and nobody reads them */
-	memcpy(&op->todo, todo, offsetof(struct rmem_op, reserved));
-	op->inflight = inflight;
-	op->deadline_ns = deadline_ns;
-	op->state = OP_POSTED;
-	op->started = true;
-	op->fence = false;
-	op->implicit_fragment = true;
-	op->fragments = 1;
-	op->in_flight = 1;
-	op->own.att = att;
+	return table->unused[--table->n_unused];
 }
 
 static inline void optable_release(struct optable *table, struct op *op)
 {
 	op->state = OP_FREE;
-	table->free[table->n_free++] = op;
+	table->unused[table->n_unused++] = op;
+	table->n_free++;
 }
 
 static inline void optable_done_put(struct optable *table, struct op *op)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "librmem/queue/inband.h"
+#include "librmem/queue/runs.h"
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/channel/channel.h"
@@ -438,6 +439,7 @@ static void channels_leave(struct rmem_queue *queue)
 /* End the uses of leases and buffers by operations that the caller has not polled. */
 static void ops_drop(struct rmem_queue *queue)
 {
+	runs_split_all(queue);
 	ops_for_each(op, &queue->table) {
 		if (op->state == OP_FREE)
 			continue;

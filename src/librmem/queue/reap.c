@@ -111,7 +111,8 @@ void reap_done(struct reaper *reaper)
 	while (reaper->next < reaper->end && queue->table.n_done > 0) {
 		struct op *op = optable_done_pop(&queue->table);
 
-		completion_fill(reaper->next, op);
+		completion_fill(reaper->next, op->todo.lease, op->todo.opcode,
+				op->todo.bytes, op->todo.cookie);
 		/* the library's placeholder */
 		if (op->todo.opcode == RMEM_OP_PING)
 			reaper->next->lease = NULL;

@@ -14,6 +14,7 @@
 #include "librmem/queue/complete.h"
 #include "librmem/queue/deadlines.h"
 #include "librmem/queue/reap.h"
+#include "librmem/queue/runs.h"
 #include "librmem/queue/endpoints.h"
 #include "librmem/queue/validate.h"
 #include "librmem/queue/vec.h"
@@ -43,6 +44,7 @@ void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo)
 {
 	struct op *op = optable_acquire(&queue->table);
 
+	queue->table.n_free--;
 	*op = (struct op){
 		.own = { .op = op },
 		.todo = *todo,
@@ -205,7 +207,6 @@ static struct fragment *fragment_unpost(struct rmem_queue *queue,
 {
 	struct fragment *fragment = channel_set_pop_last(&queue->channels, side);
 
-	op_fragment_fill(fragment->op);
 	fragment->op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
 	side->large_bytes -= fragment_is_large(fragment) ? fragment->bytes : 0;
@@ -219,6 +220,7 @@ static RARE void post_incomplete(struct rmem_queue *queue, struct send_side *sid
 				 unsigned accepted, unsigned n)
 {
 	complete_kill(queue, side);
+	runs_split(queue, side);
 	for (unsigned i = accepted; i < n; i++)
 		complete_check(queue, fragment_unpost(queue, side)->op);
 }
@@ -315,7 +317,8 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 
 	fragment->att = att;
 	fragment->state = FRAGMENT_POSTED;
-	channel_set_put(&queue->channels, side, fragment);
+	*channel_set_put(&queue->channels, side, 1) =
+		(struct posted_run){ .fragment = fragment, .n = 1 };
 	side->large_bytes += fragment_is_large(fragment) ? fragment->bytes : 0;
 	op->in_flight++;
 	if (!listed && !fragment->chunk && !fragment_is_request(fragment))

@@ -85,32 +85,19 @@ ops_check(const struct batch *batch, const struct rmem_op *ops, unsigned n)
 {
 	const struct rmem_op first = *batch->first;
 	struct run run = batch->run;
+	/* of no length; most operations of a run have the same */
+	struct run_limits limits = { .bytes = ops->bytes + 1 };
 	const struct rmem_op *op = ops, *end = ops + n;
 
 	run.max_bytes = lesser(run.max_bytes, batch->share_bytes);
-	while (op < end && ops_match(op, &first) && run_holds(&run, op))
-		op++;
-	return (unsigned)(op - ops);
-}
-
-/* Launch n operations, and list their own fragments. */
-static void ops_launch(const struct batch *batch, const struct rmem_op *ops, unsigned n,
-		       struct fragment **fragments)
-{
-	struct rmem_queue *queue = batch->queue;
-	struct op **free = &queue->table.free[queue->table.n_free];
-	const struct attachment *att = batch->run.att;
-	uint64_t deadline_ns = batch->deadline_ns;
-	struct inflight *inflight = batch->run.inflight;
-
-	for (unsigned i = 0; i < n; i++) {
-		struct op *op = *--free;
-
-		op_launch(op, &ops[i], inflight, att, deadline_ns);
-		fragments[i] = &op->own;
+	for (; op < end && ops_match(op, &first); op++) {
+		if (op->bytes != limits.bytes &&
+		    !run_limits_set(&run, op->bytes, &limits))
+			break;
+		if (!run_limits_hold(&run, &limits, op))
+			break;
 	}
-	queue->table.n_free -= n;
-	queue->active += n;
+	return (unsigned)(op - ops);
 }
 
 /* Put at most n operations of the run into the channel; returns their number. */
@@ -118,16 +105,17 @@ static unsigned share_fill(struct batch *batch, const struct rmem_op *ops, unsig
 {
 	struct rmem_queue *queue = batch->queue;
 	struct send_side *side = batch->side;
-	struct fragment **fragments;
+	struct posted_op *posted;
 
 	if (n > batch->room)
 		n = batch->room;
-	fragments = channel_set_end(&queue->channels, side, &n);
+	posted = channel_set_end(&queue->channels, side, &n);
 	n = ops_check(batch, ops, n);
-	n = queue->ops->prepare(side->fabric, &batch->common, op_part(ops),
-				sizeof(*ops), n);
-	ops_launch(batch, ops, n, fragments);
-	side->in_flight += n;
+	if (n > 0)
+		n = queue->ops->prepare(side->fabric, &batch->common, op_part(ops),
+					sizeof(*ops), n);
+	if (n > 0)
+		runs_put(queue, side, &batch->run, batch->deadline_ns, ops, n, posted);
 	side->n_put += n;
 	batch->room -= n;
 	if (batch->room == 0 || side->in_flight == queue->channels.depth)

@@ -9,6 +9,7 @@
 #include "librmem/queue/complete.h"
 #include "librmem/queue/deadlines.h"
 #include "librmem/queue/queue.h"
+#include "librmem/queue/runs.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/validate.h"
 
@@ -64,26 +65,24 @@ static inline bool submit_post_one(struct rmem_queue *queue, const struct run *r
 	_Static_assert((int)RMEM_OP_READ == FABRIC_READ &&
 			       (int)RMEM_OP_WRITE == FABRIC_WRITE,
 		       "the opcodes are those of the fabric");
-	struct send_side *side = submit_pick(queue, run->att);
-	struct op *op;
+	const struct attachment *att = run->att;
+	struct send_side *side = submit_pick(queue, att);
+	unsigned n = 1;
 	int result;
 
 	if (!side)
 		return false;
-	result = queue->ops->post_one(
-		side->fabric, (enum fabric_opcode)todo->opcode,
-		todo->buffer ? todo->buffer->mrs[side->domain] : NULL,
-		&run->att->keys[0][side->endpoint].at, op_part(todo));
+	result = queue->ops->post_one(side->fabric, (enum fabric_opcode)todo->opcode,
+				      todo->buffer ? todo->buffer->mrs[side->domain]
+						   : NULL,
+				      &att->keys[0][side->endpoint].at, op_part(todo));
 	if (result != 1) {
 		if (result < 0)
 			complete_kill(queue, side);
 		return false;
 	}
-	op = optable_acquire(&queue->table);
-	op_launch(op, todo, run->inflight, run->att,
-		  queue_deadline_ns(queue, todo->timeout_ms));
-	queue->active++;
-	channel_set_put(&queue->channels, side, &op->own);
+	runs_put(queue, side, run, queue_deadline_ns(queue, todo->timeout_ms), todo, 1,
+		 channel_set_end(&queue->channels, side, &n));
 	return true;
 }
 

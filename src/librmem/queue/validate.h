@@ -81,13 +81,40 @@ static inline bool run_valid(const struct rmem_op *first)
 	return (first->lease->rights & first->opcode) && !lease_ended(first->lease);
 }
 
+/* Where operations of a length may begin. */
+struct run_limits {
+	uint64_t bytes;
+	uint64_t offset_max;
+	uint64_t local_max; /* from local_base */
+};
+
+/* False: an operation of that length is not in the run, or is cut. */
+static inline bool run_limits_set(const struct run *run, uint64_t bytes,
+				  struct run_limits *ret_limits)
+{
+	/* max_bytes is not more than either length, so neither difference wraps */
+	ret_limits->bytes = bytes;
+	ret_limits->offset_max = run->lease_bytes - bytes;
+	ret_limits->local_max = run->local_bytes - bytes;
+	return bytes - 1 < run->max_bytes;
+}
+
+/* The operation, of that length, is within the lease and the buffer of the run. */
+static inline bool run_limits_hold(const struct run *run,
+				   const struct run_limits *limits,
+				   const struct rmem_op *op)
+{
+	return op->offset <= limits->offset_max &&
+	       (uintptr_t)op->addr - run->local_base <= limits->local_max;
+}
+
 /* The operation is within the lease and the buffer of the run, and is not cut. */
 static inline bool run_holds(const struct run *run, const struct rmem_op *op)
 {
-	/* max_bytes is not more than either length, so neither difference wraps */
-	return op->bytes - 1 < run->max_bytes &&
-	       op->offset <= run->lease_bytes - op->bytes &&
-	       (uintptr_t)op->addr - run->local_base <= run->local_bytes - op->bytes;
+	struct run_limits limits;
+
+	return run_limits_set(run, op->bytes, &limits) &&
+	       run_limits_hold(run, &limits, op);
 }
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "librmem/queue/deadlines.h"
 #include "librmem/queue/reap.h"
+#include "librmem/queue/runs.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
@@ -47,11 +48,9 @@ poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned
 
 int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n)
 {
-	int got;
+	int got = n > 0 ? poll_single(queue, completions) : POLL_MORE;
 
-	if (n > 0 && poll_single(queue, completions, &got))
-		return got;
-	return poll_all(queue, completions, n);
+	return got == POLL_MORE ? poll_all(queue, completions, n) : got;
 }
 
 /* ---- waiting ---- */
@@ -204,6 +203,7 @@ static int cancel(struct rmem_queue *queue, const struct selection *selection)
 	/* operations that have completed on the wire keep their result */
 	queue->now_ns = clock_now_ns();
 	complete_completions(queue, NULL);
+	runs_split_all(queue);
 	ops_for_each(op, &queue->table) {
 		if (!is_selected(op, selection))
 			continue;

@@ -8,17 +8,19 @@
 
 #include "librmem/queue/schedule.h"
 
-/* Take the completion of the only outstanding operation, or find that it is not complete.  False:
- * other work is to be done. */
-static inline bool poll_single(struct rmem_queue *queue,
-			       struct rmem_completion *ret_completion, int *ret_got)
+#define POLL_MORE (-1)
+
+/* Take the completion of the only outstanding operation, or find that it is not complete.  Returns
+ * how many were taken; POLL_MORE: other work is to be done. */
+static inline int poll_single(struct rmem_queue *queue,
+			      struct rmem_completion *ret_completion)
 {
 	unsigned i = 0;
 
 	if (queue_outstanding(queue) != 1 ||
 	    (queue->table.n_done | queue->channels.n_dead) > 0 ||
 	    atomic_load_explicit(&queue->woken, memory_order_acquire))
-		return false;
+		return POLL_MORE;
 	do {
 		int n = queue->cqs[i]
 				? queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS)
@@ -26,15 +28,13 @@ static inline bool poll_single(struct rmem_queue *queue,
 
 		if (n == 0)
 			continue;
-		*ret_got = 1;
 		if (n == 1 && complete_single(queue, queue->wcs, ret_completion))
-			return true;
+			return 1;
 		queue->now_ns = 0;
 		complete_wcs(queue, i, n, NULL);
-		return false;
+		return POLL_MORE;
 	} while (++i < queue->n_cqs);
-	*ret_got = 0;
-	return !schedule_waits(queue) && !schedule_overdue(queue);
+	return schedule_waits(queue) || schedule_overdue(queue) ? POLL_MORE : 0;
 }
 
 #endif

@@ -81,6 +81,23 @@ START_TEST(pairs__beyond_the_table_are_counted)
 }
 END_TEST
 
+START_TEST(queue_free__ends_uses_beyond_the_table)
+{
+	struct rmem_queue *queue = stage_queue(BUFFERS, 1);
+	struct rmem_op ops[BUFFERS];
+
+	buffers_create();
+	for (unsigned i = 0; i < BUFFERS; i++)
+		ops[i] = op_on(single, buffers[i], i * BUFFER_BYTES);
+	submit_all(queue, ops, BUFFERS, true);
+	ck_assert_uint_gt(atomic_load(&single->outstanding), 0);
+	rmem_queue_free(queue);
+	ck_assert_uint_eq(lease_inflight(single), 0);
+	for (unsigned i = 0; i < BUFFERS; i++)
+		ck_assert_int_eq(rmem_buffer_free(buffers[i]), 0);
+}
+END_TEST
+
 START_TEST(table_entries__are_reused_by_other_pairs)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
@@ -231,6 +248,7 @@ int main(void)
 	TCase *tcase = unit_case("inflight", single_verbs, single_close);
 
 	tcase_add_loop_test(tcase, pairs__beyond_the_table_are_counted, 0, 2);
+	tcase_add_test(tcase, queue_free__ends_uses_beyond_the_table);
 	tcase_add_test(tcase, table_entries__are_reused_by_other_pairs);
 	tcase_add_test(tcase, counts__of_all_queues_add_up);
 	tcase_add_loop_test(tcase, attachment__is_kept_while_in_use, 0, 2);
