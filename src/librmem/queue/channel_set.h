@@ -41,8 +41,8 @@ struct posted_op {
 };
 
 /* A part of what is on a connection: one fragment; or a run of n whole operations, of which nothing is
- * stored but this and a struct posted_op for each.  They become a struct op when something else than
- * their success is to be noted, see runs.h. */
+ * stored but this and, in places that follow one another, a struct posted_op for each.  They become a
+ * struct op when something else than their success is to be noted, see runs.h. */
 struct posted_run {
 	struct fragment *fragment; /* NULL: a run, and the members below are set */
 	struct posted_head head;

@@ -143,7 +143,6 @@ void complete_failed(struct rmem_queue *queue, struct op *op, int err, const cha
  * reaper.  Returns their number. */
 static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigned n)
 {
-	const struct channel_set *set = &reaper->queue->channels;
 	const struct posted_run *run = &side->runs[side->first_run];
 
 	if (run->fragment)
@@ -152,8 +151,6 @@ static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigne
 		n = run->n;
 	if (n > reaper->end - reaper->next)
 		n = (unsigned)(reaper->end - reaper->next);
-	if (n > set->mask + 1 - side->first)
-		n = set->mask + 1 - side->first;
 	complete_run(reaper->queue, side, n, reaper->next);
 	reaper->next += n;
 	return n;

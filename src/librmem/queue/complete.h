@@ -60,8 +60,7 @@ static inline void completion_fill(struct rmem_completion *ret_completion,
 	};
 }
 
-/* The first n operations on the channel have succeeded.  They are of its first run, and their places
- * follow one another. */
+/* The first n operations on the channel have succeeded, which are of its first run. */
 static inline void complete_run(struct rmem_queue *queue, struct send_side *side,
 				unsigned n, struct rmem_completion *completions)
 {
