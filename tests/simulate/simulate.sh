@@ -12,8 +12,9 @@ fi
 # Another simulation takes other ways from the same seeds.
 for seed in 14189 13931; do
 	output=$("$simulate" --seed "$seed") || {
+		status=$?
 		tail -n 100 <<<"$output"
-		exit 1
+		exit "$status"
 	}
 done
 exec "$simulate" --steps 2000000
