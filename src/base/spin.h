@@ -23,6 +23,7 @@ struct spin {
 	unsigned looks;
 	unsigned failed;  /* waits in a row in which nothing was found */
 	unsigned skipped; /* waits that still go without */
+	bool shared;      /* another thread has had the core meanwhile */
 };
 
 /* Nothing was found: whether to look again before sleeping. */

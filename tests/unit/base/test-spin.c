@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Looking again before sleeping. */
+#include <sched.h>
+
 #include "base/clock.h"
 #include "base/spin.h"
 #include "unit/unit.h"
 
-/* A look takes step_ns. */
-static uint64_t now_ns, step_ns;
+/* A look takes step_ns, and those to whom the core is given have it for turn_ns. */
+static uint64_t now_ns, step_ns, turn_ns;
 
 static uint64_t clock_step(void)
 {
 	return now_ns += step_ns;
 }
 
+/* Instead of the C library's. */
+int sched_yield(void)
+{
+	now_ns += turn_ns;
+	return 0;
+}
+
 static void setup(void)
 {
 	now_ns = 1;
 	step_ns = 500;
+	turn_ns = 0;
 	clock_set_source(clock_step);
 }
 
@@ -58,11 +68,39 @@ START_TEST(spin__ends)
 }
 END_TEST
 
-START_TEST(spin__ends_when_others_have_the_core)
+/* Threads that answer each other: their turns are no time of this one's. */
+START_TEST(spin__lets_others_have_short_turns)
 {
 	struct spin spin = { 0 };
+	uint64_t begin_ns = now_ns;
+	unsigned looks;
 
-	step_ns = 20000;
+	turn_ns = 30000;
+	looks = wait_in_vain(&spin);
+	/* 50 us of its own; before each look but the first ten, which a device answers, others
+	 * have a turn */
+	ck_assert_uint_ge(looks, 90);
+	ck_assert_uint_le(looks, 100);
+	ck_assert_uint_ge(now_ns - begin_ns, (looks - 11) * turn_ns);
+	/* they have the core before the first look of the next wait */
+	spin = (struct spin){ .shared = true };
+	begin_ns = now_ns;
+	ck_assert(spin_begin(&spin));
+	ck_assert(spin_more(&spin));
+	ck_assert_uint_ge(now_ns - begin_ns, turn_ns);
+	/* until they do not want it any more */
+	turn_ns = 0;
+	ck_assert(spin_more(&spin));
+	ck_assert(!spin.shared);
+}
+END_TEST
+
+/* One that computes. */
+START_TEST(spin__ends_when_another_keeps_the_core)
+{
+	struct spin spin = { .shared = true };
+
+	turn_ns = 200000;
 	ck_assert_uint_eq(wait_in_vain(&spin), 0);
 }
 END_TEST
@@ -95,7 +133,8 @@ int main(void)
 
 	tcase_add_test(tc, spin__is_short);
 	tcase_add_test(tc, spin__ends);
-	tcase_add_test(tc, spin__ends_when_others_have_the_core);
+	tcase_add_test(tc, spin__lets_others_have_short_turns);
+	tcase_add_test(tc, spin__ends_when_another_keeps_the_core);
 	tcase_add_test(tc, spin__is_rare_where_it_fails);
 	return unit_main();
 }
