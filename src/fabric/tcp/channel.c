@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "fabric/tcp/socket.h"
 
-#define PIECES_MAX 256                   /* of one sendmsg() */
+#define PIECES_MAX 256                   /* sent by one call */
 #define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
 /* Payloads up to this size are copied from among the responses, many after one system call; larger ones
  * are received into their place. */
@@ -142,11 +143,9 @@ static int channel_send(struct fabric_channel *ch)
 
 	while (channel_has_output(ch)) {
 		struct iovec iov[PIECES_MAX];
-		struct msghdr msg = { .msg_iov = iov,
-				      .msg_iovlen = channel_gather(ch, iov, max) };
-		ssize_t n =
-			ch->tls ? tls_pipe_send(ch->tls, iov, msg.msg_iovlen)
-				: sendmsg(ch->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		size_t places = channel_gather(ch, iov, max);
+		ssize_t n = ch->tls ? tls_pipe_send(ch->tls, iov, places)
+				    : tcp_socket_send(ch->fd, iov, places);
 
 		if (n >= 0)
 			channel_sent(ch, (size_t)n);
@@ -440,27 +439,26 @@ static size_t channel_expected(struct fabric_channel *ch, uint64_t seq)
 static ssize_t channel_recv(struct fabric_channel *ch, bool *ret_drained)
 {
 	struct iovec iov[2];
-	struct msghdr msg = { .msg_iov = iov };
-	size_t expected, wanted = 0;
+	size_t expected, wanted = 0, places = 0;
 	ssize_t n;
 
 	memmove(ch->responses, ch->responses + ch->taken, channel_untaken(ch));
 	ch->received = channel_untaken(ch);
 	ch->taken = 0;
 	if (ch->left > 0)
-		iov[msg.msg_iovlen++] = (struct iovec){ ch->place, ch->left };
+		iov[places++] = (struct iovec){ ch->place, ch->left };
 	expected = channel_expected(ch, ch->head + (ch->left > 0));
 	/* none is expected: detect a stray one, or the end */
 	if (expected == 0 && ch->left == 0)
 		expected = sizeof(struct stream_response);
 	if (expected > ch->received)
-		iov[msg.msg_iovlen++] = (struct iovec){ ch->responses + ch->received,
-							expected - ch->received };
+		iov[places++] = (struct iovec){ ch->responses + ch->received,
+						expected - ch->received };
 	if (ch->tls)
-		return tls_pipe_receive(ch->tls, iov, msg.msg_iovlen);
-	for (size_t i = 0; i < msg.msg_iovlen; i++)
+		return tls_pipe_receive(ch->tls, iov, places);
+	for (size_t i = 0; i < places; i++)
 		wanted += iov[i].iov_len;
-	n = recvmsg(ch->fd, &msg, MSG_DONTWAIT);
+	n = tcp_socket_receive(ch->fd, iov, places);
 	/* TLS in the kernel stops at the end of a record */
 	*ret_drained = n > 0 && (size_t)n < wanted && !ch->in_kernel;
 	return n;

@@ -120,13 +120,10 @@ static void budget_spend(size_t *budget, size_t n)
 static ssize_t conn_send(struct tcp_conn *conn)
 {
 	struct iovec iov[2 * TCP_REPLIES];
-	struct msghdr msg = { .msg_iov = iov,
-			      .msg_iovlen = tcp_replies_gather(conn->buffers, iov,
-							       CHUNK_BYTES) };
+	size_t places = tcp_replies_gather(conn->buffers, iov, CHUNK_BYTES);
 
-	if (conn->tls)
-		return tls_pipe_send(conn->tls, iov, msg.msg_iovlen);
-	return sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return conn->tls ? tls_pipe_send(conn->tls, iov, places)
+			 : tcp_socket_send(conn->fd, iov, places);
 }
 
 /* Whether there is something to send, as TLS may have bytes of replies that are done. */
@@ -403,13 +400,13 @@ static size_t conn_places(const struct tcp_conn *conn, struct iovec iov[2])
 static ssize_t conn_recv(struct tcp_conn *conn, bool *ret_drained)
 {
 	struct iovec iov[2];
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = conn_places(conn, iov) };
-	size_t wanted = iov[0].iov_len + (msg.msg_iovlen > 1 ? iov[1].iov_len : 0);
+	size_t places = conn_places(conn, iov);
+	size_t wanted = iov[0].iov_len + (places > 1 ? iov[1].iov_len : 0);
 	ssize_t n;
 
 	if (conn->tls)
-		return tls_pipe_receive(conn->tls, iov, msg.msg_iovlen);
-	n = recvmsg(conn->fd, &msg, MSG_DONTWAIT);
+		return tls_pipe_receive(conn->tls, iov, places);
+	n = tcp_socket_receive(conn->fd, iov, places);
 	/* The socket had no more; what arrives from now on is another event.  Its end may be the
 	 * same event, and TLS in the kernel stops at the end of a record. */
 	*ret_drained = n > 0 && (size_t)n < wanted && !conn->ending && !conn->in_kernel;
