@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "tls/stream.h"
 #include "wire/codec.h"
@@ -27,6 +28,7 @@ struct crowd {
 	char tenant[WIRE_LABEL_MAX + 1];
 	unsigned n;
 	struct stream *streams;
+	uint64_t beat_us; /* when the last heartbeat was due */
 };
 
 static uint8_t frame[WIRE_FRAME_MAX];
@@ -118,6 +120,18 @@ static void beat(struct stream *stream, uint64_t id)
 		fail("the daemon has ended a session");
 }
 
+/* The heartbeats that are due of the first n sessions; *at is whose is next. */
+static void beats(struct crowd *crowd, unsigned n, unsigned *at, uint64_t *id)
+{
+	uint64_t now_us = clock_now_ns() / 1000, step_us = BEAT_MS * 1000 / n;
+
+	while (crowd->beat_us + step_us <= now_us) {
+		*at = (*at + 1) % n;
+		beat(&crowd->streams[*at], ++*id);
+		crowd->beat_us += step_us;
+	}
+}
+
 /* Whether the pause was not ended by a line on standard input. */
 static bool pause_us(unsigned us)
 {
@@ -131,6 +145,7 @@ int main(int argc, char **argv)
 {
 	static struct crowd crowd = { .tenant = "default" };
 	uint64_t id = 1;
+	unsigned at = 0;
 
 	if (argc != 4) {
 		(void)fprintf(stderr, "usage: crowd-idle PORT PSK SESSIONS\n");
@@ -145,15 +160,16 @@ int main(int argc, char **argv)
 	crowd.streams = calloc(crowd.n + 1, sizeof(*crowd.streams));
 	if (crowd.n == 0 || !crowd.streams)
 		fail("an argument is wrong");
+	crowd.beat_us = clock_now_ns() / 1000;
 	/* those that are open have their heartbeats meanwhile */
-	for (unsigned i = 0, k = 0; i < crowd.n; i++, k = (k + 1) % i) {
+	for (unsigned i = 0; i < crowd.n; i++) {
 		session_begin(&crowd, &crowd.streams[i]);
-		beat(&crowd.streams[k], ++id);
+		beats(&crowd, i + 1, &at, &id);
 	}
 	(void)printf("ready\n");
 	(void)fflush(stdout);
-	for (unsigned i = 0; pause_us(BEAT_MS * 1000 / crowd.n); i = (i + 1) % crowd.n)
-		beat(&crowd.streams[i], ++id);
+	while (pause_us(BEAT_MS * 1000 / crowd.n))
+		beats(&crowd, crowd.n, &at, &id);
 	for (unsigned i = 0; i < crowd.n; i++)
 		stream_close(&crowd.streams[i]);
 	tls_context_unref(crowd.tls);

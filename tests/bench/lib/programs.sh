@@ -23,6 +23,8 @@ program()
 # program_go NAME: let it go on
 program_go()
 {
+	# nobody would read the line of one that has ended
+	kill -0 "${PROGRAMS[$1]}" 2>/dev/null || { echo "$1 has ended" >&2; exit 1; }
 	echo >"$LEG/$1.go"
 }
 
