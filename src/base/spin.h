@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether to look again before sleeping: a thread that sleeps is woken tens of microseconds after what
  * it waits for, which may come sooner than that.  A thread looks for a short time if that was enough
- * lately, and not if others need its core.  Not thread-safe.
+ * lately.  Others that need its core have it between two looks; one that keeps it ends them.  Not
+ * thread-safe.
  *
  *	found = look();
  *	if (!found && spin_begin(&spin)) {
@@ -23,7 +24,7 @@ struct spin {
 	unsigned looks;
 	unsigned failed;  /* waits in a row in which nothing was found */
 	unsigned skipped; /* waits that still go without */
-	bool shared;      /* another thread has had the core meanwhile */
+	bool shared;      /* another thread had the core at the last yield */
 };
 
 /* Nothing was found: whether to look again before sleeping. */

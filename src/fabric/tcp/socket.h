@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of the sockets of data streams, for both ends.  Threads: [any]. */
+/* The sockets of data streams, for both ends.  Threads: [any]. */
 #ifndef FABRIC_TCP_SOCKET_H
 #define FABRIC_TCP_SOCKET_H
 
