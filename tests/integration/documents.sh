@@ -65,6 +65,7 @@ dcb app add dev eth1 dscp-prio [0-9]+:[0-7]
 groupadd --system [a-z-]+
 install -d -m 700 -o rmem -g rmem [^ ]*/dev/shm/rmem
 modprobe (tls|rdma_rxe)
+nstat -az TcpExtBusyPollRxPackets
 rdma link show
 rdma link add rxe0 type rxe netdev eth1
 sysctl( net\.ipv4\.tcp_[rw]mem)+
