@@ -36,7 +36,7 @@ static int open_tcp(struct control *control)
 	const struct config *config = control->config;
 	struct fabric_server_params params = {
 		.listen = { .port = config->tcp_port },
-		.threads = config->tcp_threads,
+		.threads = config_tcp_threads(config),
 		.tls = config->tcp_tls,
 		.backlog = config->connections_max,
 	};

@@ -37,15 +37,17 @@ enum tcp_run {
 struct tcp_part {
 	struct list streams;
 	struct tcp_group ready; /* of them */
+	unsigned n_streams;     /* until the loop has removed them; the loop's */
 };
 
 struct tcp_conn {
 	/* loop */
 	struct list in_session;
 	uint32_t channel;
-	bool ended;   /* by the server, without channel_down() */
-	bool quiet;   /* ended, and tcp_conn_is_quiet() */
-	bool counted; /* as one under TLS in the kernel */
+	unsigned thread; /* its number */
+	bool ended;      /* by the server, without channel_down() */
+	bool quiet;      /* ended, and tcp_conn_is_quiet() */
+	bool counted;    /* as one under TLS in the kernel */
 	/* both: constant */
 	struct fabric_session *session;
 	int fd; /* closed by the loop, which may shut it down at any time */

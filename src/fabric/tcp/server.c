@@ -32,7 +32,6 @@ struct fabric_server {
 	struct tls_context *tls; /* of the streams; NULL: without TLS */
 	struct list sessions;
 	struct list tenants;
-	unsigned next_thread; /* serves the next stream */
 	unsigned n_threads;
 	struct tcp_thread threads[];
 };
@@ -89,15 +88,19 @@ struct fabric_session {
 	_Atomic uint64_t until_ns;
 	struct list conns;
 	struct list mrs;
-	/* one per data thread, which alone looks at it while it has streams or entries */
+	/* one per data thread, which alone looks at its lists while they have members */
 	struct tcp_part parts[];
 };
 
 static void conn_remove(struct tcp_conn *conn)
 {
-	conn->session->server->stats.channels--;
+	struct fabric_server *server = conn->session->server;
+
+	server->stats.channels--;
+	server->threads[conn->thread].n_streams--;
+	conn->part->n_streams--;
 	if (conn->counted)
-		conn->session->server->stats.tls_kernel--;
+		server->stats.tls_kernel--;
 	list_remove(&conn->in_session);
 	tcp_conn_free(conn);
 }
@@ -287,6 +290,21 @@ static int conn_create(struct fabric_session *session, int fd, uint32_t channel,
 	return 0;
 }
 
+/* The thread with the fewest streams of the session, and of those the one with the fewest in all. */
+static unsigned thread_choose(const struct fabric_session *session)
+{
+	const struct tcp_thread *threads = session->server->threads;
+	const struct tcp_part *parts = session->parts;
+	unsigned best = 0;
+
+	for (unsigned i = 1; i < session->server->n_threads; i++)
+		if (parts[i].n_streams < parts[best].n_streams ||
+		    (parts[i].n_streams == parts[best].n_streams &&
+		     threads[i].n_streams < threads[best].n_streams))
+			best = i;
+	return best;
+}
+
 /* A stream was admitted: send the status and hand it to a thread.  The session owns the socket.
  * It may have been closed on return, by channel_up(). */
 static void session_join(struct fabric_session *session, int fd, uint32_t channel)
@@ -311,9 +329,11 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	list_append(&session->conns, &conn->in_session);
 	server->stats.channels++;
 	server->stats.channels_ever++;
-	server->next_thread = (server->next_thread + 1) % server->n_threads;
-	thread = &server->threads[server->next_thread];
-	conn->part = &session->parts[server->next_thread];
+	conn->thread = thread_choose(session);
+	thread = &server->threads[conn->thread];
+	thread->n_streams++;
+	conn->part = &session->parts[conn->thread];
+	conn->part->n_streams++;
 	conn->table = &thread->table;
 	conn->traffic = &thread->traffic;
 	mailbox_post(&thread->commands, &conn->command.link);

@@ -22,6 +22,7 @@ struct tcp_thread {
 	struct tcp_buffers *spare; /* for the stream that is served; NULL: none yet */
 	struct mailbox *loop;      /* for events, borrowed */
 	int epoll_fd;
+	unsigned n_streams; /* until the loop has removed them; the loop's */
 	pthread_t thread;
 	struct tcp_command stop;
 };

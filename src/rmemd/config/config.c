@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <ini.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 #define LIST_TEXT_MAX 2048
 #define NAMED_MAX 64 /* of pools, tenants or devices */
+#define TCP_THREADS_AUTO 8
 
 /* One file being read.  The first error ends it. */
 struct parse {
@@ -653,6 +655,21 @@ void config_default(struct config *config)
 		if (!config_section_is_named(config_keys[i].section))
 			config_value_default(&config_keys[i], config);
 	add_defaults(config);
+}
+
+unsigned config_tcp_threads(const struct config *config)
+{
+	cpu_set_t cpus;
+	int n = config->tcp_threads;
+
+	if (n < 0) {
+		/* fails where the kernel has more than 1,024 cores */
+		n = sched_getaffinity(0, sizeof(cpus), &cpus) ? TCP_THREADS_AUTO
+							      : CPU_COUNT(&cpus);
+		if (n > TCP_THREADS_AUTO)
+			n = TCP_THREADS_AUTO;
+	}
+	return (unsigned)n;
 }
 
 int config_load(const char *path, struct config *ret_config)

@@ -69,10 +69,10 @@ struct config {
 	struct fabric_device_params device_params[CONFIG_LIST_MAX];
 	unsigned n_device_params;
 	/* [tcp] */
-	bool tcp;             /* yes */
-	uint16_t tcp_port;    /* 7462 */
-	uint32_t tcp_threads; /* 2 */
-	bool tcp_tls;         /* no */
+	bool tcp;          /* yes */
+	uint16_t tcp_port; /* 7462 */
+	int tcp_threads;   /* -1: config_tcp_threads() */
+	bool tcp_tls;      /* no */
 	/* [admin] */
 	char admin_socket[108];    /* RUNSTATEDIR/rmemd/admin.sock */
 	char admin_view_group[33]; /* "": that of the daemon */
@@ -103,6 +103,9 @@ void config_default(struct config *config);
  *   -EINVAL  err_text() is "FILE:LINE: what is wrong, and the nearest known name"
  *   -ENOENT, -EACCES, ...  the file cannot be read */
 int config_load(const char *path, struct config *ret_config);
+
+/* Data threads of the tcp fabric, for each address that it listens on. */
+unsigned config_tcp_threads(const struct config *config);
 
 /* Copy to `running` the changes of `fresh` that take effect while the daemon runs, and all of its
  * pools: how far they can follow is theirs to say. */

@@ -141,7 +141,7 @@ const struct config_key config_keys[] = {
 	  FIELD(tcp), RESTART },
 	{ "tcp", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7462",
 	  FIELD(tcp_port), RESTART },
-	{ "tcp", "threads", CONFIG_TYPE_COUNT, 1, 64, "2",
+	{ "tcp", "threads", CONFIG_TYPE_AUTO, 1, 64, "auto",
 	  FIELD(tcp_threads), RESTART },
 	{ "tcp", "tls", CONFIG_TYPE_BOOL, 0, 0, "no",
 	  FIELD(tcp_tls), RESTART },

@@ -40,7 +40,7 @@ uint64_t descriptors_limit(void)
 static uint64_t other_descriptors(const struct config *config, unsigned n_tcp)
 {
 	return OTHERS + (uint64_t)POOL_DESCRIPTORS * config->n_pools +
-	       (uint64_t)THREAD_DESCRIPTORS * config->tcp_threads * n_tcp +
+	       (uint64_t)THREAD_DESCRIPTORS * config_tcp_threads(config) * n_tcp +
 	       (uint64_t)config->connections_max * (1 + n_tcp);
 }
 

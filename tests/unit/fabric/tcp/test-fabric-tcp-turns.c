@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whose turn it is in a data thread of the tcp fabric.  The linker calls the function here instead
- * of the fabric's (-Wl,--wrap). */
+/* Which data thread of the tcp fabric has a stream, and whose turn it is there.  The linker calls
+ * the function here instead of the fabric's (-Wl,--wrap). */
 #include <endian.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "fabric/inband.h"
 #include "fabric/tcp/ready.h"
@@ -97,6 +98,7 @@ END_TEST
 
 static atomic_uint served; /* requests of both sessions */
 static atomic_uint served_before_ping;
+static atomic_int pinged; /* the thread that served a ping */
 static atomic_bool hold_request;
 static sem_t held, go;
 
@@ -114,8 +116,10 @@ enum inband_status __wrap_inband_serve(const struct inband_request *request,
 {
 	unsigned n = atomic_fetch_add(&served, 1);
 
-	if (le32toh(request->op) == FABRIC_PING)
+	if (le32toh(request->op) == FABRIC_PING) {
 		atomic_store(&served_before_ping, n);
+		atomic_store(&pinged, gettid());
+	}
 	if (atomic_exchange(&hold_request, false)) {
 		ck_assert_int_eq(sem_post(&held), 0);
 		ck_assert_int_eq(sem_wait(&go), 0);
@@ -165,6 +169,55 @@ START_TEST(server__lets_sessions_take_turns)
 }
 END_TEST
 
+/* The thread that serves a stream. */
+static int thread_of(int fd)
+{
+	struct inband_request ping = inband_make(FABRIC_PING, 0, 0, 1);
+
+	raw_send(fd, &ping, sizeof(ping));
+	(void)raw_expect_word(fd, 1);
+	return atomic_load(&pinged);
+}
+
+static void session_make(void)
+{
+	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
+}
+
+/* The comments count the streams of both threads. */
+START_TEST(server__gives_a_stream_to_the_thread_with_the_fewest)
+{
+	int a[2], b[2], c[2], d[2], first, second;
+
+	a[0] = raw_channel_open(), a[1] = raw_channel_open();
+	first = thread_of(a[0]), second = thread_of(a[1]);
+	ck_assert_int_ne(first, second);
+	session_make();
+	b[0] = raw_channel_open(), b[1] = raw_channel_open();
+	ck_assert_int_ne(thread_of(b[0]), thread_of(b[1]));
+	raw_close_await(a[1], 1);
+	/* 2 and 1 */
+	session_make();
+	c[0] = raw_channel_open();
+	ck_assert_int_eq(thread_of(c[0]), second);
+	c[1] = raw_channel_open();
+	ck_assert_int_eq(thread_of(c[1]), first);
+	raw_close_await(a[0], 2);
+	raw_close_await(thread_of(b[0]) == first ? b[0] : b[1], 3);
+	/* 1 and 2 */
+	session_make();
+	d[0] = raw_channel_open();
+	ck_assert_int_eq(thread_of(d[0]), first);
+	raw_close_await(c[1], 4);
+	/* 1 and 2, but the one is of this session */
+	d[1] = raw_channel_open();
+	ck_assert_int_eq(thread_of(d[1]), second);
+	raw_close_await(d[1], 5);
+	d[1] = raw_channel_open();
+	ck_assert_int_eq(thread_of(d[1]), second);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = unit_case("turns", NULL, NULL);
@@ -174,5 +227,7 @@ int main(void)
 	tcase_add_test(tcase, turns__forget_a_stream_that_ends);
 	tcase = unit_case("server", host_open_one, host_close);
 	tcase_add_test(tcase, server__lets_sessions_take_turns);
+	tcase = unit_case("threads", host_open, host_close);
+	tcase_add_test(tcase, server__gives_a_stream_to_the_thread_with_the_fewest);
 	return unit_main();
 }

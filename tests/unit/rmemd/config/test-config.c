@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loading and reloading rmemd.conf: defaults, every type of value, errors. */
+/* Loading and reloading rmemd.conf: defaults, every type of value, errors.  The linker calls the
+ * function here instead of the C library's (-Wl,--wrap). */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +86,7 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	ck_assert_uint_eq(config.key_rest_ms, 0);
 	ck_assert(config.tcp);
 	ck_assert_uint_eq(config.tcp_port, 7462);
-	ck_assert_uint_eq(config.tcp_threads, 2);
+	ck_assert_int_eq(config.tcp_threads, -1);
 	ck_assert_str_eq(config.admin_socket, RUNSTATEDIR "/rmemd/admin.sock");
 	ck_assert_str_eq(config.admin_view_group, "");
 	ck_assert_str_eq(config.admin_act_group, "");
@@ -101,6 +103,39 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	ck_assert_uint_eq(config.pools[0].bytes, 1 << 30);
 	ck_assert_int_eq(config.pools[0].node, POOL_NODE_ANY);
 	ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_AUTO);
+}
+END_TEST
+
+static int cores; /* of this process; -1: too many for a cpu_set_t */
+
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus);
+int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *cpus)
+{
+	ck_assert_int_eq(pid, 0);
+	ck_assert_uint_eq(bytes, sizeof(*cpus));
+	if (cores < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	CPU_ZERO(cpus);
+	for (unsigned i = 0; i < (unsigned)cores; i++)
+		CPU_SET(2 * i + 1, cpus);
+	return 0;
+}
+
+START_TEST(tcp_threads__are_as_many_as_cores_up_to_eight)
+{
+	config_default(&config);
+	cores = 1;
+	ck_assert_uint_eq(config_tcp_threads(&config), 1);
+	cores = 8;
+	ck_assert_uint_eq(config_tcp_threads(&config), 8);
+	cores = 9;
+	ck_assert_uint_eq(config_tcp_threads(&config), 8);
+	cores = -1;
+	ck_assert_uint_eq(config_tcp_threads(&config), 8);
+	config.tcp_threads = 64;
+	ck_assert_uint_eq(config_tcp_threads(&config), 64);
 }
 END_TEST
 
@@ -166,7 +201,8 @@ START_TEST(load__reads_every_type)
 	ck_assert_int_eq(config.verbs, CONFIG_NO);
 	ck_assert_uint_eq(config.n_devices, 2);
 	ck_assert_str_eq(config.devices[0], "mlx5_0");
-	ck_assert_uint_eq(config.tcp_threads, 8);
+	ck_assert_int_eq(config.tcp_threads, 8);
+	ck_assert_uint_eq(config_tcp_threads(&config), 8);
 	ck_assert_str_eq(config.admin_socket, "/tmp/x");
 	ck_assert_int_eq(config.log_level, LOG_DEBUG);
 	ck_assert_uint_eq(config.sessions_max, 7);
@@ -605,7 +641,7 @@ START_TEST(reload__applies_keys_that_may_change)
 	ck_assert_uint_eq(config.n_pools, 2);
 	/* what needs a restart stays */
 	ck_assert_uint_eq(config.port, 7460);
-	ck_assert_uint_eq(config.tcp_threads, 2);
+	ck_assert_int_eq(config.tcp_threads, -1);
 	ck_assert_int_eq(config.rdma_options.mtu, FABRIC_OPTION_AUTO);
 	ck_assert_uint_eq(config.n_device_params, 0);
 }
@@ -689,6 +725,7 @@ int main(void)
 	TCase *tc = unit_case("config", setup, teardown);
 
 	tcase_add_test(tc, load__an_empty_file_is_the_defaults);
+	tcase_add_test(tc, tcp_threads__are_as_many_as_cores_up_to_eight);
 	tcase_add_test(tc, load__reads_every_type);
 	tcase_add_test(tc, load__pools_have_devices);
 	tcase_add_test(tc, load__devices_have_options);
