@@ -321,10 +321,9 @@ enum rmem_placement {
 struct rmem_alloc_params {
 	size_t size;    /* sizeof(struct rmem_alloc_params) */
 	uint64_t bytes; /* exact length; 0: no memory yet, rmem_grow() adds it */
-	uint64_t
-		align; /* bytes, a power of two up to 1 GiB; 0: a page of the server's kernel */
-	int node;         /* RMEM_PLACE_NODE: preferred NUMA node; else RMEM_NODE_ANY */
-	unsigned flags;   /* RMEM_ALLOC_ATTACH */
+	uint64_t align; /* bytes, a power of two up to 1 GiB; 0: a page of the server */
+	int node;       /* RMEM_PLACE_NODE: preferred NUMA node; else RMEM_NODE_ANY */
+	unsigned flags; /* RMEM_ALLOC_ATTACH */
 	const char *name; /* NULL: ephemeral, ends with the session */
 	/* time to live after the last renewal, of a lease without a name after rmem_rename()
 	 * has named it; 0: for ever, or the tenant's ttl_max */
