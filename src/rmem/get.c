@@ -77,7 +77,8 @@ static int output_open(const char *path, struct output *out)
 	err = temporary_open(out, 0600);
 	if (err)
 		return err;
-	if (fchmod(out->fd, st.st_mode & 07777)) {
+	/* not set-uid nor set-gid: the bytes are now those of whoever stored them */
+	if (fchmod(out->fd, st.st_mode & 0777)) {
 		err = err_errno(-errno, "%s", out->temporary);
 		(void)close(out->fd);
 		(void)unlink(out->temporary);
