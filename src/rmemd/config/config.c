@@ -299,6 +299,14 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 	return 1;
 }
 
+/* Whether more follows than blanks and a comment. */
+static bool has_text(const char *rest)
+{
+	const char *text = rest + strspn(rest, " \t\r\n");
+
+	return *text && (*text != ';' || text == rest);
+}
+
 /* Check a line before inih does, which reports neither line numbers nor sections without keys. */
 static int line_check(struct parse *parse, const char *line, bool complete)
 {
@@ -323,6 +331,10 @@ static int line_check(struct parse *parse, const char *line, bool complete)
 		return err_set(-EINVAL, "']' is missing");
 	if (len >= sizeof(name))
 		return err_set(-EINVAL, "the section's name is too long");
+	/* inih drops it */
+	if (has_text(line + len + 1))
+		return err_set(-EINVAL, "text behind ']': a key, and a comment with "
+					"#, need a line of their own");
 	memcpy(name, line, len);
 	name[len] = '\0';
 	return section_begin(parse, name);
@@ -353,16 +365,58 @@ static unsigned key_line(const struct parse *parse, const char *section,
 	return line ? line : parse->lines[key_index(other_section, other)];
 }
 
+/* Whether a socket at one of them is in the way of one at the other, with the same port. */
+static bool addresses_overlap(const struct fabric_address *a,
+			      const struct fabric_address *b)
+{
+	return a->family == b->family &&
+	       (fabric_address_is_any(a) || fabric_address_is_any(b) ||
+		fabric_address_host_equal(a, b));
+}
+
+/* The first address of [server] listen, from number `i` on, that overlaps; NULL: none does. */
+static const struct fabric_address *listen_find(const struct config *config, unsigned i,
+						const struct fabric_address *address)
+{
+	for (; i < config->n_listen; i++)
+		if (addresses_overlap(&config->listen[i], address))
+			return &config->listen[i];
+	return NULL;
+}
+
+static int listen_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	char host[FABRIC_ADDRESS_TEXT], other[FABRIC_ADDRESS_TEXT];
+
+	parse->line = parse->lines[key_index("server", "listen")];
+	for (unsigned i = 0; i < config->n_listen; i++) {
+		const struct fabric_address *address =
+			listen_find(config, i + 1, &config->listen[i]);
+
+		if (address)
+			return err_set(
+				-EINVAL,
+				"listen: %s and %s overlap: take one of them out",
+				fabric_address_host(&config->listen[i], host),
+				fabric_address_host(address, other));
+	}
+	return 0;
+}
+
 static int ports_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
 	const struct {
-		const char *section;
+		const char *section, *key;
 		uint16_t port;
 		bool used;
-	} ports[] = { { "server", config->port, true },
-		      { "rdma", config->verbs_port, config->verbs != CONFIG_NO },
-		      { "tcp", config->tcp_port, config->tcp } };
+	} ports[] = { { "server", "port", config->port, true },
+		      { "rdma", "port", config->verbs_port,
+			config->verbs != CONFIG_NO },
+		      { "tcp", "port", config->tcp_port, config->tcp },
+		      { "metrics", "listen", config->metrics_listen.port,
+			listen_find(config, 0, &config->metrics_listen) } };
 	const size_t n = sizeof(ports) / sizeof(ports[0]);
 
 	for (size_t i = 0; i < n; i++) {
@@ -370,8 +424,8 @@ static int ports_check(struct parse *parse)
 			if (!ports[i].used || !ports[j].used ||
 			    ports[i].port != ports[j].port)
 				continue;
-			parse->line = key_line(parse, ports[j].section, "port",
-					       ports[i].section, "port");
+			parse->line = key_line(parse, ports[j].section, ports[j].key,
+					       ports[i].section, ports[i].key);
 			return err_set(-EINVAL, "[%s] and [%s] have the same port %u",
 				       ports[i].section, ports[j].section,
 				       ports[i].port);
@@ -538,6 +592,28 @@ static int pools_check(struct parse *parse)
 	return err;
 }
 
+/* Files that this kind of authentication does not use. */
+static int auth_unused_check(struct parse *parse, bool psk, bool certificate)
+{
+	const struct config *config = &parse->config;
+	const struct {
+		const char *key, *path;
+		bool used;
+	} files[] = { { "psk", config->psk, psk },
+		      { "certificate", config->certificate, certificate },
+		      { "key", config->key, certificate },
+		      { "ca", config->ca, certificate } };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		if (files[i].used || !*files[i].path)
+			continue;
+		parse->line = parse->lines[key_index("server", files[i].key)];
+		return err_set(-EINVAL, "%s is for auth = %s or both", files[i].key,
+			       i == 0 ? "psk" : "certificate");
+	}
+	return 0;
+}
+
 static int auth_config_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
@@ -554,12 +630,7 @@ static int auth_config_check(struct parse *parse)
 			-EINVAL,
 			"auth asks for certificate, that of this server, and for "
 			"ca, which signs those of the clients");
-	if (!psk && *config->psk)
-		return err_set(-EINVAL, "psk is for auth = psk or both");
-	if (!certificate && (*config->certificate || *config->ca))
-		return err_set(-EINVAL,
-			       "certificate and ca are for auth = certificate or both");
-	return 0;
+	return auth_unused_check(parse, psk, certificate);
 }
 
 /* Checks of several keys together, of which each sets the line that it is about. */
@@ -597,7 +668,9 @@ static int config_check(struct parse *parse)
 		return err_set(-EINVAL,
 			       "[tcp] tls = yes needs keys that only [server] auth = "
 			       "psk or certificate gives");
-	err = tenants_check(parse);
+	err = listen_check(parse);
+	if (!err)
+		err = tenants_check(parse);
 	if (!err)
 		err = devices_check(parse);
 	if (!err)

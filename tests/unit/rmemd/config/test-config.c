@@ -350,6 +350,12 @@ static const struct {
 	  "[2001:db8::1]:9746" },
 	{ "port = 1\n", "1: key 'port' stands before the first [section]" },
 	{ "[server\nport = 1\n", "1: ']' is missing" },
+	{ "[server] port = 1\n",
+	  "1: text behind ']': a key, and a comment with #, need a line of their own" },
+	{ "[pool a];b\n",
+	  "1: text behind ']': a key, and a comment with #, need a line of their own" },
+	{ "[log]\n[tcp] # none\n",
+	  "2: text behind ']': a key, and a comment with #, need a line of their own" },
 	{ "[server]\nport\n", "2: neither [section] nor key = value" },
 	{ "[server]\nport = 1\nport = 2\n", "3: 'port' is already in line 2" },
 	{ "[server]\nport = 1\n[log]\n[server]\nport = 2\n",
@@ -398,7 +404,10 @@ static const struct {
 	  "of the clients" },
 	{ "[server]\npsk = /k\n", "2: psk is for auth = psk or both" },
 	{ "[server]\nauth = psk\npsk = /k\nca = /c\n",
-	  "2: certificate and ca are for auth = certificate or both" },
+	  "4: ca is for auth = certificate or both" },
+	{ "[server]\n\ncertificate = /c\n",
+	  "3: certificate is for auth = certificate or both" },
+	{ "[server]\n\nkey = /c\n", "3: key is for auth = certificate or both" },
 	{ "[tenant a]\ncertificates = example.org\n",
 	  "2: certificates: 'example.org' does not begin with uri:, spiffe://, dns: or "
 	  "subject:, or has no name" },
@@ -460,6 +469,15 @@ static const struct {
 	  "4: neither [rdma] nor [tcp] is enabled: nothing would carry data" },
 	{ "[tcp]\nport = 7460\n", "2: [server] and [tcp] have the same port 7460" },
 	{ "[server]\nport = 7461\n", "2: [server] and [rdma] have the same port 7461" },
+	{ "[metrics]\nlisten = 127.0.0.1:7462\n",
+	  "2: [tcp] and [metrics] have the same port 7462" },
+	{ "[server]\nport = 9000\n[metrics]\nlisten = [::]:9000\n",
+	  "4: [server] and [metrics] have the same port 9000" },
+	{ "[server]\nlisten = 0.0.0.0\ninsecure = yes\n[metrics]\nlisten = "
+	  "192.0.2.1:7461\n",
+	  "5: [rdma] and [metrics] have the same port 7461" },
+	{ "[server]\nlisten = ::1, 127.0.0.1, 0.0.0.0\ninsecure = yes\n",
+	  "2: listen: 127.0.0.1 and 0.0.0.0 overlap: take one of them out" },
 	{ "[admin]\nsocket = rmem.sock\n",
 	  "2: socket: 'rmem.sock' is not an absolute path" },
 	{ "[rdma]\nretry_count = 7\n",
@@ -542,6 +560,22 @@ START_TEST(load__reports_error_and_line)
 	(void)snprintf(error, sizeof(error), "%s:%s", path, errors[_i].error);
 	ck_assert_str_eq(err_text(), error);
 	ck_assert_uint_eq(config.port, before);
+}
+END_TEST
+
+START_TEST(load__compares_addresses_with_the_same_port)
+{
+	load_ok("[metrics]\nlisten = 192.0.2.1:7462\n");
+	load_ok("[tcp]\nenabled = no\n[metrics]\nlisten = 127.0.0.1:7462\n");
+	load_ok("[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n");
+}
+END_TEST
+
+START_TEST(load__takes_comments_behind_a_section)
+{
+	load_ok("[server] \t\nport = 9000\n[tcp] ; TCP\nport = 9001\n[log]\r\n");
+	ck_assert_uint_eq(config.port, 9000);
+	ck_assert_uint_eq(config.tcp_port, 9001);
 }
 END_TEST
 
@@ -733,6 +767,8 @@ int main(void)
 	tcase_add_test(tc, load__default_options_are_those_of_the_fabric);
 	tcase_add_loop_test(tc, load__reports_error_and_line, 0,
 			    sizeof(errors) / sizeof(errors[0]));
+	tcase_add_test(tc, load__compares_addresses_with_the_same_port);
+	tcase_add_test(tc, load__takes_comments_behind_a_section);
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
 	tcase_add_test(tc, load__reads_the_rights_of_tenants);
 	tcase_add_test(tc, load__limits_the_number_of_tenants);
