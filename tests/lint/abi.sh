@@ -5,6 +5,7 @@
 # a released line never changes.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
+read -ra cc <<<"${CC:-cc}"
 
 description=tests/lint/abi.txt
 tmp=$(mktemp -d)
@@ -45,7 +46,7 @@ C
 	statements
 	echo 'return 0; }'
 } >"$tmp/abi.c"
-"${CC:-cc}" -x c -Iinclude -o "$tmp/abi" "$tmp/abi.c"
+"${cc[@]}" -x c -Iinclude -o "$tmp/abi" "$tmp/abi.c"
 "$tmp/abi" >"$tmp/abi.txt"
 
 if [ "${1:-}" = --write ]; then

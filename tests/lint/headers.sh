@@ -4,6 +4,7 @@
 # C99, C11, C++11 and C++20 that call its inline functions.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
+read -ra cc <<<"${CC:-cc}"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -28,7 +29,7 @@ compile()
 
 count=0
 while read -r header; do
-	compile "${header#src/}" "${CC:-cc}" -x c -std=gnu17 "${warnings[@]}" \
+	compile "${header#src/}" "${cc[@]}" -x c -std=gnu17 "${warnings[@]}" \
 		-D_GNU_SOURCE -Isrc -Iinclude "${cflags[@]}"
 	count=$((count + 1))
 done < <(find src -name '*.h' | sort)
@@ -46,7 +47,7 @@ public=(-Wall -Wextra -pedantic -Werror -Iinclude)
 	bad=$((bad + 1))
 }
 for standard in c99 c11; do
-	compile rmem/rmem.h "${CC:-cc}" -x c -std=$standard "${public[@]}"
+	compile rmem/rmem.h "${cc[@]}" -x c -std=$standard "${public[@]}"
 done
 if command -v "${CXX:-c++}" >/dev/null; then
 	for standard in c++11 c++20; do

@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 top_builddir=${top_builddir:-$PWD/build}
+read -ra cc <<<"${CC:-cc}"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -74,7 +75,7 @@ compare "members of rmem.h" "members of man3"
 # structures: of C on standard input a line for each member, with the structure and its place there
 structures()
 {
-	"${CC:-cc}" -E -P -x c - | tr -s '[:space:]' ' ' |
+	"${cc[@]}" -E -P -x c - | tr -s '[:space:]' ' ' |
 		sed 's/__extension__ //g; s/\([;{}]\) */\1\n/g' |
 		awk '
 			depth == 0 && /^struct rmem_[a-z_]+ \{$/ { name = $2; depth = 1; n = 0; next }
@@ -158,7 +159,7 @@ int main(void)
 	return 0;
 }
 C
-"${CC:-cc}" -std=gnu17 -Isrc -o "$tmp/wire" "$tmp/wire.c"
+"${cc[@]}" -std=gnu17 -Isrc -o "$tmp/wire" "$tmp/wire.c"
 "$tmp/wire" >"$tmp/msg.h"
 awk '
 	/^\.Sh/ { on = /REQUESTS|REPLIES|EVENTS|LIST ITEMS/ }
@@ -221,7 +222,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 C
-"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -DRUNSTATEDIR='"/run"' -Isrc -o "$tmp/keys" \
+"${cc[@]}" -std=gnu17 -D_GNU_SOURCE -DRUNSTATEDIR='"/run"' -Isrc -o "$tmp/keys" \
 	"$tmp/keys.c" src/rmemd/config/keys.c
 "$tmp/keys" >"$tmp/config keys"
 # The page has for each key, in this order: type, default, whether a reload applies it.
@@ -286,7 +287,7 @@ int main(void)
 	return 0;
 }
 C
-"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -DPACKAGE_VERSION='"0"' -Isrc -o "$tmp/metrics" \
+"${cc[@]}" -std=gnu17 -D_GNU_SOURCE -DPACKAGE_VERSION='"0"' -Isrc -o "$tmp/metrics" \
 	"$tmp/metrics.c" src/rmemd/metrics/table.c
 "$tmp/metrics" >"$tmp/metrics of rmemd"
 # The page has for each metric: name, type, labels, and the text.
