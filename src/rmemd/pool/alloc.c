@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/pool.h"
@@ -57,6 +58,18 @@ static void request_undo(struct request *request)
 		/* the extent was not used, so it is clean */
 		extents_free(extents, extents_find(extents, extent->offset));
 	}
+}
+
+/* Bytes of all pools that serve the request. */
+static uint64_t bytes_serving(const struct pools *pools,
+			      const struct pool_request *wish)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < pools->n_pools; i++)
+		if (pool_serves(pools->pool[i], wish))
+			bytes += pools->pool[i]->extents.end;
+	return bytes;
 }
 
 /* Allocate one extent from one pool. */
@@ -283,7 +296,7 @@ static void runs_add_part(struct runs *runs, uint64_t bytes)
 static bool runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 {
 	struct runs *runs = ctx;
-	uint64_t skip = -offset & (runs->align - 1), piece;
+	uint64_t skip = align_gap(offset, runs->align), piece;
 
 	for (unsigned i = 0; skip < bytes && i < runs->max; i++) {
 		piece = bytes - skip < runs->most ? bytes - skip : runs->most;
@@ -328,7 +341,8 @@ static bool fits_when_clean(const struct request *request)
 static int set_full_error(const struct pools *pools, const struct pool_request *wish,
 			  unsigned max)
 {
-	uint64_t bytes = wish->bytes, clean = 0, largest = 0, total = 0;
+	uint64_t bytes = wish->bytes, total = bytes_serving(pools, wish);
+	uint64_t clean = 0, largest = 0;
 	bool allowed = !wish->only, leaving = false;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
@@ -343,7 +357,6 @@ static int set_full_error(const struct pools *pools, const struct pool_request *
 			continue;
 		one = extents_largest(extents, pools->grain);
 		clean += extents->sum[BLOCK_FREE];
-		total += extents->end;
 		if (one > largest)
 			largest = one;
 	}
@@ -408,12 +421,12 @@ int pools_alloc(struct pools *pools, const struct pool_request *wish,
 		.max = max,
 		.wish = wish,
 		.extents = ret_extents,
-		.wanted = (bytes + grain - 1) / grain * grain,
 		.align = wish->align > grain ? wish->align : grain,
 	};
 	int err;
 
-	if (bytes > UINT64_MAX - grain || max == 0)
+	if (bytes > bytes_serving(pools, wish) || max == 0 ||
+	    !checked_align_up(bytes, grain, &request.wanted))
 		return set_full_error(pools, wish, max);
 	request.most = pools->extent_max / request.align * request.align;
 	/* a device may still refuse such an extent */

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
+
 /* The number of blocks that are too small once aligned and are skipped, before a size is looked up
  * that is large enough for any alignment. */
 #define ALIGN_TRIES 16
@@ -83,16 +85,10 @@ static void block_remove(struct extents *extents, struct block *block,
 	free(block);
 }
 
-/* The bytes before the first aligned offset of the block. */
-static uint64_t block_skip(const struct block *block, uint64_t align)
-{
-	return -block->offset & (align - 1);
-}
-
 /* Bytes left of the block from its first aligned offset on, in whole grains. */
 static uint64_t block_usable(const struct block *block, uint64_t align)
 {
-	uint64_t skip = block_skip(block, align);
+	uint64_t skip = align_gap(block->offset, align);
 
 	return skip < block->bytes ? block->bytes - skip : 0;
 }
@@ -101,10 +97,11 @@ static uint64_t block_usable(const struct block *block, uint64_t align)
 static int block_cut(struct extents *extents, struct block *block, uint64_t skip,
 		     uint64_t bytes, struct block **ret_block)
 {
-	bool has_rest = skip + bytes < block->bytes;
+	bool has_rest = bytes < block->bytes - skip;
 	struct block *lent = skip ? block_new(extents) : block;
 	struct block *rest = has_rest ? block_new(extents) : NULL;
 
+	assert(range_inside(block->bytes, skip, bytes));
 	if (!lent || (has_rest && !rest)) {
 		if (skip)
 			free(lent);
@@ -191,16 +188,17 @@ int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
 		  struct block **ret_block)
 {
 	struct block *block = block_fitting(extents, bytes, align, ALIGN_TRIES);
+	uint64_t enough;
 
 	/* a block of this size holds them at whatever offset it begins */
-	if (!block)
-		block = block_fitting(extents, bytes + (align - extents->grain),
-				      extents->grain, 0);
+	if (!block && checked_add(bytes, align - extents->grain, &enough))
+		block = block_fitting(extents, enough, extents->grain, 0);
 	if (!block)
 		block = block_fitting(extents, bytes, align, ALIGN_TRIES_MAX);
 	if (!block)
 		return -ENOSPC;
-	return block_cut(extents, block, block_skip(block, align), bytes, ret_block);
+	return block_cut(extents, block, align_gap(block->offset, align), bytes,
+			 ret_block);
 }
 
 /* The free block that has most from its first aligned offset on, or NULL. */
@@ -235,7 +233,7 @@ int extents_alloc_most(struct extents *extents, uint64_t bytes, uint64_t align,
 
 	if (!block)
 		return -ENOSPC;
-	return block_cut(extents, block, block_skip(block, align),
+	return block_cut(extents, block, align_gap(block->offset, align),
 			 usable < bytes ? usable : bytes, ret_block);
 }
 
@@ -245,8 +243,7 @@ int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
 	struct block *last = free_neighbour(extents, extents->order.prev);
 
 	if (!last || !bytes || (offset | bytes) % extents->grain ||
-	    offset < last->offset || bytes > extents->bytes ||
-	    offset > extents->bytes - bytes)
+	    offset < last->offset || !range_inside(extents->bytes, offset, bytes))
 		return -EINVAL;
 	return block_cut(extents, last, offset - last->offset, bytes, ret_block);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 
 /* After a restart the memory that is not lent is zeroed in blocks of this size: the first of them
@@ -121,12 +122,11 @@ void pools_free(struct pools *pools, struct extent extent)
 
 uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t keep)
 {
-	uint64_t whole = (keep + pools->grain - 1) / pools->grain * pools->grain;
-	uint64_t bytes = extent->bytes;
+	uint64_t whole, bytes = extent->bytes;
 	struct block *rest;
 
 	assert(keep > 0);
-	if (whole >= bytes ||
+	if (!checked_align_up(keep, pools->grain, &whole) || whole >= bytes ||
 	    extents_split(&extent->pool->extents, block_of(extent), whole, &rest))
 		return 0;
 	extent->bytes = whole;
@@ -139,8 +139,8 @@ uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t ke
 int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
 		struct extent *ret_extent)
 {
-	uint64_t whole = (bytes + pools->grain - 1) / pools->grain * pools->grain;
 	struct block *block;
+	uint64_t whole;
 	int err = -ENOENT;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
@@ -148,8 +148,11 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 
 		if (pool->params.id != id || !pool->needs_zeroing)
 			continue;
-		err = extents_claim(&pool->extents, offset, whole, &block);
-		*ret_extent = (struct extent){ pool, offset, whole };
+		err = checked_align_up(bytes, pools->grain, &whole)
+			      ? extents_claim(&pool->extents, offset, whole, &block)
+			      : -EINVAL;
+		if (!err)
+			*ret_extent = (struct extent){ pool, offset, block->bytes };
 		break;
 	}
 	return err ? err_errno(err, "%" PRIu64 " bytes at %" PRIu64 " of pool %" PRIu32,

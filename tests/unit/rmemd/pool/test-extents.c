@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "rmemd/pool/extents.h"
+#include "unit/borders.h"
 #include "unit/unit.h"
 
 #define GRAIN UINT64_C(4096)
@@ -105,6 +106,16 @@ static struct block *claim(uint64_t offset, uint64_t bytes, int err)
 	return block;
 }
 
+static int claim_err(uint64_t offset, uint64_t bytes)
+{
+	struct block *block = NULL;
+	int err = extents_claim(&extents, offset, bytes, &block);
+
+	if (!err && (block->offset != offset || block->bytes != bytes))
+		ck_abort_msg("another range");
+	return err;
+}
+
 START_TEST(claim__takes_given_ranges_in_order)
 {
 	struct block *block;
@@ -132,6 +143,36 @@ START_TEST(claim__takes_given_ranges_in_order)
 	ck_assert_uint_eq(alloc(49, 1)->offset, 14 * GRAIN);
 	ck_assert_uint_eq(alloc(6, 1)->offset, 4 * GRAIN);
 	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 0);
+}
+END_TEST
+
+__extension__ typedef unsigned __int128 wide;
+
+/* Whatever a file says was lent, a claim is a range of whole grains behind all others, or refused. */
+START_TEST(claim__at_borders_is_right_or_refused)
+{
+	const uint64_t lengths[] = { 64 * GRAIN, UINT64_C(2) << 20 };
+	const struct borders borders = { lengths, 2 };
+	uint64_t seed = random_u64(), state = seed, end = 0, lent = 0;
+
+	printf("# RMEM_TEST_SEED=%" PRIu64 "\n", seed);
+	(void)fflush(stdout);
+	init(64);
+	for (unsigned i = 0; i < 100000; i++) {
+		uint64_t offset = border_at(&borders, random_next(&state));
+		uint64_t bytes = border_at(&borders, random_next(&state));
+		bool right = bytes && (offset | bytes) % GRAIN == 0 && offset >= end &&
+			     (wide)offset + bytes <= 64 * GRAIN;
+
+		if (right != !claim_err(offset, bytes))
+			ck_abort_msg("%" PRIu64 " at %" PRIu64, bytes, offset);
+		if (!right)
+			continue;
+		end = offset + bytes;
+		lent += bytes;
+	}
+	ck_assert_uint_eq(extents.sum[BLOCK_LENT], lent);
+	ck_assert_uint_eq(extents.sum[BLOCK_FREE], 64 * GRAIN - lent);
 }
 END_TEST
 
@@ -196,12 +237,13 @@ static void model_lend(struct block *block)
 }
 
 /* The length of the smallest run of free grains with an aligned part of n; 0: none. */
-static unsigned model_best_fit(unsigned n, unsigned align)
+static unsigned model_best_fit(uint64_t n, uint64_t align)
 {
 	unsigned best = 0;
 
-	for (unsigned i = 0; i < size;) {
-		unsigned start = i, aligned;
+	for (unsigned i = 0; n <= size && i < size;) {
+		unsigned start = i;
+		uint64_t aligned;
 
 		while (i < size && model[i] == 'f')
 			i++;
@@ -299,9 +341,25 @@ static void check_all(void)
 	REQUIRE(grains == n_not_lent);
 }
 
+/* A number of grains: most often few, else at a border. */
+static uint64_t draw_grains(void)
+{
+	const uint64_t lengths[] = { size * GRAIN, end * GRAIN, UINT64_C(2) << 20 };
+	const struct borders borders = { lengths, 3 };
+	uint64_t n = draw(4) ? draw(draw(4) ? 8 : 100)
+			     : border_at(&borders, draw(UINT32_MAX)) / GRAIN;
+
+	return n ? n : 1;
+}
+
+static uint64_t draw_align(void)
+{
+	return UINT64_C(1) << draw(draw(4) ? 5 : 52);
+}
+
 static void step_alloc(void)
 {
-	unsigned n = 1 + (unsigned)draw(draw(4) ? 8 : 100), align = 1u << draw(5);
+	uint64_t n = draw_grains(), align = draw_align();
 	unsigned best = model_best_fit(n, align);
 	struct block *block = NULL;
 	int err;
@@ -329,20 +387,20 @@ static void step_alloc(void)
 
 static void step_alloc_most(void)
 {
-	uint64_t align = UINT64_C(1) << draw(5), most = 0;
+	uint64_t align = draw_align(), bytes = draw_grains() * GRAIN, most = 0;
 	struct block *block;
 	int err;
 
 	if (n_held == LENT_MAX)
 		return;
 	for (unsigned n = size; n > 0 && !most; n--)
-		most = model_best_fit(n, (unsigned)align) ? n : 0;
+		most = model_best_fit(n, align) ? n : 0;
 	ck_assert_uint_eq(extents_largest(&extents, align * GRAIN), most * GRAIN);
-	err = extents_alloc_most(&extents, 40 * GRAIN, align * GRAIN, &block);
+	err = extents_alloc_most(&extents, bytes, align * GRAIN, &block);
 	ck_assert_int_eq(err, most ? 0 : -ENOSPC);
 	if (err)
 		return;
-	ck_assert_uint_eq(block->bytes, (most < 40 ? most : 40) * GRAIN);
+	ck_assert_uint_eq(block->bytes, most * GRAIN < bytes ? most * GRAIN : bytes);
 	model_lend(block);
 }
 
@@ -755,6 +813,7 @@ int main(void)
 	tcase_add_test(tc, alloc__aligns_and_keeps_the_rest_free);
 	tcase_add_test(tc, alloc__finds_the_only_block_that_is_aligned);
 	tcase_add_test(tc, claim__takes_given_ranges_in_order);
+	tcase_add_test(tc, claim__at_borders_is_right_or_refused);
 	tcase_add_test(tc, dirty_block__is_neither_free_nor_lent);
 	tcase_add_test(tc, cut__waits_for_blocks_in_the_closed_end);
 	tcase_add_test(tc, close_reopen_and_cut__take_steps);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "unit/borders.h"
 #include "unit/rmemd/pool/pools-case.h"
 #include "wire/msg.h"
 
@@ -328,6 +329,78 @@ START_TEST(alloc__uses_several_pools)
 }
 END_TEST
 
+/* The extents hold the bytes, rounded up to a page, inside of their pools. */
+static void check_allocated(uint64_t bytes, uint64_t align)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < n_allocated; i++) {
+		const struct extent *extent = &allocated[i];
+		uint64_t pool_bytes =
+			strcmp(extent_pool(extent).name, "a") == 0 ? MIB : 4 * MIB;
+
+		ck_assert_uint_le(extent->bytes, pool_bytes);
+		ck_assert_uint_le(extent->offset, pool_bytes - extent->bytes);
+		ck_assert_uint_eq(extent->offset % align, 0);
+		sum += extent->bytes;
+	}
+	ck_assert_uint_ge(sum, bytes);
+	ck_assert_uint_lt(sum - bytes, 4096);
+}
+
+/* A pool on base pages, and one on huge pages, which the kernel need not have for a file that is
+ * there already. */
+static void open_base_and_huge(void)
+{
+	const struct pool_params params[] = {
+		POOL("a", POOL_NODE_ANY, MIB, POOL_PAGES_BASE),
+		{ .name = "b",
+		  .node = POOL_NODE_ANY,
+		  .bytes = 4 * MIB,
+		  .pages = POOL_PAGES_THP,
+		  .file = kept_fd,
+		  .kept = true,
+		  .pages_kept = POOL_PAGES_THP },
+	};
+
+	ck_assert_int_eq(ftruncate(kept_fd, 4 * MIB), 0);
+	open_pools(params, 2);
+	ck_assert_uint_eq(pools_status(pools, 1).page_bytes, 2 * MIB);
+	ck_assert_int_eq(pools_zero_unlent(pools), 0);
+	await_clean();
+}
+
+/* With alignments below, at and above a page. */
+START_TEST(alloc__at_borders_is_right_or_refused)
+{
+	const uint64_t lengths[] = { 4 * MIB, 5 * MIB };
+	const struct borders borders = { lengths, 2 };
+	const uint64_t aligns[] = { 1, 4096, 8192, 2 * MIB, KIB * MIB };
+	uint64_t align = aligns[_i];
+
+	kept_make();
+	open_base_and_huge();
+	for (unsigned i = 0; i < borders_count(&borders); i++) {
+		uint64_t bytes = border_at(&borders, i);
+
+		if (bytes == 0)
+			continue;
+		/* a pool begins at a multiple of every alignment */
+		if (bytes > 5 * MIB) {
+			ck_assert_int_eq(alloc_aligned(bytes, align, EXTENTS_MAX),
+					 -ENOSPC);
+			continue;
+		}
+		ck_assert_int_eq(alloc_aligned(bytes, align, EXTENTS_MAX), 0);
+		check_allocated(bytes, align);
+		free_allocated();
+		await_clean();
+	}
+	ck_assert_uint_eq(pools_status(pools, 0).free, MIB);
+	ck_assert_uint_eq(pools_status(pools, 1).free, 4 * MIB);
+}
+END_TEST
+
 START_TEST(close__does_not_wait_for_dirty_memory)
 {
 	open_one(64 * MIB);
@@ -364,6 +437,10 @@ START_TEST(claim__finds_lent_ranges_only)
 	ck_assert_int_eq(pools_claim(pools, 8, lent[1].offset, MIB, &mine), -ENOENT);
 	ck_assert_int_eq(pools_claim(pools, 7, 4 * MIB, MIB, &mine), -EINVAL);
 	ck_assert_int_eq(pools_claim(pools, 7, 1, MIB, &mine), -EINVAL);
+	/* no page is behind them */
+	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, UINT64_MAX, &mine),
+			 -EINVAL);
+	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, -MIB, &mine), -EINVAL);
 	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, MIB - 5, &mine), 0);
 	ck_assert_uint_eq(mine.bytes, MIB);
 	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, MIB, &mine), -EINVAL);
@@ -395,6 +472,7 @@ int main(void)
 	tcase_add_test(tc, alloc__of_too_many_extents_allocates_nothing);
 	tcase_add_test(tc, alloc__rounds_up_and_aligns);
 	tcase_add_test(tc, alloc__uses_several_pools);
+	tcase_add_loop_test(tc, alloc__at_borders_is_right_or_refused, 0, 5);
 	tcase_add_test(tc, close__does_not_wait_for_dirty_memory);
 	tcase_add_loop_test(tc, claim__finds_lent_ranges_only, 0, 2);
 	return unit_main();
