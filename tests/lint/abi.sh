@@ -8,6 +8,7 @@ cd "${top_srcdir:-$(dirname "$0")/../..}"
 read -ra cc <<<"${CC:-cc}"
 
 description=tests/lint/abi.txt
+read -ra cc <<<"${CC:-cc}" # CC may have a launcher before the compiler
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 

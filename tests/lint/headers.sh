@@ -6,6 +6,7 @@ set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 read -ra cc <<<"${CC:-cc}"
 
+read -ra cc <<<"${CC:-cc}" # CC may have a launcher before the compiler
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 bad=0

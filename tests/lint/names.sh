@@ -6,6 +6,7 @@ cd "${top_srcdir:-$(dirname "$0")/../..}"
 top_builddir=${top_builddir:-$PWD/build}
 read -ra cc <<<"${CC:-cc}"
 
+read -ra cc <<<"${CC:-cc}" # CC may have a launcher before the compiler
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 bad=0
