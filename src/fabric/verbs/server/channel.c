@@ -166,8 +166,8 @@ static void channel_free(struct verbs_channel *channel)
 	list_remove(&channel->link);
 	list_remove(&channel->wait.link);
 	if (!channel->connecting ||
-	    verbs_worker_cancel(&endpoint->device->workers[VERBS_WORK_CONNECT],
-				&channel->connect.job)) {
+	    workers_cancel(&endpoint->device->workers[VERBS_WORK_CONNECT],
+			   &channel->connect.job.job)) {
 		channel_destroy(channel);
 		return;
 	}

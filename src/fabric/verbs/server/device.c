@@ -206,21 +206,21 @@ static const char *const worker_names[VERBS_N_WORKERS] = {
 	[VERBS_WORK_CONNECT] = "rmem-connect",
 };
 
-static void workers_stop(struct verbs_device *device, unsigned n)
+static void device_workers_stop(struct verbs_device *device, unsigned n)
 {
 	while (n > 0)
-		verbs_worker_stop(&device->workers[--n]);
+		workers_stop(&device->workers[--n]);
 }
 
-static int workers_start(struct verbs_device *device)
+static int device_workers_start(struct verbs_device *device)
 {
 	int err;
 
 	for (unsigned i = 0; i < VERBS_N_WORKERS; i++) {
-		err = verbs_worker_start(&device->workers[i], worker_names[i],
-					 &device->server->mailbox);
+		err = workers_start(&device->workers[i], worker_names[i], 1, 0,
+				    &device->server->mailbox);
 		if (err) {
-			workers_stop(device, i);
+			device_workers_stop(device, i);
 			return err;
 		}
 	}
@@ -249,7 +249,7 @@ static int device_start(struct verbs_device *device)
 				 &device->ids);
 	if (err)
 		goto err_ids;
-	err = workers_start(device);
+	err = device_workers_start(device);
 	if (err)
 		goto err_poller;
 	err = verbs_server_watch(server, device->verbs->async_fd);
@@ -259,7 +259,7 @@ static int device_start(struct verbs_device *device)
 	return 0;
 
 err_workers:
-	workers_stop(device, VERBS_N_WORKERS);
+	device_workers_stop(device, VERBS_N_WORKERS);
 err_poller:
 	verbs_poller_stop(&device->poller);
 err_ids:
@@ -326,7 +326,7 @@ void verbs_device_finish(struct verbs_device *device)
 	if (!device->running)
 		return;
 	device->running = false;
-	workers_stop(device, VERBS_N_WORKERS);
+	device_workers_stop(device, VERBS_N_WORKERS);
 }
 
 /* The poller's queues are destroyed after the queue pairs that use them. */

@@ -10,7 +10,6 @@
 #include "fabric/verbs/server/poller.h"
 #include "fabric/verbs/server/resting_keys.h"
 #include "fabric/verbs/server/server.h"
-#include "fabric/verbs/server/worker.h"
 
 struct verbs_device;
 
@@ -44,7 +43,7 @@ struct verbs_tenant {
 	const void *name; /* from fabric_server_events.tenant; compared only */
 	unsigned refs;    /* of its sessions */
 	unsigned n_pending;
-	struct verbs_worker_queue queues[VERBS_N_WORKERS]; /* the workers' */
+	struct workers_queue queues[VERBS_N_WORKERS]; /* the workers' */
 };
 
 struct verbs_device {
@@ -58,7 +57,7 @@ struct verbs_device {
 	struct verbs_channel_ids ids;
 	struct verbs_resting_keys resting_keys;
 	struct verbs_poller poller;
-	struct verbs_worker workers[VERBS_N_WORKERS];
+	struct workers workers[VERBS_N_WORKERS];
 	struct list tenants; /* of its sessions */
 	unsigned n_pending;  /* channels that are not established */
 	unsigned n_pds;      /* of sessions, not yet deallocated */

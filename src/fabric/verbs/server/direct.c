@@ -125,10 +125,10 @@ static int remote_claim(const struct verbs_endpoint *endpoint,
 
 /* ---- the job, on the worker's thread ---- */
 
-static void connect_run(struct verbs_job *job)
+static void connect_run(struct workers_job *job)
 {
 	struct verbs_channel *channel =
-		container_of(job, struct verbs_channel, connect.job);
+		container_of(job, struct verbs_channel, connect.job.job);
 	uint64_t begin_ms = clock_now_ms();
 
 	err_keep(&channel->connect.result,
@@ -221,9 +221,8 @@ static int channel_add(struct fabric_session *session, uint32_t number,
 	}
 	channel->remote = *theirs;
 	channel->connecting = true;
-	list_init(&channel->connect.job.link);
-	channel->connect.job.run = connect_run;
-	channel->connect.job.done.deliver = connect_deliver;
+	verbs_job_init(&channel->connect.job, connect_deliver);
+	channel->connect.job.job.run = connect_run;
 	channel->connect.local = *local;
 	/* a client serves no reads */
 	channel->connect.depths =
@@ -263,8 +262,8 @@ int verbs_channel_connect(struct fabric_session *session, uint32_t number,
 		endpoint->stats.refused++;
 		return err;
 	}
-	verbs_worker_post(&device->workers[VERBS_WORK_CONNECT],
-			  &session->tenant->queues[VERBS_WORK_CONNECT],
-			  &channel->connect.job);
+	workers_post(&device->workers[VERBS_WORK_CONNECT],
+		     &session->tenant->queues[VERBS_WORK_CONNECT],
+		     &channel->connect.job.job);
 	return 0;
 }

@@ -122,9 +122,9 @@ static int reg_rested(struct fabric_mr *mr, struct ibv_mr *ret_resting[ATTEMPTS_
 		       device->attr.name, ATTEMPTS_MAX, device->resting_keys.rest_ms);
 }
 
-static void job_register(struct verbs_job *job)
+static void job_register(struct workers_job *job)
 {
-	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
+	struct fabric_mr *mr = container_of(job, struct fabric_mr, job.job);
 	struct ibv_mr *resting[ATTEMPTS_MAX];
 	unsigned n;
 	int err = reg_rested(mr, resting, &n);
@@ -143,9 +143,9 @@ static void job_register(struct verbs_job *job)
 	err_keep(&mr->result, err);
 }
 
-static void job_deregister(struct verbs_job *job)
+static void job_deregister(struct workers_job *job)
 {
-	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
+	struct fabric_mr *mr = container_of(job, struct fabric_mr, job.job);
 
 	/* before it is dead: the device may hand it out from then on */
 	verbs_resting_keys_add(&device_of(mr)->resting_keys, mr->ibv_mr->rkey);
@@ -156,15 +156,15 @@ static void job_deregister(struct verbs_job *job)
 
 static void mr_post(struct fabric_mr *mr, enum verbs_work work)
 {
-	mr->job.run = work == VERBS_WORK_REGISTER ? job_register : job_deregister;
-	verbs_worker_post(&device_of(mr)->workers[work],
-			  &mr->session->tenant->queues[work], &mr->job);
+	mr->job.job.run = work == VERBS_WORK_REGISTER ? job_register : job_deregister;
+	workers_post(&device_of(mr)->workers[work], &mr->session->tenant->queues[work],
+		     &mr->job.job);
 }
 
 /* A registration that has not begun is dropped; the message that ends it is posted. */
 static void mr_cancel(struct fabric_mr *mr)
 {
-	if (verbs_worker_cancel(&device_of(mr)->workers[VERBS_WORK_REGISTER], &mr->job))
+	if (workers_cancel(&device_of(mr)->workers[VERBS_WORK_REGISTER], &mr->job.job))
 		mailbox_post(&mr->session->endpoint->server->mailbox,
 			     &mr->job.done.link);
 }
@@ -320,8 +320,7 @@ static void mr_on_deregistered(struct fabric_mr *mr)
 
 static void mr_deliver(struct verbs_message *message)
 {
-	struct verbs_job *job = container_of(message, struct verbs_job, done);
-	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
+	struct fabric_mr *mr = container_of(message, struct fabric_mr, job.done);
 
 	if (mr->state == VERBS_MR_REGISTERING)
 		mr_on_registered(mr);
@@ -363,7 +362,7 @@ static void mr_register(struct fabric_mr *mr)
 		mr_post(mr, VERBS_WORK_REGISTER);
 		return;
 	}
-	job_register(&mr->job);
+	job_register(&mr->job.job);
 	if (clock_now_ns() - begin_ns > PROMPT_NS)
 		device->slow_ns = begin_ns + SLOW_NS;
 	mailbox_post(&mr->session->endpoint->server->mailbox, &mr->job.done.link);
@@ -407,8 +406,7 @@ int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 	mr->access = access_of(session, rights);
 	mr->notification_message.deliver = mr_deliver_notifications;
 	fabric_notifications_init(&mr->notifications);
-	list_init(&mr->job.link);
-	mr->job.done.deliver = mr_deliver;
+	verbs_job_init(&mr->job, mr_deliver);
 	list_append(&session->mrs, &mr->link);
 	session->n_mrs++;
 	mr_register(mr);

@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "fabric/notifications.h"
 #include "fabric/verbs/server/session.h"
-#include "fabric/verbs/server/worker.h"
 
 /* dereg_requested is set in ENDED, clear in REGISTERED and DEVICE_GONE; no_more_events may be set
  * only in DEREGISTERING. */

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mailbox.h"
+#include "base/workers.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/common/cm.h"
 #include "fabric/verbs/server/delays.h"
@@ -57,6 +58,21 @@ struct verbs_message {
 	/* [loop] The receiver owns the message again, and may free it. */
 	void (*deliver)(struct verbs_message *message);
 };
+
+/* A job of a device's worker, and the message that ends it. */
+struct verbs_job {
+	struct workers_job job;
+	struct verbs_message done;
+};
+
+/* What runs is set by the caller. */
+static inline void verbs_job_init(struct verbs_job *job,
+				  void (*deliver)(struct verbs_message *message))
+{
+	list_init(&job->job.link);
+	job->job.done = &job->done.link;
+	job->done.deliver = deliver;
+}
 
 /* Have the server's descriptor poll readable when `fd` does.  -errno with text. */
 static inline int verbs_server_watch(struct fabric_server *server, int fd)

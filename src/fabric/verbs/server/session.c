@@ -38,7 +38,7 @@ static struct verbs_tenant *tenant_get(const struct fabric_session *session)
 	added->name = name;
 	added->refs = 1;
 	for (unsigned i = 0; i < VERBS_N_WORKERS; i++)
-		verbs_worker_queue_init(&added->queues[i]);
+		workers_queue_init(&added->queues[i]);
 	list_append(tenants, &added->link);
 	return added;
 }
