@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/given_file.h"
 #include "base/random.h"
 #include "rmemctl/command.h"
 #include "tls/keys.h"
-#include "tls/secret_file.h"
 
 #define KEY_BYTES 32
 #define PATH_BYTES 512
@@ -65,7 +65,7 @@ static int line_is_open(int fd, const char *path)
 {
 	off_t bytes;
 	char last;
-	int err = secret_file_check(fd, &bytes);
+	int err = given_file_check(fd, GIVEN_FILE_SECRET, &bytes);
 
 	if (err)
 		return err_prefix(err, "%s", path);
@@ -75,7 +75,8 @@ static int line_is_open(int fd, const char *path)
 /* line: begins with a newline, which is written if the last line has none. */
 static int server_append(const char *path, const char *line, size_t bytes)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600), open_line;
+	int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600),
+	    open_line;
 
 	if (fd < 0)
 		return err_errno(-errno, "%s", path);
@@ -87,16 +88,21 @@ static int server_append(const char *path, const char *line, size_t bytes)
 	return line_write(fd, path, line + !open_line, bytes - !open_line);
 }
 
-/* That the name is one that the server takes too, and the key is well formed. */
+/* That the name is one that the server takes too, the key is well formed, and the two files have
+ * different names. */
 static int line_check(const char *tenant)
 {
 	const uint8_t nothing[KEY_BYTES] = { 0 };
 	struct tls_keys *keys;
 	int err = tls_keys_of(tenant, nothing, sizeof(nothing), &keys);
 
-	if (!err)
-		tls_keys_free(keys);
-	return err;
+	if (err)
+		return err;
+	tls_keys_free(keys);
+	if (strcmp(tenant, "rmemd") == 0)
+		return err_set(-EINVAL, "rmemd.psk is the server's file, and cannot be "
+					"that of a tenant: give it another name");
+	return 0;
 }
 
 /* Write FOLDER/TENANT.psk, for the clients, and append the key to FOLDER/rmemd.psk, for the server;

@@ -3,12 +3,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -18,9 +16,9 @@
 #include <openssl/x509v3.h>
 
 #include "base/err.h"
+#include "base/given_file.h"
 #include "tls/failure.h"
 #include "tls/context_use.h"
-#include "tls/secret_file.h"
 #include "tls/stream.h"
 
 /* A pre-shared key is bound to a hash: SHA-256, as RFC 8446 has it for keys from outside. */
@@ -172,7 +170,6 @@ static int on_password(char *, int, int, void *)
 	return -1;
 }
 
-/* Of the file that was checked: what has this name may be another one soon. */
 static int key_read(SSL_CTX *ctx, const char *path, FILE *file)
 {
 	EVP_PKEY *key = PEM_read_PrivateKey(file, NULL, on_password, NULL);
@@ -187,27 +184,69 @@ static int key_read(SSL_CTX *ctx, const char *path, FILE *file)
 
 static int key_load(SSL_CTX *ctx, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
 	char buffer[4096];
 	FILE *file;
+	int err = given_file_open("key", path, GIVEN_FILE_SECRET, &file);
 
-	if (fd < 0)
-		return err_errno(-errno, "key %s", path);
-	err = secret_file_check(fd, NULL);
-	if (err) {
-		(void)close(fd);
-		return err_prefix(err, "key %s", path);
-	}
-	file = fdopen(fd, "re");
-	if (!file) {
-		err = err_errno(-errno, "key %s", path);
-		(void)close(fd);
+	if (err)
 		return err;
-	}
 	(void)setvbuf(file, buffer, _IOFBF, sizeof(buffer));
 	err = key_read(ctx, path, file);
 	(void)fclose(file);
 	explicit_bzero(buffer, sizeof(buffer));
+	return err;
+}
+
+/* Whether the file ended where another certificate could begin. */
+static bool pem_ended(void)
+{
+	bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+
+	if (ended)
+		ERR_clear_error();
+	return ended;
+}
+
+/* A certificate, and those between it and the root. */
+static bool chain_read(SSL_CTX *ctx, FILE *file)
+{
+	X509 *certificate = PEM_read_X509(file, NULL, on_password, NULL);
+	bool good = certificate && SSL_CTX_use_certificate(ctx, certificate) == 1;
+
+	X509_free(certificate);
+	while (good && (certificate = PEM_read_X509(file, NULL, on_password, NULL))) {
+		good = SSL_CTX_add1_chain_cert(ctx, certificate) == 1;
+		X509_free(certificate);
+	}
+	return good && pem_ended();
+}
+
+static bool ca_read(SSL_CTX *ctx, FILE *file)
+{
+	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+	X509 *certificate;
+	bool good = true, any = false;
+
+	while (good && (certificate = PEM_read_X509(file, NULL, on_password, NULL))) {
+		good = X509_STORE_add_cert(store, certificate) == 1;
+		any = true;
+		X509_free(certificate);
+	}
+	return good && any && pem_ended();
+}
+
+/* Not by OpenSSL's functions for paths: what has the name that was checked may be another file soon. */
+static int trusted_load(SSL_CTX *ctx, const char *what, const char *path,
+			bool (*read)(SSL_CTX *ctx, FILE *file))
+{
+	FILE *file;
+	int err = given_file_open(what, path, GIVEN_FILE_TRUSTED, &file);
+
+	if (err)
+		return err;
+	if (!read(ctx, file))
+		err = file_failure(what, path);
+	(void)fclose(file);
 	return err;
 }
 
@@ -218,17 +257,11 @@ static int certificate_load(SSL_CTX *ctx, const struct tls_params *params)
 
 	if (err)
 		return err;
-	if (SSL_CTX_use_certificate_chain_file(ctx, params->certificate) != 1)
-		return file_failure("certificate", params->certificate);
+	err = trusted_load(ctx, "certificate", params->certificate, chain_read);
+	if (err)
+		return err;
 	if (SSL_CTX_check_private_key(ctx) != 1)
 		return file_failure("key", key);
-	return 0;
-}
-
-static int ca_load(SSL_CTX *ctx, const char *ca)
-{
-	if (SSL_CTX_load_verify_file(ctx, ca) != 1)
-		return file_failure("ca", ca);
 	return 0;
 }
 
@@ -289,7 +322,7 @@ static int context_new(const struct tls_params *params, bool server,
 	if (!err && params->certificate)
 		err = certificate_load(context->ctx, params);
 	if (!err && params->ca)
-		err = ca_load(context->ctx, params->ca);
+		err = trusted_load(context->ctx, "ca", params->ca, ca_read);
 	if (err) {
 		tls_context_unref(context);
 		return err;

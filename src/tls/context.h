@@ -28,7 +28,7 @@ struct tls_params {
 void tls_outlast_exit(void);
 
 /* The server accepts a client with a key of `keys`, or with a certificate of `ca`.
- *   -EACCES  others can read the file of the certificate's key
+ *   -EACCES  others can read the file of the certificate's key, or write to one of the files
  *   -EINVAL, -ENOENT, -ENOMEM ...  the text names the file */
 int tls_context_server(const struct tls_params *params,
 		       struct tls_context **ret_context);

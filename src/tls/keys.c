@@ -3,21 +3,21 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/sha.h>
 
 #include "base/err.h"
+#include "base/given_file.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "tls/failure.h"
-#include "tls/secret_file.h"
 
 #define KEYS_MAX 4096
 /* The longest line: a tenant, a key, and blanks at the end. */
@@ -279,15 +279,14 @@ static int text_parse(const char *text, size_t bytes, struct tls_keys *keys)
 
 static int file_check(int fd, size_t *ret_bytes)
 {
-	off_t bytes;
-	int err = secret_file_check(fd, &bytes);
+	struct stat st;
 
-	if (err)
-		return err;
-	if (bytes > KEYS_MAX * LINE_MAX_BYTES)
+	if (fstat(fd, &st))
+		return err_errno(-errno, "fstat");
+	if (st.st_size > KEYS_MAX * LINE_MAX_BYTES)
 		return err_set(-EINVAL, "it has more than %d bytes",
 			       KEYS_MAX * LINE_MAX_BYTES);
-	*ret_bytes = (size_t)bytes;
+	*ret_bytes = (size_t)st.st_size;
 	return 0;
 }
 
@@ -347,12 +346,14 @@ static int fd_load(int fd, struct tls_keys **ret_keys)
 
 int tls_keys_load(const char *path, struct tls_keys **ret_keys)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+	FILE *file;
+	int err = given_file_open("key file", path, GIVEN_FILE_SECRET, &file);
 
-	if (fd < 0)
-		return err_errno(-errno, "key file %s", path);
-	err = fd_load(fd, ret_keys);
-	(void)close(fd);
+	if (err)
+		return err;
+	/* past the buffer of stdio, which would keep the keys */
+	err = fd_load(fileno(file), ret_keys);
+	(void)fclose(file);
 	return err ? err_prefix(err, "key file %s", path) : 0;
 }
 

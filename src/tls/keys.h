@@ -31,7 +31,8 @@ struct tls_key {
 struct tls_keys;
 
 /* Read a file.
- *   -EACCES  others than its owner and group can read it, or it can be written to by its group
+ *   -EACCES  others than its owner and group can read it, or others than its owner, which must be
+ *            this user or root, write to it
  *   -EINVAL  a line is malformed; the text names the line, and nothing of its contents
  *   -ENOENT, -ENOMEM, ... */
 int tls_keys_load(const char *path, struct tls_keys **ret_keys);

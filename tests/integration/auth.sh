@@ -53,6 +53,7 @@ printf 'other:%032d' 0 >"$dir/stranger/rmemd.psk"
 chmod 644 "$dir/stranger/rmemd.psk"
 expect_error 1 'others must not read it' "$RMEMCTL" keygen green "$dir/stranger"
 [ ! -e "$dir/stranger/green.psk" ] || fail "a key that the server does not have"
+expect_error 1 "is the server's file" "$RMEMCTL" keygen rmemd "$dir"
 cp "$dir/rmemd.psk" "$dir/all.psk"
 config_extra="
 [tenant default]

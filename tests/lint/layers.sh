@@ -35,7 +35,7 @@ src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
 src/doctor: base fabric-only
 src/rmem: base doctor wire/codec.h rmem/rmem.h
 src/rmemctl/doctor: base doctor fabric rmemctl rmemd/config rmemd/control/descriptors.h rmemd/pool
-src/rmemctl: base tls/keys.h tls/secret_file.h
+src/rmemctl: base tls/keys.h
 src/examples: rmem/rmem.h
 '
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/given_file.h"
 #include "base/nearest.h"
 #include "fabric/address.h"
 #include "rmemd/config/keys.h"
@@ -753,11 +754,9 @@ int config_load(const char *path, struct config *ret_config)
 	if (!parse)
 		return err_errno(-ENOMEM, "%s", path);
 	parse->path = path;
-	parse->file = fopen(path, "re");
-	if (!parse->file) {
-		err = err_errno(-errno, "%s", path);
+	err = given_file_open(NULL, path, GIVEN_FILE_PLAIN, &parse->file);
+	if (err)
 		goto err_free;
-	}
 	config_default(&parse->config);
 	parse->config.n_pools = 0;
 	parse->config.n_tenants = 0;

@@ -225,7 +225,7 @@ START_TEST(load__of_no_file)
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(tls_keys_load(path, &keys), -ENOENT);
 	ck_assert_int_eq(tls_keys_load("/", &keys), -EINVAL);
-	ck_assert_msg(strstr(err_text(), "it is not a file"), "%s", err_text());
+	ck_assert_msg(strstr(err_text(), "it is not a regular file"), "%s", err_text());
 }
 END_TEST
 

@@ -476,17 +476,31 @@ START_TEST(files__are_checked)
 {
 	struct tls_params params = { .certificate = file("ca"), .ca = file("none") };
 
-	ck_assert_int_eq(tls_context_server(&params, &server_context), -EINVAL);
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -ENOENT);
 	ck_assert_msg(strstr(err_text(), "none.pem: No such file"), "%s", err_text());
 	params.ca = NULL;
 	params.key = "/dev/null";
 	ck_assert_int_eq(tls_context_server(&params, &server_context), -EINVAL);
-	ck_assert_msg(strstr(err_text(), "it is not a file"), "%s", err_text());
+	ck_assert_msg(strstr(err_text(), "it is not a regular file"), "%s", err_text());
 	ck_assert_int_eq(chmod(params.certificate, 0604), 0);
 	params.key = params.certificate;
 	ck_assert_int_eq(tls_context_server(&params, &server_context), -EACCES);
 	ck_assert_msg(strstr(err_text(), "others must not read it"), "%s", err_text());
+	/* who writes to it decides whom one trusts, even if it has no secret */
+	certificate_write(folder, "open", NULL,
+			  &(struct test_certificate){ .subject = "ca", .days = 10 });
 	ck_assert_int_eq(chmod(params.certificate, 0600), 0);
+	ck_assert_int_eq(chmod(file("open"), 0622), 0);
+	params.key = NULL;
+	params.ca = file("open");
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EACCES);
+	ck_assert_msg(strstr(err_text(), "ca ") && strstr(err_text(), "chmod 644"),
+		      "%s", err_text());
+	params.ca = NULL;
+	params.certificate = file("open");
+	params.key = file("ca");
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EACCES);
+	ck_assert_msg(strstr(err_text(), "certificate "), "%s", err_text());
 	params.key = NULL;
 	params.certificate = file("absent");
 	ck_assert_int_eq(tls_context_server(&params, &server_context), -ENOENT);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -640,7 +641,12 @@ START_TEST(load__reports_an_unreadable_file)
 	ck_assert_int_eq(config_load("/nonexistent/rmemd.conf", &config), -ENOENT);
 	ck_assert_str_eq(err_text(),
 			 "/nonexistent/rmemd.conf: No such file or directory");
-	ck_assert_int_eq(config_load("/tmp", &config), -EIO);
+	ck_assert_int_eq(config_load("/tmp", &config), -EINVAL);
+	ck_assert_str_eq(err_text(), "/tmp: it is not a regular file");
+	/* it would wait for somebody who writes */
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(config_load(path, &config), -EINVAL);
 }
 END_TEST
 
