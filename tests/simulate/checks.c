@@ -262,7 +262,7 @@ static void check_channel(unsigned client)
 		heard_ns = daemon_awake_ns;
 	silent_ns = sim_now_ns - heard_ns;
 	/* it looks at the sessions again in slices, also when a pause comes first */
-	if (keys_removed(client) && list_empty(&daemon_control.slices.queues))
+	if (keys_removed(client) && !slices_wait(&daemon_control.slices))
 		sim_fail("client %u has a channel, and its key was removed", client);
 	if (heard_ns > sim_now_ns || silent_ns <= daemon_config.fence_ms * SIM_MS)
 		return;

@@ -317,7 +317,7 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 		return err_errno(-ENOMEM, "admin socket");
 	admin->sources = sources;
 	admin->fd = fd;
-	slice_queue_init(&admin->slices);
+	slice_queue_init(&admin->slices, SLICE_TENANT);
 	err = peer_groups_find(config->admin_view_group, config->admin_act_group,
 			       &admin->groups);
 	if (!err && fd < 0)

@@ -100,7 +100,7 @@ int metrics_address_open(struct event_base *base, const struct admin_sources *so
 	if (!address)
 		return err_errno(-ENOMEM, "[metrics] listen");
 	address->sources = sources;
-	slice_queue_init(&address->slices);
+	slice_queue_init(&address->slices, SLICE_STRANGERS);
 	address->fd = socket(at->family == 4 ? AF_INET : AF_INET6,
 			     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	err = address->fd < 0 ? err_errno(-errno, "[metrics] listen: socket")

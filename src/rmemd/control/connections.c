@@ -572,10 +572,10 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	connections->control = control;
 	list_init(&connections->active);
 	list_init(&connections->unchecked);
-	slice_queue_init(&connections->rechecks);
+	slice_queue_init(&connections->rechecks, SLICE_TENANT);
 	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
-	slice_queue_init(&connections->slices);
+	slice_queue_init(&connections->slices, SLICE_STRANGERS);
 	*ret_connections = connections;
 	return 0;
 }

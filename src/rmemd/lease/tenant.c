@@ -20,7 +20,7 @@ void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 	list_init(&tenant->link);
 	map_init(&tenant->names);
 	list_init(&tenant->granted);
-	slice_queue_init(&tenant->slices);
+	slice_queue_init(&tenant->slices, SLICE_TENANT);
 	list_init(&tenant->untried);
 	list_init(&tenant->waiters);
 	list_init(&tenant->wanting);
@@ -29,6 +29,7 @@ void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 
 void tenant_destroy(struct tenant *tenant)
 {
+	slice_queue_end(&tenant->slices);
 	map_destroy(&tenant->names);
 }
 

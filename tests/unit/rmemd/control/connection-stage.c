@@ -33,7 +33,8 @@ void connections_teardown(void)
 void run_loop(void)
 {
 	for (unsigned i = 0; i < 10; i++) {
-		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK),
+				 0);
 		slices_run(&stage_control.slices);
 	}
 }

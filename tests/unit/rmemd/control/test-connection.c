@@ -391,6 +391,7 @@ START_TEST(sessions__with_unread_input_are_not_fenced)
 		sessions_tick(stage_control.sessions);
 		ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK),
 				 0);
+		slices_run(&stage_control.slices);
 	}
 	ck_assert_uint_eq(stage_control.counters.sessions_fenced, 0);
 	/* a part of a frame is no sign of life */
