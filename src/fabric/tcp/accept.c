@@ -23,6 +23,7 @@
 #define HELLO_MS 5000  /* for the hello */
 #define PAUSE_MS 200   /* without accept() after it found no resources */
 #define ACCEPTS_MAX 16 /* per event, so that others get their turn */
+#define DRAINS_MAX 16  /* calls that drop what a misled client has sent */
 /* Completed by the kernel, not yet accepted.  Beyond it SYNs are lost, and their clients wait for a
  * second, so it is longer than what arrives during a turn of the loop. */
 #define LISTEN_QUEUE 1024
@@ -145,8 +146,9 @@ static void control_refuse(const struct incoming *incoming)
 		incoming->acceptor->port);
 	/* a socket that is closed with unread input resets the connection, and the client may
 	 * lose the answer */
-	while (recv(incoming->fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
-		continue;
+	for (unsigned i = 0; i < DRAINS_MAX; i++)
+		if (recv(incoming->fd, buf, sizeof(buf), MSG_DONTWAIT) <= 0)
+			break;
 	bytes = wire_encode(&msg, buf, sizeof(buf));
 	/* the first bytes on a socket fit its buffer; an error is the client's loss */
 	if (bytes > 0)

@@ -543,9 +543,6 @@ static enum tcp_run conn_slice(struct tcp_conn *conn)
 	bool empty = false, full = false; /* the socket's buffers */
 	bool drained = false;
 
-	if (!conn->secure)
-		return conn_handshake(conn);
-
 	for (unsigned i = 0; i < SLICE_REQUESTS && in > 0 && out > 0; i++) {
 		enum step step;
 
@@ -608,6 +605,9 @@ enum tcp_run tcp_conn_run(struct tcp_conn *conn, struct tcp_buffers **spare)
 {
 	enum tcp_run result = TCP_RUN_OVER;
 
+	/* a handshake uses no memory that the loop waits for */
+	if (!conn->secure)
+		return conn_handshake(conn);
 	(void)pthread_mutex_lock(&conn->lock);
 	if (conn_borrow(conn, spare)) {
 		result = conn_slice(conn);

@@ -25,15 +25,23 @@ enum tcp_phase {
 	TCP_PHASE_DRAIN,   /* dropping the payload of a refused request */
 };
 
+/* Who has the stream. */
+enum tcp_stage {
+	TCP_STAGE_WAITS, /* the loop, until its session has fewer handshakes under way */
+	TCP_STAGE_HANDSHAKE, /* the thread of handshakes */
+	TCP_STAGE_SERVED,    /* its data thread */
+	TCP_STAGE_OVER,      /* the loop, which gets the event of its end */
+};
+
 /* What became of a slice. */
 enum tcp_run {
 	TCP_RUN_OVER,  /* the stream has ended, with conn->why */
 	TCP_RUN_WAITS, /* for the socket */
 	TCP_RUN_READY, /* the slice was used up */
-	TCP_RUN_UP,    /* the handshake of TLS is done; ready */
+	TCP_RUN_UP,    /* the handshake of TLS is done */
 };
 
-/* A session in a data thread. */
+/* A session in a thread. */
 struct tcp_part {
 	struct list streams;
 	struct tcp_group ready; /* of them */
@@ -44,7 +52,8 @@ struct tcp_conn {
 	/* loop */
 	struct list in_session;
 	uint32_t channel;
-	unsigned thread; /* its number */
+	enum tcp_stage stage;
+	unsigned thread; /* the number of its data thread */
 	bool ended;      /* by the server, without channel_down() */
 	bool quiet;      /* ended, and tcp_conn_is_quiet() */
 	bool counted;    /* as one under TLS in the kernel */
@@ -57,7 +66,7 @@ struct tcp_conn {
 	bool in_kernel; /* TLS; constant once secure */
 	/* nothing is received from this time on; the loop moves it */
 	const _Atomic uint64_t *until_ns;
-	struct tcp_part *part; /* of the session, in the data thread */
+	struct tcp_part *part; /* of the session, in the thread that has the stream */
 	/* of the data thread */
 	struct tcp_table *table;
 	struct tcp_traffic *traffic;

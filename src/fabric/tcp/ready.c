@@ -7,24 +7,30 @@ void tcp_group_init(struct tcp_group *group, struct tcp_group *parent, bool has_
 	list_init(&group->members);
 	group->parent = parent;
 	group->has_streams = has_streams;
+	group->used_ns = group->least_ns = 0;
 }
 
-/* Let the group and those it is in wait for their next turn, if they have members. */
-static void group_requeue(struct tcp_group *group)
+/* Let the group wait behind those that have used no more. */
+static void group_enqueue(struct tcp_group *group)
 {
-	for (; group->parent; group = group->parent) {
-		list_remove(&group->link);
-		if (!list_empty(&group->members))
-			list_append(&group->parent->members, &group->link);
-	}
+	struct list *at = &group->parent->members;
+
+	while (at->prev != &group->parent->members &&
+	       container_of(at->prev, struct tcp_group, link)->used_ns > group->used_ns)
+		at = at->prev;
+	/* before `at` */
+	list_append(at, &group->link);
 }
 
 void tcp_group_add(struct tcp_group *session, struct list *stream)
 {
 	list_append(&session->members, stream);
 	for (struct tcp_group *group = session;
-	     group->parent && list_empty(&group->link); group = group->parent)
-		list_append(&group->parent->members, &group->link);
+	     group->parent && list_empty(&group->link); group = group->parent) {
+		if (group->used_ns < group->parent->least_ns)
+			group->used_ns = group->parent->least_ns;
+		group_enqueue(group);
+	}
 }
 
 void tcp_group_remove(struct tcp_group *session, struct list *stream)
@@ -37,15 +43,28 @@ void tcp_group_remove(struct tcp_group *session, struct list *stream)
 
 struct list *tcp_group_take(struct tcp_group *thread)
 {
-	struct tcp_group *group = thread;
+	struct tcp_group *group = thread, *member;
 	struct list *stream;
 
-	while (group && !group->has_streams)
-		group = list_first(&group->members, struct tcp_group, link);
-	if (!group)
-		return NULL;
+	while (!group->has_streams) {
+		member = list_first(&group->members, struct tcp_group, link);
+		if (!member)
+			return NULL;
+		group->least_ns = member->used_ns;
+		group = member;
+	}
 	stream = group->members.next;
-	list_remove(stream);
-	group_requeue(group);
+	tcp_group_remove(group, stream);
 	return stream;
+}
+
+void tcp_group_charge(struct tcp_group *session, uint64_t ns)
+{
+	for (struct tcp_group *group = session; group->parent; group = group->parent) {
+		group->used_ns += ns;
+		if (list_empty(&group->link))
+			continue;
+		list_remove(&group->link);
+		group_enqueue(group);
+	}
 }

@@ -3,6 +3,7 @@
  * the order in which they end.  All of it runs on the loop's thread.  The server's descriptor is
  * an epoll set of the acceptor's sockets and the mailbox for events of the data threads. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,6 +20,8 @@
 
 #define EVENTS_MAX 32    /* handled by one call of process() */
 #define MESSAGES_MAX 256 /* by one event */
+/* Handshakes of TLS of one session that are under way; its other streams wait. */
+#define HANDSHAKES_MAX 4
 
 struct fabric_server {
 	const struct fabric_server_events *events;
@@ -33,8 +36,16 @@ struct fabric_server {
 	struct list sessions;
 	struct list tenants;
 	unsigned n_threads;
+	/* of the streams in the handshake of TLS: the one behind the data threads; NULL: without TLS */
+	struct tcp_thread *handshakes;
 	struct tcp_thread threads[];
 };
+
+/* The parts of a session, one for each thread. */
+static unsigned server_parts(const struct fabric_server *server)
+{
+	return server->n_threads + (server->handshakes ? 1 : 0);
+}
 
 /* ---- tenants ---- */
 
@@ -42,7 +53,7 @@ struct tcp_tenant {
 	struct list link;         /* server->tenants */
 	const void *name;         /* from fabric_server_events.tenant; compared only */
 	unsigned refs;            /* of its sessions */
-	struct tcp_group ready[]; /* its sessions, in each data thread */
+	struct tcp_group ready[]; /* its sessions, in each thread */
 };
 
 /* NULL: no memory */
@@ -56,12 +67,13 @@ static struct tcp_tenant *tenant_get(struct fabric_server *server, const void *n
 		tenant->refs++;
 		return tenant;
 	}
-	added = calloc(1, sizeof(*added) + server->n_threads * sizeof(added->ready[0]));
+	added = calloc(1,
+		       sizeof(*added) + server_parts(server) * sizeof(added->ready[0]));
 	if (!added)
 		return NULL;
 	added->name = name;
 	added->refs = 1;
-	for (unsigned i = 0; i < server->n_threads; i++)
+	for (unsigned i = 0; i < server_parts(server); i++)
 		tcp_group_init(&added->ready[i], &server->threads[i].ready, false);
 	list_append(&server->tenants, &added->link);
 	return added;
@@ -87,8 +99,10 @@ struct fabric_session {
 	/* streams are served until this time; the data threads read it */
 	_Atomic uint64_t until_ns;
 	struct list conns;
+	struct list waiting; /* the commands of those that wait for their handshake */
+	unsigned n_handshakes;
 	struct list mrs;
-	/* one per data thread, which alone looks at its lists while they have members */
+	/* one per thread, which alone looks at its lists while they have members */
 	struct tcp_part parts[];
 };
 
@@ -98,7 +112,7 @@ static void conn_remove(struct tcp_conn *conn)
 
 	server->stats.channels--;
 	server->threads[conn->thread].n_streams--;
-	conn->part->n_streams--;
+	conn->session->parts[conn->thread].n_streams--;
 	if (conn->counted)
 		server->stats.tls_kernel--;
 	list_remove(&conn->in_session);
@@ -149,7 +163,7 @@ static int session_open(struct fabric_server *server, unsigned endpoint, void *c
 			struct fabric_session **ret_session)
 {
 	struct fabric_session *session = calloc(
-		1, sizeof(*session) + server->n_threads * sizeof(session->parts[0]));
+		1, sizeof(*session) + server_parts(server) * sizeof(session->parts[0]));
 	/* without the event, each session is a tenant of its own */
 	const void *tenant = session;
 
@@ -168,8 +182,9 @@ static int session_open(struct fabric_server *server, unsigned endpoint, void *c
 	session->closed.handle = session_closed;
 	session->until_ns = UINT64_MAX;
 	list_init(&session->conns);
+	list_init(&session->waiting);
 	list_init(&session->mrs);
-	for (unsigned i = 0; i < server->n_threads; i++) {
+	for (unsigned i = 0; i < server_parts(server); i++) {
 		list_init(&session->parts[i].streams);
 		tcp_group_init(&session->parts[i].ready, &session->tenant->ready[i],
 			       true);
@@ -179,7 +194,15 @@ static int session_open(struct fabric_server *server, unsigned endpoint, void *c
 	return 0;
 }
 
-/* ---- streams ---- */
+/* ---- the end of streams ---- */
+
+/* No thread has it: send the event of its end. */
+static void conn_drop_waiting(struct tcp_conn *conn)
+{
+	list_remove(&conn->command.link);
+	conn->stage = TCP_STAGE_OVER;
+	mailbox_post(&conn->session->server->mailbox, &conn->event.link);
+}
 
 static void conn_end(struct tcp_conn *conn)
 {
@@ -187,6 +210,8 @@ static void conn_end(struct tcp_conn *conn)
 		return;
 	conn->ended = true;
 	tcp_conn_kill(conn);
+	if (conn->stage == TCP_STAGE_WAITS)
+		conn_drop_waiting(conn);
 }
 
 /* A thread that looks at a stream later would find the new limit, so overdue streams end before. */
@@ -209,12 +234,72 @@ static int session_channel_close(struct fabric_session *session, uint32_t channe
 	return 0;
 }
 
+/* ---- handshakes of TLS ---- */
+
+static int conn_secure(struct tcp_conn *conn)
+{
+	struct fabric_session *session = conn->session;
+	struct fabric_server *server = session->server;
+	uint8_t key[FABRIC_TLS_KEY_BYTES];
+	int err = server->events->channel_key(server->ctx, session->cookie,
+					      conn->channel, key);
+
+	conn->secure = false;
+	if (!err)
+		err = tls_pipe_open(conn->fd, server->tls, key, &conn->tls);
+	explicit_bzero(key, sizeof(key));
+	return err;
+}
+
+/* Answer the hello, upon which the handshake begins. */
+static void conn_begin_handshake(struct tcp_conn *conn)
+{
+	struct fabric_session *session = conn->session;
+	struct fabric_server *server = session->server;
+
+	if (conn_secure(conn) != 0) {
+		(void)tcp_send_status(conn->fd, STREAM_BUSY);
+		(void)snprintf(conn->why, sizeof(conn->why),
+			       "no memory for the stream");
+		conn_drop_waiting(conn);
+		return;
+	}
+	list_remove(&conn->command.link);
+	conn->stage = TCP_STAGE_HANDSHAKE;
+	conn->part = &session->parts[server->n_threads];
+	session->n_handshakes++;
+	/* if the peer is gone, the thread finds out */
+	(void)tcp_send_status(conn->fd, STREAM_DONE);
+	mailbox_post(&server->handshakes->commands, &conn->command.link);
+}
+
+static void session_begin_handshakes(struct fabric_session *session)
+{
+	struct tcp_conn *conn;
+
+	while (session->n_handshakes < HANDSHAKES_MAX &&
+	       (conn = list_first(&session->waiting, struct tcp_conn, command.link)))
+		conn_begin_handshake(conn);
+}
+
+/* ---- streams ---- */
+
+/* Give the stream to its data thread. */
+static void conn_serve(struct tcp_conn *conn)
+{
+	conn->stage = TCP_STAGE_SERVED;
+	conn->part = &conn->session->parts[conn->thread];
+	mailbox_post(&conn->session->server->threads[conn->thread].commands,
+		     &conn->command.link);
+}
+
 static void conn_over_event(struct tcp_event *event)
 {
 	struct tcp_conn *conn = container_of(event, struct tcp_conn, event);
 	struct fabric_session *session = conn->session;
 	struct fabric_server *server = session->server;
 
+	session->n_handshakes -= conn->stage == TCP_STAGE_HANDSHAKE;
 	if (!conn->ended) {
 		if (conn->why[0])
 			server->stats.errors++;
@@ -223,6 +308,7 @@ static void conn_over_event(struct tcp_event *event)
 					     conn->channel, conn->why);
 	}
 	conn_remove(conn);
+	session_begin_handshakes(session);
 	session_check_closed(session);
 }
 
@@ -233,10 +319,13 @@ static void conn_up_event(struct tcp_event *event)
 	struct fabric_session *session = conn->session;
 	struct fabric_server *server = session->server;
 
+	session->n_handshakes--;
 	conn->counted = conn->in_kernel;
 	server->stats.tls_kernel += conn->counted;
+	conn_serve(conn);
 	if (!conn->ended)
 		server->events->channel_up(server->ctx, session->cookie, conn->channel);
+	session_begin_handshakes(session);
 }
 
 static void conn_refused_event(struct tcp_event *event)
@@ -250,24 +339,6 @@ static void conn_refused_event(struct tcp_event *event)
 		server->events->access_refused(server->ctx, session->cookie, n);
 }
 
-/* Put the stream under TLS, if the others are. */
-static int conn_secure(struct fabric_session *session, struct tcp_conn *conn)
-{
-	struct fabric_server *server = session->server;
-	uint8_t key[FABRIC_TLS_KEY_BYTES];
-	int err;
-
-	if (!server->tls)
-		return 0;
-	conn->secure = false;
-	err = server->events->channel_key(server->ctx, session->cookie, conn->channel,
-					  key);
-	if (!err)
-		err = tls_pipe_open(conn->fd, server->tls, key, &conn->tls);
-	explicit_bzero(key, sizeof(key));
-	return err;
-}
-
 /* 0, or -errno: the caller still owns the socket. */
 static int conn_create(struct fabric_session *session, int fd, uint32_t channel,
 		       struct tcp_conn **ret_conn)
@@ -277,12 +348,6 @@ static int conn_create(struct fabric_session *session, int fd, uint32_t channel,
 
 	if (err)
 		return err;
-	err = conn_secure(session, conn);
-	if (err) {
-		conn->fd = -1;
-		tcp_conn_free(conn);
-		return err;
-	}
 	conn->event.handle = conn_over_event;
 	conn->up_event.handle = conn_up_event;
 	conn->refused_event.handle = conn_refused_event;
@@ -305,8 +370,8 @@ static unsigned thread_choose(const struct fabric_session *session)
 	return best;
 }
 
-/* A stream was admitted: send the status and hand it to a thread.  The session owns the socket.
- * It may have been closed on return, by channel_up(). */
+/* A stream was admitted.  The session owns the socket.  It may have been closed on return, by
+ * channel_up(). */
 static void session_join(struct fabric_session *session, int fd, uint32_t channel)
 {
 	struct fabric_server *server = session->server;
@@ -324,21 +389,24 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 		why = "no memory for the stream";
 		goto err_refused;
 	}
-	/* if the peer is gone, the thread finds out */
-	(void)tcp_send_status(fd, STREAM_DONE);
 	list_append(&session->conns, &conn->in_session);
 	server->stats.channels++;
 	server->stats.channels_ever++;
 	conn->thread = thread_choose(session);
 	thread = &server->threads[conn->thread];
 	thread->n_streams++;
-	conn->part = &session->parts[conn->thread];
-	conn->part->n_streams++;
+	session->parts[conn->thread].n_streams++;
 	conn->table = &thread->table;
 	conn->traffic = &thread->traffic;
-	mailbox_post(&thread->commands, &conn->command.link);
-	if (!server->tls)
-		server->events->channel_up(server->ctx, session->cookie, channel);
+	if (server->tls) {
+		list_append(&session->waiting, &conn->command.link);
+		session_begin_handshakes(session);
+		return;
+	}
+	/* if the peer is gone, the thread finds out */
+	(void)tcp_send_status(fd, STREAM_DONE);
+	conn_serve(conn);
+	server->events->channel_up(server->ctx, session->cookie, channel);
 	return;
 
 err_refused:
@@ -551,7 +619,7 @@ static void server_close(struct fabric_server *server)
 {
 	if (!server)
 		return;
-	for (unsigned i = 0; i < server->n_threads; i++)
+	for (unsigned i = 0; i < server_parts(server); i++)
 		tcp_thread_stop(&server->threads[i]);
 	tcp_acceptor_close(server->acceptor);
 	list_for_each_entry_safe(struct fabric_session, session, &server->sessions,
@@ -565,14 +633,24 @@ static void server_close(struct fabric_server *server)
 
 static int server_start_threads(struct fabric_server *server, unsigned n)
 {
-	for (; server->n_threads < n; server->n_threads++) {
-		int err = tcp_thread_start(&server->threads[server->n_threads],
-					   server->n_threads, &server->mailbox);
+	struct tcp_thread *thread;
+	char name[16];
+	int err;
 
+	for (; server->n_threads < n; server->n_threads++) {
+		thread = &server->threads[server->n_threads];
+		(void)snprintf(name, sizeof(name), "tcp-%u", server->n_threads);
+		err = tcp_thread_start(thread, name, &server->mailbox);
 		if (err)
 			return err;
 	}
-	return 0;
+	if (!server->tls)
+		return 0;
+	thread = &server->threads[n];
+	err = tcp_thread_start(thread, "tcp-tls", &server->mailbox);
+	if (!err)
+		server->handshakes = thread;
+	return err;
 }
 
 /* Create a server that does not listen yet; server_close() frees it. */
@@ -580,7 +658,7 @@ static int server_new(unsigned threads, const struct fabric_server_events *event
 		      void *ctx, struct fabric_server **ret_server)
 {
 	struct fabric_server *server =
-		calloc(1, sizeof(*server) + threads * sizeof(server->threads[0]));
+		calloc(1, sizeof(*server) + (threads + 1) * sizeof(server->threads[0]));
 	int err;
 
 	if (!server)

@@ -9,13 +9,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
 #include "fabric/tcp/conn.h"
 
 #define EVENTS_MAX 64   /* received by one system call */
-#define SLICES_MAX 16   /* before events are received again */
 #define COMMANDS_MAX 64 /* carried out before streams are served again */
+/* Streams are served for so long before events are received again: another one's turn may come first. */
+#define TURN_NS 50000
+/* Most that a slice counts for: what it takes longer, the thread was stopped. */
+#define SLICE_NS_MAX 1000000
 
 /* The stream has ended: forget it and send the event. */
 static void thread_remove(struct tcp_thread *thread, struct tcp_conn *conn)
@@ -38,32 +42,42 @@ static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *co
 		mailbox_post(thread->loop, &conn->refused_event.link);
 }
 
-static enum tcp_run thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
+/* The handshake of TLS is done: the loop gives the stream to another thread. */
+static void thread_release(struct tcp_thread *thread, struct tcp_conn *conn)
 {
+	list_remove(&conn->in_streams);
+	(void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+	mailbox_post(thread->loop, &conn->up_event.link);
+}
+
+/* Do a slice of work, which began at *now_ns. */
+static void thread_serve(struct tcp_thread *thread, struct tcp_conn *conn,
+			 uint64_t *now_ns)
+{
+	uint64_t begin_ns = *now_ns, used_ns;
 	enum tcp_run result = tcp_conn_run(conn, &thread->spare);
 
+	*now_ns = clock_now_ns();
+	used_ns = *now_ns - begin_ns;
+	tcp_group_charge(&conn->part->ready,
+			 used_ns < SLICE_NS_MAX ? used_ns : SLICE_NS_MAX);
 	thread_report_refused(thread, conn);
 	if (result == TCP_RUN_OVER)
 		thread_remove(thread, conn);
-	else if (result != TCP_RUN_WAITS)
+	else if (result == TCP_RUN_READY)
 		tcp_group_add(&conn->part->ready, &conn->in_ready);
-	if (result == TCP_RUN_UP)
-		mailbox_post(thread->loop, &conn->up_event.link);
-	return result;
+	else if (result == TCP_RUN_UP)
+		thread_release(thread, conn);
 }
 
-/* A slice that was used up is followed by a look at the events: another stream's turn may come
- * first. */
 static void thread_serve_ready(struct tcp_thread *thread)
 {
-	for (unsigned i = 0; i < SLICES_MAX; i++) {
-		struct list *next = tcp_group_take(&thread->ready);
+	uint64_t now_ns = clock_now_ns(), end_ns = now_ns + TURN_NS;
+	struct list *next;
 
-		if (!next ||
-		    thread_serve(thread, container_of(next, struct tcp_conn,
-						      in_ready)) >= TCP_RUN_READY)
-			return;
-	}
+	while (now_ns < end_ns && (next = tcp_group_take(&thread->ready)))
+		thread_serve(thread, container_of(next, struct tcp_conn, in_ready),
+			     &now_ns);
 }
 
 static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
@@ -163,10 +177,9 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-int tcp_thread_start(struct tcp_thread *thread, unsigned number, struct mailbox *loop)
+int tcp_thread_start(struct tcp_thread *thread, const char *name, struct mailbox *loop)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	char name[16];
 	int err;
 
 	*thread = (struct tcp_thread){ .loop = loop, .stop.kind = TCP_COMMAND_STOP };
@@ -185,7 +198,6 @@ int tcp_thread_start(struct tcp_thread *thread, unsigned number, struct mailbox 
 		err = err_errno(-errno, "epoll_ctl");
 		goto err_epoll;
 	}
-	(void)snprintf(name, sizeof(name), "tcp-%u", number);
 	err = thread_start(name, thread_main, thread, &thread->thread);
 	if (err)
 		goto err_epoll;

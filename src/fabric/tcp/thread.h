@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A data thread: an epoll loop over its streams and its commands, and its table of keys.  Streams
- * that are ready get a slice each in turn (see ready.h).
+ * that are ready get a slice each in turn (see ready.h).  One more thread of that kind has the streams
+ * that are in the handshake of TLS, so that its computations keep no data waiting.
  * Commands are carried out in order.  The thread owns a command until it sends the event:
- * conn->event when a stream has ended, or mr->event.
+ * conn->event when a stream has ended, conn->up_event when it is for a data thread, or mr->event.
  * Threads: [loop]. */
 #ifndef FABRIC_TCP_THREAD_H
 #define FABRIC_TCP_THREAD_H
@@ -28,7 +29,7 @@ struct tcp_thread {
 };
 
 /* -EMFILE, -ENOMEM, -EAGAIN with text. */
-int tcp_thread_start(struct tcp_thread *thread, unsigned number, struct mailbox *loop);
+int tcp_thread_start(struct tcp_thread *thread, const char *name, struct mailbox *loop);
 /* Stop and join the thread.  The caller then owns the remaining streams and commands. */
 void tcp_thread_stop(struct tcp_thread *thread);
 

@@ -108,6 +108,11 @@ void host_open_tls(void)
 	host_open_with(2, true);
 }
 
+void host_open_tls_one(void)
+{
+	host_open_with(1, true);
+}
+
 void host_close(void)
 {
 	/* around the mr no byte was written */

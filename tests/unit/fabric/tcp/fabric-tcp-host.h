@@ -28,10 +28,11 @@ struct host {
 extern struct host host;
 extern const struct fabric_server_ops *ops;
 
-/* Fixtures: two data threads, or one, or two and TLS. */
+/* Fixtures: two data threads, or one; the same with TLS. */
 void host_open(void);
 void host_open_one(void);
 void host_open_tls(void);
+void host_open_tls_one(void);
 /* Close the server and check that no byte outside of the mr was written. */
 void host_close(void);
 /* Wait until the server has work, and process it. */

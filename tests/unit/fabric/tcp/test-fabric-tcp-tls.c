@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams under TLS: client and server, with a proxy between them that sees all bytes. */
+/* Streams under TLS: client and server, with a proxy between them that sees all bytes.  The linker calls
+ * the function here instead of that of TLS (-Wl,--wrap). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "base/err.h"
 #include "unit/fabric/server-events.h"
 #include "unit/fabric/tcp/fabric-tcp-host.h"
+#include "tls/pipe.h"
 #include "unit/fabric/wr.h"
 #include "unit/unit.h"
 
@@ -21,6 +24,23 @@
 #define DEPTH 16
 static const char secret[] = "this is in no packet";
 static const struct fabric_client_ops *const client_ops = &fabric_tcp_client;
+
+/* ---- handshakes that wait for the case ---- */
+
+static atomic_bool hold_handshake;
+static sem_t held, go;
+
+int __real_tls_pipe_handshake(struct tls_pipe *pipe);
+int __wrap_tls_pipe_handshake(struct tls_pipe *pipe);
+
+int __wrap_tls_pipe_handshake(struct tls_pipe *pipe)
+{
+	if (atomic_exchange(&hold_handshake, false)) {
+		ck_assert_int_eq(sem_post(&held), 0);
+		ck_assert_int_eq(sem_wait(&go), 0);
+	}
+	return __real_tls_pipe_handshake(pipe);
+}
 
 /* ---- the proxy: one connection ---- */
 
@@ -292,25 +312,136 @@ START_TEST(bytes__that_are_changed_are_refused)
 }
 END_TEST
 
-/* A client that stops in its handshake keeps no other one waiting. */
-START_TEST(handshake__that_stops_holds_no_thread)
+#define UNDERWAY 4 /* handshakes of a session */
+
+/* Admitted, and silent then. */
+static int raw_admitted(void)
 {
-	uint8_t buf[FABRIC_HELLO_BYTES], begun[] = { 22, 3, 1, 2, 0, 1 };
-	int fds[4];
+	uint8_t buf[FABRIC_HELLO_BYTES];
+	int fd = raw_connect();
 
 	raw_hello(buf);
-	for (unsigned i = 0; i < 4; i++) {
-		fds[i] = raw_connect();
-		raw_send(fds[i], buf, sizeof(buf));
-		ck_assert_uint_eq(raw_status(fds[i]), STREAM_DONE);
+	raw_send(fd, buf, sizeof(buf));
+	ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
+	return fd;
+}
+
+/* Send a hello, and wait until the stream is admitted. */
+static int raw_waiting(uint32_t channel)
+{
+	struct fabric_hello hello = { .session = 1, .channel = channel };
+	uint64_t channels = host_stats().channels;
+	uint8_t buf[FABRIC_HELLO_BYTES];
+	int fd = raw_connect();
+
+	memcpy(hello.token, host.token, sizeof(hello.token));
+	fabric_hello_encode(&hello, buf);
+	raw_send(fd, buf, sizeof(buf));
+	while (host_stats().channels == channels)
+		host_process_next();
+	return fd;
+}
+
+static bool raw_is_answered(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* Clients that stop in their handshakes keep those of other sessions not waiting. */
+START_TEST(handshake__that_stops_holds_no_other_session)
+{
+	uint8_t begun[] = { 22, 3, 1, 2, 0, 1 };
+	struct fabric_session *other;
+	int fds[UNDERWAY];
+
+	for (unsigned i = 0; i < UNDERWAY; i++) {
+		fds[i] = raw_admitted();
 		raw_send(fds[i], begun, i % 2 ? sizeof(begun) : 0);
 	}
+	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &other), 0);
+	host.session = other;
 	connect_through();
 	ck_assert_msg(client.err == 0, "%s", client.text);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < UNDERWAY; i++)
 		raw_close(fds[i], false);
-	host_await(&seen.downs, 4);
+	host_await(&seen.downs, UNDERWAY);
 	ck_assert_uint_eq(host_stats().channels, 1);
+}
+END_TEST
+
+/* While a handshake computes, data flow. */
+START_TEST(handshake__holds_no_data)
+{
+	char out[5000], in[sizeof(out)];
+	int fd;
+
+	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
+	teardown();
+	memset(&seen, 0, sizeof(seen));
+	host_open_tls_one();
+	proxy_open();
+	memset(&client, 0, sizeof(client));
+	client.flags = ops->endpoint(host.server, 0)->flags;
+	memcpy(client.key, host.tls_key, sizeof(client.key));
+	connect_through();
+	ck_assert_msg(client.err == 0, "%s", client.text);
+	host_await(&seen.ups, 1);
+	atomic_store(&hold_handshake, true);
+	fd = raw_admitted();
+	ck_assert_int_eq(sem_wait(&held), 0);
+	fill(out, sizeof(out));
+	ck_assert_int_eq(operate(FABRIC_WRITE, out, 0, sizeof(out)), 0);
+	ck_assert_int_eq(operate(FABRIC_READ, in, 0, sizeof(in)), 0);
+	ck_assert_mem_eq(in, out, sizeof(out));
+	ck_assert_int_eq(sem_post(&go), 0);
+	raw_close_await(fd, 1);
+}
+END_TEST
+
+/* A session has few handshakes under way; the others begin when one of these has ended. */
+START_TEST(handshakes__of_a_session_wait_for_others)
+{
+	int fds[UNDERWAY], waiting[2];
+
+	for (unsigned i = 0; i < UNDERWAY; i++)
+		fds[i] = raw_admitted();
+	waiting[0] = raw_waiting(CHANNEL);
+	waiting[1] = raw_waiting(CHANNEL + 1);
+	ck_assert(!raw_is_answered(waiting[0]) && !raw_is_answered(waiting[1]));
+	raw_close_await(fds[0], 1);
+	ck_assert_uint_eq(raw_status(waiting[0]), STREAM_DONE);
+	/* one that waits ends while the others go on */
+	ck_assert(!raw_is_answered(waiting[1]));
+	ck_assert_int_eq(ops->channel_close(host.session, CHANNEL + 1), 0);
+	while (host_stats().channels > UNDERWAY)
+		host_process_next();
+	raw_expect_end(waiting[1]);
+	for (unsigned i = 1; i < UNDERWAY; i++)
+		raw_close(fds[i], false);
+	raw_close(waiting[0], false);
+	raw_close(waiting[1], false);
+	host_await(&seen.downs, UNDERWAY + 1);
+	connect_through();
+	ck_assert_msg(client.err == 0, "%s", client.text);
+}
+END_TEST
+
+/* A session that ends takes those that wait with it. */
+START_TEST(handshakes__end_with_their_session)
+{
+	int fds[UNDERWAY + 1];
+
+	for (unsigned i = 0; i < UNDERWAY; i++)
+		fds[i] = raw_admitted();
+	fds[UNDERWAY] = raw_waiting(CHANNEL);
+	host_deregister(host.mr);
+	ops->session_close(host.session);
+	host_await(&seen.closed, 1);
+	ck_assert_uint_eq(host_stats().channels, 0);
+	for (unsigned i = 0; i <= UNDERWAY; i++)
+		raw_close(fds[i], false);
 }
 END_TEST
 
@@ -324,6 +455,9 @@ int main(void)
 	tcase_add_test(tcase, client__without_tls_is_refused);
 	tcase_add_test(tcase, server__without_tls_is_refused);
 	tcase_add_test(tcase, bytes__that_are_changed_are_refused);
-	tcase_add_test(tcase, handshake__that_stops_holds_no_thread);
+	tcase_add_test(tcase, handshake__that_stops_holds_no_other_session);
+	tcase_add_test(tcase, handshake__holds_no_data);
+	tcase_add_test(tcase, handshakes__of_a_session_wait_for_others);
+	tcase_add_test(tcase, handshakes__end_with_their_session);
 	return unit_main();
 }

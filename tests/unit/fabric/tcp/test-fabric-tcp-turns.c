@@ -38,9 +38,17 @@ static void ready(unsigned tenant, unsigned session, unsigned stream)
 	tcp_group_add(&sessions[tenant][session], &streams[tenant][session][stream]);
 }
 
-static void expect_turn(unsigned tenant, unsigned session, unsigned stream)
+/* A turn that takes so long. */
+static void expect_turn_of(unsigned tenant, unsigned session, unsigned stream,
+			   uint64_t ns)
 {
 	ck_assert_ptr_eq(tcp_group_take(&thread), &streams[tenant][session][stream]);
+	tcp_group_charge(&sessions[tenant][session], ns);
+}
+
+static void expect_turn(unsigned tenant, unsigned session, unsigned stream)
+{
+	expect_turn_of(tenant, session, stream, 1);
 }
 
 START_TEST(turns__of_nobody_are_none)
@@ -70,6 +78,51 @@ START_TEST(turns__go_round_tenants_sessions_and_streams)
 	expect_turn(0, 0, 2);
 	expect_turn(0, 0, 0);
 	ck_assert_ptr_null(tcp_group_take(&thread));
+}
+END_TEST
+
+/* One that uses little of the thread's time is next, as often as it is ready. */
+START_TEST(turns__are_of_those_who_used_least_time)
+{
+	groups_init();
+	for (unsigned i = 0; i < STREAMS; i++)
+		ready(0, 0, i);
+	ready(1, 0, 0);
+	expect_turn_of(0, 0, 0, 300);
+	ready(0, 0, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		expect_turn_of(1, 0, 0, 100);
+		ready(1, 0, 0);
+	}
+	expect_turn_of(0, 0, 1, 300);
+	/* sessions of a tenant, too */
+	ready(0, 1, 1);
+	expect_turn_of(1, 0, 0, 1000);
+	expect_turn_of(0, 1, 1, 10);
+	ready(0, 1, 1);
+	expect_turn_of(0, 1, 1, 400);
+	ready(0, 1, 1);
+	expect_turn_of(0, 0, 2, 1);
+}
+END_TEST
+
+/* Who was away has no claim to the time that others have used meanwhile. */
+START_TEST(turns__save_up_no_time)
+{
+	groups_init();
+	ready(1, 0, 0);
+	expect_turn_of(1, 0, 0, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		ready(0, 0, i);
+		expect_turn_of(0, 0, i, 1000);
+	}
+	ready(0, 0, 0);
+	ready(0, 0, 1);
+	expect_turn_of(0, 0, 0, 1000);
+	ready(1, 0, 0);
+	expect_turn_of(1, 0, 0, 1500);
+	ready(1, 0, 0);
+	expect_turn_of(0, 0, 1, 1000);
 }
 END_TEST
 
@@ -224,6 +277,8 @@ int main(void)
 
 	tcase_add_test(tcase, turns__of_nobody_are_none);
 	tcase_add_test(tcase, turns__go_round_tenants_sessions_and_streams);
+	tcase_add_test(tcase, turns__are_of_those_who_used_least_time);
+	tcase_add_test(tcase, turns__save_up_no_time);
 	tcase_add_test(tcase, turns__forget_a_stream_that_ends);
 	tcase = unit_case("server", host_open_one, host_close);
 	tcase_add_test(tcase, server__lets_sessions_take_turns);
