@@ -68,7 +68,7 @@ static const struct field status_rest[] = {
 	{ ", channels ", "counters", "channels_refused", CELL_NUMBER, "-" },
 	{ ", of rmemctl ", "counters", "admin_views_refused", CELL_NUMBER, "-" },
 	{ " to look and ", "counters", "admin_acts_refused", CELL_NUMBER, "-" },
-	{ " to act", NULL, NULL, CELL_TEXT, NULL },
+	{ " to act, of HTTP ", "counters", "http_refused", CELL_NUMBER, "-" },
 	{ "\nturns      ", "turns", "count", CELL_NUMBER, "-" },
 	{ ", ", "turns", "long", CELL_NUMBER, "-" },
 	{ " too long; the longest recent one took ", "turns", "wall_recent_us",

@@ -326,7 +326,8 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 		err = followers_open(base, &sources->control->slices, &admin->slices,
 				     &admin->followers);
 	if (!err)
-		err = http_open(base, admin->fd, on_request, admin, &admin->http);
+		err = http_open(base, admin->fd, on_request, admin,
+				&sources->control->counters.http_refused, &admin->http);
 	if (err) {
 		/* a socket that was passed stays the caller's */
 		if (fd >= 0)

@@ -17,6 +17,8 @@
 #define HEADERS_BYTES 8192
 #define BODY_BYTES 4096
 #define TIMEOUT_S 10
+/* More than any request takes, and than one call receives. */
+#define INPUT_BYTES 32768
 /* The pause before accepting connections again after running out of descriptors; while the oldest
  * connection is being closed. */
 #define PAUSE_MS 1000
@@ -37,6 +39,7 @@ struct http_server {
 	struct http_server *next; /* in `servers` */
 	void (*on_request)(struct evhttp_request *request, void *ctx);
 	void *ctx;
+	uint64_t *n_refused;
 	struct event_base *base;
 	struct evhttp *http;
 	struct evconnlistener *listener; /* owned by http, but not its descriptor */
@@ -49,6 +52,47 @@ struct http_server {
 
 /* Those of this process: libevent calls on_accept_error() with an argument of its own. */
 static struct http_server *servers;
+
+static struct http_server *server_of(struct evhttp_connection *connection)
+{
+	const struct evhttp *http = evhttp_connection_get_server(connection);
+	struct http_server *server = servers;
+
+	while (server->http != http)
+		server = server->next;
+	return server;
+}
+
+/* ---- what is received ---- */
+
+/* While it answers, libevent receives without an end, as it watches for the end of the connection; so
+ * it does until the line with the length of a chunk ends.  What nobody takes fills the buffer: then
+ * the connection ends, as if the client had ended it. */
+static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *, void *ctx)
+{
+	struct bufferevent *buffers = ctx;
+	void *connection;
+
+	if (evbuffer_get_length(input) < INPUT_BYTES)
+		return;
+	bufferevent_getcb(buffers, NULL, NULL, NULL, &connection);
+	++*server_of(connection)->n_refused;
+	bufferevent_trigger_event(buffers, BEV_EVENT_READING | BEV_EVENT_EOF, 0);
+}
+
+/* NULL: no memory */
+static struct bufferevent *buffers_new(struct event_base *base)
+{
+	struct bufferevent *buffers = bufferevent_socket_new(base, -1, 0);
+
+	if (!buffers)
+		return NULL;
+	bufferevent_setwatermark(buffers, EV_READ, 0, INPUT_BYTES);
+	if (evbuffer_add_cb(bufferevent_get_input(buffers), on_input, buffers))
+		return buffers;
+	bufferevent_free(buffers);
+	return NULL;
+}
 
 /* ---- connections ---- */
 
@@ -140,7 +184,7 @@ static void on_unpause(evutil_socket_t, short, void *ctx)
  * more, or until the listener is disabled. */
 static struct bufferevent *on_connection(struct event_base *base, void *ctx)
 {
-	struct bufferevent *place = bufferevent_socket_new(base, -1, 0);
+	struct bufferevent *place = buffers_new(base);
 	struct http_server *server = ctx;
 
 	places_release(server);
@@ -211,7 +255,7 @@ static int server_open(struct http_server *server, int fd)
 
 int http_open(struct event_base *base, int fd,
 	      void (*on_request)(struct evhttp_request *request, void *ctx), void *ctx,
-	      struct http_server **ret_server)
+	      uint64_t *n_refused, struct http_server **ret_server)
 {
 	struct http_server *server = calloc(1, sizeof(*server));
 	int err = -ENOMEM;
@@ -220,6 +264,7 @@ int http_open(struct event_base *base, int fd,
 		server->base = base;
 		server->on_request = on_request;
 		server->ctx = ctx;
+		server->n_refused = n_refused;
 		server->next = servers;
 		servers = server;
 		err = server_open(server, fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An HTTP server of the daemon on a listening socket: libevent's, with limits on what its clients can
- * take.  Requests and their headers are short, a connection that does nothing is closed, and one more
- * connection than there are places closes the oldest.
+ * take.  Requests and their headers are short, a connection that does nothing is closed, as is one
+ * that sends more than is read, and one more connection than there are places closes the oldest.
  * Threads: [loop].  Never blocks it. */
 #ifndef RMEMD_ADMIN_HTTP_H
 #define RMEMD_ADMIN_HTTP_H
@@ -9,6 +9,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Connections of one server. */
 #define HTTP_CONNECTIONS_MAX 32
@@ -24,10 +25,11 @@
 struct http_server;
 
 /* Serve on a listening socket, which stays the caller's; borrows base.  on_request() answers each
- * request, of any method.  -ENOMEM */
+ * request, of any method.  *n_refused, which is borrowed, counts the connections that sent more than
+ * is read.  -ENOMEM */
 int http_open(struct event_base *base, int fd,
 	      void (*on_request)(struct evhttp_request *request, void *ctx), void *ctx,
-	      struct http_server **ret_server);
+	      uint64_t *n_refused, struct http_server **ret_server);
 /* Closes connections, not the socket.  NULL: nothing. */
 void http_close(struct http_server *server);
 

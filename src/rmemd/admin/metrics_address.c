@@ -106,7 +106,9 @@ int metrics_address_open(struct event_base *base, const struct admin_sources *so
 	err = address->fd < 0 ? err_errno(-errno, "[metrics] listen: socket")
 			      : socket_open(address->fd, at);
 	if (!err)
-		err = http_open(base, address->fd, on_request, address, &address->http);
+		err = http_open(base, address->fd, on_request, address,
+				&sources->control->counters.http_refused,
+				&address->http);
 	if (err) {
 		metrics_address_close(address);
 		return err;

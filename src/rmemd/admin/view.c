@@ -132,6 +132,7 @@ static json_t *counters_view(const struct admin_sources *from)
 	view_number(&object, "channels_refused", counters->channels_refused);
 	view_number(&object, "admin_views_refused", counters->admin_views_refused);
 	view_number(&object, "admin_acts_refused", counters->admin_acts_refused);
+	view_number(&object, "http_refused", counters->http_refused);
 	return object;
 }
 

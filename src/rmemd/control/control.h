@@ -38,6 +38,8 @@ struct control_counters {
 	uint64_t channels_refused;
 	uint64_t admin_views_refused; /* requests over the admin socket */
 	uint64_t admin_acts_refused;
+	/* HTTP: connections that sent more than is read, requests to names of others */
+	uint64_t http_refused;
 };
 
 struct control {

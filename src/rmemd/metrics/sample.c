@@ -59,6 +59,7 @@ static void add_server(struct sample_server *server, const struct sample_sources
 	server->requests = counters->requests;
 	server->views_refused = counters->admin_views_refused;
 	server->acts_refused = counters->admin_acts_refused;
+	server->http_refused = counters->http_refused;
 	server->turns_long = control->turn.n_long;
 	server->turn_cpu_ns = turn_recent_ns(&control->turn.cpu);
 	server->turn_wall_ns = turn_recent_ns(&control->turn.wall);

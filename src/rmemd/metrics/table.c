@@ -87,6 +87,8 @@ const struct metric metrics[] = {
 	  COUNTER, SERVER(views_refused), PLAIN, "action=\"view\"" },
 	{ "rmemd_admin_refused_total", NULL,
 	  COUNTER, SERVER(acts_refused), PLAIN, "action=\"act\"" },
+	{ "rmemd_http_refused_total", "Over HTTP: connections that sent too much, requests to names of other hosts.",
+	  COUNTER, SERVER(http_refused), PLAIN, "" },
 
 	{ "rmemd_tenant_sessions", "Sessions of the tenant.",
 	  GAUGE, TENANT(sessions), PLAIN, "" },

@@ -496,7 +496,8 @@ START_TEST(show__formats_the_status)
 		"\"leases_granted\": 21, \"leases_expired\": 20,"
 		"\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
 		"\"connections_refused\": 2, \"channels_refused\": 3,"
-		"\"admin_views_refused\": 30, \"admin_acts_refused\": 31},"
+		"\"admin_views_refused\": 30, \"admin_acts_refused\": 31, "
+		"\"http_refused\": 32},"
 		"\"turns\": {\"count\": 900, \"long\": 1, "
 		"\"wall_recent_us\": 950, \"cpu_recent_us\": 800}}",
 		"rmemd      1.2, pid 7, up 1min 5s\n"
@@ -510,7 +511,7 @@ START_TEST(show__formats_the_status)
 		"in all for 1min 1s\n"
 		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
 		"refused    connections 2, channels 3, of rmemctl 30 to look and 31 to "
-		"act\n"
+		"act, of HTTP 32\n"
 		"turns      900, 1 too long; the longest recent one took 950 us "
 		"(of the CPU 800 us)\n");
 }

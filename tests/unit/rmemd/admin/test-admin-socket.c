@@ -2,6 +2,7 @@
 /* The admin socket: how it is opened, and refused requests. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "unit/rmemd/admin/admin-stage.h"
 #include "base/err.h"
 #include "rmemd/admin/http.h"
+#include "rmemd/control/control.h"
 
 static const struct {
 	const char *method, *resource;
@@ -158,6 +160,74 @@ START_TEST(connections__leave_their_descriptors)
 }
 END_TEST
 
+/* What is kept of a client that goes on; sockets beside. */
+#define KEPT_BYTES (128 << 10)
+
+/* What is sent before the flood; whether the daemon's limit ends that, or HTTP's own. */
+static const struct {
+	const char *head;
+	bool counted;
+} floods[] = {
+	{ "", false },
+	{ "GET /v1/status HTTP/1.1\r\n", false },
+	{ "POST /v1/reload HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", false },
+	{ "POST /v1/reload HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", true },
+	/* which has no end */
+	{ "GET /v1/events?follow=yes HTTP/1.1\r\n\r\n", true },
+	/* which it does not read */
+	{ "GET /v1/leases HTTP/1.1\r\n\r\n", true },
+};
+
+static void turns(unsigned n)
+{
+	while (n-- > 0)
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+}
+
+/* Send until the daemon closes the connection; the most memory that it had meanwhile. */
+static size_t flood(int fd)
+{
+	static char text[1 << 16];
+	size_t most = 0, now;
+
+	memset(text, '1', sizeof(text));
+	for (unsigned i = 0; i < 1024; i++) {
+		ssize_t n = send(fd, text, sizeof(text), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN)
+			return most;
+		turns(4);
+		now = mallinfo2().uordblks;
+		if (now > most)
+			most = now;
+	}
+	ck_abort_msg("64 MiB were taken");
+}
+
+START_TEST(flood__is_cut_off)
+{
+	const uint64_t *n_refused = &sources.control->counters.http_refused;
+	uint64_t before = *n_refused;
+	size_t memory;
+	int fd;
+
+	open_admin();
+	n_ephemeral = 20000;
+	(void)get("/v1/status");
+	memory = mallinfo2().uordblks;
+	fd = connect_client();
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, floods[_i].head, strlen(floods[_i].head)),
+			 (ssize_t)strlen(floods[_i].head));
+	turns(20);
+	ck_assert_uint_le(flood(fd), memory + KEPT_BYTES);
+	ck_assert_uint_eq(*n_refused - before, floods[_i].counted);
+	ck_assert_int_eq(close(fd), 0);
+	n_ephemeral = 1;
+	(void)get("/v1/status");
+}
+END_TEST
+
 START_TEST(open__sets_the_mode)
 {
 	mode_t before = umask(077);
@@ -272,6 +342,8 @@ int main(void)
 	tcase_add_test(tc, accept__later_without_descriptors);
 	tcase_add_test(tc, connections__are_limited_and_the_oldest_closed);
 	tcase_add_test(tc, connections__leave_their_descriptors);
+	tcase_add_loop_test(tc, flood__is_cut_off, 0,
+			    sizeof(floods) / sizeof(floods[0]));
 	tcase_add_test(tc, open__sets_the_mode);
 	tcase_add_test(tc, open__makes_no_directory);
 	tcase_add_test(tc, open__refuses_beside_another_daemon);
