@@ -71,7 +71,7 @@ done
 ! grep -qi '^access-control' <<<"$headers" || fail "headers of CORS: $headers"
 ! get / | grep -oE "(src|href)=.https?:" || fail "the page loads something"
 cmp <(get /) <(curl -sS --unix-socket "$dir/admin.sock" http://rmemd/) || fail "another page"
-for list in extents leases pools devices sessions tenants; do
+for list in extents leases pools devices sessions tenants events; do
 	get "/v1/$list" | jq -e ".$list | length > 0" >/dev/null || fail "/v1/$list"
 done
 get /v1/extents | jq -e '
@@ -88,7 +88,11 @@ expect_code 404 /v1/reload -X POST
 expect_code 403 / -H 'Host: evil.example'
 expect_code 403 /v1/leases -H "Host: evil.example:$page_port"
 expect_code 200 / -H 'Host: server'
-expect_code 200 /metrics -H 'Host: server.example'
+expect_code 403 /metrics -H 'Host: server.example'
+expect_code 200 /metrics -H 'Host: server'
+expect_code 404 /v1/log-level
+expect_code 503 '/v1/events?follow=yes'
+json_is status '.counters.http_refused == 3' || fail "names of others are not counted"
 status=$(curl -s -o "$dir/answer" -w '%{http_code}' --unix-socket "$dir/admin.sock" -X POST \
 	-H 'Origin: http://localhost:9746' http://rmemd/v1/reload)
 [ "$status" = 403 ] || fail "a page may act: $status"
@@ -98,10 +102,12 @@ ok "what a browser may not do"
 sed -i "s/^listen = $LISTEN:$page_port/&\nnames = server.example/" "$dir/rmemd.conf"
 rmemctl reload >/dev/null
 expect_code 200 / -H 'Host: server.example'
+expect_code 200 /metrics -H 'Host: server.example'
 sed -i 's/^names = .*/page = no/' "$dir/rmemd.conf"
 rmemctl reload >/dev/null
 expect_code 404 /
 expect_code 404 /v1/leases
+expect_code 404 /v1/events
 expect_code 200 /metrics
 sed -i '/^page = no$/d' "$dir/rmemd.conf"
 rmemctl reload >/dev/null

@@ -166,6 +166,7 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	} else if (!reads) {
 		refuse_method(request, "GET, HEAD", "this resource can only be read");
 	} else if (!visitor_names_host(request, admin->sources->control->config)) {
+		admin->sources->control->counters.http_refused++;
 		reply_error(request, HTTP_FORBIDDEN, "Forbidden",
 			    "this name is not one of this host: ask by a name without "
 			    "a dot, such as localhost");

@@ -27,13 +27,16 @@ struct metrics_address {
 	int fd;
 };
 
-/* NULL: there is none of this path here. */
+/* The metrics, and what the status page needs.  NULL: there is none of this path here. */
 static const struct resource *resource_here(const struct config *config,
 					    const char *path)
 {
-	bool metrics = path && strcmp(path, METRICS_PATH) == 0;
+	const struct resource *resource = resource_find(path);
 
-	return metrics || config->metrics_page ? resource_find(path) : NULL;
+	if (resource && (strcmp(path, METRICS_PATH) == 0 ||
+			 (config->metrics_page && resource_is_of_page(resource))))
+		return resource;
+	return NULL;
 }
 
 static void on_request(struct evhttp_request *request, void *ctx)
@@ -41,27 +44,26 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	struct metrics_address *address = ctx;
 	const struct admin_sources *sources = address->sources;
 	const struct config *config = sources->control->config;
-	const char *path = http_path(request);
-	const struct resource *resource = resource_here(config, path);
+	const struct resource *resource = resource_here(config, http_path(request));
 
 	/* it tells when the turn's work began */
 	(void)turn_over(sources->control->slices.turn);
-	if (!resource)
-		http_send_error(request, HTTP_NOTFOUND, "Not Found",
-				config->metrics_page
-					? "no such resource; rmemctl(1) has those that "
-					  "there are"
-					: "no such resource; there is " METRICS_PATH);
-	else if (!http_reads(request))
-		http_refuse_method(request);
-	/* Prometheus is no browser, and asks by any name */
-	else if (strcmp(path, METRICS_PATH) != 0 &&
-		 !visitor_names_host(request, config))
+	if (!visitor_names_host(request, config)) {
+		sources->control->counters.http_refused++;
 		http_send_error(request, HTTP_FORBIDDEN, "Forbidden",
 				"this name is not one of this host: ask by its IP "
 				"address, or add the name to [metrics] names");
-	else
+	} else if (!resource) {
+		http_send_error(request, HTTP_NOTFOUND, "Not Found",
+				config->metrics_page
+					? "no such resource; rmemd.conf(5) has those "
+					  "that there are"
+					: "no such resource; there is " METRICS_PATH);
+	} else if (!http_reads(request)) {
+		http_refuse_method(request);
+	} else {
 		resource_send(resource, request, sources, NULL, &address->slices);
+	}
 }
 
 static int socket_open(int fd, const struct fabric_address *address)

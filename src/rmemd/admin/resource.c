@@ -25,6 +25,7 @@ struct resource {
 	json_t *(*view)(const struct admin_sources *from);
 	struct list_resource list;
 	unsigned filters; /* the parameters that the query of a view or list may have */
+	bool of_page;     /* the status page reads it, or it is the page */
 	void (*send)(struct evhttp_request *request, const struct admin_sources *from,
 		     struct slice_queue *queue);
 };
@@ -43,24 +44,27 @@ static void metrics_resource(struct evhttp_request *request,
 }
 
 static const struct resource resources[] = {
-	{ .path = PAGE_PATH, .send = page_resource },
-	{ .path = "/v1/status", .view = view_status },
-	{ .path = "/v1/pools", .view = view_pools },
-	{ .path = "/v1/devices", .view = view_devices },
+	{ .path = PAGE_PATH, .of_page = true, .send = page_resource },
+	{ .path = "/v1/status", .of_page = true, .view = view_status },
+	{ .path = "/v1/pools", .of_page = true, .view = view_pools },
+	{ .path = "/v1/devices", .of_page = true, .view = view_devices },
 	{ .path = "/v1/sessions",
+	  .of_page = true,
 	  .list = { "sessions", view_sessions },
 	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_OLDER },
 	{ .path = "/v1/leases",
+	  .of_page = true,
 	  .list = { "leases", view_leases },
 	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_OLDER |
 		     FILTER_ATTACHED },
-	{ .path = "/v1/tenants", .view = view_tenants },
+	{ .path = "/v1/tenants", .of_page = true, .view = view_tenants },
 	{ .path = "/v1/events",
+	  .of_page = true,
 	  .list = { "events", view_events },
 	  .filters = FILTER_TENANT | FILTER_NAME | FILTER_SESSION | FILTER_AFTER |
 		     FILTER_FOLLOW },
 	{ .path = "/v1/log-level", .view = view_log_level },
-	{ .path = "/v1/extents", .send = extents_view_send },
+	{ .path = "/v1/extents", .of_page = true, .send = extents_view_send },
 	{ .path = METRICS_PATH, .send = metrics_resource },
 };
 
@@ -70,6 +74,11 @@ const struct resource *resource_find(const char *path)
 		if (path && strcmp(resources[i].path, path) == 0)
 			return &resources[i];
 	return NULL;
+}
+
+bool resource_is_of_page(const struct resource *resource)
+{
+	return resource->of_page;
 }
 
 static int body_write(const char *text, size_t bytes, void *ctx)

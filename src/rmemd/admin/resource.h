@@ -16,6 +16,8 @@ struct resource;
 
 /* NULL: there is none of this path, which may be NULL. */
 const struct resource *resource_find(const char *path);
+/* Whether it is the status page, or what that reads. */
+bool resource_is_of_page(const struct resource *resource);
 /* Answer a request that reads the resource; what is long is sent in slices.  followers NULL: events
  * are not followed here.  Borrows all. */
 void resource_send(const struct resource *resource, struct evhttp_request *request,
