@@ -265,6 +265,18 @@ static int certificate_load(SSL_CTX *ctx, const struct tls_params *params)
 	return 0;
 }
 
+/* OpenSSL takes a certificate without extended key usage for any: any client could be a server. */
+static int on_verify(int good, X509_STORE_CTX *check)
+{
+	X509 *certificate = X509_STORE_CTX_get_current_cert(check);
+
+	if (!good || X509_STORE_CTX_get_error_depth(check) > 0 ||
+	    X509_get_extension_flags(certificate) & EXFLAG_XKUSAGE)
+		return good;
+	X509_STORE_CTX_set_error(check, X509_V_ERR_INVALID_PURPOSE);
+	return 0;
+}
+
 /* ---- the context ---- */
 
 void tls_outlast_exit(void)
@@ -300,7 +312,7 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 	(void)SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_default_passwd_cb(ctx, on_password);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-			   NULL);
+			   on_verify);
 	*ret_ctx = ctx;
 	return 0;
 }
@@ -503,7 +515,9 @@ static bool servername_set(SSL *ssl, char *name)
 	if (inet_pton(AF_INET, name, &address) == 1 ||
 	    inet_pton(AF_INET6, name, &address) == 1)
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
-	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	/* not the subject, which a CA may fill with anything */
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+				       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	return SSL_set1_host(ssl, name) == 1 &&
 	       SSL_set_tlsext_host_name(ssl, name) == 1;
 }
@@ -539,9 +553,12 @@ bool tls_context_accepts(const struct tls_context *context, X509 *certificate,
 	bool good = check &&
 		    X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(context->ctx),
 					certificate, chain) == 1 &&
-		    X509_STORE_CTX_set_default(check, "ssl_client") == 1 &&
-		    X509_verify_cert(check) == 1;
+		    X509_STORE_CTX_set_default(check, "ssl_client") == 1;
 
+	if (good) {
+		X509_STORE_CTX_set_verify_cb(check, on_verify);
+		good = X509_verify_cert(check) == 1;
+	}
 	X509_STORE_CTX_free(check);
 	ERR_clear_error();
 	return good;

@@ -27,14 +27,16 @@ struct tls_params {
  * if the program has used OpenSSL before. */
 void tls_outlast_exit(void);
 
-/* The server accepts a client with a key of `keys`, or with a certificate of `ca`.
+/* A certificate is good only with an extended key usage: serverAuth or clientAuth.
+ *
+ * The server accepts a client with a key of `keys`, or with a certificate of `ca`.
  *   -EACCES  others can read the file of the certificate's key, or write to one of the files
  *   -EINVAL, -ENOENT, -ENOMEM ...  the text names the file */
 int tls_context_server(const struct tls_params *params,
 		       struct tls_context **ret_context);
 /* The client shows its first key, and accepts a server that has it too; or it shows its certificate,
  * if it has one, and accepts a server with a certificate of `ca` for `servername`: a host name or an
- * address. */
+ * address, which is one of its subjectAltName. */
 int tls_context_client(const struct tls_params *params, const char *servername,
 		       struct tls_context **ret_context);
 /* For data channels, each of which has a key of its own: struct channel_secrets.  -ENOMEM */

@@ -54,6 +54,10 @@ static const struct {
 	  "the server asks for a certificate: give cert and key" },
 	{ SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, EACCES,
 	  "the other side does not accept the certificate" },
+	{ SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, EACCES,
+	  "the other side does not accept the certificate: its extended key usage "
+	  "needs "
+	  "clientAuth, that of a server serverAuth" },
 	{ SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, EACCES,
 	  "the other side finds that the certificate has expired" },
 	{ SSL_R_TLSV1_ALERT_UNKNOWN_CA, EACCES,
@@ -91,6 +95,12 @@ int tls_connection_failure(const struct ssl_st *ssl)
 	if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED &&
 	    verified != X509_V_OK) {
 		ERR_clear_error();
+		if (verified == X509_V_ERR_INVALID_PURPOSE)
+			return err_set(-EACCES,
+				       "TLS: the certificate of the other side: its "
+				       "extended key usage has no %s",
+				       SSL_is_server(ssl) ? "clientAuth"
+							  : "serverAuth");
 		return err_set(-EACCES, "TLS: the certificate of the other side: %s",
 			       X509_verify_cert_error_string(verified));
 	}

@@ -16,7 +16,9 @@ static const struct {
 } files[] = {
 	{ "ca", NULL, { .subject = "ca", .days = 10 } },
 	{ "other", NULL, { .subject = "ca", .days = 10 } },
-	{ "red", "ca", { .subject = "red", .names = RED, .days = 10 } },
+	{ "red",
+	  "ca",
+	  { .subject = "red", .names = RED, .days = 10, .usage = "clientAuth" } },
 	{ "mallory",
 	  "ca",
 	  { .subject = "mallory",
@@ -36,6 +38,7 @@ static const struct {
 	{ "usage",
 	  "ca",
 	  { .subject = "red", .names = RED, .days = 10, .usage = "serverAuth" } },
+	{ "any", "ca", { .subject = "red", .names = RED, .days = 10, .usage = "" } },
 	/* signed by a certificate that may not sign */
 	{ "deputy", "mallory", { .subject = "red", .names = RED, .days = 10 } },
 	/* of servers */
@@ -43,7 +46,12 @@ static const struct {
 	  "ca",
 	  { .subject = "server",
 	    .names = "IP:127.0.0.1,DNS:rmem.example",
-	    .days = 10 } },
+	    .days = 10,
+	    .usage = "serverAuth" } },
+	{ "server-any",
+	  "ca",
+	  { .subject = "server", .names = "IP:127.0.0.1", .days = 10, .usage = "" } },
+	{ "server-subject", "ca", { .subject = "localhost", .days = 10 } },
 	{ "server-name",
 	  "ca",
 	  { .subject = "127.0.0.1", .names = "DNS:else.example", .days = 10 } },
@@ -95,10 +103,11 @@ void attack_certificates(void)
 		{ "a certificate that has expired", "expired", CERTIFICATE },
 		{ "a certificate that is not valid yet", "future", CERTIFICATE },
 		{ "a certificate for servers alone", "usage", CERTIFICATE },
+		{ "a certificate of no stated use", "any", CERTIFICATE },
 		{ "a certificate signed by a client's", "deputy", CERTIFICATE },
 		{ "another tenant's certificate", "mallory", TENANT },
 		{ "a certificate of no tenant", "nobody", TENANT },
-		{ "the server's own kind of certificate", "server", TENANT },
+		{ "the server's own kind of certificate", "server", CERTIFICATE },
 	};
 	struct hello_offer offer = { .tenant = "red" };
 

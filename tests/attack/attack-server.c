@@ -177,6 +177,7 @@ static void unknown_try(const char *psk, const char *ca)
 		{ "a server whose certificate has expired", "server-expired" },
 		{ "a server whose certificate is not valid yet", "server-future" },
 		{ "a server with a certificate for clients alone", "server-usage" },
+		{ "a server with a certificate of no stated use", "server-any" },
 		{ "a server with a client's certificate", "red" },
 	};
 	/* a welcome and an error without TLS: fields of no meaning */
@@ -185,6 +186,7 @@ static void unknown_try(const char *psk, const char *ca)
 				      0,  0, 0, 0, 13,   0, 0, 0, 2, 0, 'n', 'o' };
 	struct impostor_manner manner = { .plain = welcome,
 					  .plain_bytes = sizeof(welcome) };
+	char named[750];
 
 	manner_try("a server without TLS that welcomes the client", psk, "ls", &manner);
 	manner_try("the same, of a client with certificates", ca, "ls", &manner);
@@ -211,6 +213,10 @@ static void unknown_try(const char *psk, const char *ca)
 		manner.certificate = certificates[i].certificate;
 		manner_try(certificates[i].what, ca, "ls", &manner);
 	}
+	(void)snprintf(named, sizeof(named), "%s&servername=localhost", ca);
+	manner.certificate = "server-subject";
+	manner_try("a server that has the name in its subject alone", named, "ls",
+		   &manner);
 }
 
 /* ---- servers that have the key, and lie ---- */

@@ -33,7 +33,7 @@ certificate()
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$2" \
 		-keyout "$dir/$1.key" -out "$dir/$1.csr" 2>/dev/null
 	openssl x509 -req -in "$dir/$1.csr" -CA "$dir/$4.pem" -CAkey "$dir/$4.key" -CAcreateserial \
-		-days "${5:-2}" -extfile <(echo "subjectAltName=$3") -out "$dir/$1.pem" 2>/dev/null
+		-days "${5:-2}" -extfile <(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth\n' "$3") -out "$dir/$1.pem" 2>/dev/null
 }
 
 # ---- pre-shared keys ----

@@ -44,6 +44,7 @@ static X509 *certificate_fill(const struct test_certificate *params, EVP_PKEY *k
 	X509 *certificate = X509_new();
 	X509_NAME *name = X509_get_subject_name(certificate);
 	long end_s = params->days * DAY_S;
+	const char *usage = "";
 
 	ck_assert_int_eq(X509_set_version(certificate, X509_VERSION_3), 1);
 	ck_assert_int_eq(ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++serial),
@@ -69,9 +70,11 @@ static X509 *certificate_fill(const struct test_certificate *params, EVP_PKEY *k
 	if (params->names)
 		extension_add(certificate, ca ? ca : certificate, NID_subject_alt_name,
 			      params->names);
-	if (params->usage)
+	if (ca || params->leaf)
+		usage = params->usage ? params->usage : "serverAuth,clientAuth";
+	if (*usage)
 		extension_add(certificate, ca ? ca : certificate, NID_ext_key_usage,
-			      params->usage);
+			      usage);
 	return certificate;
 }
 

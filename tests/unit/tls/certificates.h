@@ -8,10 +8,11 @@
 struct test_certificate {
 	const char *subject; /* common name */
 	const char *names;   /* subjectAltName as in openssl.cnf; NULL: none */
-	int days;          /* it is valid for, from now on; negative: it has expired */
-	int begin_days;    /* it is valid from then on; 0: it is valid already */
-	const char *usage; /* extendedKeyUsage; NULL: any */
-	bool leaf;         /* signed by itself, but not as a CA */
+	int days;       /* it is valid for, from now on; negative: it has expired */
+	int begin_days; /* it is valid from then on; 0: it is valid already */
+	const char
+		*usage; /* extendedKeyUsage; NULL: of servers and clients; "": none */
+	bool leaf;      /* signed by itself, but not as a CA */
 };
 
 /* Write FOLDER/NAME.pem, a certificate and its key, signed by FOLDER/CA.pem; ca NULL: by itself, as

@@ -324,6 +324,12 @@ static const struct test_certificate client_own = { .subject = "cache",
 
 START_TEST(certificate__of_the_client_must_be_good)
 {
+	static const struct test_certificate for_servers = { .subject = "cache",
+							     .days = 5,
+							     .usage = "serverAuth" };
+	static const struct test_certificate for_anything = { .subject = "cache",
+							      .days = 5,
+							      .usage = "" };
 	static const struct test_certificate other_ca = { .subject = "other CA",
 							  .names = NULL,
 							  .days = 5 };
@@ -362,6 +368,16 @@ START_TEST(certificate__of_the_client_must_be_good)
 			      "signature failure",
 			      "TLS: the other side does not accept this key");
 		break;
+	case 4:
+	case 5:
+		client_with_certificate(_i == 4 ? &for_servers : &for_anything, "ca",
+					"localhost");
+		expect_failed("TLS: the certificate of the other side: its extended "
+			      "key usage has no clientAuth",
+			      "TLS: the other side does not accept the certificate: "
+			      "its extended key usage needs clientAuth, that of a "
+			      "server serverAuth");
+		break;
 	default:
 		/* by itself */
 		client_with_certificate(&client_own, NULL, "localhost");
@@ -380,11 +396,30 @@ START_TEST(certificate__of_the_server_must_be_good)
 	static const struct test_certificate late = { .subject = "host",
 						      .names = "DNS:localhost",
 						      .days = -1 };
-	static const char *const texts[] = { "certificate has expired",
-					     "hostname mismatch", "IP address mismatch",
-					     "self-signed certificate" };
+	/* its name is in the subject alone */
+	static const struct test_certificate subject = { .subject = "localhost",
+							 .days = 5 };
+	static const struct test_certificate for_clients = { .subject = "host",
+							     .names = "DNS:localhost",
+							     .days = 5,
+							     .usage = "clientAuth" };
+	static const struct test_certificate for_anything = {
+		.subject = "host", .names = "DNS:localhost", .days = 5, .usage = ""
+	};
+	static const struct test_certificate *const own[] = {
+		&late, &host, &host, &host, &subject, &for_clients, &for_anything
+	};
+	static const char *const texts[] = {
+		"certificate has expired",
+		"hostname mismatch",
+		"IP address mismatch",
+		"self-signed certificate",
+		"hostname mismatch",
+		"extended key usage has no serverAuth",
+		"extended key usage has no serverAuth",
+	};
 
-	server_with_certificate(_i == 0 ? &late : &host, _i == 3 ? NULL : "ca");
+	server_with_certificate(own[_i], _i == 3 ? NULL : "ca");
 	client_with_certificate(&client_own, "ca",
 				_i == 1   ? "elsewhere"
 				: _i == 2 ? "127.0.0.2"
@@ -867,8 +902,8 @@ int main(void)
 	tcase_add_test(tc, key__is_asked_of_the_server_too);
 	tcase_add_test(tc, key__is_forgotten_after_the_handshake);
 	tcase_add_loop_test(tc, certificate__admits_by_its_names, 0, 2);
-	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 5);
-	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 4);
+	tcase_add_loop_test(tc, certificate__of_the_client_must_be_good, 0, 7);
+	tcase_add_loop_test(tc, certificate__of_the_server_must_be_good, 0, 7);
 	tcase_add_test(tc, certificate__of_another_ca_does_not_hold);
 	tcase_add_test(tc, contexts__tell_what_differs);
 	tcase_add_test(tc, patterns__are_checked);
