@@ -63,13 +63,13 @@ dcb pfc set dev eth1 prio-pfc [0-7]:(on|off)
 dcb pfc show dev eth1
 dcb app add dev eth1 dscp-prio [0-9]+:[0-7]
 groupadd --system [a-z-]+
-install -d -m 700 -o rmem -g rmem [^ ]*/dev/shm/rmem
 modprobe (tls|rdma_rxe)
 nstat -az TcpExtBusyPollRxPackets
 rdma link show
 rdma link add rxe0 type rxe netdev eth1
 sysctl( net\.ipv4\.tcp_[rw]mem)+
 sysctl --system
+systemd-tmpfiles --create rmem-state.conf
 systemctl daemon-reload
 systemctl (enable --now|start|restart|stop)( rmemd(\.socket)?| rmem-hugepages)+
 systemctl is-active rmemd
@@ -164,7 +164,7 @@ host_make()
 	local node pages
 
 	rm -rf "$host" "$dir/work"
-	mkdir -p "$host"/etc/{rmem,modprobe.d,modules-load.d,security/limits.d,sysctl.d,systemd/system} \
+	mkdir -p "$host"/etc/{rmem,modprobe.d,modules-load.d,security/limits.d,sysctl.d,systemd/system,tmpfiles.d} \
 		"$host"/sys/kernel/mm/transparent_hugepage "$host"/sys/kernel/config/rdma_cm/mlx5_0/ports/1 \
 		"$host/dev/shm" "$dir/work"
 	for node in 0 1; do

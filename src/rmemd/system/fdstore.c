@@ -89,15 +89,36 @@ static bool is_unknown_pool(const char *name, const uint32_t *ids, unsigned n_id
 
 /* ---- in a directory ---- */
 
+/* Others' rights to the directory may be gone, and their files still there. */
+static int file_check(const struct fdstore *store, const char *name, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return err_errno(-errno, "%s/%s", store->path, name);
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 077 ||
+	    st.st_nlink != 1)
+		return err_set(-EINVAL,
+			       "%s/%s: it is not a file that the user of rmemd alone "
+			       "can reach: rmemd has not made it",
+			       store->path, name);
+	return 0;
+}
+
 static int dir_file(struct fdstore *store, const char *name, int flags, int *ret_fd)
 {
-	int fd =
-		openat(store->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	int fd = openat(store->dir, name,
+			O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
+	int err;
 
 	if (fd < 0)
 		return err_errno(-errno, "%s/%s", store->path, name);
-	*ret_fd = fd;
-	return 0;
+	err = file_check(store, name, fd);
+	if (err)
+		(void)close(fd);
+	else
+		*ret_fd = fd;
+	return err;
 }
 
 /* The file of a pool, which belongs to the store. */
@@ -115,13 +136,30 @@ static int dir_pool(struct fdstore *store, const char *name, int flags, int *ret
 	return err;
 }
 
+/* What others made they have open, whatever its mode is now. */
+static int dir_check(const char *path, const struct stat *st)
+{
+	if (st->st_uid != geteuid())
+		return err_set(-EINVAL,
+			       "[server] state = %s: it belongs to user %u, and not to "
+			       "that of rmemd, %u: give another directory",
+			       path, (unsigned)st->st_uid, (unsigned)geteuid());
+	if (st->st_mode & 077)
+		return err_set(-EINVAL,
+			       "[server] state = %s: other users may access it, and it "
+			       "is to hold what is lent: chmod 700 %s",
+			       path, path);
+	return 0;
+}
+
+/* Who can replace a folder above it can lead to no other directory than one of this user. */
 static int dir_open(struct fdstore *store, const char *path)
 {
 	struct stat st;
 	int err;
 
 	(void)snprintf(store->path, sizeof(store->path), "%s", path);
-	store->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	store->dir = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (store->dir < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return err_set(
 			-EINVAL,
@@ -129,15 +167,14 @@ static int dir_open(struct fdstore *store, const char *path)
 			"for the user of rmemd alone: mkdir -m 700 %s",
 			path,
 			errno == ENOENT ? "there is no such directory"
-					: "it is not a directory",
+					: "it is not a directory, and a link is not "
+					  "followed",
 			path);
 	if (store->dir < 0 || fstat(store->dir, &st))
 		return err_errno(-errno, "[server] state = %s", path);
-	if (st.st_mode & 077)
-		return err_set(-EINVAL,
-			       "[server] state = %s: other users may access it, and it "
-			       "is to hold what is lent: chmod 700 %s",
-			       path, path);
+	err = dir_check(path, &st);
+	if (err)
+		return err;
 	err = dir_file(store, LEDGER, O_CREAT, &store->ledger);
 	if (err)
 		return err;

@@ -412,11 +412,64 @@ START_TEST(verify__ends_with_the_store)
 }
 END_TEST
 
+static void refuses(const char *dir, const char *part)
+{
+	/* refused after the files of the service manager were taken over */
+	for (unsigned i = 0; i < fds.n_kept; i++)
+		fds.kept[i].fd = fcntl(managers[i], F_DUPFD_CLOEXEC, 3);
+	ck_assert_int_eq(fdstore_open(dir, &fds, &fdstore), -EINVAL);
+	ck_assert_msg(strstr(err_text(), part), "%s", err_text());
+}
+
+/* A user could make it, or leave files in it, before the daemon first starts. */
+START_TEST(directory__of_others_is_refused)
+{
+	char dir[] = "/tmp/rmem-fdstore-XXXXXX", way[64], ledger[64], other[64];
+	int fd;
+
+	for (unsigned i = 0; i < fds.n_kept; i++)
+		(void)close(fds.kept[i].fd);
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	(void)snprintf(way, sizeof(way), "%s.l", dir);
+	(void)snprintf(ledger, sizeof(ledger), "%s/ledger", dir);
+	(void)snprintf(other, sizeof(other), "%s/other", dir);
+	ck_assert_int_eq(symlink(dir, way), 0);
+	refuses(way, "a link is not followed");
+	ck_assert_int_eq(chmod(dir, 0710), 0);
+	refuses(dir, "chmod 700");
+	ck_assert_int_eq(chmod(dir, 0700), 0);
+	ck_assert_int_eq(mkfifo(ledger, 0600), 0);
+	refuses(dir, "rmemd has not made it");
+	ck_assert_int_eq(unlink(ledger), 0);
+	fd = open(ledger, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fchmod(fd, 0640), 0);
+	refuses(dir, "rmemd has not made it");
+	ck_assert_int_eq(fchmod(fd, 0600), 0);
+	ck_assert_int_eq(link(ledger, other), 0);
+	refuses(dir, "rmemd has not made it");
+	ck_assert_int_eq(unlink(other), 0);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(fchown(fd, 12345, (gid_t)-1), 0);
+		refuses(dir, "rmemd has not made it");
+		ck_assert_int_eq(chown(dir, 12345, (gid_t)-1), 0);
+		refuses(dir, "it belongs to user 12345");
+	}
+	ck_assert_int_eq(close(fd), 0);
+	ck_assert_int_eq(unlink(ledger), 0);
+	ck_assert_int_eq(unlink(way), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 /* _i: a file is there instead of no directory */
 START_TEST(directory__that_is_missing_is_named)
 {
-	static const char *const causes[] = { "there is no such directory",
-					      "it is not a directory" };
+	static const char *const causes[] = {
+		"there is no such directory",
+		"it is not a directory, and a link is not "
+		"followed"
+	};
 	char dir[] = "/tmp/rmem-fdstore-XXXXXX", path[64], text[256];
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -446,6 +499,7 @@ int main(void)
 	tcase_add_test(tc, drop__frees_one_pool);
 	tcase_add_test(tc, sweep__frees_pools_unknown_to_the_ledger);
 	tcase_add_loop_test(tc, directory__frees_all_unless_memory_is_lent, 0, 2);
+	tcase_add_test(tc, directory__of_others_is_refused);
 	tcase_add_loop_test(tc, directory__that_is_missing_is_named, 0, 2);
 	tc = unit_case("verify", manager_setup, manager_teardown);
 	tcase_add_loop_test(tc, verify__asks_what_the_manager_stores, 0,
