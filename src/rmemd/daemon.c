@@ -411,6 +411,9 @@ static int open_pools(struct daemon *daemon)
 
 	err = plan_make(&plan, &daemon->config, daemon->ledger, daemon->fdstore,
 			leases_use_pool, on_stays);
+	if (err == -EBADMSG)
+		return err_set(err, "%s; %s", err_text(),
+			       fdstore_remedy(daemon->fdstore));
 	if (!err)
 		err = pools_open(plan.pools, plan.n_pools, &events, &daemon->pools);
 	if (!err)
@@ -453,16 +456,6 @@ static int open_control(struct daemon *daemon)
 	if (!err)
 		err = auth_load(control->config, &control->tls);
 	return err ? err : control_open(control);
-}
-
-static int start_control(struct daemon *daemon)
-{
-	int err = control_start(&daemon->control, daemon->pools);
-
-	if (err == -EBADMSG || err == -EINVAL)
-		return err_set(err, "%s; %s", err_text(),
-			       fdstore_remedy(daemon->fdstore));
-	return err;
 }
 
 /* A number of the metrics alone: without room in the ledger the restart is not counted. */
@@ -559,7 +552,7 @@ static int open_all(struct daemon *daemon)
 	if (!err)
 		err = open_pools(daemon);
 	if (!err)
-		err = start_control(daemon);
+		err = control_start(&daemon->control, daemon->pools);
 	if (err)
 		return err;
 	fill_sources(daemon);

@@ -150,6 +150,10 @@ static void on_lost(void *, uint64_t, const char *, const char *, const char *wh
 	ck_assert_str_ne(why, "");
 }
 
+static void on_detached(void *, uint64_t, uint64_t)
+{
+}
+
 static void on_renamed(void *, uint64_t, const char *name, const char *)
 {
 	ck_assert(utf8_clean(name, strlen(name)));
@@ -174,8 +178,12 @@ static void value_read(struct fuzz_input *input)
 
 static void test_values(struct fuzz_input *input)
 {
-	const struct leases_restore with = { control_find_tenant, sessions_lease_client,
-					     on_lost, on_renamed, &stage_control };
+	const struct leases_restore with = { .tenant = control_find_tenant,
+					     .client = sessions_lease_client,
+					     .lost = on_lost,
+					     .detached = on_detached,
+					     .renamed = on_renamed,
+					     .ctx = &stage_control };
 
 	control_setup();
 	for (unsigned i = 0; i < VALUES_MAX && input->left > 0; i++)

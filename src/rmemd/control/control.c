@@ -283,6 +283,20 @@ static void on_lost(void *, uint64_t id, const char *name, const char *tenant,
 		  name, why);
 }
 
+static void on_detached(void *ctx, uint64_t session, uint64_t lease)
+{
+	const struct lease_client *client = sessions_lease_client(ctx, session);
+
+	if (!client)
+		return;
+	log_event(LOG_ERR, "attachment-lost",
+		  &(struct log_ctx){ .session = session,
+				     .lease = lease,
+				     .tenant = client->tenant->name },
+		  "the ledger's record of it is malformed: the session does not have "
+		  "the lease any more");
+}
+
 static void on_renamed(void *, uint64_t id, const char *name, const char *tenant)
 {
 	log_event(LOG_WARNING, "lease-renamed",
@@ -296,6 +310,7 @@ static int restore_tables(struct control *control)
 	const struct leases_restore with = { .tenant = restored_tenant,
 					     .client = sessions_lease_client,
 					     .lost = on_lost,
+					     .detached = on_detached,
 					     .renamed = on_renamed,
 					     .ctx = control };
 	int err = sessions_restore(control->sessions, &with);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
@@ -293,6 +294,20 @@ static int restore_each(struct restore *restore, uint32_t kind,
 	return err;
 }
 
+/* What cannot be read ends, and not the start.  session NULL: there is none. */
+static void row_lose(const struct restore *restore, const struct row *row,
+		     const struct session *session, const char *event, const char *then)
+{
+	struct log_ctx ctx = { 0 };
+
+	if (session) {
+		ctx.session = session->lease_client.id;
+		ctx.tenant = session->lease_client.tenant->name;
+	}
+	log_event(LOG_ERR, event, &ctx, "%s: %s", err_text(), then);
+	ledger_remove(restore->sessions->control->ledger, &row->key);
+}
+
 /* A text of the ledger that is shown in logs and to the administrator. */
 static const char *text_shown(const char *text)
 {
@@ -313,7 +328,7 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 		client = value_parse_text(&value, sizeof(session->client) - 1);
 	if (client)
 		address = value_parse_text(&value, sizeof(session->address) - 1);
-	if (!address || !row->key.a || row->key.b ||
+	if (!address || !row->key.a || row->key.a > LEDGER_ID_MAX || row->key.b ||
 	    !utf8_clean(tenant, strlen(tenant)))
 		return set_malformed_error("session", &row->key);
 	client = text_shown(client);
@@ -331,7 +346,9 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	session->opened_ms = head.opened_ms;
 	session->resumes = head.resumes;
 	if (!head.channels_end)
-		head.channels_end = (head.restarts + 1) << CHANNELS_SHIFT;
+		head.channels_end = head.restarts < UINT32_MAX >> CHANNELS_SHIFT
+					    ? (head.restarts + 1) << CHANNELS_SHIFT
+					    : UINT32_MAX;
 	/* channel numbers of earlier processes are not used again */
 	session->next_channel = session->channels_end = head.channels_end;
 	return 0;
@@ -348,7 +365,10 @@ static int restore_session(struct restore *restore, const struct row *row)
 	err = session_fill(session, restore->with, row);
 	if (err) {
 		free(session);
-		return err;
+		if (err != -EBADMSG)
+			return err;
+		row_lose(restore, row, NULL, "session-lost", "it has ended");
+		return 0;
 	}
 	session->state = SESSION_FENCED;
 	if (sessions->next_id <= row->key.a)
@@ -369,11 +389,16 @@ static int restore_reply(struct restore *restore, const struct row *row)
 
 	if (value_parse_head(&value, &head, sizeof(head)))
 		text = value_parse_text(&value, TEXT_MAX);
-	if (!text || head.err > 0)
-		return set_malformed_error("answer in session", &row->key);
 	/* the last process ended while it removed the session */
 	if (!session) {
 		ledger_remove(restore->sessions->control->ledger, &row->key);
+		return 0;
+	}
+	if (!text || head.err > 0) {
+		(void)set_malformed_error("answer in session", &row->key);
+		row_lose(restore, row, session, "answer-lost",
+			 "if the request comes again, what became of it is not known");
+		session->last_id = session->replies.dropped_id = row->key.b;
 		return 0;
 	}
 	reply = (struct reply){ .id = row->key.b,

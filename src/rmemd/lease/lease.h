@@ -91,9 +91,12 @@ struct leases_restore {
 	struct tenant *(*tenant)(void *ctx, const char *name);
 	/* The client of a session.  NULL: the session has ended. */
 	struct lease_client *(*client)(void *ctx, uint64_t session);
-	/* A lease cannot be restored.  name "": ephemeral. */
+	/* A lease cannot be restored, and ends.  name "": ephemeral, or not known; tenant NULL:
+	 * not known. */
 	void (*lost)(void *ctx, uint64_t id, const char *name, const char *tenant,
 		     const char *why);
+	/* A session does not have the lease attached any more. */
+	void (*detached)(void *ctx, uint64_t session, uint64_t lease);
 	/* The ledger has a name that requests may not have, so the lease has this one now. */
 	void (*renamed)(void *ctx, uint64_t id, const char *name, const char *tenant);
 	void *ctx;
@@ -105,8 +108,8 @@ struct leases_restore {
  *   -EINVAL   a lease is not in the memory of its pool
  *   -ENOMEM */
 int leases_restore(struct leases *leases, const struct leases_restore *with);
-/* Whether leases of a ledger are in the pool with this id: 1, 0, or -EBADMSG */
-int leases_use_pool(const struct ledger *ledger, uint32_t id);
+/* Whether leases of a ledger are in the pool with this id. */
+bool leases_use_pool(const struct ledger *ledger, uint32_t id);
 /* Free all leases without telling the clients; the fabrics are closed already.  The ledger keeps
  * them.  NULL: no effect. */
 void leases_close(struct leases *leases);
@@ -254,6 +257,13 @@ struct lease_params {
 	uint64_t ttl_ms;  /* once it has a name; 0: the longest the tenant may have */
 	const char *name; /* "": ephemeral */
 };
+
+#define LEASE_ALIGN_MAX (UINT64_C(1) << 30)
+
+static inline bool lease_align_good(uint64_t align)
+{
+	return align <= LEASE_ALIGN_MAX && !(align & (align ? align - 1 : 0));
+}
 
 /* -EINVAL: these are valid for no lease, whatever the limits. */
 int lease_check_params(const struct lease_params *params);

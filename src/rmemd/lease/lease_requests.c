@@ -8,8 +8,6 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 
-#define ALIGN_MAX (UINT64_C(1) << 30)
-
 /* ---- lookups ---- */
 
 static int find_granted(const struct tenant *tenant, const char *name,
@@ -93,7 +91,7 @@ static int find_owned(const struct leases *leases, const struct lease_client *cl
 
 int lease_check_params(const struct lease_params *params)
 {
-	if (params->align > ALIGN_MAX || (params->align & (params->align - 1)))
+	if (!lease_align_good(params->align))
 		return err_set(-EINVAL,
 			       "an alignment of %" PRIu64
 			       ": not a power of two up to 1 GiB",

@@ -141,6 +141,14 @@ static bool rights_are_good(uint32_t rights)
 	       rights == (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE);
 }
 
+/* Whether a request could have asked for these; ids are in JSON, too. */
+static bool numbers_are_good(const struct ledger_key *key,
+			     const struct lease_head *head)
+{
+	return key->a && key->a <= LEDGER_ID_MAX && !key->b &&
+	       lease_align_good(head->align);
+}
+
 /* Parse the segments, which must add up to the lease's length. */
 static bool rows_parse(struct value *value, struct lease_record *record)
 {
@@ -214,8 +222,8 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 			ret_record->name = value_parse_text(&value, WIRE_NAME_MAX);
 	}
 	device[sizeof(ret_record->head.atomic_device) - 1] = '\0';
-	/* a lease has an id, and either a name or an owner; the texts are shown to others */
-	if (!key->a || key->b || !ret_record->name ||
+	/* a lease has either a name or an owner; the texts are shown to others */
+	if (!ret_record->name || !numbers_are_good(key, &ret_record->head) ||
 	    !*ret_record->name == !ret_record->head.owner ||
 	    !utf8_clean(ret_record->tenant, strlen(ret_record->tenant)) ||
 	    !utf8_clean(device, strlen(device)) || !shares_parse(&value, ret_record))
@@ -240,15 +248,17 @@ static int in_pool(const struct ledger_key *key, const void *data, size_t bytes,
 {
 	static struct lease_record record;
 	const uint32_t *id = arg;
-	int err = lease_record_decode(key, data, bytes, &record);
 
-	for (unsigned i = 0; !err && i < record.head.n_segments; i++)
+	/* what cannot be read will not be restored */
+	if (lease_record_decode(key, data, bytes, &record))
+		return 0;
+	for (unsigned i = 0; i < record.head.n_segments; i++)
 		if (record.rows[i].pool == *id)
 			return 1;
-	return err;
+	return 0;
 }
 
-int leases_use_pool(const struct ledger *ledger, uint32_t id)
+bool leases_use_pool(const struct ledger *ledger, uint32_t id)
 {
 	return ledger_each(ledger, LEDGER_LEASE, in_pool, &id);
 }

@@ -39,6 +39,7 @@ struct restore {
 	struct tree found;    /* leases by their ids; ENDED: it cannot be restored */
 	struct rows claims;   /* struct claim */
 	struct rows attached; /* struct attached */
+	struct rows unread;   /* struct ledger_key: what they hold cannot be read */
 };
 
 static int no_memory(void)
@@ -160,16 +161,28 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	return 0;
 }
 
+static int add_unread(struct restore *restore, const struct ledger_key *key)
+{
+	struct ledger_key *row = row_add(&restore->unread, sizeof(*row));
+
+	if (!row)
+		return -ENOMEM;
+	*row = *key;
+	return 0;
+}
+
 static int on_lease(const struct ledger_key *key, const void *value, size_t bytes,
 		    void *arg)
 {
 	static struct lease_record record;
 	struct restore *restore = arg;
 	struct lease *lease;
-	int err = lease_record_decode(key, value, bytes, &record);
+	int err;
 
-	if (err)
-		return err;
+	if (lease_record_decode(key, value, bytes, &record)) {
+		restore->with->lost(restore->with->ctx, key->a, "", NULL, err_text());
+		return add_unread(restore, key);
+	}
 	lease = lease_blank(restore->leases, key->a);
 	if (!lease)
 		return no_memory();
@@ -189,12 +202,18 @@ static int on_attachment(const struct ledger_key *key, const void *value, size_t
 			 void *arg)
 {
 	struct restore *restore = arg;
-	struct attached *one = row_add(&restore->attached, sizeof(*one));
+	struct attachment_head head;
+	struct attached *one;
 
+	if (attachment_record_decode(key, value, bytes, &head)) {
+		restore->with->detached(restore->with->ctx, key->a, key->b);
+		return add_unread(restore, key);
+	}
+	one = row_add(&restore->attached, sizeof(*one));
 	if (!one)
 		return -ENOMEM;
-	one->key = *key;
-	return attachment_record_decode(key, value, bytes, &one->head);
+	*one = (struct attached){ *key, head };
+	return 0;
 }
 
 /* ---- their memory ---- */
@@ -209,8 +228,21 @@ static int claim_order(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Claim the memory of a segment.  Limits are not checked, as the tenant has the memory already. */
-static int claim_serve(const struct restore *restore, const struct claim *claim)
+/* It ends; what it has claimed is zeroed. */
+static void lease_lose(const struct restore *restore, struct lease *lease,
+		       const char *why)
+{
+	if (lease->state == LEASE_ENDED)
+		return;
+	lease->state = LEASE_ENDED;
+	restore->with->lost(restore->with->ctx, lease->id,
+			    lease->name ? lease->name : "", lease->tenant->name, why);
+}
+
+/* Claim the memory of a segment, behind that of `before`, the last that was claimed.  Limits are not
+ * checked, as the tenant has the memory already. */
+static int claim_serve(const struct restore *restore, const struct claim *claim,
+		       const struct claim **before)
 {
 	struct leases *leases = restore->leases;
 	struct lease *lease = claim->lease;
@@ -222,15 +254,25 @@ static int claim_serve(const struct restore *restore, const struct claim *claim)
 		return 0;
 	err = pools_claim(leases->pools, claim->row.pool, claim->row.offset,
 			  claim->row.bytes, &extent);
-	if (err == -ENOENT) {
-		lease->state = LEASE_ENDED;
-		restore->with->lost(restore->with->ctx, lease->id,
-				    lease->name ? lease->name : "", lease->tenant->name,
-				    "the pool it was in is gone");
+	switch (err) {
+	case 0:
+		*before = claim;
+		break;
+	case -ENOENT:
+		lease_lose(restore, lease, "the pool it was in is gone");
 		return 0;
-	}
-	if (err)
+	case -EINVAL:
+		lease_lose(restore, lease, "its memory is not inside of its pool");
+		return 0;
+	case -EEXIST:
+		/* whose it is, is not known: neither may see what the other has written */
+		lease_lose(restore, lease, "another lease has the same memory");
+		lease_lose(restore, (*before)->lease,
+			   "another lease has the same memory");
+		return 0;
+	default:
 		return err;
+	}
 	err = segment_create(lease, extent, claim->row.bytes, &segment);
 	if (err)
 		return err;
@@ -242,7 +284,7 @@ static int claim_serve(const struct restore *restore, const struct claim *claim)
 
 static int claims_serve(const struct restore *restore)
 {
-	const struct claim *claims = restore->claims.at;
+	const struct claim *claims = restore->claims.at, *before = NULL;
 	int err = 0;
 
 	if (restore->claims.n)
@@ -251,7 +293,7 @@ static int claims_serve(const struct restore *restore)
 	for (size_t i = 0; !err && i < restore->claims.n; i++) {
 		struct lease *lease = claims[i].lease;
 
-		err = claim_serve(restore, &claims[i]);
+		err = claim_serve(restore, &claims[i], &before);
 		if (lease->n_segments <= claims[i].segment)
 			lease->n_segments = claims[i].segment + 1;
 	}
@@ -330,6 +372,14 @@ static int attachments_enter(const struct restore *restore)
 	return 0;
 }
 
+static void unread_remove(const struct restore *restore)
+{
+	const struct ledger_key *keys = restore->unread.at;
+
+	for (size_t i = 0; i < restore->unread.n; i++)
+		ledger_remove(restore->leases->ledger, &keys[i]);
+}
+
 int leases_restore(struct leases *leases, const struct leases_restore *with)
 {
 	struct restore restore = { .leases = leases, .with = with };
@@ -343,8 +393,11 @@ int leases_restore(struct leases *leases, const struct leases_restore *with)
 	err = leases_enter(&restore, err);
 	if (!err)
 		err = attachments_enter(&restore);
-	if (!err)
+	if (!err) {
+		unread_remove(&restore);
 		ledger_commit(leases->ledger);
+	}
+	free(restore.unread.at);
 	free(restore.claims.at);
 	free(restore.attached.at);
 	return err;

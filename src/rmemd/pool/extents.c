@@ -242,9 +242,11 @@ int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
 {
 	struct block *last = free_neighbour(extents, extents->order.prev);
 
-	if (!last || !bytes || (offset | bytes) % extents->grain ||
-	    offset < last->offset || !range_inside(extents->bytes, offset, bytes))
+	if (!bytes || (offset | bytes) % extents->grain ||
+	    !range_inside(extents->bytes, offset, bytes))
 		return -EINVAL;
+	if (!last || offset < last->offset)
+		return -EEXIST;
 	return block_cut(extents, last, offset - last->offset, bytes, ret_block);
 }
 

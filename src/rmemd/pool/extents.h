@@ -61,9 +61,9 @@ int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
 int extents_alloc_most(struct extents *extents, uint64_t bytes, uint64_t align,
 		       struct block **ret_block);
 
-/* Lend a given range, both multiples of the grain.  Call it before any other function, with
- * rising offsets.
- *   -EINVAL  the range is not behind all claimed ranges, or not inside
+/* Lend a given range.  Call it before any other function, with rising offsets.
+ *   -EINVAL  the range is not inside, or not of whole grains
+ *   -EEXIST  it is not behind all claimed ranges
  *   -ENOMEM */
 int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
 		  struct block **ret_block);

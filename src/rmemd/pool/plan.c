@@ -127,11 +127,11 @@ static int add_kept(struct plan *plan, const struct plan *before,
 			find_params(config->pools, config->n_pools, params->name);
 		struct pool_params *take;
 		bool as_asked = now && params_same(now, params);
-		int used = uses_pool(ledger, params->id), file;
-		int err = fdstore_find_pool(store, params->id, &file);
+		bool used = uses_pool(ledger, params->id);
+		int file, err = fdstore_find_pool(store, params->id, &file);
 
-		if (used < 0 || err)
-			return used < 0 ? used : err;
+		if (err)
+			return err;
 		if (!file || (!as_asked && !used)) {
 			plan_forget(params->id, ledger);
 			fdstore_drop_pool(store, params->id);

@@ -22,8 +22,8 @@ struct plan {
 	uint32_t next_id; /* of the next new pool */
 };
 
-/* Whether leases of the ledger are in the pool with this id: 1, 0, or -errno. */
-typedef int plan_uses_pool(const struct ledger *ledger, uint32_t id);
+/* Whether leases of the ledger are in the pool with this id. */
+typedef bool plan_uses_pool(const struct ledger *ledger, uint32_t id);
 
 /* Make the plan from configuration and ledger.  stays() is called for each pool with leases that
  * differs from its configuration in more than its size.  One with leases that is not configured any

@@ -148,7 +148,8 @@ int pools_open(const struct pool_params *params, size_t n_params,
 /* Claim a range that was lent when the last process ended, rounded up to whole base pages.  Claim
  * all ranges before pools_zero_unlent(), those of a pool with rising offsets.
  *   -ENOENT  no such pool
- *   -EINVAL  the range is not in the pool, or claimed already
+ *   -EINVAL  the range is not in the pool
+ *   -EEXIST  it, or a part of it, is claimed already
  *   -ENOMEM */
 int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
 		struct extent *ret_extent);

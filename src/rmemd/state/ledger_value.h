@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The kinds of keys.  A number keeps its meaning once a release has written it. */
 enum ledger_kind {
@@ -18,6 +19,9 @@ enum ledger_kind {
 	LEDGER_IDS = 6,        /* ids that are not used again */
 	LEDGER_RESTARTS = 7,   /* one key */
 };
+
+/* Sessions and leases have no larger ids: JSON carries these exactly. */
+#define LEDGER_ID_MAX (UINT64_C(1) << 53)
 
 /* Append to a value that ends at `end` and has room for it; returns its new end. */
 char *value_add(char *end, const void *data, size_t bytes);

@@ -163,6 +163,11 @@ static int check_unused(const struct tenant *tenant, void *)
 	return 0;
 }
 
+static void on_detached(void *, uint64_t session, uint64_t lease)
+{
+	ck_abort_msg("session %" PRIu64 " has lost lease %" PRIu64, session, lease);
+}
+
 int control_restart_with(const struct leases_restore *with)
 {
 	int err;
@@ -184,8 +189,8 @@ int control_restart_with(const struct leases_restore *with)
 void control_restart(void)
 {
 	const struct leases_restore with = { control_find_tenant, sessions_lease_client,
-					     on_lease_lost, on_lease_renamed,
-					     &stage_control };
+					     on_lease_lost,       on_detached,
+					     on_lease_renamed,    &stage_control };
 
 	ck_assert_int_eq(control_restart_with(&with), 0);
 }

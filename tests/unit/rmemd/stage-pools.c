@@ -83,7 +83,7 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 		struct extent *ret_extent)
 {
 	uint64_t first = offset / FAKE_PAGE;
-	uint64_t n = (bytes + FAKE_PAGE - 1) / FAKE_PAGE;
+	uint64_t n = bytes / FAKE_PAGE + (bytes % FAKE_PAGE != 0);
 
 	(void)pools;
 	if (id != 1 || pool_missing)
@@ -92,7 +92,7 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 		return err_set(-EINVAL, "the range is not in the pool");
 	for (uint64_t i = first; i < first + n; i++)
 		if (pages[i] != DIRTY)
-			return err_set(-EINVAL, "the range is lent already");
+			return err_set(-EEXIST, "the range is lent already");
 	for (uint64_t i = first; i < first + n; i++)
 		pages[i] = LENT;
 	*ret_extent = (struct extent){ .offset = offset, .bytes = n * FAKE_PAGE };

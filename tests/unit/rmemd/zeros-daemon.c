@@ -315,8 +315,10 @@ static void start_tables(void)
 		.ended = on_ended,
 		.timer_moved = on_timer_moved,
 	};
-	const struct leases_restore with = { find_tenant, sessions_lease_client,
-					     on_lost, NULL, &zeros_control };
+	const struct leases_restore with = { .tenant = find_tenant,
+					     .client = sessions_lease_client,
+					     .lost = on_lost,
+					     .ctx = &zeros_control };
 	/* higher than all ids of earlier processes */
 	uint64_t id = atomic_load(&world->now_ms) << 10;
 

@@ -15,12 +15,15 @@
 #include "rmemd/lease/origin.h"
 #include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
+#include "unit/borders.h"
 #include "unit/unit.h"
 
 #define ALL_MAX 100
 
 static struct call one, two;
 static unsigned lost;
+static uint64_t lost_id;
+static unsigned detached;
 static char lost_why[64], new_name[WIRE_NAME_MAX + 1];
 static bool tenant_gone, client_gone;
 
@@ -50,11 +53,21 @@ static void on_lost(void *ctx, uint64_t id, const char *name, const char *tenant
 		    const char *why)
 {
 	(void)ctx;
-	ck_assert_str_eq(tenant, "default");
-	(void)name;
-	ck_assert_uint_ne(id, 0);
+	if (tenant)
+		ck_assert_str_eq(tenant, "default");
+	else
+		ck_assert_str_eq(name, "");
+	lost_id = id;
 	lost++;
 	(void)snprintf(lost_why, sizeof(lost_why), "%s", why);
+}
+
+static void on_detached(void *ctx, uint64_t session, uint64_t lease)
+{
+	(void)ctx;
+	(void)session;
+	(void)lease;
+	detached++;
 }
 
 static void on_renamed(void *ctx, uint64_t id, const char *name, const char *tenant)
@@ -69,7 +82,7 @@ static void on_renamed(void *ctx, uint64_t id, const char *name, const char *ten
 static int crash(void)
 {
 	const struct leases_restore with = { find_tenant, find_client, on_lost,
-					     on_renamed, NULL };
+					     on_detached, on_renamed,  NULL };
 	const struct leases_events *events = stage_leases->events;
 	int err;
 
@@ -89,7 +102,7 @@ static int crash(void)
 	ck_assert_int_eq(leases_open(NULL, stage_ledger, &stage_slices, events, NULL, 7,
 				     &stage_leases),
 			 0);
-	lost = 0;
+	lost = detached = 0;
 	err = leases_restore(stage_leases, &with);
 	stage_connect(&stage_a, 0);
 	stage_connect(&stage_b, 0);
@@ -413,15 +426,15 @@ END_TEST
 #define RECORD_MAX 512
 static const struct ledger_key record_key = { LEDGER_LEASE, 9000, 0 };
 
-/* Encode the record of a lease "m" with 100 bytes at this offset of the pool; returns its
- * size. */
-static size_t encode_record(unsigned char buf[RECORD_MAX], uint64_t offset)
+/* Encode the record of a lease "m" in one piece at this offset of the pool; returns its size. */
+static size_t encode_bytes(unsigned char buf[RECORD_MAX], uint64_t offset,
+			   uint64_t bytes)
 {
 	const struct lease_head head = { .head_bytes = sizeof(head),
 					 .n_segments = 1,
-					 .bytes = 100 };
+					 .bytes = bytes };
 	const struct segment_row row = {
-		.offset = offset, .bytes = 100, .dirty = 100, .pool = 1
+		.offset = offset, .bytes = bytes, .dirty = bytes, .pool = 1
 	};
 
 	memcpy(buf, &head, sizeof(head));
@@ -430,41 +443,71 @@ static size_t encode_record(unsigned char buf[RECORD_MAX], uint64_t offset)
 	return sizeof(head) + sizeof(row) + 10;
 }
 
-/* Restoring fails with err while the ledger has this value. */
+static size_t encode_record(unsigned char buf[RECORD_MAX], uint64_t offset)
+{
+	return encode_bytes(buf, offset, 100);
+}
+
+/* Restore with this value in the ledger, twice: the second time nothing is lost. */
 static void crash_with(const struct ledger_key *key, const void *value, size_t bytes,
-		       int err)
+		       unsigned n_lost)
 {
 	ck_assert_int_eq(ledger_put(stage_ledger, key, value, bytes), 0);
 	ledger_commit(stage_ledger);
-	ck_assert_int_eq(crash(), err);
+	ck_assert_msg(crash() == 0, "%s", err_text());
+	ck_assert_uint_eq(lost, n_lost);
+	fake_pools_check(stage_leases);
+	check_crash();
 }
 
-static void crash_without(const struct ledger_key *key)
-{
-	ledger_remove(stage_ledger, key);
-	ledger_commit(stage_ledger);
-	ck_assert_int_eq(crash(), 0);
-}
-
-START_TEST(restore__refuses_overlapping_leases)
+/* Whose the memory is, is not known: both end, and no other. */
+START_TEST(restore__ends_leases_with_the_same_memory)
 {
 	unsigned char value[RECORD_MAX];
 
 	(void)new_lease(&one, &stage_a, 100, "n");
-	crash_with(&record_key, value, encode_record(value, 0), -EINVAL);
-	/* nothing is freed and nothing leaves the ledger */
-	ck_assert_uint_eq(fake_pools_given(), 0);
-	ck_assert_uint_eq(ledger_count(stage_ledger), 3);
-	crash_without(&record_key);
+	(void)new_lease(&two, &stage_a, 100, "other");
+	crash_with(&record_key, value, encode_record(value, 0), 2);
+	ck_assert_str_eq(lost_why, "another lease has the same memory");
+	ck_assert_uint_eq(stage_tenant.n_leases, 1);
+	ck_assert_ptr_nonnull(leases_find_id(stage_leases, two.lease.lease));
+}
+END_TEST
+
+/* A lease whose memory is not inside of its pool ends, wherever the record says that it is. */
+START_TEST(restore__ends_a_lease_outside_of_its_pool)
+{
+	const uint64_t lengths[] = { FAKE_PAGES * FAKE_PAGE };
+	const struct borders borders = { lengths, 1 };
+
+	(void)new_lease(&one, &stage_a, 100, "n");
+	for (unsigned i = 0; i < borders_count(&borders); i++) {
+		unsigned char value[RECORD_MAX];
+		uint64_t offset = border_at(&borders, i);
+		size_t bytes = encode_record(value, offset);
+
+		if (offset % FAKE_PAGE == 0 && offset < FAKE_PAGES * FAKE_PAGE)
+			continue;
+		crash_with(&record_key, value, bytes, 1);
+		ck_assert_str_eq(lost_why, "its memory is not inside of its pool");
+		ck_assert_uint_eq(lost_id, record_key.a);
+		/* as long as half of the address space, in one piece */
+		encode_bytes(value, 0, offset);
+		if (offset <= FAKE_PAGES * FAKE_PAGE)
+			continue;
+		crash_with(&record_key, value, bytes, 1);
+		ck_assert_uint_eq(lost_id, record_key.a);
+	}
 	ck_assert_uint_eq(stage_tenant.n_leases, 1);
 }
 END_TEST
 
 /* Records of a lease or an attachment with random bytes, or truncated. */
-START_TEST(restore__refuses_malformed_records)
+START_TEST(restore__ends_what_is_malformed_alone)
 {
 	const struct ledger_key attachment_key = { LEDGER_ATTACHMENT, 9000, 0 };
 	const struct ledger_key id_0 = { LEDGER_LEASE, 0, 0 };
+	const struct ledger_key id_max = { LEDGER_LEASE, UINT64_MAX, 0 };
 	const struct ledger_key again = { LEDGER_LEASE, record_key.a, 1 };
 	unsigned char good[RECORD_MAX], value[RECORD_MAX];
 	size_t bytes = encode_record(good, 50 * FAKE_PAGE);
@@ -484,16 +527,23 @@ START_TEST(restore__refuses_malformed_records)
 		ck_assert_uint_le(strlen(record.name), WIRE_NAME_MAX);
 	}
 	ck_assert_uint_gt(accepted, 1000);
-	crash_with(&record_key, good, bytes - 1, -EBADMSG);
-	ledger_remove(stage_ledger, &record_key);
-	crash_with(&attachment_key, good, 3, -EBADMSG);
-	crash_without(&attachment_key);
-	/* no lease has the id 0 */
-	crash_with(&id_0, good, bytes, -EBADMSG);
-	crash_without(&id_0);
+	(void)new_lease(&one, &stage_a, 100, "n");
+	crash_with(&record_key, good, bytes - 1, 1);
+	ck_assert_str_eq(lost_why, "the ledger's lease 9000 is malformed");
+	ck_assert_int_eq(ledger_put(stage_ledger, &attachment_key, good, 3), 0);
+	ledger_commit(stage_ledger);
+	ck_assert_int_eq(crash(), 0);
+	ck_assert_uint_eq(detached, 1);
+	/* no lease has the id 0, or one that is not a number of JSON */
+	crash_with(&id_0, good, bytes, 1);
+	crash_with(&id_max, good, bytes, 1);
 	/* no lease has two records */
-	crash_with(&again, good, bytes, -EBADMSG);
-	crash_without(&again);
+	crash_with(&again, good, bytes, 1);
+	/* nor has it this alignment, with which it could grow */
+	((struct lease_head *)good)->align = 3;
+	crash_with(&record_key, good, bytes, 1);
+	ck_assert_uint_eq(stage_tenant.n_leases, 1);
+	ck_assert_uint_eq(detached, 0);
 }
 END_TEST
 
@@ -589,8 +639,9 @@ int main(void)
 	tcase_add_loop_test(tc, restore__reports_lost_leases_once, 0, 2);
 	tcase_add_loop_test(tc, restore__repairs_names_that_are_refused, 0, 3);
 	tcase_add_test(tc, restore__without_memory_keeps_the_ledger);
-	tcase_add_test(tc, restore__refuses_overlapping_leases);
-	tcase_add_test(tc, restore__refuses_malformed_records);
+	tcase_add_test(tc, restore__ends_leases_with_the_same_memory);
+	tcase_add_test(tc, restore__ends_a_lease_outside_of_its_pool);
+	tcase_add_test(tc, restore__ends_what_is_malformed_alone);
 	tcase_add_test(tc, random_requests__survive_crashes);
 	return unit_main();
 }

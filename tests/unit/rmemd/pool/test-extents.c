@@ -127,16 +127,16 @@ START_TEST(claim__takes_given_ranges_in_order)
 	ck_assert_uint_eq(block->offset, 10 * GRAIN);
 	ck_assert_uint_eq(block->bytes, 4 * GRAIN);
 	ck_assert_ptr_eq(extents_find(&extents, 10 * GRAIN), block);
-	/* claimed already, before a claimed range, not whole grains, empty, behind the end */
-	(void)claim(13 * GRAIN, GRAIN, -EINVAL);
-	(void)claim(5 * GRAIN, GRAIN, -EINVAL);
+	/* claimed already, before a claimed range; not whole grains, empty, behind the end */
+	(void)claim(13 * GRAIN, GRAIN, -EEXIST);
+	(void)claim(5 * GRAIN, GRAIN, -EEXIST);
 	(void)claim(20 * GRAIN + 1, GRAIN, -EINVAL);
 	(void)claim(20 * GRAIN, 0, -EINVAL);
 	(void)claim(62 * GRAIN, 3 * GRAIN, -EINVAL);
 	(void)claim(64 * GRAIN, GRAIN, -EINVAL);
 	(void)claim(UINT64_MAX / GRAIN * GRAIN, 2 * GRAIN, -EINVAL);
 	(void)claim(63 * GRAIN, GRAIN, 0);
-	(void)claim(63 * GRAIN, GRAIN, -EINVAL);
+	(void)claim(63 * GRAIN, GRAIN, -EEXIST);
 	ck_assert_uint_eq(extents.sum[BLOCK_LENT], 9 * GRAIN);
 	/* the ranges between the claimed ones are free */
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 49 * GRAIN);

@@ -34,7 +34,7 @@ static void on_stays(const struct pool_params *params)
 	ck_abort_msg("pool %s stays", params->name);
 }
 
-static int uses_pool(const struct ledger *from, uint32_t id)
+static bool uses_pool(const struct ledger *from, uint32_t id)
 {
 	(void)from;
 	(void)id;

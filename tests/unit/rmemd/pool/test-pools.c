@@ -443,7 +443,7 @@ START_TEST(claim__finds_lent_ranges_only)
 	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, -MIB, &mine), -EINVAL);
 	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, MIB - 5, &mine), 0);
 	ck_assert_uint_eq(mine.bytes, MIB);
-	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, MIB, &mine), -EINVAL);
+	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, MIB, &mine), -EEXIST);
 	ck_assert_str_ne(err_text(), "");
 	ck_assert_int_eq(pools_zero_unlent(pools), 0);
 	ck_assert_int_eq(pools_claim(pools, 7, 3 * MIB, MIB, &mine), -ENOENT);
