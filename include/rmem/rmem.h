@@ -515,7 +515,9 @@ RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_st
  *   prefix  of the names, up to RMEM_NAME_MAX bytes; NULL: all
  *   each    must not call into the session; *stat is valid during the call, and its size is
  *           the library's
- *   EINVAL  prefix is too long, has control characters or is not UTF-8  [any] */
+ *   EINVAL  prefix is too long, has control characters or is not UTF-8
+ *   ETIMEDOUT  the server's answers together take longer than timeout_ms
+ *   EPROTO  the server lists more than 16777216 leases, or out of order  [any] */
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
 

@@ -9,12 +9,17 @@
 #include "base/err.h"
 #include "rmem/session.h"
 
+/* A server may not make the tool grow without end. */
+#define ENTRIES_MAX 262144
+
 static int stat_collect(const struct rmem_stat *stat, void *arg)
 {
 	struct entries *entries = arg;
 
 	if (entries->pattern && fnmatch(entries->pattern, stat->name, 0))
 		return 0;
+	if (entries->n == ENTRIES_MAX)
+		return -E2BIG;
 	if (entries->n == entries->room) {
 		size_t room = entries->room ? 2 * entries->room : 64;
 		struct rmem_stat *stats =
@@ -33,7 +38,17 @@ int entries_list(rmem *session, const char *prefix, struct entries *entries)
 {
 	int err = rmem_list(session, prefix, stat_collect, entries);
 
-	return err == -ENOMEM ? err_set(err, "out of memory") : session_result(err);
+	switch (err) {
+	case -ENOMEM:
+		return err_set(err, "out of memory");
+	case -E2BIG:
+		return err_set(err,
+			       "there are more than %d names: give a longer beginning "
+			       "of those that you mean",
+			       ENTRIES_MAX);
+	default:
+		return session_result(err);
+	}
 }
 
 int json_print(json_t *value)

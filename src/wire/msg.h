@@ -38,6 +38,8 @@
 #define WIRE_SEGMENTS_MAX 64
 #define WIRE_KEYS_MAX (WIRE_SEGMENTS_MAX * WIRE_ENDPOINTS_MAX)
 #define WIRE_ENTRIES_MAX 64
+/* of all pages of a list: as many leases as a tenant may have */
+#define WIRE_LISTED_MAX 16777216
 #define WIRE_NOTICES_MAX 256
 /* of notice.lost: this number or more */
 #define WIRE_LOST_MAX UINT32_MAX

@@ -3,6 +3,7 @@
  * crash and in little memory.  A server that is not authenticated must get no byte but those of the
  * handshake. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -46,6 +47,14 @@ static int listener_open(uint16_t *ret_port)
 	return fd;
 }
 
+/* The first argument of the command; NULL: it has none. */
+static const char *argument_of(const char *command)
+{
+	if (strcmp(command, "put") == 0)
+		return "stolen";
+	return strcmp(command, "rm") == 0 ? "*" : NULL;
+}
+
 /* rmem COMMAND, with its standard error in a pipe. */
 static pid_t client_start(uint16_t port, const char *options, const char *command,
 			  int *ret_fd)
@@ -66,8 +75,7 @@ static pid_t client_start(uint16_t port, const char *options, const char *comman
 		    !freopen("/dev/null", "w", stdout))
 			_exit(3);
 		(void)execl(program, "rmem", "-s", uri, "--timeout", "1s", command,
-			    strcmp(command, "put") ? NULL : "stolen", "/etc/passwd",
-			    NULL);
+			    argument_of(command), "/etc/passwd", NULL);
 		_exit(3);
 	}
 	(void)close(ends[1]);
@@ -305,22 +313,37 @@ static void answer_welcome(struct impostor *with)
 	(void)impostor_send(with);
 }
 
-/* The list of leases never ends. */
-static void answer_list(struct impostor *with)
+/* A page of leases from this one on, and there are more; no lease has the name of a pattern. */
+static void list_send(struct impostor *with, uint64_t lease)
 {
 	struct wire_entries *entries = &with->msg.entries;
 
-	if (with->ask.type != WIRE_TYPE_list) {
-		(void)impostor_send(with);
-		return;
+	if (with->ask.type == WIRE_TYPE_list) {
+		wire_msg_init(&with->msg, WIRE_TYPE_entries);
+		entries->more = 1;
+		entries->n_entries = WIRE_ENTRIES_MAX;
+		for (unsigned i = 0; i < WIRE_ENTRIES_MAX; i++) {
+			entries->entries[i].lease = lease + i;
+			memset(entries->entries[i].name, 'a', WIRE_NAME_MAX);
+		}
+	} else if (with->ask.type == WIRE_TYPE_stat) {
+		wire_msg_init(&with->msg, WIRE_TYPE_error);
+		with->msg.error.code = ENOENT;
 	}
-	wire_msg_init(&with->msg, WIRE_TYPE_entries);
 	with->msg.id = with->ask.id;
-	entries->more = 1;
-	entries->n_entries = 1;
-	entries->entries[0].lease = 7;
-	(void)strcpy(entries->entries[0].name, "again");
 	(void)impostor_send(with);
+}
+
+/* The list of leases never ends: it repeats itself. */
+static void answer_list(struct impostor *with)
+{
+	list_send(with, 7);
+}
+
+/* Or its leases are ever new ones. */
+static void answer_list_on(struct impostor *with)
+{
+	list_send(with, with->ask.list.after + 1);
 }
 
 /* A lease as wanted, but for one lie. */
@@ -426,6 +449,9 @@ static void liars_try(const char *psk)
 		  answer_nothing },
 		{ "answers of another kind", "ls", welcome_good, answer_welcome },
 		{ "a list of leases without an end", "ls", welcome_good, answer_list },
+		{ "a list of ever new leases", "ls", welcome_good, answer_list_on },
+		{ "a list of ever new leases, of rm", "rm", welcome_good,
+		  answer_list_on },
 		{ "a lease that is too short", "put", welcome_good, answer_short },
 		{ "a lease whose segments are too long", "put", welcome_good,
 		  answer_sum },

@@ -3,9 +3,11 @@
 #include <rmem/rmem.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "librmem/lease/lease.h"
 #include "librmem/params.h"
@@ -81,15 +83,28 @@ int rmem_remove(rmem *session, const char *name)
 		    : 0);
 }
 
+/* The state of rmem_list(). */
+struct listing {
+	struct rmem *session;
+	struct wire_msg request;
+	struct wire_entries page;
+	uint64_t n; /* leases so far */
+	uint64_t
+		left_ns; /* of the call's time-out, which counts while it waits for pages */
+};
+
 static int page_received(void *ctx, const struct wire_msg *reply)
 {
 	memcpy(ctx, &reply->entries, sizeof(reply->entries));
 	return 0;
 }
 
-/* Ids rise from page to page, or the listing might never end. */
-static int page_check(const struct wire_entries *page, uint64_t after)
+/* Ids rise from page to page, and there is a limit, or the list might never end. */
+static int page_check(const struct listing *listing)
 {
+	const struct wire_entries *page = &listing->page;
+	uint64_t after = listing->request.list.after;
+
 	for (unsigned i = 0; i < page->n_entries; i++) {
 		if (page->entries[i].lease <= after)
 			return err_set(-EPROTO, "the server lists leases out of order");
@@ -97,30 +112,47 @@ static int page_check(const struct wire_entries *page, uint64_t after)
 	}
 	if (page->more && page->n_entries == 0)
 		return err_set(-EPROTO, "the server lists an empty page");
+	if (listing->n + page->n_entries > WIRE_LISTED_MAX)
+		return err_set(-EPROTO, "the server lists more than %d leases",
+			       WIRE_LISTED_MAX);
 	return 0;
 }
 
-static int list(struct rmem *session, const char *prefix, struct wire_entries *page,
+static int page_fetch(struct listing *listing)
+{
+	uint64_t begin_ns = clock_now_ns(), spent_ns;
+	int err = session_call_until(listing->session, &listing->request, page_received,
+				     &listing->page, begin_ns + listing->left_ns);
+
+	if (err == -ETIMEDOUT && listing->n)
+		return err_set(err,
+			       "the list does not end within the time-out: the server "
+			       "has sent %" PRIu64 " leases",
+			       listing->n);
+	if (err)
+		return err;
+	spent_ns = clock_now_ns() - begin_ns;
+	listing->left_ns -= spent_ns < listing->left_ns ? spent_ns : listing->left_ns;
+	return page_check(listing);
+}
+
+static int list(struct listing *listing,
 		int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
 {
-	struct wire_msg request;
-	int err;
+	const struct wire_entries *page = &listing->page;
 
-	wire_msg_init(&request, WIRE_TYPE_list);
-	err = prefix ? lease_name_parse(prefix, false, request.list.prefix) : 0;
-	if (err)
-		return err_prefix(err, "rmem_list");
 	do {
-		err = session_call(session, &request, page_received, page);
-		if (!err)
-			err = page_check(page, request.list.after);
+		int err = page_fetch(listing);
+
 		if (err)
-			return err_prefix(err, "rmem_list at %s", session->server);
+			return err_prefix(err, "rmem_list at %s",
+					  listing->session->server);
 		for (unsigned i = 0; i < page->n_entries; i++) {
 			struct rmem_stat stat;
 
 			stat_fill(&page->entries[i], &stat);
-			request.list.after = stat.id;
+			listing->request.list.after = stat.id;
+			listing->n++;
 			err = each(&stat, arg);
 			if (err)
 				return err;
@@ -132,15 +164,23 @@ static int list(struct rmem *session, const char *prefix, struct wire_entries *p
 int rmem_list(rmem *session, const char *prefix,
 	      int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
 {
-	struct wire_entries *page;
+	struct listing *listing;
 	int err;
 
 	if (!session || !each)
 		return err_set(-EINVAL, "rmem_list: an argument is NULL");
-	page = malloc(sizeof(*page));
-	if (!page)
+	listing = calloc(1, sizeof(*listing));
+	if (!listing)
 		return err_set(-ENOMEM, "rmem_list: no memory for a page");
-	err = list(session, prefix, page, each, arg);
-	free(page);
+	listing->session = session;
+	listing->left_ns = session_timeout_ms(session) * NS_PER_MS;
+	wire_msg_init(&listing->request, WIRE_TYPE_list);
+	err = prefix ? lease_name_parse(prefix, false, listing->request.list.prefix)
+		     : 0;
+	if (err)
+		err = err_prefix(err, "rmem_list");
+	else
+		err = list(listing, each, arg);
+	free(listing);
 	return err_end(err);
 }

@@ -320,6 +320,14 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 	return session_call_undo(session, request, take, NULL, ctx);
 }
 
+int session_call_until(struct rmem *session, const struct wire_msg *request,
+		       session_take *take, void *ctx, uint64_t end_ns)
+{
+	struct waiter waiter = { .take = take, .ctx = ctx };
+
+	return call(session, &waiter, request, end_ns, NULL);
+}
+
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  session_take *take, void *ctx, uint64_t end_ns,
 			  const atomic_bool *cancelled)

@@ -191,6 +191,10 @@ typedef int session_take(void *ctx, const struct wire_msg *reply);
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 session_take *take, void *ctx);
 
+/* As session_call(), until end_ns. */
+int session_call_until(struct rmem *session, const struct wire_msg *request,
+		       session_take *take, void *ctx, uint64_t end_ns);
+
 /* As session_call(); `undo`, with the session as its ctx, releases what a reply grants that comes
  * too late, or that `take` refuses. */
 int session_call_undo(struct rmem *session, const struct wire_msg *request,

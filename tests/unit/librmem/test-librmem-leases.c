@@ -229,6 +229,41 @@ START_TEST(list__fetches_all_pages)
 }
 END_TEST
 
+/* Pages of leases that no server has, and there are always more. */
+static void edit_endless(struct wire_msg *msg)
+{
+	static uint64_t last;
+
+	if (msg->type != WIRE_TYPE_entries)
+		return;
+	msg->entries.more = 1;
+	msg->entries.n_entries = WIRE_ENTRIES_MAX;
+	for (unsigned i = 0; i < WIRE_ENTRIES_MAX; i++)
+		msg->entries.entries[i] =
+			(struct wire_entry){ .lease = ++last, .name = "a" };
+}
+
+static int count_all(const struct rmem_stat *stat, void *arg)
+{
+	++*(uint64_t *)arg;
+	return stat->id == 0;
+}
+
+/* The time-out is of all pages together. */
+START_TEST(list__ends_in_time)
+{
+	uint64_t n = 0;
+
+	open_with(0);
+	proxy.edit = edit_endless;
+	(void)rmem_thread_timeout(300);
+	ck_assert_int_eq(rmem_list(client, NULL, count_all, &n), -ETIMEDOUT);
+	ck_assert_uint_ge(n, WIRE_ENTRIES_MAX);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "the list does not end"));
+	(void)rmem_thread_timeout(0);
+}
+END_TEST
+
 /* The time to live of a lease without a name waits for its name. */
 START_TEST(alloc__without_a_name_takes_a_time_to_live)
 {
@@ -521,6 +556,7 @@ int main(void)
 	tcase_add_loop_test(tc, alloc__fails, 0,
 			    sizeof(bad_params) / sizeof(bad_params[0]));
 	tcase_add_test(tc, list__fetches_all_pages);
+	tcase_add_test(tc, list__ends_in_time);
 	tcase_add_test(tc, alloc__without_a_name_takes_a_time_to_live);
 	tcase_add_test(tc, names__that_cannot_be_are_not_sent);
 	tcase_add_test(tc, events__reach_the_lease);
