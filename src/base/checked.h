@@ -37,6 +37,12 @@ CHECKED bool range_inside(uint64_t length, uint64_t offset, uint64_t n)
 	return offset <= length && n <= length - offset;
 }
 
+/* The number as JSON has it, whose whole numbers are signed: a larger one is the largest. */
+CHECKED int64_t json_number(uint64_t number)
+{
+	return number < INT64_MAX ? (int64_t)number : INT64_MAX;
+}
+
 #undef CHECKED
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/units.h"
 #include "rmem/command.h"
@@ -43,11 +44,11 @@ static const char *duration_format(uint64_t ms, char *buf, size_t buf_bytes)
 static json_t *entry_json(const struct rmem_stat *stat)
 {
 	json_t *ttl =
-		stat->ttl_ms ? json_integer((json_int_t)stat->ttl_ms) : json_null();
+		stat->ttl_ms ? json_integer(json_number(stat->ttl_ms)) : json_null();
 
 	return json_pack("{s:s, s:o, s:I, s:I, s:o, s:I, s:I}", "name", stat->name,
 			 "id", json_sprintf("%" PRIu64, stat->id), "bytes",
-			 (json_int_t)stat->bytes, "age_ms", (json_int_t)stat->age_ms,
+			 json_number(stat->bytes), "age_ms", json_number(stat->age_ms),
 			 "ttl_ms", ttl, "sessions", (json_int_t)stat->sessions,
 			 "segments", (json_int_t)stat->segments);
 }

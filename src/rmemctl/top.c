@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/units.h"
@@ -157,7 +158,8 @@ static void sum_add(json_t *to, const char *key, const json_t *from)
 	if (json_is_integer(value))
 		(void)json_object_set_new(
 			to, key,
-			json_integer(member(to, key) + json_integer_value(value)));
+			json_integer(json_number((uint64_t)member(to, key) +
+						 (uint64_t)json_integer_value(value))));
 }
 
 /* A tenant's rates are those of its sessions. */

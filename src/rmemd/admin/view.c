@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "fabric/address.h"
@@ -183,7 +184,7 @@ json_t *view_drain(const struct admin_sources *from)
 	view_number(&object, "age_ms", clock_now_ms() - drain->since_ms);
 	view_add(&object, "left_ms",
 		 left_ms == DRAIN_NO_DEADLINE ? json_null()
-					      : json_integer((json_int_t)left_ms));
+					      : json_integer(json_number(left_ms)));
 	return object;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 void view_add(json_t **object, const char *key, json_t *value)
 {
 	if (json_object_set_new(*object, key, value)) {
@@ -47,7 +49,7 @@ void view_text(json_t **object, const char *key, const char *text)
 
 void view_number(json_t **object, const char *key, uint64_t number)
 {
-	view_add(object, key, json_integer((json_int_t)number));
+	view_add(object, key, json_integer(json_number(number)));
 }
 
 void view_flag(json_t **object, const char *key, bool flag)
@@ -67,7 +69,7 @@ void view_optional(json_t **object, const char *key, int number)
 
 void view_known(json_t **object, const char *key, uint64_t number)
 {
-	view_add(object, key, number ? json_integer((json_int_t)number) : json_null());
+	view_add(object, key, number ? json_integer(json_number(number)) : json_null());
 }
 
 json_t *texts_view(const char *texts, size_t bytes, unsigned n)

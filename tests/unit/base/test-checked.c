@@ -25,6 +25,8 @@ static void check_pair(uint64_t a, uint64_t b)
 
 	REQUIRE(fits == ((wide)a + b <= UINT64_MAX));
 	REQUIRE(sum == (fits ? (wide)a + b : UNTOUCHED));
+	REQUIRE(json_number(a) >= 0);
+	REQUIRE((uint64_t)json_number(a) == (a <= INT64_MAX ? a : INT64_MAX));
 	REQUIRE(range_inside(a, b, 0) == (b <= a));
 	REQUIRE(range_inside(1 << 20, a, b) == ((wide)a + b <= 1 << 20));
 	REQUIRE(range_inside(UINT64_MAX, a, b) == ((wide)a + b <= UINT64_MAX));

@@ -258,7 +258,7 @@ int leases_each(const struct leases *, uint64_t after,
 	ephemeral.owner = 7;
 	ephemeral.creator = NULL;
 	ephemeral.age_ms = 4000;
-	ephemeral.ttl_ms = 9;
+	ephemeral.ttl_ms = UINT64_MAX;
 	ephemeral.placement = WIRE_PLACE_DEVICE;
 	ephemeral.node = 3;
 	ephemeral.ready = false;

@@ -228,7 +228,8 @@ START_TEST(leases__show_name_or_owner)
 	check_view("/v1/leases",
 		   "{'leases': [{'name': 'data', 'owner': null, 'ttl_ms': null,"
 		   "             'bytes': 5000},"
-		   "            {'name': null, 'owner': '7', 'ttl_ms': 9,"
+		   "            {'name': null, 'owner': '7',"
+		   "             'ttl_ms': 9223372036854775807,"
 		   "             'state': 'waiting'}]}");
 }
 END_TEST
