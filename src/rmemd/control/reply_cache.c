@@ -39,6 +39,23 @@ static struct reply *spare_remove(struct reply_cache *cache)
 	return spare;
 }
 
+static void text_drop(struct reply_cache *cache, struct reply *reply)
+{
+	cache->n_texts -= reply->text != NULL;
+	free(reply->text);
+	reply->text = NULL;
+}
+
+static void oldest_text_drop(struct reply_cache *cache)
+{
+	list_for_each_entry(struct reply, reply, &cache->replies, link) {
+		if (reply->text) {
+			text_drop(cache, reply);
+			return;
+		}
+	}
+}
+
 /* Remove the oldest reply, to use its memory again.  NULL: there is none. */
 static struct reply *oldest_remove(struct reply_cache *cache)
 {
@@ -47,7 +64,7 @@ static struct reply *oldest_remove(struct reply_cache *cache)
 	if (!oldest)
 		return NULL;
 	list_remove(&oldest->link);
-	free(oldest->text);
+	text_drop(cache, oldest);
 	cache->n--;
 	return oldest;
 }
@@ -71,8 +88,11 @@ uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 		cache->dropped_id = dropped;
 	if (!place)
 		return dropped;
+	if (text && cache->n_texts == REPLY_TEXTS_MAX)
+		oldest_text_drop(cache);
 	*place = *reply;
 	place->text = text ? strdup(text) : NULL;
+	cache->n_texts += place->text != NULL;
 	list_append(&cache->replies, &place->link);
 	cache->n++;
 	return dropped;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The replies to a session's latest requests that change something.  A client that repeats a
  * request, because the reply was lost with its connection, gets the remembered reply.  The
- * number of replies is bounded.  Threads: [loop]. */
+ * number of replies is bounded, and that of their texts.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_REPLY_CACHE_H
 #define RMEMD_CONTROL_REPLY_CACHE_H
 
@@ -12,6 +12,8 @@
 
 /* Equal to REQUESTS_MAX. */
 #define REPLY_CACHE_MAX 256
+/* The latest errors alone keep their text: hardly any client loses that many answers at once. */
+#define REPLY_TEXTS_MAX 16
 
 struct reply {
 	struct list link; /* in cache->replies */
@@ -21,12 +23,12 @@ struct reply {
 	uint64_t lease;
 	enum wire_type type; /* of the request */
 	int err;             /* in the reply; 0: OK, or a lease */
-	char *text;          /* of the error; NULL: no memory for it */
+	char *text;          /* of the error; NULL: it is not kept */
 };
 
 struct reply_cache {
 	uint64_t dropped_id; /* the highest id whose reply was dropped */
-	unsigned n;
+	unsigned n, n_texts;
 	struct list replies; /* the oldest first */
 	unsigned n_spare;
 	struct list spare; /* memory for the replies of requests that are under way */

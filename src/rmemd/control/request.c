@@ -46,7 +46,7 @@ static void remember_reply(struct session *session, const struct reply *reply,
 		if (dropped)
 			reply_unrecord(session, dropped);
 		if (dropped != reply->id)
-			reply_record(session, reply, text);
+			reply_record(session, reply);
 	}
 	/* the request's effect and its reply are committed together */
 	ledger_commit(session->sessions->control->ledger);
@@ -210,7 +210,7 @@ int request_begin(struct session *session, const struct wire_msg *msg)
 	/* a client that repeats the request, even after a restart, gets this reply */
 	if (flags & REQUEST_ENDS)
 		reply_record(session,
-			     &(struct reply){ .id = msg->id, .type = msg->type }, NULL);
+			     &(struct reply){ .id = msg->id, .type = msg->type });
 	return REQUEST_NEW;
 }
 

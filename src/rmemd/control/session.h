@@ -251,9 +251,8 @@ int session_record(const struct session *session);
 int session_reserve_channels(struct session *session);
 /* Remove it, with its replies. */
 void session_unrecord(const struct session *session);
-/* Without memory it is not recorded: any reply may be dropped. */
-void reply_record(const struct session *session, const struct reply *reply,
-		  const char *text);
+/* Without its text.  Without memory it is not recorded: any reply may be dropped. */
+void reply_record(const struct session *session, const struct reply *reply);
 /* Reserve room for a reply.  -ENOMEM, -ENOSPC */
 int reply_record_reserve(const struct session *session);
 void reply_unrecord(const struct session *session, uint64_t id);

@@ -15,7 +15,7 @@
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
 
-/* Length of an error's text that is kept for a repeated request after a restart. */
+/* Length of an error's text, of earlier builds. */
 #define TEXT_MAX 120
 /* The ledger reserves this number of a session's channel numbers at a time. */
 #define CHANNELS_RESERVED 1024
@@ -33,7 +33,8 @@ struct session_head {
 	uint32_t unused;
 };
 
-/* The error's text follows, ended by a zero. */
+/* In earlier builds the error's text followed, now it is empty: a text that nobody may ask for again
+ * would take more of the ledger than all else of a reply.  It is ended by a zero. */
 struct reply_head {
 	uint32_t head_bytes;
 	uint32_t type;
@@ -42,6 +43,8 @@ struct reply_head {
 	uint64_t lease;
 	uint64_t dropped_id; /* of struct reply_cache, at that time */
 };
+
+#define REPLY_BYTES (sizeof(struct reply_head) + 1)
 
 /* ---- in memory ---- */
 
@@ -198,8 +201,7 @@ void session_unrecord(const struct session *session)
 		reply_unrecord(session, request->id);
 }
 
-void reply_record(const struct session *session, const struct reply *reply,
-		  const char *text)
+void reply_record(const struct session *session, const struct reply *reply)
 {
 	struct ledger_key key = reply_key(session, reply->id);
 	const struct reply_head head = {
@@ -209,19 +211,16 @@ void reply_record(const struct session *session, const struct reply *reply,
 		.lease = reply->lease,
 		.dropped_id = session->replies.dropped_id,
 	};
-	char value[sizeof(head) + TEXT_MAX + 1];
+	char value[REPLY_BYTES];
 	char *end = value_add(value, &head, sizeof(head));
 
-	/* a client accepts only whole characters */
-	end = value_add_text(end, text ? text : "",
-			     text ? utf8_cut(text, TEXT_MAX) : 0);
+	end = value_add_text(end, "", 0);
 	(void)ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
 }
 
 int reply_record_reserve(const struct session *session)
 {
-	return ledger_reserve(ledger_of(session),
-			      sizeof(struct reply_head) + TEXT_MAX + 1);
+	return ledger_reserve(ledger_of(session), REPLY_BYTES);
 }
 
 void reply_unrecord(const struct session *session, uint64_t id)
@@ -405,10 +404,7 @@ static int restore_reply(struct restore *restore, const struct row *row)
 				.lease = head.lease,
 				.type = (enum wire_type)head.type,
 				.err = head.err };
-	/* an earlier build may have cut it within a character */
-	if (!utf8_clean(text, strlen(text)))
-		text = "";
-	(void)reply_cache_add(&session->replies, &reply, head.err ? text : NULL);
+	(void)reply_cache_add(&session->replies, &reply, NULL);
 	session->last_id = reply.id;
 	if (session->replies.dropped_id < head.dropped_id)
 		session->replies.dropped_id = head.dropped_id;
