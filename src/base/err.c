@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static _Thread_local char text[ERR_TEXT_BYTES];
 
 /* Truncates at the end of the buffer, which snprintf() would warn of. */
@@ -29,7 +31,7 @@ text_set(const char *end, const char *fmt, va_list ap)
 		text_append(line, ": ");
 		text_append(line, end);
 	}
-	memcpy(text, line, sizeof(text));
+	memcpy(text, utf8_mend(line, ""), sizeof(text));
 }
 
 int err_set(int err, const char *fmt, ...)

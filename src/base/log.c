@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/utf8.h"
+
 #define TEXT_BYTES 1024
 #define STAMP_BYTES 32
 
@@ -93,18 +95,22 @@ static void fields_write(struct line *line, const struct log_ctx *ctx)
 	field_string(line, &mark, "tenant", ctx->tenant);
 	if (mark != first)
 		line_append(line, "]");
+	/* the last brackets are of fields, whatever name a peer has put into the text */
+	else if (line->at[-1] == ']')
+		line_append(line, " []");
 }
 
 void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
 		const char *text)
 {
+	static const struct log_ctx none;
 	struct line line = { buf, LOG_LINE_BYTES };
 
 	line_append(&line, event);
 	line_append(&line, ": ");
 	line_append(&line, text);
-	if (ctx)
-		fields_write(&line, ctx);
+	fields_write(&line, ctx ? ctx : &none);
+	(void)utf8_mend(buf, "");
 }
 
 void log_stderr(int level, const char *event, const struct log_ctx *ctx,
@@ -170,6 +176,7 @@ void log_event(int level, const char *event, const struct log_ctx *ctx, const ch
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	(void)utf8_mend(text, "");
 	if (tapped)
 		tap->sink(level, event, ctx, text);
 	if (enabled)

@@ -84,6 +84,29 @@ bool utf8_clean(const char *text, size_t bytes)
 	return clean;
 }
 
+bool utf8_begins(const char *text, size_t bytes)
+{
+	size_t i = 1;
+
+	while (i < bytes && ((uint8_t)text[i] & 0xc0) == 0x80)
+		i++;
+	return i == bytes && bytes < utf8_bytes((uint8_t)text[0]);
+}
+
+char *utf8_mend(char *text, const char *kept)
+{
+	size_t left = strlen(text), n;
+
+	for (char *at = text; left > 0; at += n, left -= n) {
+		bool clean;
+
+		n = utf8_next(at, left, &clean);
+		if (!clean && !strchr(kept, *at))
+			memset(at, '?', n);
+	}
+	return text;
+}
+
 size_t utf8_cut(const char *text, size_t max)
 {
 	size_t len = strnlen(text, max + 1);

@@ -65,30 +65,13 @@ void report_check(struct report *report, const char *check)
 
 /* ---- texts ---- */
 
-/* Replace what may not be shown, and a character that was cut at the end. */
-static void text_clean(char *text)
-{
-	size_t left = strlen(text);
-
-	while (left > 0) {
-		bool clean;
-		size_t n = utf8_next(text, left, &clean);
-
-		if (!clean)
-			memset(text, '?', n);
-		text += n;
-		left -= n;
-	}
-}
-
 static json_t *__attribute__((format(printf, 1, 0)))
 text_new(const char *fmt, va_list ap)
 {
 	char text[TEXT_BYTES];
 
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	text_clean(text);
-	return json_string(text);
+	return json_string(utf8_mend(text, ""));
 }
 
 /* Append to an array of the last finding. */
@@ -122,11 +105,10 @@ void report_seen(struct report *report, const char *source, const char *fmt, ...
 	va_list ap;
 
 	(void)snprintf(from, sizeof(from), "%s", source);
-	text_clean(from);
 	va_start(ap, fmt);
-	last_append(
-		report, "seen",
-		json_pack("{s:s, s:o}", "source", from, "value", text_new(fmt, ap)));
+	last_append(report, "seen",
+		    json_pack("{s:s, s:o}", "source", utf8_mend(from, ""), "value",
+			      text_new(fmt, ap)));
 	va_end(ap);
 }
 

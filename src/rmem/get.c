@@ -21,7 +21,6 @@
 #include "rmem/session.h"
 #include "rmem/transfer.h"
 
-#define SAMPLE_BYTES 4096
 /* limit of attempts to read what others replace again and again */
 #define ATTEMPTS_MAX 100
 
@@ -102,36 +101,6 @@ static int output_close(struct output *out, int err)
 	return err;
 }
 
-/* Whether the data must not go to a terminal. */
-static bool is_binary(const unsigned char *data, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++)
-		if (data[i] == 0x7f ||
-		    (data[i] < ' ' && !strchr("\t\n\v\f\r", data[i])) ||
-		    data[i] == '\0')
-			return true;
-	return false;
-}
-
-static int terminal_check(rmem_lease *lease, uint64_t bytes)
-{
-	unsigned char sample[SAMPLE_BYTES];
-	int err;
-
-	if (bytes > sizeof(sample))
-		bytes = sizeof(sample);
-	if (bytes == 0)
-		return 0;
-	err = session_result(rmem_read(lease, range_offset, sample, bytes));
-	if (err)
-		return err;
-	if (is_binary(sample, bytes))
-		return err_set(-EINVAL,
-			       "binary data would go to the terminal: give a FILE, "
-			       "a pipe, or --force");
-	return 0;
-}
-
 static bool force;
 static const char *owner; /* NULL: this tenant */
 
@@ -163,17 +132,18 @@ static int lease_get(struct get *get, rmem_lease *lease)
 {
 	uint64_t bytes = 0;
 	int err = range_resolve(lease, &bytes);
+	bool terminal;
 
-	if (!err && strcmp(get->path, "-") == 0 && isatty(STDOUT_FILENO) == 1 && !force)
-		err = terminal_check(lease, bytes);
 	if (!err)
 		err = get_output_open(get);
 	if (err)
 		return err;
+	terminal = isatty(get->out.fd) == 1;
 	progress_start(&get->progress, get->name, bytes);
-	if (isatty(get->out.fd) == 1)
+	if (terminal)
 		get->progress.enabled = false;
-	err = transfer_get(get->transfer, lease, get->out.fd, range_offset, bytes);
+	err = transfer_get(get->transfer, lease, get->out.fd, range_offset, bytes,
+			   terminal && !force);
 	progress_end(&get->progress);
 	return err;
 }

@@ -15,6 +15,7 @@
 #include "rmem/interrupt.h"
 #include "rmem/options.h"
 #include "rmem/session.h"
+#include "rmem/visible.h"
 
 #define CHUNK_BYTES ((size_t)512 << 10)
 #define SLOTS_PER_CHANNEL 8u
@@ -430,8 +431,9 @@ static int slots_await(struct transfer *t, unsigned end)
 }
 
 int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t offset,
-		 uint64_t bytes)
+		 uint64_t bytes, bool text)
 {
+	struct visible visible = { .n_cut = 0 };
 	bool may_block = blocks(fd);
 	uint64_t asked = 0, written = 0;
 	unsigned head = 0, tail = 0;
@@ -458,6 +460,11 @@ int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t offset,
 			err = slot_await(t, tail);
 		if (err)
 			return err;
+		if (text &&
+		    !visible_check(&visible, slot_addr(t, tail), t->slots[tail].bytes))
+			return err_set(-EINVAL,
+				       "binary data would go to the terminal: give a "
+				       "FILE, a pipe, or --force");
 		t->wrote = true;
 		err = output_write(t, fd, may_block, slot_addr(t, tail),
 				   t->slots[tail].bytes);

@@ -26,9 +26,9 @@ void transfer_free(struct transfer *t);
 int transfer_put(struct transfer *t, rmem_lease *lease, int fd, uint64_t *ret_bytes);
 
 /* Write `bytes` of the lease, from `offset` on, to `fd`.  A few MiB are read as a whole before any of
- * them is written. */
+ * them is written.  `text`: -EINVAL with text at the first of them that is no visible text. */
 int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t offset,
-		 uint64_t bytes);
+		 uint64_t bytes, bool text);
 /* Whether the last transfer_get() has written anything. */
 bool transfer_wrote(const struct transfer *t);
 /* After a transfer that failed: end its operations, so that another can begin. */

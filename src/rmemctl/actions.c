@@ -62,7 +62,7 @@ static void change_print(FILE *out, const json_t *change, const char *old_mark,
 	const char *key = json_string_value(json_object_get(change, "key"));
 
 	(void)fputc('[', out);
-	text_print(out, section ? section : "-");
+	text_print(out, section);
 	(void)fputc(']', out);
 	if (!key) {
 		(void)fprintf(out, ": %s%s\n",
@@ -158,7 +158,7 @@ static void log_level_show(FILE *out, const json_t *answer)
 	const char *configured =
 		json_string_value(json_object_get(answer, "configured"));
 
-	text_print(out, level ? level : "-");
+	text_print(out, level);
 	if (level && configured && strcmp(level, configured) != 0) {
 		(void)fprintf(out, " until the next reload or restart, then ");
 		text_print(out, configured);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 #define CONNECT_MS 2000L
 #define ANSWER_MS 30000L
@@ -45,7 +46,7 @@ static int lines_take(struct body *body)
 		return 0;
 	while (!err && (end = strchr(line, '\n'))) {
 		*end = '\0';
-		err = body->on_line(line, body->ctx);
+		err = body->on_line(utf8_mend(line, "\t"), body->ctx);
 		line = end + 1;
 	}
 	body->bytes -= (size_t)(line - body->text);
@@ -255,7 +256,7 @@ static int request_body(const char *socket_path, const char *resource,
 	if (err)
 		free(body.text);
 	else
-		*ret_body = body.text;
+		*ret_body = utf8_mend(body.text, "\n\t");
 	return err;
 }
 

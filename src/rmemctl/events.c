@@ -40,7 +40,8 @@ static void event_print(FILE *out, const json_t *event)
 	static const char *const fields[] = { "session", "lease", "pool",
 					      "device",  "peer",  "tenant" };
 	json_int_t missed = json_integer_value(json_object_get(event, "missed"));
-	const char *before = " [";
+	const char *said = json_string_value(json_object_get(event, "text"));
+	const char *before = " [", *end = "";
 	char text[CELL_CHARS];
 
 	if (missed)
@@ -52,7 +53,10 @@ static void event_print(FILE *out, const json_t *event)
 	(void)fprintf(
 		out, " %s: ",
 		cell_format(json_object_get(event, "event"), CELL_TEXT, "-", text));
-	text_print(out, json_string_value(json_object_get(event, "text")));
+	text_print(out, said);
+	/* as in the log, the last brackets are of fields */
+	if (said && *said && said[strlen(said) - 1] == ']')
+		end = " []";
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		const json_t *value = json_object_get(event, fields[i]);
 
@@ -61,8 +65,9 @@ static void event_print(FILE *out, const json_t *event)
 		(void)fprintf(out, "%s%s=%s", before, fields[i],
 			      cell_format(value, CELL_TEXT, "-", text));
 		before = " ";
+		end = "]";
 	}
-	(void)fprintf(out, "%s\n", *before == ' ' && before[1] ? "" : "]");
+	(void)fprintf(out, "%s\n", end);
 }
 
 /* ---- following ---- */

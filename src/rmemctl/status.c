@@ -13,7 +13,7 @@ static void fabric_show(FILE *out, const json_t *answer, const char *name)
 		return;
 	}
 	(void)fprintf(out, "%-10s not serving: ", name);
-	text_print(out, why ? why : "-");
+	text_print(out, why);
 	(void)fputc('\n', out);
 }
 

@@ -54,6 +54,8 @@ void text_print(FILE *out, const char *text)
 	char part[CELL_CHARS];
 	size_t copied;
 
+	if (!text)
+		text = "-";
 	while ((copied = text_copy(text, part)) > 0) {
 		(void)fputs(part, out);
 		text += copied;

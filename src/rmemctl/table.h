@@ -52,7 +52,7 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 
 void fields_print(FILE *out, const struct field *fields, const json_t *object);
 
-/* Print a text of any length; control characters become '?'. */
+/* Print a text of any length; what may not be shown becomes '?', and NULL a '-'. */
 void text_print(FILE *out, const char *text);
 
 /* "3d 4h", "250ms": the two largest units. */

@@ -18,7 +18,7 @@ static void names_print(const struct column *columns, const json_t *array, FILE 
 
 		if (!name)
 			name = json_string_value(json_object_get(item, "fabric"));
-		text_print(out, name ? name : "-");
+		text_print(out, name);
 		(void)fputc('\n', out);
 	}
 }

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/option.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "fuzz/target.h"
 #include "librmem/session/uri.h"
 #include "rmem/options.h"
@@ -18,9 +19,11 @@
 
 const unsigned fuzz_rounds = 500000;
 
+/* It is shown, whatever it quotes. */
 static void expect_text(int err)
 {
 	ck_assert(!err || err_text()[0] != '\0');
+	ck_assert(utf8_clean(err_text(), strlen(err_text())));
 }
 
 static void test_uri(const char *text)

@@ -172,6 +172,7 @@ expect_error 1 '^rmem: get: .*Is a directory' client get name "$dir"
 if command -v script >/dev/null; then
 	printf 'one\x00two' | client put binary
 	printf 'three\n' | client put text
+	{ head -c 5000000 /dev/zero | tr '\0' x; printf '\302\2331m\033[2J'; } | client put late
 	on_terminal()
 	{
 		script -qec "'$RMEM' -s '$uri' $*" /dev/null </dev/null
@@ -181,6 +182,10 @@ if command -v script >/dev/null; then
 	[ "$status" -eq 1 ] || fail "binary data on a terminal: status $status"
 	grep -q -- --force "$dir/typescript" || fail "the error does not name --force"
 	on_terminal get --force binary | grep -qa two || fail "--force has no effect"
+	status=0
+	on_terminal get late >"$dir/typescript" || status=$?
+	[ "$status" -eq 1 ] || fail "an escape behind 5 MB of text: status $status"
+	! grep -q $'[\033\302]' "$dir/typescript" || fail "an escape reached the terminal"
 	on_terminal get text | grep -q three || fail "text did not reach the terminal"
 	ok "binary data and terminals"
 fi

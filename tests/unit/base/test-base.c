@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "base/standard_fds.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "base/zero.h"
 #include "unit/unit.h"
 
@@ -62,6 +63,28 @@ START_TEST(err_set__accepts_its_own_text_and_cuts_long_text)
 	(void)err_set(-EINVAL, "%s", err_text());
 	ck_assert_uint_eq(strlen(err_text()), 511);
 	ck_assert_int_eq(strncmp(err_text(), "head: aaa", 9), 0);
+}
+END_TEST
+
+/* Whatever was put into it, as a URI or what a peer says, and wherever it was cut. */
+START_TEST(err_set__is_one_line_of_visible_text)
+{
+	char longer[ERR_TEXT_BYTES + 2];
+
+	(void)err_set(-EINVAL, "'%s' is no name", "a\x1b]0;b\x07\n\xc2\x9b");
+	ck_assert_str_eq(err_text(), "'a?]0;b?\?\?\?' is no name");
+	(void)err_prefix(-EINVAL, "%s", "\xe2\x80\xae");
+	ck_assert_str_eq(err_text(), "?\?\?: 'a?]0;b?\?\?\?' is no name");
+	for (size_t i = 0; i < 3; i++) {
+		memset(longer, 'x', i);
+		for (size_t k = i; k + 1 < sizeof(longer); k += 2)
+			memcpy(longer + k, "\xc3\xa9", 2);
+		longer[sizeof(longer) - 1] = '\0';
+		(void)err_set(-EINVAL, "%s", longer);
+		ck_assert(utf8_clean(err_text(), strlen(err_text())));
+		(void)err_prefix(-EINVAL, "%s", "a");
+		ck_assert(utf8_clean(err_text(), strlen(err_text())));
+	}
 }
 END_TEST
 
@@ -429,6 +452,13 @@ START_TEST(log_format__has_fields_and_cuts_long_lines)
 	ck_assert_str_eq(line, "event: text");
 	log_format(line, "event", &ctx, "text");
 	ck_assert_str_eq(line, "event: text [session=7 device=rxe0 tenant=a]");
+	/* a name that imitates fields, and one that begins another line */
+	log_format(line, "event", NULL, "lease \"a\" [session=9 tenant=b]");
+	ck_assert_str_eq(line, "event: lease \"a\" [session=9 tenant=b] []");
+	log_format(line, "event", &ctx, "a [session=9]");
+	ck_assert_str_eq(line, "event: a [session=9] [session=7 device=rxe0 tenant=a]");
+	log_format(line, "event", NULL, "a\nnext: \x1b[1m");
+	ck_assert_str_eq(line, "event: a?next: ?[1m");
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	log_format(line, "event", &ctx, text);
@@ -546,6 +576,7 @@ int main(void)
 	tcase_add_loop_test(tc, standard_fd__closed_is_reserved, 0, 3);
 	tcase_add_test(tc, err_prefix__is_put_before_the_text);
 	tcase_add_test(tc, err_keep__outlasts_other_texts);
+	tcase_add_test(tc, err_set__is_one_line_of_visible_text);
 	tcase_add_test(tc, err_set__accepts_its_own_text_and_cuts_long_text);
 	tcase_add_test(tc, map__has_the_nodes_that_were_not_removed);
 	tcase_add_test(tc, map__grows_by_one_bucket);

@@ -201,6 +201,44 @@ START_TEST(cut__ends_between_two_characters)
 }
 END_TEST
 
+/* What is said of others has one line, and nothing that a terminal acts on. */
+START_TEST(mend__leaves_text_that_is_clean)
+{
+	static const struct {
+		const char *text, *kept, *mended;
+	} texts[] = {
+		{ "caf\xc3\xa9 \xe2\x82\xac", "", "caf\xc3\xa9 \xe2\x82\xac" },
+		{ "a\x1b[2Jb\r\n\tc\x7f", "", "a?[2Jb???c?" },
+		{ "a\x1b[2Jb\r\n\tc", "\n\t", "a?[2Jb?\n\tc" },
+		{ "\xc2\x9b"
+		  "31m\x9b",
+		  "", "??31m?" },                                 /* C1 */
+		{ "x\xe2\x80\xaey\xe2\x81\xa6", "", "x???y???" }, /* directions */
+		{ "cut \xe2\x82", "\n", "cut ??" },
+		{ "", "", "" },
+	};
+
+	for (size_t i = 0; i < LENGTH(texts); i++) {
+		char buf[64];
+
+		(void)strcpy(buf, texts[i].text);
+		ck_assert_str_eq(utf8_mend(buf, texts[i].kept), texts[i].mended);
+	}
+}
+END_TEST
+
+START_TEST(begins__tells_a_cut_from_a_fault)
+{
+	ck_assert(utf8_begins("\xe2", 1));
+	ck_assert(utf8_begins("\xe2\x82", 2));
+	ck_assert(!utf8_begins("\xe2\x82\xac", 3));
+	ck_assert(!utf8_begins("\xe2x", 2));
+	ck_assert(!utf8_begins("\x9b", 1));
+	ck_assert(!utf8_begins("\xff", 1));
+	ck_assert(!utf8_begins("a", 1));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("utf8", NULL, NULL);
@@ -209,6 +247,8 @@ int main(void)
 	tcase_add_loop_test(tc, clean__refuses_bytes, 0, LENGTH(refused));
 	tcase_add_test(tc, clean__refuses_nul);
 	tcase_add_test(tc, next__accepts_the_shortest_form_only);
+	tcase_add_test(tc, mend__leaves_text_that_is_clean);
+	tcase_add_test(tc, begins__tells_a_cut_from_a_fault);
 	tcase_add_test(tc, cut__ends_between_two_characters);
 	return unit_main();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of the client tool that need no server. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "rmem/histogram.h"
 #include "rmem/options.h"
 #include "rmem/progress.h"
+#include "rmem/visible.h"
 #include "unit/unit.h"
 
 static struct histogram histogram;
@@ -225,6 +227,49 @@ START_TEST(progress__has_no_bar_without_columns_or_total)
 }
 END_TEST
 
+/* Pieces end anywhere, also in a character. */
+START_TEST(visible__is_text_in_any_pieces)
+{
+	static const struct {
+		const char *text;
+		bool good;
+	} texts[] = {
+		{ "one\ttwo\r\n", true },
+		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80!", true },
+		{ "one\x1b[2J", false },
+		{ "a\xc2\x9b"
+		  "31m",
+		  false },
+		{ "\x9b", false },
+		{ "a\x7f", false },
+		{ "a\xe2\x80\xae"
+		  "b",
+		  false },
+		{ "a\xe2\x82xyz", false },
+		{ "\xc3\x1b", false },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		for (size_t unit = 1; unit < 16; unit++) {
+			struct visible visible = { .n_cut = 0 };
+			const char *at = texts[i].text;
+			size_t left = strlen(at);
+			bool good = true;
+
+			for (; good && left > 0;) {
+				size_t n = unit < left ? unit : left;
+
+				good = visible_check(&visible, at, n);
+				at += n;
+				left -= n;
+			}
+			ck_assert_msg(good == texts[i].good, "%zu in pieces of %zu", i,
+				      unit);
+		}
+	ck_assert(!visible_check(&(struct visible){ .n_cut = 0 }, "a\0b", 3));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("tool", histogram_clear, NULL);
@@ -242,5 +287,6 @@ int main(void)
 	tcase_add_test(tc, options__that_are_valid_are_stored);
 	tcase_add_test(tc, progress__has_percentage_rate_and_time_left);
 	tcase_add_test(tc, progress__has_no_bar_without_columns_or_total);
+	tcase_add_test(tc, visible__is_text_in_any_pieces);
 	return unit_main();
 }

@@ -392,7 +392,7 @@ static const struct {
 	  "of "
 	  "its own" },
 	{ "[server]\nlisten = 127.0.0.1,\n\t::1\t# both\n",
-	  "3: listen: '::1\t# both' is not an IPv4 or IPv6 address; a comment needs a "
+	  "3: listen: '::1?# both' is not an IPv4 or IPv6 address; a comment needs a "
 	  "line of its own" },
 	{ "[server]\nauth = tls\n",
 	  "2: auth: 'tls' is not one of none, psk, certificate, both" },
@@ -450,7 +450,7 @@ static const struct {
 	{ "[tenant a]\nnames = a b\n",
 	  "2: names: 'a b' has a blank: end the item with '*' before it" },
 	{ "[tenant a]\nnames = a\x01\n",
-	  "2: names: 'a\x01' cannot be a part of a lease's name" },
+	  "2: names: 'a?' cannot be a part of a lease's name" },
 	{ "[tenant a]\nnames = a*\n leases = 3\n",
 	  "3: names: 'leases = 3' has a blank: end the item with '*' before it" },
 	{ "[tenant]\n", "1: a tenant's section is [tenant NAME]" },
