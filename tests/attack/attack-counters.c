@@ -12,7 +12,7 @@
 
 #define ANSWER_MAX (1 << 20)
 
-static int admin_connect(void)
+int admin_connect(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

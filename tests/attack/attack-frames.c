@@ -133,7 +133,7 @@ static void unread_try(void)
 
 /* ---- channels over TCP ---- */
 
-static int channel_open(struct peer *peer)
+int channel_open(struct peer *peer)
 {
 	const struct fabric_hello hello = peer_grant(peer);
 	int fd = socket_open(attack_options.address, attack_options.data_port, NULL);

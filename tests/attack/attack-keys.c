@@ -299,16 +299,6 @@ void attack_keys(void)
 
 /* ---- over a restart of the daemon ---- */
 
-/* The script that started the daemon restarts it. */
-static void restart(const char *signal_name)
-{
-	char line[16];
-
-	(void)printf("restart %s\n", signal_name);
-	(void)fflush(stdout);
-	must(fgets(line, sizeof(line), stdin), "the daemon was not started again");
-}
-
 static void restart_try(const char *signal_name)
 {
 	struct owner old = owner_open("mallory", "mallory-kept");
@@ -318,7 +308,7 @@ static void restart_try(const char *signal_name)
 	struct peer *again;
 	char what[80];
 
-	restart(signal_name);
+	daemon_restart(signal_name);
 	own = owner_open("mallory", NULL);
 	(void)snprintf(what, sizeof(what), "a token from before %s", signal_name);
 	link_close(old.link);

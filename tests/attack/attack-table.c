@@ -90,6 +90,16 @@ void attempt_admitted(const char *how)
 	row(text, "-");
 }
 
+void attempt_measured(uint64_t kept, uint64_t limit, const char *unit)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "%s%" PRIu64 " %s, at most %" PRIu64,
+		       kept <= limit ? "" : "ADMITTED: ", kept, unit, limit);
+	n_refused += kept <= limit;
+	row(text, "measured");
+}
+
 void attempt_result(int result, const char *by)
 {
 	if (result < 0)
@@ -102,6 +112,15 @@ void attempt_void(const char *what, const char *why)
 {
 	now.what = what;
 	row(why, "does not apply");
+}
+
+void daemon_restart(const char *signal_name)
+{
+	char line[16];
+
+	(void)printf("restart %s\n", signal_name);
+	(void)fflush(stdout);
+	must(fgets(line, sizeof(line), stdin), "the daemon was not started again");
 }
 
 int attempts_end(void)

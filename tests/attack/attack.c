@@ -30,6 +30,7 @@ static const struct {
 	{ "admin", attack_admin },
 	{ "restart", attack_restart },
 	{ "server", attack_server },
+	{ "floods", attack_floods },
 };
 
 static void group_run(const char *name)
@@ -58,6 +59,7 @@ int main(int argc, char **argv)
 	attack_options.folder = argv[1];
 	attack_options.address = argv[2];
 	attack_options.control_port = (uint16_t)strtoul(argv[3], NULL, 10);
+	attack_options.metrics_port = (uint16_t)(attack_options.control_port + 1);
 	attack_options.data_port = (uint16_t)strtoul(argv[4], NULL, 10);
 	attack_options.fabric = strcmp(argv[5], "tcp") == 0 ? FABRIC_TCP : FABRIC_VERBS;
 	attack_options.rounds = (unsigned)strtoul(argv[6], NULL, 10);

@@ -17,7 +17,8 @@
 struct attack_options {
 	const char *address; /* of the daemon */
 	uint16_t control_port, data_port;
-	const char *folder; /* of keys, certificates and the admin socket */
+	uint16_t metrics_port; /* of RDMA, which TCP does not need */
+	const char *folder;    /* of keys, certificates and the admin socket */
 	enum fabric_kind fabric;
 	unsigned rounds; /* 1, or more for a long run */
 };
@@ -34,6 +35,8 @@ void attempt_refused(const char *by);
 void attempt_admitted(const char *how);
 /* Refused if the result is negative. */
 void attempt_result(int result, const char *by);
+/* Refused if what was kept is not above the limit. */
+void attempt_measured(uint64_t kept, uint64_t limit, const char *unit);
 /* It does not apply here. */
 void attempt_void(const char *what, const char *why);
 /* Print the totals; the exit status. */
@@ -52,8 +55,13 @@ _Noreturn void attack_fail(const char *what, const char *file, int line);
 /* A number of the admin interface: the resource, and names of members and of items of lists:
  * "status counters refused tls", "tenants mallory denied_names". */
 uint64_t counter_get(const char *path);
+/* A connection to the admin socket, or -errno. */
+int admin_connect(void);
 /* Ask the admin socket; the status of HTTP, or -errno. */
 int admin_request(const char *method, const char *resource);
+
+/* The script that started the daemon ends it with the signal, and starts it again. */
+void daemon_restart(const char *signal_name);
 
 /* ---- the groups of attempts, a file each ---- */
 
@@ -67,6 +75,7 @@ void attack_handshakes(void);
 void attack_frames(void);
 void attack_admin(void);
 void attack_restart(void);
+void attack_floods(void);
 void attack_server(void);
 /* Write the certificates of the tests into the folder. */
 void attack_files(void);

@@ -11,7 +11,7 @@ need openssl
 rounds=${RMEM_ATTACK_ROUNDS:-1}
 # over RDMA those that depend on the fabric
 all="tokens keys bounds leases restart"
-[ "$FABRIC" != tcp ] || all+=" tls handshakes frames admin certificates server"
+[ "$FABRIC" != tcp ] || all+=" tls handshakes frames admin certificates server floods"
 groups=" ${RMEM_ATTACK_GROUPS:-$all} "
 n_attempts=0 n_refused=0 n_noticed=0
 attack=$(built tests/attack/attack)
@@ -150,6 +150,19 @@ fi
 mapfile -t here < <(wanted restart)
 run_attack "${here[@]}"
 server_stop
+
+# ---- floods, of whom an own daemon is measured ----
+
+mapfile -t here < <(wanted floods)
+if [ ${#here[@]} -gt 0 ]; then
+	ports_choose
+	config_extra+="[metrics]
+listen = $LISTEN:$((port + 1))"
+	server_config
+	server_restart
+	run_attack "${here[@]}"
+	server_stop
+fi
 
 # ---- certificates ----
 

@@ -56,6 +56,8 @@ int peer_receive(struct peer *peer);
 
 /* A grant of a channel through the fabric under attack. */
 struct fabric_hello peer_grant(struct peer *peer);
+/* A channel over TCP, admitted: its socket. */
+int channel_open(struct peer *peer);
 /* What admits this channel. */
 struct fabric_hello peer_hello_of(const struct peer *peer, uint32_t channel);
 unsigned peer_endpoint(const struct peer *peer);

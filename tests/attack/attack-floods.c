@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the daemon keeps for a peer that sends without an end, or reads nothing, in each state that each
+ * of its sockets can be in: its anonymous memory, which must not grow beyond what rmem-deployment(7)
+ * says.  What waits in sockets is the kernel's, which bounds it, and does not count here. */
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/ssl.h>
+
+#include "attack.h"
+#include "fabric/tcp/stream.h"
+#include "peer.h"
+#include "wire/codec.h"
+
+/* At a time; a page of memory more or less, of the daemon, is then little for each. */
+#define PEERS 16
+/* Each of them sends up to this much, in pieces, if it is not stopped. */
+#define PIECE_BYTES 65536
+#define PIECES 96
+#define IDLE_MS 20
+#define IDLE_MAX 5
+
+/* In KiB, as in rmem-deployment(7). */
+#define STRANGER_KIB \
+	64 /* a connection before its handshake, or channel's hello, is done */
+#define SECURE_KIB 160 /* after the handshake, before the hello */
+#define SESSION_KIB 256
+#define CHANNEL_KIB 16
+#define HTTP_KIB 384
+
+#ifdef __SANITIZE_ADDRESS__
+#define LIMIT_FACTOR 10 /* freed memory stays, and there is more beside each piece */
+#else
+#define LIMIT_FACTOR 1
+#endif
+
+/* ---- the daemon's memory ---- */
+
+static uint64_t memory_kib(void)
+{
+	uint64_t kib = 0;
+	char name[64], line[200];
+	FILE *file;
+
+	(void)snprintf(name, sizeof(name), "/proc/%" PRIu64 "/smaps_rollup",
+		       counter_get("status pid"));
+	file = fopen(name, "re");
+	must(file, "the daemon's memory cannot be read");
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "Anonymous: %" SCNu64, &kib) == 1)
+			break;
+	(void)fclose(file);
+	must(kib > 0, "the daemon has no memory");
+	return kib;
+}
+
+static uint64_t before_kib, most_kib;
+
+static void memory_look(void)
+{
+	uint64_t now = memory_kib();
+
+	if (now > most_kib)
+		most_kib = now;
+}
+
+static void flood_begin(const char *what)
+{
+	/* memory that was freed would hide what is kept now */
+	daemon_restart("SIGTERM");
+	attempt(what, NULL, 1);
+	/* the daemon has answered once in each way */
+	(void)admin_request("GET", "leases");
+	(void)admin_request("GET", "metrics");
+	peer_bye(peer_open("mallory"));
+	before_kib = most_kib = memory_kib();
+}
+
+static void flood_end(uint64_t limit_kib)
+{
+	uint64_t each = (most_kib - before_kib) / PEERS;
+
+	attempt_measured(each, limit_kib * LIMIT_FACTOR, "KiB for each peer");
+}
+
+/* ---- bytes on sockets ---- */
+
+enum where { CONTROL, DATA, ADMIN, METRICS };
+
+static int flood_connect(enum where where)
+{
+	const uint16_t ports[] = { [CONTROL] = attack_options.control_port,
+				   [DATA] = attack_options.data_port,
+				   [METRICS] = attack_options.metrics_port };
+	int fd = where == ADMIN
+			 ? admin_connect()
+			 : socket_open(attack_options.address, ports[where], NULL);
+
+	must(fd >= 0, "connecting");
+	return fd;
+}
+
+/* A piece to each that takes one; whether any did.  One that the daemon has closed becomes -1. */
+static bool pieces_send(int *fds, const char *piece)
+{
+	bool sent = false;
+
+	for (unsigned i = 0; i < PEERS; i++) {
+		ssize_t n = fds[i] < 0 ? 0
+				       : send(fds[i], piece, PIECE_BYTES,
+					      MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno != EAGAIN) {
+			(void)close(fds[i]);
+			fds[i] = -1;
+		}
+		sent |= n > 0;
+	}
+	return sent;
+}
+
+/* Send until all are closed, or the daemon takes no more. */
+static void pieces_flood(int *fds, char fill)
+{
+	static char piece[PIECE_BYTES];
+	unsigned idle = 0;
+
+	memset(piece, fill, sizeof(piece));
+	for (unsigned i = 0; i < PIECES && idle < IDLE_MAX; i++) {
+		idle = pieces_send(fds, piece) ? 0 : idle + 1;
+		if (idle)
+			(void)poll(NULL, 0, IDLE_MS);
+		memory_look();
+	}
+}
+
+/* Connections that begin with `head`, and go on with `fill`. */
+static void bytes_flood(const char *what, enum where where, const void *head,
+			size_t head_bytes, char fill, uint64_t limit_kib)
+{
+	int fds[PEERS];
+
+	flood_begin(what);
+	for (unsigned i = 0; i < PEERS; i++) {
+		fds[i] = flood_connect(where);
+		must(send(fds[i], head, head_bytes, MSG_NOSIGNAL) ==
+			     (ssize_t)head_bytes,
+		     "sending");
+	}
+	/* it answers, or waits for more */
+	(void)poll(NULL, 0, IDLE_MS);
+	memory_look();
+	pieces_flood(fds, fill);
+	for (unsigned i = 0; i < PEERS; i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+	flood_end(limit_kib);
+}
+
+/* The first flight of a client of TLS. */
+static size_t client_hello(uint8_t *to, size_t bytes)
+{
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	SSL *ssl = ctx ? SSL_new(ctx) : NULL;
+	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+	int n;
+
+	must(ssl && in && out, "TLS");
+	SSL_set_bio(ssl, in, out);
+	(void)SSL_connect(ssl);
+	n = BIO_read(out, to, (int)bytes);
+	must(n > 0, "a hello of TLS");
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	return (size_t)n;
+}
+
+static void strangers_try(void)
+{
+	/* records of a handshake that says that it has 16 MiB */
+	static const uint8_t endless[] = { 22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff };
+	/* the begin of a channel's hello */
+	static const uint8_t channel[] = "rmmh\044\0\2\0";
+	uint8_t hello[2048];
+	size_t n = client_hello(hello, sizeof(hello));
+
+	bytes_flood("control: a byte of TLS, then garbage", CONTROL, endless, 1, 'x',
+		    STRANGER_KIB);
+	bytes_flood("control: a first message of TLS of 16 MiB", CONTROL, endless,
+		    sizeof(endless), 1, STRANGER_KIB);
+	bytes_flood("control: a hello of TLS, then its like", CONTROL, hello, n, 22,
+		    STRANGER_KIB);
+	bytes_flood("control: half a hello of TLS, then no more of it", CONTROL, hello,
+		    n / 2, 0, STRANGER_KIB);
+	bytes_flood("channels: zeros", DATA, "", 1, 0, STRANGER_KIB);
+	bytes_flood("channels: half a hello, then garbage", DATA, channel,
+		    sizeof(channel) - 1, 'x', STRANGER_KIB);
+	bytes_flood("channels: a hello of TLS, then its like", DATA, hello, n, 22,
+		    STRANGER_KIB);
+}
+
+/* ---- HTTP ---- */
+
+/* As many headers as there can be, each of which the daemon keeps. */
+static const char *headers(void)
+{
+	static char text[8000];
+
+	if (!*text) {
+		(void)strcpy(text, "GET / HTTP/1.1\r\n");
+		for (char *at = text + strlen(text); at < text + 7990; at += 3)
+			(void)strcpy(at, "a:\n");
+	}
+	return text;
+}
+
+static void http_flood(const char *what, enum where where, const char *head, char fill)
+{
+	char name[80];
+
+	(void)snprintf(name, sizeof(name), "%s: %s",
+		       where == ADMIN ? "admin" : "metrics", what);
+	bytes_flood(name, where, head, strlen(head), fill, HTTP_KIB);
+}
+
+static void http_try(enum where where)
+{
+	http_flood("a line without an end", where, "GET /", 'x');
+	http_flood("many headers", where, headers(), 'x');
+	http_flood("a long body", where,
+		   "POST /v1/reload HTTP/1.1\r\nContent-Length: 4096\r\n\r\n", 'x');
+	http_flood("the length of a chunk without an end", where,
+		   "POST /v1/status HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+		   '1');
+	http_flood("more behind a request for the page", where,
+		   "GET / HTTP/1.1\r\n\r\n", 'x');
+	http_flood("requests whose answers are not read", where,
+		   "GET /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n"
+		   "GET / HTTP/1.1\r\n\r\nGET /v1/extents HTTP/1.1\r\n\r\n",
+		   '\n');
+	http_flood("more behind a request for events that come", where,
+		   "GET /v1/events?follow=yes HTTP/1.1\r\n\r\n", 'x');
+}
+
+/* ---- peers with a key ---- */
+
+static void peers_end(struct peer **peers)
+{
+	for (unsigned i = 0; i < PEERS; i++)
+		peer_close(peers[i]);
+}
+
+/* The greatest frame without its end, and one byte less. */
+static void frame_flood(const char *what, bool session, uint64_t limit_kib)
+{
+	static const uint8_t nothing[WIRE_FRAME_MAX];
+	uint8_t header[WIRE_HEADER_BYTES] = { 0, 0, 1, 0, WIRE_TYPE_ping };
+	struct peer *peers[PEERS];
+
+	flood_begin(what);
+	for (unsigned i = 0; i < PEERS; i++) {
+		peers[i] = session ? peer_open("mallory") : peer_connect("mallory");
+		/* the server may have closed it */
+		(void)peer_send(peers[i], header, sizeof(header));
+		(void)peer_send(peers[i], nothing, WIRE_FRAME_MAX - sizeof(header) - 1);
+	}
+	for (unsigned i = 0; i < IDLE_MAX; i++) {
+		(void)poll(NULL, 0, IDLE_MS);
+		memory_look();
+	}
+	peers_end(peers);
+	flood_end(limit_kib);
+}
+
+/* Send requests until the daemon takes no more, or has closed the connection. */
+static void requests_send(struct peer *peer)
+{
+	static uint8_t frame[WIRE_FRAME_MAX];
+	struct pollfd out = { .fd = peer->stream.fd, .events = POLLOUT };
+
+	for (;;) {
+		ssize_t bytes, sent;
+
+		peer->msg.id = ++peer->next_id;
+		bytes = wire_encode(&peer->msg, frame, sizeof(frame));
+		must(bytes > 0, "a request");
+		sent = stream_send(&peer->stream, frame, (size_t)bytes);
+		if (sent != bytes && (sent != -EAGAIN || poll(&out, 1, IDLE_MS) <= 0))
+			return;
+	}
+}
+
+/* Requests whose answers, long ones, are not read. */
+static void unread_flood(void)
+{
+	struct peer *peers[PEERS], *maker;
+	char name[250];
+
+	flood_begin("control: answers that are not read");
+	maker = peer_open("mallory");
+	memset(name, 'n', sizeof(name));
+	for (unsigned i = 0; i < 40; i++) {
+		(void)snprintf(name + 190, 10, "%u", i);
+		(void)peer_allocate(maker, 4096, name);
+	}
+	peer_close(maker);
+	for (unsigned i = 0; i < PEERS; i++) {
+		peers[i] = peer_open("mallory");
+		peer_message(peers[i], WIRE_TYPE_list);
+		requests_send(peers[i]);
+		memory_look();
+	}
+	peers_end(peers);
+	flood_end(SESSION_KIB);
+}
+
+/* Requests that fail, which are remembered. */
+static void errors_flood(void)
+{
+	struct peer *peers[PEERS];
+
+	flood_begin("control: many requests that fail");
+	for (unsigned i = 0; i < PEERS; i++) {
+		peers[i] = peer_open("mallory");
+		for (unsigned n = 0; n < 300; n++) {
+			peer_message(peers[i], WIRE_TYPE_attach);
+			memset(peers[i]->msg.attach.name, 'n', WIRE_NAME_MAX);
+			peers[i]->msg.attach.rights = WIRE_RIGHT_READ;
+			must(peer_ask(peers[i]) == -ENOENT,
+			     "a lease that is not there");
+		}
+	}
+	memory_look();
+	peers_end(peers);
+	flood_end(SESSION_KIB);
+}
+
+static void peers_try(void)
+{
+	frame_flood("control: a hello that does not end", false, SECURE_KIB);
+	frame_flood("control: a request that does not end", true, SESSION_KIB);
+	errors_flood();
+	unread_flood();
+}
+
+/* ---- channels ---- */
+
+/* Channels that are admitted, and then send `request` again and again, or its bytes. */
+static void channels_flood(const char *what, const struct stream_request *request,
+			   bool bytes, uint64_t limit_kib)
+{
+	static const char nothing[PIECE_BYTES];
+	struct peer *peer;
+	int fds[PEERS];
+
+	flood_begin(what);
+	peer = peer_open("mallory");
+	for (unsigned i = 0; i < PEERS; i++)
+		fds[i] = channel_open(peer);
+	for (unsigned i = 0; i < PEERS; i++)
+		for (unsigned n = 0; n < 256; n++)
+			if (send(fds[i], bytes && n ? nothing : (const void *)request,
+				 bytes && n ? 1024 : sizeof(*request),
+				 MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+				break;
+	for (unsigned i = 0; i < IDLE_MAX; i++) {
+		(void)poll(NULL, 0, IDLE_MS);
+		memory_look();
+	}
+	for (unsigned i = 0; i < PEERS; i++)
+		(void)close(fds[i]);
+	peer_close(peer);
+	flood_end(limit_kib);
+}
+
+static void channels_try(void)
+{
+	struct stream_request request = { .op = htole32(STREAM_READ),
+					  .bytes = htole32(STREAM_BYTES_MAX) };
+
+	channels_flood("channels: reads whose answers are not read", &request, false,
+		       CHANNEL_KIB);
+	request.op = htole32(STREAM_WRITE);
+	channels_flood("channels: a write that does not end", &request, true,
+		       CHANNEL_KIB);
+}
+
+void attack_floods(void)
+{
+	strangers_try();
+	peers_try();
+	channels_try();
+	http_try(ADMIN);
+	http_try(METRICS);
+}
