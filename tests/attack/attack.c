@@ -23,6 +23,7 @@ static const struct {
 	{ "keys", attack_keys },
 	{ "bounds", attack_bounds },
 	{ "leases", attack_leases },
+	{ "numbers", attack_numbers },
 	{ "tls", attack_tls },
 	{ "certificates", attack_certificates },
 	{ "handshakes", attack_handshakes },

@@ -69,6 +69,7 @@ void attack_tokens(void);
 void attack_keys(void);
 void attack_bounds(void);
 void attack_leases(void);
+void attack_numbers(void);
 void attack_tls(void);
 void attack_certificates(void);
 void attack_handshakes(void);

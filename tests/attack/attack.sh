@@ -11,7 +11,7 @@ need openssl
 rounds=${RMEM_ATTACK_ROUNDS:-1}
 # over RDMA those that depend on the fabric
 all="tokens keys bounds leases restart"
-[ "$FABRIC" != tcp ] || all+=" tls handshakes frames admin certificates server floods"
+[ "$FABRIC" != tcp ] || all+=" numbers tls handshakes frames admin certificates server floods"
 groups=" ${RMEM_ATTACK_GROUPS:-$all} "
 n_attempts=0 n_refused=0 n_noticed=0
 attack=$(built tests/attack/attack)
@@ -139,7 +139,15 @@ connections = 32
 [admin]
 view_group = daemon
 "
-mapfile -t here < <(wanted tokens keys bounds leases tls handshakes frames admin)
+# a pool on huge pages too, where the kernel gives them to shared memory
+if grep -qE '\[(always|within_size|advise)\]' /sys/kernel/mm/transparent_hugepage/shmem_enabled; then
+	config_extra+="
+[pool huge]
+size = 16M
+page_size = thp
+"
+fi
+mapfile -t here < <(wanted tokens keys bounds leases numbers tls handshakes frames admin)
 server_start
 if [ ${#here[@]} -gt 0 ]; then
 	honest_start red "$uri&psk=$dir/red.psk"
