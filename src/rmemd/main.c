@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -16,6 +18,7 @@
 #include "rmemd/system/systemd.h"
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/recent.h"
+#include "tls/guard.h"
 
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
 #define EXIT_USAGE 2
@@ -94,11 +97,23 @@ static int config_status(bool kept)
 	return kept ? EXIT_FAILURE : EXIT_CONFIG;
 }
 
+/* A core dump goes to a program that core_pattern names whatever its limit is.  Who sets a limit above
+ * 0 asks for one. */
+static void dumps_refuse(void)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_CORE, &limit) && limit.rlim_cur == 0)
+		(void)prctl(PR_SET_DUMPABLE, 0);
+}
+
 static int serve(const struct config *config, const char *path, bool kept)
 {
 	struct daemon *daemon;
 	int err;
 
+	dumps_refuse();
+	tls_guard();
 	recent_open();
 	(void)log_ratelimit_open(
 		LOG_RATELIMIT_LOG,
