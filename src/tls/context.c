@@ -24,6 +24,9 @@
 /* A pre-shared key is bound to a hash: SHA-256, as RFC 8446 has it for keys from outside. */
 #define SUITES_OF_KEYS "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define SUITES SUITES_OF_KEYS ":TLS_AES_256_GCM_SHA384"
+/* Of the key exchange.  Others that OpenSSL has cost up to a hundred times as much, and whoever begins
+ * a handshake chooses. */
+#define GROUPS "X25519:P-256:P-384"
 static const unsigned char key_suite[] = { 0x13, 0x01 }; /* TLS_AES_128_GCM_SHA256 */
 
 struct tls_context {
@@ -53,15 +56,20 @@ static SSL_SESSION *key_session(SSL *ssl, const uint8_t *bytes, size_t n_bytes)
 }
 
 /* The server's: an identity that is unknown gets a random key, so that the client cannot tell it
- * from a key that is wrong. */
+ * from a key that is wrong.  A client has one key: OpenSSL would go on to each other identity of its
+ * message, and those are taken for keys that do not fit. */
 static int on_find_key(SSL *ssl, const unsigned char *identity, size_t len,
 		       SSL_SESSION **ret_session)
 {
 	struct stream *stream = SSL_get_app_data(ssl);
-	const struct tls_key *key =
-		tls_keys_find(stream->context->keys, (const char *)identity, len);
+	const struct tls_key *key;
 	uint8_t nothing[32];
 
+	*ret_session = NULL;
+	if (stream->named)
+		return 1;
+	stream->named = true;
+	key = tls_keys_find(stream->context->keys, (const char *)identity, len);
 	if (key) {
 		tls_key_identity(key, stream->identity);
 		*ret_session = key_session(ssl, key->bytes, key->n_bytes);
@@ -95,9 +103,13 @@ static void on_message(int sent, int, int type, const void *message, size_t byte
 {
 	struct stream *stream = SSL_get_app_data(ssl);
 
-	if (!sent && type == SSL3_RT_HANDSHAKE && bytes > 0 &&
-	    *(const unsigned char *)message == SSL3_MT_KEY_UPDATE)
+	if (sent || type != SSL3_RT_HANDSHAKE || bytes == 0)
+		return;
+	if (*(const unsigned char *)message == SSL3_MT_KEY_UPDATE)
 		stream->key_updates++;
+	/* there may be a second one, with the same key */
+	if (*(const unsigned char *)message == SSL3_MT_CLIENT_HELLO)
+		stream->named = false;
 }
 
 /* ---- keys of data channels ---- */
@@ -292,6 +304,7 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 	ERR_clear_error();
 	if (!ctx || !SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) ||
 	    !SSL_CTX_set_ciphersuites(ctx, suites) ||
+	    !SSL_CTX_set1_groups_list(ctx, GROUPS) ||
 	    !SSL_CTX_set_num_tickets(ctx, 0) ||
 	    /* who sends early data is refused: it could be sent again by anybody */
 	    !SSL_CTX_set_recv_max_early_data(ctx, 0)) {
@@ -300,7 +313,9 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 	}
 	(void)SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
-	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF |
+							  SSL_SESS_CACHE_NO_INTERNAL);
+	SSL_CTX_set_max_cert_list(ctx, STREAM_HANDSHAKE_MAX);
 	/* an idle connection has no buffers; what could not be sent may be at another place when it
 	 * is sent again */
 	(void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS |

@@ -48,6 +48,9 @@ static const struct {
 	  "the client shows no pre-shared key, and the server has no certificate" },
 	{ SSL_R_NO_SHARED_CIPHER, EPROTO,
 	  "the two sides have no cipher in common that goes with the keys" },
+	{ SSL_R_NO_SUITABLE_KEY_SHARE, EPROTO,
+	  "the two sides have no group of the key exchange in common: X25519, P-256 or "
+	  "P-384" },
 	{ SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, EACCES,
 	  "the client shows no certificate" },
 	{ SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, EACCES,

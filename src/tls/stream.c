@@ -40,6 +40,56 @@ static bool is_full(ssize_t result)
 	return result == -EAGAIN || result == -EINTR || result == -ENOTCONN;
 }
 
+/* What the socket holds for the handshake, which OpenSSL asks for in pieces, at least two for each
+ * record.  It stays in the socket until OpenSSL has taken it: what follows the handshake may be the
+ * kernel's to decrypt. */
+struct stream_input {
+	ssize_t n; /* bytes; or of what the socket says instead, 0 or -errno */
+	bool looked;
+	size_t taken;
+	uint8_t bytes[STREAM_HANDSHAKE_MAX];
+};
+
+/* As recv(2), with -errno. */
+static ssize_t input_take(struct stream *stream, void *buf, size_t bytes)
+{
+	struct stream_input *input = stream->input;
+
+	if (!input->looked) {
+		input->looked = true;
+		input->n = recv(stream->fd, input->bytes,
+				STREAM_HANDSHAKE_MAX - stream->handshake_bytes,
+				MSG_PEEK | MSG_DONTWAIT);
+		if (input->n < 0)
+			input->n = -errno;
+	}
+	if (input->n <= 0)
+		return input->n;
+	if (bytes > (size_t)input->n - input->taken)
+		bytes = (size_t)input->n - input->taken;
+	if (bytes == 0)
+		return -EAGAIN;
+	memcpy(buf, input->bytes + input->taken, bytes);
+	input->taken += bytes;
+	stream->handshake_bytes += bytes;
+	return (ssize_t)bytes;
+}
+
+/* Take from the socket what OpenSSL has taken, which is there. */
+static void input_end(struct stream *stream)
+{
+	struct stream_input *input = stream->input;
+
+	if (input->taken > 0)
+		(void)socket_receive(stream->fd, input->bytes, input->taken);
+	stream->input = NULL;
+}
+
+static bool is_endless(const struct stream *stream)
+{
+	return !stream->handshaken && stream->handshake_bytes >= STREAM_HANDSHAKE_MAX;
+}
+
 static bool is_flooded(const struct stream *stream)
 {
 	return stream->key_updates > STREAM_KEY_UPDATES_MAX;
@@ -48,9 +98,15 @@ static bool is_flooded(const struct stream *stream)
 /* OpenSSL's own BIO for sockets would raise SIGPIPE in programs that use the library. */
 static int bio_read(BIO *bio, char *buf, size_t bytes, size_t *ret_bytes)
 {
-	const struct stream *stream = BIO_get_data(bio);
-	ssize_t n =
-		is_flooded(stream) ? -EPROTO : socket_receive(stream->fd, buf, bytes);
+	struct stream *stream = BIO_get_data(bio);
+	ssize_t n;
+
+	if (is_flooded(stream) || is_endless(stream))
+		n = -EPROTO;
+	else if (stream->input)
+		n = input_take(stream, buf, bytes);
+	else
+		n = socket_receive(stream->fd, buf, bytes);
 
 	BIO_clear_retry_flags(bio);
 	if (is_full(n))
@@ -187,6 +243,10 @@ static int ssl_failure(struct stream *stream, int result)
 		return err_set(-EPROTO,
 			       "TLS: the other side has changed its keys %u times",
 			       stream->key_updates);
+	if (is_endless(stream))
+		return err_set(-EPROTO,
+			       "TLS: the other side's handshake has more than %u bytes",
+			       STREAM_HANDSHAKE_MAX);
 	switch (SSL_get_error(stream->ssl, result)) {
 	case SSL_ERROR_WANT_READ:
 		stream->wants_out = false;
@@ -221,13 +281,18 @@ static void key_wipe(SSL *ssl)
 
 int stream_handshake(struct stream *stream)
 {
+	struct stream_input input;
 	int result;
 
 	if (stream->handshaken)
 		return 0;
+	input.looked = false;
+	input.taken = 0;
+	stream->input = &input;
 	ERR_clear_error();
 	errno = 0;
 	result = SSL_do_handshake(stream->ssl);
+	input_end(stream);
 	if (result != 1)
 		return ssl_failure(stream, result);
 	/* a client may name the key of anyone, and then be accepted by its certificate: only a key

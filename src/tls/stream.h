@@ -16,6 +16,10 @@
 /* How often the other side may change its keys of TLS: each change takes as long as many frames. */
 #define STREAM_KEY_UPDATES_MAX 64
 
+/* Bytes of the other side until the handshake is done: a chain of certificates fits, and what the
+ * messages of this length cost is bounded, whatever they say. */
+#define STREAM_HANDSHAKE_MAX 16384
+
 #define CHANNEL_KEY_BYTES 32
 
 /* Of a stream that carries a data channel.  The others are those of its traffic, once the handshake
@@ -35,7 +39,10 @@ struct stream {
 	bool answered;  /* server: the client's first message is answered */
 	bool wants_out; /* TLS has something to send before it goes on */
 	bool unknown;   /* server: the identity of the client's key is not known */
-	unsigned key_updates; /* that were received */
+	bool named;     /* server: the client's first message has named a key */
+	struct stream_input *input; /* while stream_handshake() runs */
+	size_t handshake_bytes;     /* that were received for the handshake */
+	unsigned key_updates;       /* that were received */
 	/* server: of the key that the client names, and after the handshake has; "": none */
 	char identity[TLS_IDENTITY_MAX + 1];
 	uint8_t secret[STREAM_SECRET_BYTES]; /* of TLS, after the handshake */
@@ -54,7 +61,8 @@ void stream_close(struct stream *stream);
  *   -EAGAIN  without text: it waits for the socket
  *   -EACCES  one side does not accept the other
  *   -ENOMEM
- *   -EPROTO, -ECONNRESET ... */
+ *   -EPROTO  a violation, or more than STREAM_HANDSHAKE_MAX bytes
+ *   -ECONNRESET ... */
 int stream_handshake(struct stream *stream);
 
 /* As recv(2) and send(2), without a signal, after the handshake; the number of bytes, which is 0 only
