@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,11 +28,10 @@
 #define IDLE_MAX 5
 
 /* In KiB, as in rmem-deployment(7). */
-#define STRANGER_KIB \
-	64 /* a connection before its handshake, or channel's hello, is done */
-#define SECURE_KIB 160 /* after the handshake, before the hello */
+#define STRANGER_KIB 96 /* before the handshake is done */
+#define SECURE_KIB 160  /* after the handshake, before the hello */
 #define SESSION_KIB 256
-#define CHANNEL_KIB 16
+#define CHANNEL_KIB 24
 #define HTTP_KIB 384
 
 #ifdef __SANITIZE_ADDRESS__
@@ -91,75 +91,98 @@ static void flood_end(uint64_t limit_kib)
 
 /* ---- bytes on sockets ---- */
 
-enum where { CONTROL, DATA, ADMIN, METRICS };
+/* CHANNEL: a channel that is admitted. */
+enum where { CONTROL, DATA, CHANNEL, ADMIN, METRICS };
 
-static int flood_connect(enum where where)
+/* The sessions of such channels: of each four are put under TLS at a time. */
+static struct peer *holders[PEERS / 4];
+
+static int flood_connect(enum where where, unsigned i)
 {
 	const uint16_t ports[] = { [CONTROL] = attack_options.control_port,
 				   [DATA] = attack_options.data_port,
 				   [METRICS] = attack_options.metrics_port };
-	int fd = where == ADMIN
-			 ? admin_connect()
-			 : socket_open(attack_options.address, ports[where], NULL);
+	int fd;
 
+	if (where == CHANNEL) {
+		if (!holders[i / 4])
+			holders[i / 4] = peer_open("mallory");
+		return channel_open(holders[i / 4]);
+	}
+	fd = where == ADMIN ? admin_connect()
+			    : socket_open(attack_options.address, ports[where], NULL);
 	must(fd >= 0, "connecting");
 	return fd;
 }
 
-/* A piece to each that takes one; whether any did.  One that the daemon has closed becomes -1. */
-static bool pieces_send(int *fds, const char *piece)
+struct flooder {
+	int fd; /* -1: the daemon has closed it */
+	size_t sent;
+};
+
+/* A piece to each that takes one, from where the last one ended; whether any did. */
+static bool pieces_send(struct flooder *flooders, const char *piece, size_t period)
 {
 	bool sent = false;
 
-	for (unsigned i = 0; i < PEERS; i++) {
-		ssize_t n = fds[i] < 0 ? 0
-				       : send(fds[i], piece, PIECE_BYTES,
+	for (struct flooder *at = flooders; at < flooders + PEERS; at++) {
+		size_t skip = at->sent % period;
+		ssize_t n = at->fd < 0 ? 0
+				       : send(at->fd, piece + skip, PIECE_BYTES - skip,
 					      MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0 && errno != EAGAIN) {
-			(void)close(fds[i]);
-			fds[i] = -1;
+			(void)close(at->fd);
+			at->fd = -1;
 		}
+		if (n > 0)
+			at->sent += (size_t)n;
 		sent |= n > 0;
 	}
 	return sent;
 }
 
-/* Send until all are closed, or the daemon takes no more. */
-static void pieces_flood(int *fds, char fill)
+/* Send the same again and again until all are closed, or the daemon takes no more. */
+static void pieces_flood(struct flooder *flooders, const char *fill)
 {
+	size_t period = *fill ? strlen(fill) : 1;
 	static char piece[PIECE_BYTES];
 	unsigned idle = 0;
 
-	memset(piece, fill, sizeof(piece));
+	for (size_t i = 0; i < sizeof(piece); i++)
+		piece[i] = fill[i % period];
 	for (unsigned i = 0; i < PIECES && idle < IDLE_MAX; i++) {
-		idle = pieces_send(fds, piece) ? 0 : idle + 1;
+		idle = pieces_send(flooders, piece, period) ? 0 : idle + 1;
 		if (idle)
 			(void)poll(NULL, 0, IDLE_MS);
 		memory_look();
 	}
 }
 
-/* Connections that begin with `head`, and go on with `fill`. */
+/* Connections that begin with `head`, and go on with `fill`, "": zeros. */
 static void bytes_flood(const char *what, enum where where, const void *head,
-			size_t head_bytes, char fill, uint64_t limit_kib)
+			size_t head_bytes, const char *fill, uint64_t limit_kib)
 {
-	int fds[PEERS];
+	struct flooder flooders[PEERS] = { 0 };
 
 	flood_begin(what);
 	for (unsigned i = 0; i < PEERS; i++) {
-		fds[i] = flood_connect(where);
-		must(send(fds[i], head, head_bytes, MSG_NOSIGNAL) ==
+		flooders[i].fd = flood_connect(where, i);
+		must(send(flooders[i].fd, head, head_bytes, MSG_NOSIGNAL) ==
 			     (ssize_t)head_bytes,
 		     "sending");
 	}
 	/* it answers, or waits for more */
 	(void)poll(NULL, 0, IDLE_MS);
 	memory_look();
-	pieces_flood(fds, fill);
-	for (unsigned i = 0; i < PEERS; i++)
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
+	pieces_flood(flooders, fill);
+	for (unsigned i = 0; i < PEERS; i++) {
+		if (flooders[i].fd >= 0)
+			(void)close(flooders[i].fd);
+		if (holders[i / 4])
+			peer_close(holders[i / 4]);
+		holders[i / 4] = NULL;
+	}
 	flood_end(limit_kib);
 }
 
@@ -181,28 +204,43 @@ static size_t client_hello(uint8_t *to, size_t bytes)
 	return (size_t)n;
 }
 
-static void strangers_try(void)
+/* Records of a handshake that says that it has 16 MiB. */
+static const uint8_t endless[] = { 22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff };
+
+/* Where TLS is spoken. */
+static void tls_flood(const char *socket, enum where where)
 {
-	/* records of a handshake that says that it has 16 MiB */
-	static const uint8_t endless[] = { 22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff };
-	/* the begin of a channel's hello */
-	static const uint8_t channel[] = "rmmh\044\0\2\0";
+	static const struct {
+		const char *what, *fill;
+		bool hello;
+		size_t head_bytes;
+	} rows[] = {
+		{ "garbage behind a byte of TLS", "x", false, 1 },
+		{ "a first message of TLS of 16 MiB", "\1", false, sizeof(endless) },
+		{ "more behind a hello of TLS", "\26", true, SIZE_MAX },
+		{ "half a hello of TLS, and zeros", "", true, 150 },
+	};
 	uint8_t hello[2048];
 	size_t n = client_hello(hello, sizeof(hello));
+	char what[80];
 
-	bytes_flood("control: a byte of TLS, then garbage", CONTROL, endless, 1, 'x',
-		    STRANGER_KIB);
-	bytes_flood("control: a first message of TLS of 16 MiB", CONTROL, endless,
-		    sizeof(endless), 1, STRANGER_KIB);
-	bytes_flood("control: a hello of TLS, then its like", CONTROL, hello, n, 22,
-		    STRANGER_KIB);
-	bytes_flood("control: half a hello of TLS, then no more of it", CONTROL, hello,
-		    n / 2, 0, STRANGER_KIB);
-	bytes_flood("channels: zeros", DATA, "", 1, 0, STRANGER_KIB);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		(void)snprintf(what, sizeof(what), "%s: %s", socket, rows[i].what);
+		bytes_flood(what, where, rows[i].hello ? hello : endless,
+			    rows[i].head_bytes == SIZE_MAX ? n : rows[i].head_bytes,
+			    rows[i].fill, STRANGER_KIB);
+	}
+}
+
+static void strangers_try(void)
+{
+	/* the begin of a channel's hello */
+	static const uint8_t channel[] = "rmmh\044\0\2\0";
+
+	tls_flood("control", CONTROL);
+	bytes_flood("channels: zeros", DATA, "", 1, "", STRANGER_KIB);
 	bytes_flood("channels: half a hello, then garbage", DATA, channel,
-		    sizeof(channel) - 1, 'x', STRANGER_KIB);
-	bytes_flood("channels: a hello of TLS, then its like", DATA, hello, n, 22,
-		    STRANGER_KIB);
+		    sizeof(channel) - 1, "x", STRANGER_KIB);
 }
 
 /* ---- HTTP ---- */
@@ -220,7 +258,8 @@ static const char *headers(void)
 	return text;
 }
 
-static void http_flood(const char *what, enum where where, const char *head, char fill)
+static void http_flood(const char *what, enum where where, const char *head,
+		       const char *fill)
 {
 	char name[80];
 
@@ -231,21 +270,19 @@ static void http_flood(const char *what, enum where where, const char *head, cha
 
 static void http_try(enum where where)
 {
-	http_flood("a line without an end", where, "GET /", 'x');
-	http_flood("many headers", where, headers(), 'x');
+	http_flood("a line without an end", where, "GET /", "x");
+	http_flood("many headers", where, headers(), "x");
 	http_flood("a long body", where,
-		   "POST /v1/reload HTTP/1.1\r\nContent-Length: 4096\r\n\r\n", 'x');
+		   "POST /v1/reload HTTP/1.1\r\nContent-Length: 4096\r\n\r\n", "x");
 	http_flood("the length of a chunk without an end", where,
 		   "POST /v1/status HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-		   '1');
-	http_flood("more behind a request for the page", where,
-		   "GET / HTTP/1.1\r\n\r\n", 'x');
+		   "1");
 	http_flood("requests whose answers are not read", where,
-		   "GET /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n"
-		   "GET / HTTP/1.1\r\n\r\nGET /v1/extents HTTP/1.1\r\n\r\n",
-		   '\n');
+		   "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n");
+	http_flood("the same, of answers in parts", where,
+		   "GET /metrics HTTP/1.1\r\n\r\n", "GET /metrics HTTP/1.1\r\n\r\n");
 	http_flood("more behind a request for events that come", where,
-		   "GET /v1/events?follow=yes HTTP/1.1\r\n\r\n", 'x');
+		   "GET /v1/events?follow=yes HTTP/1.1\r\n\r\n", "x");
 }
 
 /* ---- peers with a key ---- */
@@ -398,4 +435,9 @@ void attack_floods(void)
 	channels_try();
 	http_try(ADMIN);
 	http_try(METRICS);
+}
+
+void attack_floods_tls(void)
+{
+	tls_flood("channels under TLS", CHANNEL);
 }

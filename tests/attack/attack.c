@@ -32,6 +32,7 @@ static const struct {
 	{ "restart", attack_restart },
 	{ "server", attack_server },
 	{ "floods", attack_floods },
+	{ "floods-tls", attack_floods_tls },
 };
 
 static void group_run(const char *name)

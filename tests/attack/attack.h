@@ -77,6 +77,8 @@ void attack_frames(void);
 void attack_admin(void);
 void attack_restart(void);
 void attack_floods(void);
+/* Of a daemon whose channels are under TLS. */
+void attack_floods_tls(void);
 void attack_server(void);
 /* Write the certificates of the tests into the folder. */
 void attack_files(void);

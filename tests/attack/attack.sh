@@ -168,7 +168,14 @@ if [ ${#here[@]} -gt 0 ]; then
 listen = $LISTEN:$((port + 1))"
 	server_config
 	server_restart
-	run_attack "${here[@]}"
+	run_attack floods
+	server_stop
+	config_extra+="
+[tcp]
+tls = yes"
+	server_config
+	server_restart
+	run_attack floods-tls
 	server_stop
 fi
 
