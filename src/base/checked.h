@@ -19,6 +19,16 @@ CHECKED bool checked_add(uint64_t a, uint64_t b, uint64_t *ret_sum)
 	return true;
 }
 
+CHECKED bool checked_mul(uint64_t a, uint64_t b, uint64_t *ret_product)
+{
+	uint64_t product;
+
+	if (__builtin_mul_overflow(a, b, &product))
+		return false;
+	*ret_product = product;
+	return true;
+}
+
 /* The bytes from `offset` to the next multiple of `align`, a power of two. */
 CHECKED uint64_t align_gap(uint64_t offset, uint64_t align)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/checked.h"
 #include "base/units.h"
 
 #include <ctype.h>
@@ -74,7 +75,7 @@ static int scaled_parse(const char *text, const struct unit *units, const char *
 	for (; !err && units->name; units++) {
 		if (strcmp(rest, units->name) != 0)
 			continue;
-		if (__builtin_mul_overflow(value, units->factor, &value))
+		if (!checked_mul(value, units->factor, &value))
 			return err_set(-ERANGE, "'%s' is too large", text);
 		*ret_value = value;
 		return 0;

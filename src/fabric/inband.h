@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/checked.h"
+
 #include "fabric/fabric.h"
 
 /* Over RDMA, limit of a channel's requests without an answer: each side posts this number of receives.
@@ -65,10 +67,7 @@ struct inband_memory {
 static inline bool inband_range_inside(uint64_t base, uint64_t size, uint64_t addr,
 				       uint32_t bytes)
 {
-	/* an address below the range wraps to a large offset */
-	uint64_t offset = addr - base;
-
-	return offset <= size && bytes <= size - offset;
+	return addr >= base && range_inside(size, addr - base, bytes);
 }
 
 static inline bool inband_op_is_one(uint32_t op)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/units.h"
 #include "rmem/session.h"
@@ -81,8 +82,8 @@ const struct option_row new_lease_options[] = {
 const struct option_row range_options[] = {
 	{ "offset", 0, OPTION_BYTES, &range_offset, 0, UINT64_MAX, .argument = "BYTES",
 	  .help = "first byte (default 0)" },
-	{ "length", 0, OPTION_BYTES, &range_length, 0, UINT64_MAX, .argument = "BYTES",
-	  .help = "number of bytes (default: to the end)" },
+	{ "length", 0, OPTION_BYTES, &range_length, 0, UINT64_MAX - 1,
+	  .argument = "BYTES", .help = "number of bytes (default: to the end)" },
 	{ .more = options_table },
 	{ 0 },
 };
@@ -132,18 +133,20 @@ int naming_give(rmem_lease *lease, const char *name)
 
 int range_resolve(const rmem_lease *lease, uint64_t *ret_bytes)
 {
-	uint64_t stored = rmem_lease_bytes(lease), rest = stored - range_offset;
+	uint64_t stored = rmem_lease_bytes(lease), bytes = range_length;
 
 	if (range_offset > stored)
 		return err_set(-EINVAL,
 			       "--offset %" PRIu64 " is beyond the lease of %" PRIu64
 			       " bytes",
 			       range_offset, stored);
-	if (range_length != UINT64_MAX && range_length > rest)
+	if (bytes == UINT64_MAX)
+		bytes = stored - range_offset;
+	if (!range_inside(stored, range_offset, bytes))
 		return err_set(-EINVAL,
 			       "--length %" PRIu64 " at offset %" PRIu64
 			       " goes beyond the lease of %" PRIu64 " bytes",
 			       range_length, range_offset, stored);
-	*ret_bytes = range_length != UINT64_MAX ? range_length : rest;
+	*ret_bytes = bytes;
 	return 0;
 }

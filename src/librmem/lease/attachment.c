@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 
 static int segments_parse(const struct wire_lease *answer,
@@ -16,12 +17,11 @@ static int segments_parse(const struct wire_lease *answer,
 	for (unsigned i = 0; i < answer->n_segments; i++) {
 		uint64_t bytes = answer->segments[i].bytes;
 
-		if (bytes == 0 || bytes > UINT64_MAX - end)
+		if (bytes == 0 || !checked_add(end, bytes, &end))
 			return err_set(-EPROTO,
 				       "the server describes a lease with a "
 				       "segment of %" PRIu64 " bytes",
 				       bytes);
-		end += bytes;
 		att->ends[i] = end;
 		att->nodes[i] = answer->segments[i].node;
 		att->endpoints[i] =

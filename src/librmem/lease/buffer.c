@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
@@ -160,11 +161,14 @@ static int regions_create(struct rmem_buffer *buffer)
 static int range_check(const unsigned char *addr, uint64_t bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t at = (uintptr_t)addr & ~(page - 1), end = (uintptr_t)addr + bytes;
+	uint64_t at = (uintptr_t)addr & ~(page - 1), end;
 	unsigned char present[PAGES_AT_ONCE];
 
+	if (!checked_add((uintptr_t)addr, bytes, &end))
+		return err_set(-EFAULT, "%p has no %" PRIu64 " bytes behind it",
+			       (const void *)addr, bytes);
 	while (at < end) {
-		uintptr_t n = end - at;
+		uint64_t n = end - at;
 
 		if (n > page * PAGES_AT_ONCE)
 			n = page * PAGES_AT_ONCE;

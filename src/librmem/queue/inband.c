@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/err.h"
 #include "librmem/lease/buffer.h"
@@ -137,7 +138,7 @@ static int copy_check(const struct op *op, const char **ret_why)
 
 	if (lease_ended(source->lease))
 		return op_refuse(ret_why, -ESTALE, SOURCE_ENDED);
-	if (source->offset > bytes || op->todo.bytes > bytes - source->offset)
+	if (!range_inside(bytes, source->offset, op->todo.bytes))
 		return op_refuse(ret_why, -EINVAL, "it goes beyond the source's lease");
 	if (!(source->lease->rights & RMEM_READ))
 		return op_refuse(ret_why, -EACCES,

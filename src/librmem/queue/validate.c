@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/rare.h"
 #include "librmem/lease/buffer.h"
@@ -107,7 +108,7 @@ int validate_start(const struct op *op, const char **ret_why)
 
 	if (lease_ended(todo->lease))
 		return op_refuse(ret_why, -ESTALE, lease_ended_text(todo->lease));
-	if (todo->offset > att->bytes || todo->bytes > att->bytes - todo->offset)
+	if (!range_inside(att->bytes, todo->offset, todo->bytes))
 		return op_refuse(ret_why, -EINVAL, "it goes beyond the lease");
 	if (op_kinds[todo->opcode].rights & ~todo->lease->rights)
 		return op_refuse(ret_why, -EACCES,

@@ -60,17 +60,25 @@ static void channel_forget_dying(struct session *session, struct channel *channe
 	free(channel);
 }
 
-static void port_charge(const struct session_port *port, int n_channels)
+static void port_charge(const struct session_port *port)
 {
 	struct tenant *tenant = port->session->lease_client.tenant;
 
-	tenant->n_channels += (uint32_t)n_channels;
-	tenant->n_channels_at[port - port->session->ports] += (uint32_t)n_channels;
+	tenant->n_channels++;
+	tenant->n_channels_at[port - port->session->ports]++;
+}
+
+static void port_uncharge(const struct session_port *port, unsigned n_channels)
+{
+	struct tenant *tenant = port->session->lease_client.tenant;
+
+	tenant->n_channels -= n_channels;
+	tenant->n_channels_at[port - port->session->ports] -= n_channels;
 }
 
 static void port_uncharge_dying(struct session_port *port)
 {
-	port_charge(port, -(int)port->n_dying);
+	port_uncharge(port, port->n_dying);
 	port->n_dying = 0;
 }
 
@@ -81,7 +89,7 @@ static void channel_drop(struct session *session, struct channel *channel)
 
 	channel_forget_dying(session, channel);
 	port->n_dying--;
-	port_charge(port, -1);
+	port_uncharge(port, 1);
 }
 
 void session_drop_channels(struct session *session)
@@ -303,7 +311,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	list_append(&session->channels, &channel->link);
 	list_append(&session->lease_client.tenant->granted, &channel->in_granted);
 	session->n_channels++;
-	port_charge(&session->ports[endpoint], 1);
+	port_charge(&session->ports[endpoint]);
 	*ret_channel = channel->number;
 	return 0;
 }

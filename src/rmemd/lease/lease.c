@@ -27,7 +27,7 @@ struct lease *leases_next_after(const struct leases *leases, uint64_t after)
 
 struct lease *leases_find_id(const struct leases *leases, uint64_t id)
 {
-	struct lease *lease = leases_next_after(leases, id - 1);
+	struct lease *lease = id ? leases_next_after(leases, id - 1) : NULL;
 
 	return lease && lease->id == id ? lease : NULL;
 }
@@ -374,12 +374,18 @@ void lease_send_changed(struct lease *lease, const struct lease_client *except,
 	}
 }
 
+/* In a sum. */
+static void replace_bytes(uint64_t *sum, uint64_t old, uint64_t bytes)
+{
+	*sum = *sum - old + bytes;
+}
+
 void lease_set_bytes(struct lease *lease, uint64_t bytes)
 {
 	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
 			    in_lease)
-		attachment->client->lent_bytes += bytes - lease->bytes;
-	lease->leases->counters.bytes += bytes - lease->bytes;
+		replace_bytes(&attachment->client->lent_bytes, lease->bytes, bytes);
+	replace_bytes(&lease->leases->counters.bytes, lease->bytes, bytes);
 	lease->bytes = bytes;
 }
 

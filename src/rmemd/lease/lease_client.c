@@ -153,7 +153,7 @@ bool lease_client_release(struct lease_client *client, unsigned max)
 /* Remove the first event of an attachment, and make its message.  False: it is obsolete. */
 static bool event_pop(struct attachment *attachment, struct wire_msg *ret_msg)
 {
-	unsigned first = attachment->events & -attachment->events;
+	unsigned first = attachment->events & (~attachment->events + 1);
 
 	attachment->events &= ~first;
 	if (!attachment->events)

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
@@ -161,7 +162,7 @@ static bool rows_parse(struct value *value, struct lease_record *record)
 	for (size_t i = 0; i < n; i++) {
 		const struct segment_row *row = &record->rows[i];
 
-		if (!row->bytes || row->bytes > record->head.bytes - sum ||
+		if (!row->bytes || !range_inside(record->head.bytes, sum, row->bytes) ||
 		    row->dirty < row->bytes)
 			return false;
 		sum += row->bytes;

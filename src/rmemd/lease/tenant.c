@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 
 #define BYTES_TEXT 32
@@ -167,7 +168,7 @@ int tenant_check_bytes(struct tenant *tenant, uint64_t bytes)
 
 	if (err)
 		return err;
-	if (!max || (bytes <= max && tenant->bytes <= max - bytes))
+	if (!max || range_inside(max, tenant->bytes, bytes))
 		return 0;
 	tenant->refused++;
 	return err_set(-EDQUOT,

@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
@@ -380,8 +381,10 @@ int capacity_pool_bytes(const struct pool_params *params,
 	enum capacity_kind kind = capacity_kind(pages);
 
 	if (params->bytes != POOL_BYTES_AUTO) {
-		*ret_bytes = (params->bytes + page - 1) / page * page;
-		return 0;
+		if (checked_align_up(params->bytes, page, ret_bytes))
+			return 0;
+		return err_set(-ENOMEM, "there is no memory of %" PRIu64 " bytes",
+			       params->bytes);
 	}
 	bytes = capacity_share_bytes(work->share[kind], work->free[kind], page);
 	/* other processes may have used some of the memory meanwhile */

@@ -177,10 +177,12 @@ static struct block *block_fitting(const struct extents *extents, uint64_t bytes
 	const struct tree *tree = &extents->free_by_size;
 	struct block *block = block_of(tree_above(tree, bytes - 1, UINT64_MAX));
 
-	while (block && block_usable(block, align) < bytes)
-		block = tries-- ? block_of(
-					  tree_above(tree, block->bytes, block->offset))
-				: NULL;
+	while (block && block_usable(block, align) < bytes) {
+		if (tries == 0)
+			return NULL;
+		tries--;
+		block = block_of(tree_above(tree, block->bytes, block->offset));
+	}
 	return block;
 }
 
@@ -360,7 +362,7 @@ static void close_block(struct extents *extents, struct block *block, uint64_t e
 bool extents_close(struct extents *extents, uint64_t end, unsigned max_blocks)
 {
 	assert(extents->spare && end < extents->bytes);
-	while (extents->end > end && max_blocks-- > 0)
+	for (; extents->end > end && max_blocks > 0; max_blocks--)
 		close_block(extents,
 			    container_of(extents->closed->prev, struct block, order),
 			    end);
@@ -383,7 +385,7 @@ bool extents_end_is_free(const struct extents *extents)
 bool extents_cut(struct extents *extents, unsigned max_blocks)
 {
 	assert(extents_end_is_free(extents));
-	while (extents->closed != &extents->order && max_blocks-- > 0) {
+	for (; extents->closed != &extents->order && max_blocks > 0; max_blocks--) {
 		struct block *last =
 			container_of(extents->order.prev, struct block, order);
 
@@ -418,7 +420,7 @@ static void reopen_block(struct extents *extents, struct block *block,
 bool extents_reopen(struct extents *extents, unsigned max_blocks,
 		    void (*dirtied)(void *ctx, struct block *block), void *ctx)
 {
-	while (extents->closed != &extents->order && max_blocks-- > 0)
+	for (; extents->closed != &extents->order && max_blocks > 0; max_blocks--)
 		reopen_block(extents,
 			     container_of(extents->closed, struct block, order),
 			     dirtied, ctx);

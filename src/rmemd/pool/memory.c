@@ -16,6 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/node_cpus.h"
 #include "base/thread.h"
@@ -59,7 +60,7 @@ static int space_reserve(struct memory *memory, uint64_t wanted)
 		if (bytes == least)
 			return err_errno(-errno, "address space for the pool");
 	}
-	skip = slack ? -(uint64_t)(uintptr_t)area & (slack - 1) : 0;
+	skip = slack ? align_gap((uintptr_t)area, slack) : 0;
 	if (skip)
 		(void)munmap(area, skip);
 	area += skip;

@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "rmemd/state/ledger_file.h"
 
@@ -397,9 +398,9 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 	if (ledger_slot(ledger) > 1)
 		return err_set(-EBADMSG, "the ledger's header is damaged");
 	area = ledger_area(ledger);
-	if (area->offset < ledger->unit || area->offset > file_bytes ||
-	    area->offset % ledger->unit || !area->bytes || area->bytes % ledger->unit ||
-	    area->bytes > file_bytes - area->offset ||
+	if (area->offset < ledger->unit || area->offset % ledger->unit ||
+	    !area->bytes || area->bytes % ledger->unit ||
+	    !range_inside(file_bytes, area->offset, area->bytes) ||
 	    ledger_committed(ledger) > area->bytes)
 		return err_set(-EBADMSG, "the ledger's header is damaged");
 	return 0;

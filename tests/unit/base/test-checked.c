@@ -25,6 +25,9 @@ static void check_pair(uint64_t a, uint64_t b)
 
 	REQUIRE(fits == ((wide)a + b <= UINT64_MAX));
 	REQUIRE(sum == (fits ? (wide)a + b : UNTOUCHED));
+	fits = checked_mul(a, b, &sum);
+	REQUIRE(fits == ((wide)a * b <= UINT64_MAX));
+	REQUIRE(!fits || sum == (wide)a * b);
 	REQUIRE(json_number(a) >= 0);
 	REQUIRE((uint64_t)json_number(a) == (a <= INT64_MAX ? a : INT64_MAX));
 	REQUIRE(range_inside(a, b, 0) == (b <= a));
