@@ -90,7 +90,9 @@ static void refused_show(FILE *out, const json_t *answer)
 	{
 		if (json_integer_value(number) == 0)
 			continue;
-		(void)fprintf(out, "%s%s %" JSON_INTEGER_FORMAT, before, reason,
+		(void)fputs(before, out);
+		text_print(out, reason);
+		(void)fprintf(out, " %" JSON_INTEGER_FORMAT,
 			      json_integer_value(number));
 		before = ", ";
 	}

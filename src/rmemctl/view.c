@@ -76,7 +76,8 @@ static int json_show(const struct command *command, const char *body, FILE *out)
 	array = json_object_get(answer, list_name(command));
 	err = json_is_array(array) ? list_sort(command->columns, array)
 				   : err_set(-EPROTO, "rmemd's answer has no list");
-	if (!err && (json_dumpf(answer, out, JSON_COMPACT) || fputc('\n', out) == EOF))
+	if (!err && (json_dumpf(answer, out, JSON_COMPACT | JSON_ENSURE_ASCII) ||
+		     fputc('\n', out) == EOF))
 		err = err_errno(-ENOMEM, "the sorted answer");
 	json_decref(answer);
 	return err;

@@ -80,6 +80,11 @@ START_TEST(client__gets_the_body)
 	ck_assert_str_eq(body, "{\"x\": 1}\n");
 	ck_assert_int_eq(strncmp(received, "GET /v1/pools HTTP/1.1\r\n", 24), 0);
 	free(body);
+	/* what a terminal would act on is not handed over */
+	ck_assert_int_eq(get("HTTP/1.0 200 OK\r\n\r\na\x1b[2J\t\xc2\x9b\nb\n", &body),
+			 0);
+	ck_assert_str_eq(body, "a?[2J\t\x3f\x3f\nb\n");
+	free(body);
 }
 END_TEST
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "rmemctl/command.h"
 #include "rmemctl/list.h"
 #include "rmemctl/table.h"
@@ -25,8 +26,7 @@ static void output_free(void)
 	shown = NULL;
 }
 
-/* Show a reply of the server; returns the result. */
-static int show_as(const char *name, const char *body, bool wide)
+static int show_to_memory(const char *name, const char *body, bool wide)
 {
 	const struct command *command = NULL;
 	FILE *out;
@@ -39,6 +39,50 @@ static int show_as(const char *name, const char *body, bool wide)
 	err = view_show(command, body, wide, out);
 	ck_assert_int_eq(fclose(out), 0);
 	return err;
+}
+
+/* Escapes, C1 and a change of direction in all strings, and as a key of all objects. */
+static void poison(json_t *value)
+{
+	static const char poisoned[] = "a\x1b[2J\n\xc2\x9b\xe2\x80\xae";
+	json_t *child;
+	const char *key;
+	size_t i;
+
+	if (json_is_string(value))
+		ck_assert_int_eq(json_string_set(value, poisoned), 0);
+	json_array_foreach(value, i, child) poison(child);
+	json_object_foreach(value, key, child) poison(child);
+	if (json_is_object(value))
+		ck_assert_int_eq(json_object_set_new(value, poisoned, json_integer(1)),
+				 0);
+}
+
+/* What is shown of such a reply a terminal does not act on. */
+static void show_poisoned(const char *name, const char *body, bool wide)
+{
+	json_t *answer = json_loads(body, 0, NULL);
+	char *text, *mended;
+
+	poison(answer);
+	text = json_dumps(answer, 0);
+	json_decref(answer);
+	if (!text)
+		return;
+	(void)show_to_memory(name, text, wide);
+	mended = strdup(shown);
+	ck_assert_ptr_nonnull(mended);
+	ck_assert_str_eq(shown, utf8_mend(mended, "\n"));
+	free(mended);
+	free(text);
+}
+
+/* Show a reply of the server; returns the result.  Each reply is shown with escapes in it too, so that
+ * a new command cannot forget them. */
+static int show_as(const char *name, const char *body, bool wide)
+{
+	show_poisoned(name, body, wide);
+	return show_to_memory(name, body, wide);
 }
 
 static int show(const char *name, const char *body)
@@ -497,7 +541,8 @@ START_TEST(show__formats_the_status)
 		"\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
 		"\"connections_refused\": 2, \"channels_refused\": 3,"
 		"\"admin_views_refused\": 30, \"admin_acts_refused\": 31, "
-		"\"http_refused\": 32},"
+		"\"http_refused\": 32, "
+		"\"refused\": {\"token\": 2, \"tls\": 0, \"tenant\": 1}},"
 		"\"turns\": {\"count\": 900, \"long\": 1, "
 		"\"wall_recent_us\": 950, \"cpu_recent_us\": 800}}",
 		"rmemd      1.2, pid 7, up 1min 5s\n"
@@ -513,7 +558,8 @@ START_TEST(show__formats_the_status)
 		"refused    connections 2, channels 3, of rmemctl 30 to look and 31 to "
 		"act, of HTTP 32\n"
 		"turns      900, 1 too long; the longest recent one took 950 us "
-		"(of the CPU 800 us)\n");
+		"(of the CPU 800 us)\n"
+		"refusals   token 2, tenant 1\n");
 }
 END_TEST
 
