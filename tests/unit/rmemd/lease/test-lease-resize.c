@@ -6,6 +6,7 @@
 
 #include "unit/rmemd/lease-stage.h"
 #include "rmemd/lease/attachment.h"
+#include "unit/borders.h"
 #include "unit/unit.h"
 
 static struct call one, two, three;
@@ -433,6 +434,30 @@ START_TEST(random_requests__leave_no_keys_and_no_memory)
 }
 END_TEST
 
+/* Whatever length is asked for, it is had or refused, and then the lease is as it was. */
+START_TEST(resize__to_borders_is_right_or_refused)
+{
+	const uint64_t lengths[] = { FAKE_PAGES * FAKE_PAGE };
+	const struct borders borders = { lengths, 1 };
+	struct lease_status status;
+
+	(void)new_lease(&one, &stage_a, FAKE_PAGE, "");
+	for (unsigned i = 0; i < borders_count(&borders); i++) {
+		uint64_t bytes = border_at(&borders, i);
+		bool fits = bytes <= FAKE_PAGES * FAKE_PAGE;
+
+		ck_assert_int_eq(call_resize(&two, &stage_a, one.lease.lease, bytes),
+				 fits ? 0 : -ENOSPC);
+		ck_assert(stage_status(one.lease.lease, &status));
+		ck_assert_uint_eq(status.bytes, fits ? bytes : FAKE_PAGE);
+		ck_assert_int_eq(
+			call_resize(&two, &stage_a, one.lease.lease, FAKE_PAGE), 0);
+		stage_scrub();
+	}
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+}
+END_TEST
+
 /* For both fabrics. */
 static void add_common(TCase *tc)
 {
@@ -451,6 +476,7 @@ int main(void)
 	      *now = unit_case("now", stage_setup_now, stage_teardown);
 
 	add_common(tc);
+	tcase_add_test(tc, resize__to_borders_is_right_or_refused);
 	tcase_add_test(tc, grow__has_limits);
 	tcase_add_test(tc, grow__ends_at_the_last_segment);
 	tcase_add_loop_test(tc, grow__waits_for_memory, 0, 4);

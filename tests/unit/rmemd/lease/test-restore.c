@@ -502,6 +502,32 @@ START_TEST(restore__ends_a_lease_outside_of_its_pool)
 }
 END_TEST
 
+/* Segments whose sum goes round 2^64 are not a lease of 100 bytes. */
+START_TEST(restore__adds_segments_up_without_wrapping)
+{
+	const uint64_t rows[] = { 60, UINT64_MAX - 19, 60 };
+	const struct lease_head head = { .head_bytes = sizeof(head),
+					 .n_segments = 3,
+					 .bytes = 100 };
+	char value[RECORD_MAX], *end = value_add(value, &head, sizeof(head));
+	static struct lease_record record;
+
+	for (unsigned i = 0; i < 3; i++) {
+		const struct segment_row row = { .offset = i * FAKE_PAGE,
+						 .bytes = rows[i],
+						 .dirty = rows[i],
+						 .pool = 1 };
+
+		end = value_add(end, &row, sizeof(row));
+	}
+	end = value_add_text(end, "default", 32);
+	end = value_add_text(end, "m", 32);
+	ck_assert_int_eq(
+		lease_record_decode(&record_key, value, (size_t)(end - value), &record),
+		-EBADMSG);
+}
+END_TEST
+
 /* Records of a lease or an attachment with random bytes, or truncated. */
 START_TEST(restore__ends_what_is_malformed_alone)
 {
@@ -641,6 +667,7 @@ int main(void)
 	tcase_add_test(tc, restore__without_memory_keeps_the_ledger);
 	tcase_add_test(tc, restore__ends_leases_with_the_same_memory);
 	tcase_add_test(tc, restore__ends_a_lease_outside_of_its_pool);
+	tcase_add_test(tc, restore__adds_segments_up_without_wrapping);
 	tcase_add_test(tc, restore__ends_what_is_malformed_alone);
 	tcase_add_test(tc, random_requests__survive_crashes);
 	return unit_main();

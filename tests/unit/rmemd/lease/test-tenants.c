@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
+#include "rmemd/lease/tenant.h"
+#include "unit/borders.h"
 #include "unit/unit.h"
 
 static struct client one, two, three;
@@ -765,6 +767,29 @@ START_TEST(removed_tenant__stops_waiting_for_memory)
 }
 END_TEST
 
+__extension__ typedef unsigned __int128 wide;
+
+START_TEST(bytes__at_borders_count_or_are_refused)
+{
+	const struct tenant_params limited = { .name = "t",
+					       .limits = { .bytes_max = 100000 } };
+	const uint64_t lengths[] = { limited.limits.bytes_max };
+	const struct borders borders = { lengths, 1 };
+	struct tenant tenant;
+
+	tenant_init(&tenant, &limited);
+	tenant.bytes = 4096;
+	for (unsigned i = 0; i < borders_count(&borders); i++) {
+		uint64_t bytes = border_at(&borders, i);
+		bool fits = (wide)bytes + tenant.bytes <= limited.limits.bytes_max;
+
+		ck_assert_int_eq(tenant_check_bytes(&tenant, bytes),
+				 fits ? 0 : -EDQUOT);
+	}
+	tenant_destroy(&tenant);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("tenants", setup, control_teardown);
@@ -790,6 +815,7 @@ int main(void)
 	tcase_add_test(tc, channels__count_until_a_removed_endpoint_is_closed);
 	tcase_add_test(tc, channels__count_while_the_device_keeps_them);
 	tcase_add_test(tc, bytes__are_limited_in_every_request);
+	tcase_add_test(tc, bytes__at_borders_count_or_are_refused);
 	tcase_add_test(tc, leases__have_limits_of_number_and_size);
 	tcase_add_test(tc, ttl__defaults_to_the_maximum);
 	tcase_add_test(tc, ttl__starts_when_a_lease_gets_a_name);
