@@ -341,7 +341,7 @@ static void unread_flood(void)
 
 	flood_begin("control: answers that are not read");
 	maker = peer_open("mallory");
-	memset(name, 'n', sizeof(name));
+	memset(name, 'f', sizeof(name));
 	for (unsigned i = 0; i < 40; i++) {
 		(void)snprintf(name + 190, 10, "%u", i);
 		(void)peer_allocate(maker, 4096, name);
