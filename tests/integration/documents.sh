@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What the pages rmem-deployment(7), rmem-programming(7) and rmem-tuning(7) tell to type is right.
+# What the pages rmem-deployment(7), rmem-programming(7) and rmem-tuning(7) tell to type is right, and
+# what these and rmem-security(7) say of the sources.
 #
 # The comment before each display of these pages says how it is tested, and a display without one is
 # an error:
@@ -21,7 +22,7 @@
 # Files below /etc, /sys and /dev/shm are those of a folder, which is the host of all displays of a
 # page.  A file of /sys must be there.  rmem bench takes 20 ms; findings of doctor do not count.
 # A comment `.\" see FILE: TEXT` is behind a number: FILE of this tree must have TEXT.  Commands,
-# benchmarks and metrics that the text names exist.
+# benchmarks, groups of attacks, metrics and files of tests that the text names exist.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq openssl promtool
@@ -287,12 +288,15 @@ display()
 # Commands, benchmarks and metrics that the text of the page $1 names exist.
 names_check()
 {
-	local program rest word
+	local program rest word group
 
 	while read -r program rest; do
 		# the first word that is no option is the command
 		word=$(tr ' ' '\n' <<<"$rest" | grep -m 1 '^[a-z]') || continue
 		if [ "$program" = ./dev ]; then
+			group=$(sed -nE 's/^attack ([a-z]+).*/\1/p' <<<"$rest")
+			[ -z "$group" ] || grep -q "{ \"$group\"," "$top_srcdir/tests/attack/attack.c" ||
+				fail "$1(7): there is no ./dev $rest"
 			word=$(sed -nE 's/^bench ([a-z-]+).*/\1/p' <<<"$rest")
 			[ -z "$word" ] || [ "$word" = loopback ] || [ -f "$top_srcdir/tests/bench/$word.sh" ] ||
 				fail "$1(7): there is no ./dev $rest"
@@ -304,6 +308,20 @@ names_check()
 	while read -r word; do
 		grep -qE "^# TYPE $word( |\$)" "$dir/metrics" || fail "$1(7): there is no metric $word"
 	done < <(sed -nE 's/^\.Va (rmemd_[a-z_]+).*/\1/p' "$top_srcdir/man/$1.7")
+}
+
+# What the page $1 says of the sources is so.
+sources_check()
+{
+	local line word
+
+	while IFS= read -r line; do
+		grep -qF -- "${line#*: }" "$top_srcdir/${line%%: *}" ||
+			fail "$1(7): ${line%%: *} has no '${line#*: }'"
+	done < <(sed -n 's/^\.\\" see //p' "$top_srcdir/man/$1.7")
+	while read -r word; do
+		[ -e "$top_srcdir/$word" ] || fail "$1(7): there is no $word"
+	done < <(sed -nE 's/^\.Pa (tests[^ ]*).*/\1/p' "$top_srcdir/man/$1.7")
 }
 
 # what the pages say of the memory of sessions and leases: AT_MOST PROGRAM NUMBER, in bytes for each
@@ -345,11 +363,11 @@ for name in "${names[@]}"; do
 	ok "$name: $(sed -E 's/^(run: [a-z]+|not run|output).*/\1/' "$dir/$name"/*.mark | sort | uniq -c |
 		sed -E 's/^ +//' | paste -sd, | sed 's/,/, /g')"
 	names_check "$name"
-	while IFS= read -r line; do
-		source=${line%%: *}
-		grep -qF -- "${line#*: }" "$top_srcdir/$source" || fail "$name(7): $source has no '${line#*: }'"
-	done < <(sed -n 's/^\.\\" see //p' "$top_srcdir/man/$name.7")
+	sources_check "$name"
 done
+names_check rmem-security
+sources_check rmem-security
+ok "rmem-security: what it names exists"
 
 if [ -z "$sanitize" ]; then
 	server_stop
