@@ -299,12 +299,13 @@ void tls_outlast_exit(void)
 static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 {
 	const char *suites = params->keys && !params->ca ? SUITES_OF_KEYS : SUITES;
+	char groups[] = GROUPS; /* the macro casts it to char * */
 	SSL_CTX *ctx = SSL_CTX_new(TLS_method());
 
 	ERR_clear_error();
 	if (!ctx || !SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) ||
 	    !SSL_CTX_set_ciphersuites(ctx, suites) ||
-	    !SSL_CTX_set1_groups_list(ctx, GROUPS) ||
+	    !SSL_CTX_set1_groups_list(ctx, groups) ||
 	    !SSL_CTX_set_num_tickets(ctx, 0) ||
 	    /* who sends early data is refused: it could be sent again by anybody */
 	    !SSL_CTX_set_recv_max_early_data(ctx, 0)) {
