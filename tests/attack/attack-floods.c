@@ -28,8 +28,8 @@
 #define IDLE_MAX 5
 
 /* In KiB, as in rmem-deployment(7). */
-#define STRANGER_KIB 96 /* before the handshake is done */
-#define SECURE_KIB 160  /* after the handshake, before the hello */
+#define STRANGER_KIB 128 /* before the handshake is done */
+#define SECURE_KIB 160   /* after the handshake, before the hello */
 #define SESSION_KIB 256
 #define CHANNEL_KIB 24
 #define HTTP_KIB 384
