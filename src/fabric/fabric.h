@@ -68,6 +68,8 @@ struct fabric_hello {
 	/* set by the server, not on the wire: where the channel comes from, without port;
 	 * family 0: not known */
 	struct fabric_address peer;
+	/* set by admit(): the client's control connection comes from this address, too */
+	bool peer_verified;
 };
 
 #define FABRIC_HELLO_BYTES 44
@@ -165,7 +167,7 @@ struct fabric_server_events {
 	 * the channel number was granted, and that the client may come from hello->peer.  If
 	 * the channel is then not connected, channel_down() is called. */
 	struct fabric_session *(*admit)(void *ctx, unsigned endpoint,
-					const struct fabric_hello *hello);
+					struct fabric_hello *hello);
 	/* The key of an admitted channel, which its client has too.  -ENOMEM.  NULL: no
 	 * endpoint is FABRIC_ENDPOINT_TLS. */
 	int (*channel_key)(void *ctx, void *session_cookie, uint32_t channel,

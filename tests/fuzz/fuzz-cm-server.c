@@ -36,6 +36,7 @@ static void request_send(const uint8_t *data, size_t bytes)
 	cm_data_set(data, bytes);
 	id = fake_request(0, data, bytes < CM_BYTES ? (uint8_t)bytes : CM_BYTES);
 	SERVER->process(server);
+	settle();
 	cm_data_set(NULL, 0);
 	if (fake_request_state(id) == FAKE_ACCEPTED)
 		ck_assert_uint_eq(seen.admits, admits + 1);
@@ -79,6 +80,7 @@ static void step_event(struct fuzz_input *input)
 		return;
 	fake_event(id, events[which % (sizeof(events) / sizeof(events[0]))]);
 	SERVER->process(server);
+	settle();
 }
 
 static void step_run(struct fuzz_input *input)
@@ -97,6 +99,7 @@ static void step_run(struct fuzz_input *input)
 		ck_assert_int_eq(
 			SERVER->channel_close(session, (uint32_t)fuzz_number(input, 1)),
 			0);
+		settle();
 		break;
 	case STEPS:
 		break;
@@ -116,11 +119,13 @@ static void server_prepare(bool iwarp)
 /* The peers of the channels that are left disconnect, too. */
 static void peers_end(void)
 {
+	settle();
 	for (unsigned i = 0; i < n_ids; i++) {
 		if (!fake_id_lives(ids[i]))
 			continue;
 		fake_event(ids[i], RDMA_CM_EVENT_DISCONNECTED);
 		SERVER->process(server);
+		settle();
 	}
 }
 

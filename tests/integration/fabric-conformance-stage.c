@@ -45,7 +45,7 @@ void stage_tls_key(const uint8_t token[FABRIC_TOKEN_BYTES], uint32_t channel,
 }
 
 static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       const struct fabric_hello *hello)
+				       struct fabric_hello *hello)
 {
 	struct fabric_session *session;
 

@@ -565,7 +565,8 @@ static bool mr_dereg(struct fabric_mr *mr)
 static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
 {
 	struct fabric_server *server = ctx;
-	struct fabric_session *session = server->events->admit(server->ctx, 0, hello);
+	struct fabric_hello asked = *hello;
+	struct fabric_session *session = server->events->admit(server->ctx, 0, &asked);
 
 	if (session) {
 		session_join(session, fd, hello->channel);

@@ -25,7 +25,7 @@ struct served_fabric {
 /* ---- events of the fabrics ---- */
 
 static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       const struct fabric_hello *hello)
+				       struct fabric_hello *hello)
 {
 	const struct served_fabric *served = ctx;
 

@@ -213,7 +213,7 @@ session_opened_fn session_opened;
 
 /* NULL: refused, and logged. */
 struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
-				      const struct fabric_hello *hello);
+				      struct fabric_hello *hello);
 int session_channel_key(void *ctx, void *session_cookie, uint32_t channel,
 			uint8_t ret_key[FABRIC_TLS_KEY_BYTES]);
 /* The endpoint's device is gone: close the fabric_sessions there, and tell clients to attach their

@@ -476,15 +476,15 @@ void session_channel_connected(void *, void *session_cookie, uint32_t number, in
 
 /* Whether the channel comes from the address of the control connection, or from another one that
  * the client has named: over RDMA, or from a host with several addresses, that is common. */
-static bool comes_from_client(const struct session *session,
-			      const struct fabric_hello *hello)
+static bool comes_from_client(const struct session *session, struct fabric_hello *hello)
 {
 	uint8_t origin[ADMISSION_ORIGIN_BYTES], gid[16];
 
 	if (!hello->peer.family)
 		return false;
 	fabric_address_to_gid(&hello->peer, gid);
-	if (gid_is_own(session, gid))
+	hello->peer_verified = gid_is_own(session, gid);
+	if (hello->peer_verified)
 		return true;
 	return !admission_origin(session->secret, sizeof(session->secret),
 				 hello->session, hello->channel, gid, origin) &&
@@ -494,7 +494,7 @@ static bool comes_from_client(const struct session *session,
 /* Whether the hello admits its channel; else the reason why not.  *ret_why does not tell which part
  * of the hello was wrong. */
 static bool admission_check(const struct session *session, unsigned endpoint,
-			    const struct fabric_hello *hello, enum refusal *ret_reason,
+			    struct fabric_hello *hello, enum refusal *ret_reason,
 			    const char **ret_why)
 {
 	static const uint8_t nobody[STREAM_SECRET_BYTES];
@@ -553,7 +553,7 @@ static void admission_refused(struct control *control, const struct session *ses
 }
 
 struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
-				      const struct fabric_hello *hello)
+				      struct fabric_hello *hello)
 {
 	struct session *session = sessions_find(sessions, hello->session);
 	enum refusal reason;

@@ -28,7 +28,7 @@ refused()
 # server_qps -ge|-eq N: compare the number of the daemon's queue pairs
 server_qps()
 {
-	test "$(rdma resource show qp | grep -c "comm rmemd")" "$1" "$2"
+	test "$(rdma resource show qp | grep -c "comm rmem-channel")" "$1" "$2"
 }
 
 # server_qps_await -ge|-eq N

@@ -64,6 +64,7 @@ static void private_copy(const struct rdma_cm_event *event, struct verbs_cm_even
 	    event->event != RDMA_CM_EVENT_CONNECT_RESPONSE &&
 	    event->event != RDMA_CM_EVENT_REJECTED)
 		return;
+	to->qp_num = conn->qp_num;
 	to->responder_resources = conn->responder_resources;
 	to->initiator_depth = conn->initiator_depth;
 	if (!conn->private_data)
@@ -89,8 +90,11 @@ int verbs_cm_get_event(struct rdma_event_channel *channel,
 		.status = event->status,
 		.id = event->id,
 		.listener = event->listen_id,
+		.context = event->listen_id ? event->listen_id->context
+					    : event->id->context,
 	};
 	private_copy(event, ret_event);
+	/* from here on rdma_destroy_id() in another thread may free the id */
 	(void)rdma_ack_cm_event(event);
 	return 0;
 }

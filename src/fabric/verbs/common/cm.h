@@ -22,6 +22,11 @@ struct verbs_cm_event {
 	int status;
 	struct rdma_cm_id *id;
 	struct rdma_cm_id *listener;
+	/* The listener's context if there is a listener, else the id's.  While another thread
+	 * destroys the id, this alone may be used. */
+	void *context;
+	/* of a connection's parameters */
+	uint32_t qp_num; /* the peer's */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
 	uint8_t private_data[VERBS_PRIVATE_BYTES];

@@ -179,6 +179,8 @@ static int cm_step(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state s
 	attr.qp_state = state;
 	if (rdma_init_qp_attr(id, &attr, &mask))
 		return step_end(qp, verbs_errno(), state);
+	/* the queue pair serves no access before the server allows it */
+	attr.qp_access_flags = 0;
 	if (attr.path_mtu > most)
 		attr.path_mtu = most;
 	if (state == IBV_QPS_RTR)
@@ -284,11 +286,19 @@ static int reach_check(const struct verbs_port *local,
 	return 0;
 }
 
+int verbs_qpn_check(uint32_t qpn)
+{
+	return qpn < QPN_MIN || qpn > BITS_24 ? value_refused("queue pair number", qpn)
+					      : 0;
+}
+
 int verbs_qp_info_check(const struct verbs_port *local,
 			const struct fabric_qp_info *theirs)
 {
-	if (theirs->qpn < QPN_MIN || theirs->qpn > BITS_24)
-		return value_refused("queue pair number", theirs->qpn);
+	int err = verbs_qpn_check(theirs->qpn);
+
+	if (err)
+		return err;
 	if (theirs->psn > BITS_24)
 		return value_refused("PSN", theirs->psn);
 	if (theirs->mtu < 256 || theirs->mtu > 4096 ||

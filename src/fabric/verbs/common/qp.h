@@ -54,6 +54,8 @@ struct fabric_qp_info verbs_qp_info_make(const struct verbs_port *local,
 					 const struct ibv_qp *qp,
 					 const struct fabric_rdma_options *rdma_options,
 					 uint8_t rd_atomic);
+/* Whether a peer's queue pair can have this number.  -EINVAL with text. */
+int verbs_qpn_check(uint32_t qpn);
 /* Check the attributes of a peer's queue pair.
  *   -EINVAL  impossible; the text names the value
  *   -EACCES  another partition */

@@ -5,14 +5,18 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "fabric/address.h"
 #include "fabric/verbs/common/context.h"
-#include "fabric/verbs/common/iwarp.h"
+#include "fabric/verbs/server/channel_qp.h"
 #include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/ending.h"
+#include "fabric/verbs/server/remote.h"
 
 #define REFUSED_TEXT "an access was refused: the client has no such key, range or right"
+#define ENDED_TEXT "the connection has ended"
 #define LOST_TEXT "the client is lost: it does not acknowledge"
 /* Within a tenant a pending channel younger than this does not give way: when all its clients
  * connect at once, as after a restart, the oldest ones are about to be established. */
@@ -23,7 +27,7 @@ static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 	return channel->session->endpoint;
 }
 
-/* ---- channels that were accepted and that the client has not established yet ---- */
+/* ---- requests of rdma_cm that the client has not established yet ---- */
 
 /* A client that never answers keeps such a channel, with its queue pair, until
  * VERBS_DELAY_ESTABLISH is over; so their number on a device is limited.  A client that has fewer
@@ -33,7 +37,7 @@ static void pending_add(struct verbs_channel *channel)
 	struct fabric_session *session = channel->session;
 
 	channel->pending = true;
-	channel->accepted_ms = clock_now_ms();
+	channel->requested_ms = clock_now_ms();
 	session->n_pending++;
 	session->tenant->n_pending++;
 	session->endpoint->device->n_pending++;
@@ -85,76 +89,97 @@ static struct verbs_channel *pending_victim(const struct fabric_session *session
 		gives = victim->session->tenant->n_pending > session->tenant->n_pending;
 	else
 		gives = victim->session->n_pending > session->n_pending &&
-			clock_now_ms() - victim->accepted_ms >= YOUNG_MS;
+			clock_now_ms() - victim->requested_ms >= YOUNG_MS;
 	return gives ? victim : NULL;
 }
 
 /* ---- the end of a channel ---- */
 
-/* Move the channel's queue pair to ERROR: the device serves no access of the peer any more.
- * -errno: the device may still serve accesses until the channel is freed. */
-static int channel_fence(struct verbs_channel *channel)
+/* Stop what the channel serves: the poller serves no request any more, and the queue pair, in ERROR, no
+ * access of the peer. */
+static void channel_stop(struct verbs_channel *channel)
 {
-	return channel->qp ? verbs_qp_fail(channel->qp,
-					   endpoint_of(channel)->device->attr.iwarp)
-			   : 0;
-}
+	struct verbs_device *device = endpoint_of(channel)->device;
 
-/* `fenced`: the queue pair serves no access, so it does no harm if it cannot be destroyed. */
-static void qp_destroy(struct verbs_channel *channel, bool fenced)
-{
-	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	struct verbs_inband_server *inband = channel->inband;
-	struct ibv_qp *qp = channel->qp;
-	int err;
-
-	/* from now on the poller neither posts to the queue pair nor serves its requests */
-	verbs_channel_ids_set_inband(&endpoint->device->ids, channel->wr_number, NULL);
-	channel->inband = NULL;
-	channel->qp = NULL;
-	if (channel->id)
-		channel->id->qp = NULL;
-	/* events of a queue pair that stays are ignored */
-	if (qp)
-		qp->qp_context = NULL;
-	/* not rdma_destroy_qp(), which returns no error, and else only frees completion queues that
-	 * rdma_cm created */
-	err = qp ? -abs(ibv_destroy_qp(qp)) : 0;
-	verbs_inband_server_free(inband);
-	if (!err)
+	if (channel->stopped)
 		return;
-	if (!fenced)
-		channel->session->unfenced = true;
-	verbs_endpoint_report(endpoint,
-			      ": ibv_destroy_qp gives %d: a queue pair is lost%s", -err,
-			      fenced ? "" : " that still serves its peer");
+	channel->stopped = true;
+	/* before it is open, the queue pair serves nothing */
+	channel->fenced = !verbs_channel_ids_close(&device->ids, channel->wr_number) ||
+			  !verbs_qp_fail(channel->qp, device->attr.iwarp);
 }
 
-/* Fence, disconnect, destroy a channel that is in no list. */
-static void channel_destroy(struct verbs_channel *channel)
+/* The id of a channel that has ended. */
+static void id_end(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	bool iwarp = endpoint->device->attr.iwarp, fenced = !channel_fence(channel);
-	struct verbs_sigpipe sigpipe;
 
-	verbs_sigpipe_begin(&sigpipe, iwarp);
-	/* an iWARP connection ends with its TCP stream, which the peer notices */
-	if (iwarp)
-		(void)rdma_disconnect(channel->id);
-	qp_destroy(channel, fenced);
-	if (channel->id && channel->up && !iwarp)
-		verbs_endpoint_disconnect(endpoint, channel->id);
-	else if (channel->id)
-		verbs_endpoint_destroy_id(endpoint, channel->id);
-	verbs_sigpipe_end(&sigpipe);
+	if (!channel->id)
+		return;
+	if (!channel->accepted)
+		verbs_id_refuse(endpoint, channel->id);
+	else if (channel->disconnected && !channel->answered &&
+		 !endpoint->device->removed)
+		verbs_id_disconnected(endpoint, channel->id);
+	else
+		verbs_id_destroy(endpoint, channel->id);
+}
+
+/* Free a channel whose queue pair is closed. */
+static void channel_free(struct verbs_channel *channel)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+
+	if (channel->destroy_err)
+		verbs_endpoint_report(
+			endpoint, ": ibv_destroy_qp gives %d: a queue pair is lost%s",
+			-channel->destroy_err,
+			channel->fenced ? "" : " that still serves its peer");
+	id_end(channel);
+	list_remove(&channel->link);
 	verbs_channel_ids_free(&endpoint->device->ids, channel->wr_number);
-	err_kept_free(&channel->connect.result);
+	err_kept_free(&channel->result);
 	free(channel);
 }
 
-/* End a channel, without event.  While a job connects its queue pair, the queue pair is the job's:
- * the channel is destroyed when the job is done. */
-static void channel_free(struct verbs_channel *channel)
+static void channel_closed(struct verbs_message *message)
+{
+	struct verbs_channel *channel =
+		container_of(message, struct verbs_channel, job.done);
+	struct fabric_session *session = channel->session;
+
+	channel_free(channel);
+	session->released(session);
+}
+
+static void job_post(struct verbs_channel *channel)
+{
+	workers_post(&endpoint_of(channel)->device->workers[VERBS_WORK_CHANNEL],
+		     &channel->session->tenant->queues[VERBS_WORK_CHANNEL],
+		     &channel->job.job);
+}
+
+/* Have the worker close the queue pair.  One that could not be stopped is closed at once. */
+static void close_begin(struct verbs_channel *channel)
+{
+	/* its events are ignored from now on */
+	if (channel->qp)
+		channel->qp->qp_context = NULL;
+	verbs_job_init(&channel->job, channel_closed);
+	channel->job.job.run = verbs_channel_qp_close;
+	if (channel->fenced) {
+		job_post(channel);
+		return;
+	}
+	channel->job.job.run(&channel->job.job);
+	if (channel->destroy_err)
+		channel->session->unfenced = true;
+	mailbox_post(&endpoint_of(channel)->server->mailbox, &channel->job.done.link);
+}
+
+/* End a channel, without event.  While a job opens its queue pair, the queue pair is the job's: it is
+ * closed when the job is done. */
+static void channel_end(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 
@@ -163,59 +188,63 @@ static void channel_free(struct verbs_channel *channel)
 	pending_remove(channel);
 	if (channel->remote.qpn)
 		map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
-	list_remove(&channel->link);
 	list_remove(&channel->wait.link);
-	if (!channel->connecting ||
-	    workers_cancel(&endpoint->device->workers[VERBS_WORK_CONNECT],
-			   &channel->connect.job.job)) {
-		channel_destroy(channel);
+	channel_stop(channel);
+	list_remove(&channel->link);
+	list_append(&channel->session->ending, &channel->link);
+	channel->ended = true;
+	if (channel->opening &&
+	    !workers_cancel(&endpoint->device->workers[VERBS_WORK_CHANNEL],
+			    &channel->job.job)) {
+		if (!channel->fenced)
+			channel->session->unfenced = true;
 		return;
 	}
-	verbs_channel_ids_set_inband(&endpoint->device->ids, channel->wr_number, NULL);
-	list_append(&channel->session->abandoned, &channel->link);
-	channel->abandoned = true;
+	channel->opening = false;
+	close_begin(channel);
 }
 
-void verbs_channel_abandoned_free(struct verbs_channel *channel)
+void verbs_channel_ended_free(struct verbs_channel *channel)
 {
-	list_remove(&channel->link);
-	channel_destroy(channel);
+	if (channel->opening)
+		verbs_channel_qp_close(&channel->job.job);
+	channel_free(channel);
 }
 
-void verbs_channel_fail(struct verbs_channel *channel, const char *why)
+static void end_with(struct verbs_channel *channel, int err, const char *why)
 {
-	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	struct fabric_server *server = endpoint->server;
+	struct fabric_server *server = endpoint_of(channel)->server;
 	void *cookie = channel->session->cookie;
 	uint32_t number = channel->number;
-	bool connecting = channel->connecting;
+	bool joins = !channel->id && !channel->up;
 
-	if (*why)
-		endpoint->stats.errors++;
-	channel_free(channel);
-	if (connecting)
-		server->events->channel_connected(server->ctx, cookie, number,
-						  -ECONNABORTED, why, NULL);
+	channel_end(channel);
+	if (joins)
+		server->events->channel_connected(server->ctx, cookie, number, err, why,
+						  NULL);
 	else
 		server->events->channel_down(server->ctx, cookie, number, why);
 }
 
+void verbs_channel_fail(struct verbs_channel *channel, const char *why)
+{
+	if (*why)
+		endpoint_of(channel)->stats.errors++;
+	end_with(channel, -ECONNABORTED, why);
+}
+
 void verbs_channel_end_all(struct fabric_session *session, const char *why)
 {
-	/* all queue pairs go to ERROR first, as destroying one may take long; the queue pair of a
-	 * job serves no access yet */
-	list_for_each_entry(struct verbs_channel, channel, &session->channels, link) {
-		if (!channel->connecting)
-			(void)channel_fence(channel);
-	}
-	while (!list_empty(&session->channels)) {
-		struct verbs_channel *channel =
-			list_first(&session->channels, struct verbs_channel, link);
+	struct verbs_channel *channel;
 
+	/* all of them first */
+	list_for_each_entry(struct verbs_channel, stopped, &session->channels, link)
+		channel_stop(stopped);
+	while ((channel = list_first(&session->channels, struct verbs_channel, link))) {
 		if (why)
 			verbs_channel_fail(channel, why);
 		else
-			channel_free(channel);
+			channel_end(channel);
 	}
 }
 
@@ -248,7 +277,7 @@ static void channel_refused(struct verbs_channel *channel)
 static void cause_find(struct verbs_channel *channel, enum ibv_wc_status status)
 {
 	/* the poller may have found an invalid in-band request */
-	if (!channel->why && channel->inband) {
+	if (!channel->why && !channel->opening && channel->inband) {
 		fair_lock_acquire(&channel->session->lock);
 		channel->why = channel->inband->violation;
 		fair_lock_release(&channel->session->lock);
@@ -295,13 +324,17 @@ void verbs_channel_flushed(void *arg, enum ibv_wc_status status)
 {
 	struct verbs_channel *channel = arg;
 
-	cause_find(channel, status);
-	/* else it fails when its job is done */
-	if (channel->connecting)
+	if (channel->ended)
 		return;
+	cause_find(channel, status);
+	if (channel->opening) {
+		/* it fails when its job is done */
+		if (!channel->why)
+			channel->why = ENDED_TEXT;
+		return;
+	}
 	if (!channel->up)
-		verbs_channel_fail(channel, channel->why ? channel->why
-							 : "the connection has ended");
+		verbs_channel_fail(channel, channel->why ? channel->why : ENDED_TEXT);
 	else
 		fail_later(channel, endpoint_of(channel)->device->attr.iwarp
 					    ? VERBS_DELAY_CAUSE
@@ -332,7 +365,7 @@ void verbs_channel_event(void *arg, enum ibv_event_type type)
 		channel->why = ibv_event_type_str(type);
 }
 
-void verbs_channel_established(struct verbs_channel *channel)
+static void channel_established(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct fabric_server *server = endpoint->server;
@@ -347,6 +380,16 @@ void verbs_channel_established(struct verbs_channel *channel)
 				   channel->number);
 }
 
+/* The peer's answer to a disconnect that may be under way; the id's other events are over. */
+static void ended_event(struct verbs_channel *channel, enum rdma_cm_event_type type)
+{
+	if (type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		verbs_device_remove(endpoint_of(channel)->device);
+	else if (type == RDMA_CM_EVENT_DISCONNECTED ||
+		 type == RDMA_CM_EVENT_TIMEWAIT_EXIT)
+		channel->answered = true;
+}
+
 static void channel_cm_event(struct verbs_cm_target *target,
 			     const struct verbs_cm_event *event)
 {
@@ -354,9 +397,15 @@ static void channel_cm_event(struct verbs_cm_target *target,
 		container_of(target, struct verbs_channel, target);
 	char why[FABRIC_TEXT_MAX];
 
+	if (channel->ended) {
+		ended_event(channel, event->type);
+		return;
+	}
 	switch (event->type) {
 	case RDMA_CM_EVENT_ESTABLISHED:
-		verbs_channel_established(channel);
+		channel->confirmed = true;
+		if (!channel->opening)
+			channel_established(channel);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		channel_disconnected(channel);
@@ -393,7 +442,7 @@ int verbs_channel_close(struct fabric_session *session, uint32_t number)
 
 	if (channel) {
 		cause_ask(channel);
-		channel_free(channel);
+		channel_end(channel);
 	}
 	if (session->unfenced)
 		return err_set(-EIO, "RDMA device %s does not release a queue pair",
@@ -401,125 +450,86 @@ int verbs_channel_close(struct fabric_session *session, uint32_t number)
 	return 0;
 }
 
-/* `local`: the port of a channel that is connected directly; NULL: its id has one. */
-static int qp_make(struct verbs_channel *channel, const struct verbs_port *local,
-		   struct ibv_qp_init_attr *attr)
-{
-	struct ibv_pd *pd = channel->session->pd;
-	int err;
+/* ---- the begin of a channel ---- */
 
-	errno = 0;
-	if (!local) {
-		if (rdma_create_qp(channel->id, pd, attr))
-			return err_errno(verbs_errno(), "rdma_create_qp");
-		channel->qp = channel->id->qp;
-		return 0;
-	}
-	channel->qp = ibv_create_qp(pd, attr);
-	if (!channel->qp)
-		return err_errno(verbs_errno(), "ibv_create_qp");
-	/* no access until it is connected: verbs_channel_allow_access() */
-	err = verbs_qp_init(local, channel->qp, 0);
-	if (err)
-		qp_destroy(channel, true);
-	return err;
+static void open_failed(struct verbs_channel *channel, int err)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+	struct err_saved failed;
+
+	err_save(&failed, err);
+	/* the cached GID or P_Key index may have changed without an event */
+	verbs_port_cache_clear(&endpoint->device->port_cache);
+	if (channel->id)
+		endpoint->stats.errors++;
+	else
+		endpoint->stats.refused++;
+	end_with(channel, err, failed.text);
 }
 
-static int qp_create(struct verbs_channel *channel, const struct verbs_port *local)
+static void channel_opened(struct verbs_message *message)
 {
-	struct verbs_device *device = endpoint_of(channel)->device;
-	struct ibv_qp_init_attr attr = {
-		.qp_context = channel,
-		.cap = { .max_send_wr = INBAND_CREDITS,
-			 .max_recv_wr = INBAND_CREDITS,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-		.qp_type = IBV_QPT_RC,
-	};
-	int err = verbs_poller_cq(&device->poller,
-				  verbs_channel_ids_index(channel->wr_number),
-				  &attr.recv_cq);
+	struct verbs_channel *channel =
+		container_of(message, struct verbs_channel, job.done);
+	struct fabric_server *server = endpoint_of(channel)->server;
+	int err;
+
+	channel->opening = false;
+	verbs_gid_resolved(server, channel->remote.gid, channel->took_ms);
+	if (channel->ended) {
+		close_begin(channel);
+		return;
+	}
+	err = err_kept_restore(&channel->result);
+	if (!err && channel->why)
+		err = err_set(-ECONNABORTED, "%s", channel->why);
+	if (err) {
+		open_failed(channel, err);
+		return;
+	}
+	/* if a direct client does not connect its own side, the channel still exists: it counts for
+	 * the session's limit of channels, and ends with the session */
+	if (!channel->id || channel->confirmed)
+		channel_established(channel);
+	if (!channel->id)
+		server->events->channel_connected(server->ctx, channel->session->cookie,
+						  channel->number, 0, "",
+						  &channel->ours);
+}
+
+void verbs_channel_open(struct verbs_channel *channel)
+{
+	channel->opening = true;
+	verbs_job_init(&channel->job, channel_opened);
+	channel->job.job.run = verbs_channel_qp_open;
+	job_post(channel);
+}
+
+/* The client's end is no other channel's from now on. */
+static int remote_claim(struct verbs_channel *channel,
+			const struct fabric_qp_info *theirs)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+	struct verbs_channel *loser;
+	int err = verbs_remote_check(endpoint, theirs, &loser);
 
 	if (err)
 		return err;
-	attr.send_cq = attr.recv_cq;
-	err = qp_make(channel, local, &attr);
+	if (loser)
+		verbs_channel_fail(
+			loser,
+			"the queue pair is another client's, which connects from "
+			"the address of that GID");
+	err = map_insert(&endpoint->remote_qps, &channel->by_remote_qpn,
+			 map_hash_u64(theirs->qpn));
 	if (err)
-		return err;
-	err = verbs_inband_server_open(channel->qp, channel->wr_number,
-				       &channel->session->lock,
-				       &channel->session->memory, &channel->inband);
-	if (!err) {
-		verbs_channel_ids_set_inband(&device->ids, channel->wr_number,
-					     channel->inband);
-		return 0;
-	}
-	/* in INIT it serves no peer yet */
-	qp_destroy(channel, true);
-	return err;
-}
-
-int verbs_channel_allow_access(struct verbs_channel *channel)
-{
-	struct ibv_qp_attr attr = {
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
-	};
-	int err;
-
-	if (endpoint_of(channel)->device->attr.public.atomics)
-		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-	err = ibv_modify_qp(channel->qp, &attr, IBV_QP_ACCESS_FLAGS);
-	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
-}
-
-/* Except for iWARP, connect the queue pair here, not in librdmacm, and send the peer the limits in
- * effect.  Nothing may fail after rdma_accept(): on an accepted id that is rejected, rdma_destroy_id()
- * held the main loop for more than 50 s (6.12). */
-static int channel_accept(struct verbs_channel *channel,
-			  const struct verbs_cm_event *event)
-{
-	const struct verbs_device *device = endpoint_of(channel)->device;
-	const struct fabric_device_attr *attr = &device->attr.public;
-	const struct verbs_rd_atomic depths = {
-		.responder = verbs_device_depth(device, event->responder_resources,
-						attr->responder_resources),
-		.initiator = verbs_device_depth(device, event->initiator_depth,
-						attr->initiator_depth),
-	};
-	struct verbs_qp_limits limits =
-		verbs_qp_limits_decode(event->private_data + FABRIC_HELLO_BYTES,
-				       event->private_bytes - FABRIC_HELLO_BYTES);
-	uint8_t private_data[VERBS_QP_LIMITS_BYTES];
-	struct rdma_conn_param param = {
-		.responder_resources = (uint8_t)depths.responder,
-		.initiator_depth = (uint8_t)depths.initiator,
-		.rnr_retry_count = VERBS_RETRIES,
-		.qp_num = channel->qp->qp_num,
-	};
-	int err = 0;
-
-	if (!device->attr.iwarp) {
-		err = verbs_qp_connect_cm(channel->id, channel->qp,
-					  &device->rdma_options, &depths, &limits);
-		/* rdma_cm allows atomics wherever it allows reads */
-		if (!err)
-			err = verbs_channel_allow_access(channel);
-		if (err)
-			return err;
-		verbs_qp_limits_encode(&limits, private_data);
-		param.private_data = private_data;
-		param.private_data_len = sizeof(private_data);
-		param.rnr_retry_count = limits.rnr_retry_count;
-		channel->id->qp = NULL;
-	}
-	if (rdma_accept(channel->id, &param))
-		err = err_errno(verbs_errno(), "rdma_accept");
-	channel->id->qp = channel->qp;
-	return err;
+		return err_errno(err, "a channel");
+	channel->remote = *theirs;
+	return 0;
 }
 
 int verbs_channel_new(struct fabric_session *session, uint32_t number,
-		      struct rdma_cm_id *id, const struct verbs_port *local,
+		      struct rdma_cm_id *id, const struct fabric_qp_info *theirs,
 		      struct verbs_channel **ret_channel)
 {
 	struct verbs_channel_ids *ids = &session->endpoint->device->ids;
@@ -538,9 +548,11 @@ int verbs_channel_new(struct fabric_session *session, uint32_t number,
 	err = verbs_channel_ids_alloc(ids, channel, &channel->wr_number);
 	if (err)
 		goto err_free;
-	err = qp_create(channel, local);
+	if (theirs->qpn)
+		err = remote_claim(channel, theirs);
 	if (err)
 		goto err_slot;
+	list_append(&session->channels, &channel->link);
 	*ret_channel = channel;
 	return 0;
 
@@ -551,31 +563,80 @@ err_free:
 	return err;
 }
 
-void verbs_channel_discard(struct verbs_channel *channel)
+/* The client's queue pair, as the request names it.  Security: on RoCE its GID is the address from
+ * which the client was admitted, that of its control connection or one that the session has named.
+ * With another GID the queue pair would answer to, and the kernel ask for, a host that has nothing to
+ * do with the client. */
+static int request_remote(const struct verbs_endpoint *endpoint,
+			  const struct verbs_cm_event *event,
+			  const struct fabric_hello *hello,
+			  struct fabric_qp_info *ret_theirs)
 {
-	qp_destroy(channel, !channel_fence(channel));
-	verbs_channel_ids_free(&endpoint_of(channel)->device->ids, channel->wr_number);
-	err_kept_free(&channel->connect.result);
-	free(channel);
+	const struct rdma_route *route = &event->id->route;
+	struct fabric_qp_info theirs = { .qpn = event->qp_num,
+					 .gid_verified = hello->peer_verified };
+	char text[INET6_ADDRSTRLEN];
+	uint8_t admitted[16];
+
+	if (!route->num_paths)
+		return err_set(-EINVAL, "the client's request names no path");
+	memcpy(theirs.gid, route->path_rec->dgid.raw, sizeof(theirs.gid));
+	fabric_address_to_gid(&hello->peer, admitted);
+	if (endpoint->device->attr.public.transport == FABRIC_INFINIBAND)
+		theirs.lid = ntohs(route->path_rec->dlid);
+	else if (memcmp(theirs.gid, admitted, sizeof(admitted)) != 0)
+		return err_set(-EACCES,
+			       "the client's request names GID %s, which is not the "
+			       "address that it comes from",
+			       inet_ntop(AF_INET6, theirs.gid, text, sizeof(text)));
+	*ret_theirs = theirs;
+	return 0;
 }
 
-/* Create a channel in the session; only RDMA_CM_EVENT_ESTABLISHED is outstanding then. */
-static int channel_create(struct fabric_session *session,
-			  const struct verbs_cm_event *event, uint32_t number)
+static int request_check_remote(const struct verbs_endpoint *endpoint,
+				const struct verbs_cm_event *event,
+				const struct fabric_hello *hello,
+				struct fabric_qp_info *theirs)
 {
-	struct verbs_channel *channel;
-	int err = verbs_channel_new(session, number, event->id, NULL, &channel);
+	int err;
 
+	/* a TCP connection is where it comes from */
+	if (endpoint->device->attr.iwarp)
+		return 0;
+	err = verbs_qpn_check(event->qp_num);
+	if (!err)
+		err = request_remote(endpoint, event, hello, theirs);
+	return err;
+}
+
+/* Create a channel in the session, and have its queue pair connected. */
+static int channel_create(struct fabric_session *session,
+			  const struct verbs_cm_event *event,
+			  const struct fabric_hello *hello)
+{
+	const struct verbs_device *device = session->endpoint->device;
+	const struct fabric_device_attr *attr = &device->attr.public;
+	struct fabric_qp_info theirs = { .qpn = 0 };
+	struct verbs_channel *channel;
+	int err = request_check_remote(session->endpoint, event, hello, &theirs);
+
+	if (!err)
+		err = verbs_channel_new(session, hello->channel, event->id, &theirs,
+					&channel);
 	if (err)
 		return err;
-	err = channel_accept(channel, event);
-	if (err) {
-		verbs_channel_discard(channel);
-		return err;
-	}
+	channel->depths = (struct verbs_rd_atomic){
+		.responder = verbs_device_depth(device, event->responder_resources,
+						attr->responder_resources),
+		.initiator = verbs_device_depth(device, event->initiator_depth,
+						attr->initiator_depth),
+	};
+	channel->limits =
+		verbs_qp_limits_decode(event->private_data + FABRIC_HELLO_BYTES,
+				       event->private_bytes - FABRIC_HELLO_BYTES);
 	channel->id->context = &channel->target;
-	list_append(&session->channels, &channel->link);
 	pending_add(channel);
+	verbs_channel_open(channel);
 	return 0;
 }
 
@@ -603,29 +664,30 @@ static int request_check(const struct verbs_endpoint *endpoint,
 	return 0;
 }
 
-/* Make an admitted request a channel, or report that it is down. */
+/* Make an admitted request a channel, or report that it is down.  False: the id is the caller's. */
 static bool request_accept(const struct verbs_endpoint *endpoint,
 			   struct fabric_session *session,
-			   const struct verbs_cm_event *event, uint32_t number)
+			   const struct verbs_cm_event *event,
+			   const struct fabric_hello *hello)
 {
 	struct fabric_server *server = endpoint->server;
 	struct err_saved failed;
 	int err = request_check(endpoint, session);
 
 	if (!err)
-		err = channel_create(session, event, number);
+		err = channel_create(session, event, hello);
 	if (!err)
 		return true;
 	session->endpoint->stats.errors++;
 	err_save(&failed, err);
-	server->events->channel_down(server->ctx, session->cookie, number, failed.text);
+	server->events->channel_down(server->ctx, session->cookie, hello->channel,
+				     failed.text);
 	return false;
 }
 
 void verbs_channel_request(struct verbs_endpoint *endpoint,
 			   const struct verbs_cm_event *event)
 {
-	const uint32_t refused = htonl(VERBS_REFUSED);
 	const struct fabric_server *server = endpoint->server;
 	struct fabric_session *session = NULL;
 	struct fabric_hello hello;
@@ -643,8 +705,6 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 		session = NULL;
 	if (!session)
 		endpoint->stats.refused++;
-	if (session && request_accept(endpoint, session, event, hello.channel))
-		return;
-	(void)rdma_reject(event->id, &refused, sizeof(refused));
-	(void)rdma_destroy_id(event->id);
+	if (!session || !request_accept(endpoint, session, event, &hello))
+		verbs_id_refuse(endpoint, event->id);
 }

@@ -18,32 +18,41 @@
 struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
-	struct list link; /* of the session */
+	struct list
+		link; /* of the session: in `channels`, once it has ended in `ending` */
 	/* The channel fails when this is due.  Pending: unless it is established first; in ERROR:
 	 * unless the client disconnects first. */
 	struct verbs_delayed wait;
-	bool pending; /* accepted, not established */
-	uint64_t accepted_ms;
-	uint32_t number;    /* granted by the daemon, in the client's hello */
-	uint64_t wr_number; /* in wr_ids, from the device's channel ids */
-	/* of the queue pair; NULL once the queue pair is destroyed */
-	struct verbs_inband_server *inband;
+	bool pending; /* a request of rdma_cm that is not established */
+	uint64_t requested_ms;
+	uint32_t number;       /* granted by the daemon, in the client's hello */
+	uint64_t wr_number;    /* in wr_ids, from the device's channel ids */
 	struct rdma_cm_id *id; /* NULL: connected directly */
-	struct ibv_qp *qp;     /* also the id's; NULL once destroyed */
-	/* connected directly: the client's queue pair, in the endpoint's remote_qps */
+	/* The client's queue pair, in the endpoint's remote_qps.  With rdma_cm only number, GID, LID
+	 * and gid_verified; over iWARP none. */
 	struct fabric_qp_info remote;
 	struct map_node by_remote_qpn;
-	/* connected directly, see direct.c; all but `job` is the job's while it is under way */
-	struct {
-		struct verbs_job job;
-		struct verbs_port local;
-		struct verbs_rd_atomic depths;
-		struct fabric_qp_info ours;
-		uint64_t took_ms;
-		struct err_kept result;
-	} connect;
-	bool connecting; /* the job is under way */
-	bool abandoned;  /* it has ended before its job: in session->abandoned */
+	/* The job that opens the queue pair, and the one that closes it, see channel_qp.h.  What
+	 * follows is the job's while it is under way. */
+	struct verbs_job job;
+	struct ibv_qp *qp;                  /* also the id's; NULL once destroyed */
+	struct verbs_inband_server *inband; /* of the queue pair */
+	struct verbs_rd_atomic depths;
+	struct verbs_qp_limits
+		limits;          /* with rdma_cm: the client's, then those in effect */
+	struct verbs_port local; /* connected directly */
+	struct fabric_qp_info ours;  /* the same */
+	uint64_t took_ms;            /* to connect it */
+	bool accepted, disconnected; /* the id, by rdma_accept(), rdma_disconnect() */
+	int destroy_err;             /* of ibv_destroy_qp() */
+	struct err_kept result;      /* of opening it */
+	/* the loop's again */
+	bool opening;   /* the first job is under way */
+	bool confirmed; /* the client has confirmed the connection before that was done */
+	bool stopped; /* the queue pair was moved to ERROR, unless it serves no access ... */
+	bool fenced;   /* ... and that has not failed */
+	bool ended;    /* in session->ending */
+	bool answered; /* the peer knows that: no answer is to be waited for */
 	bool up;
 	bool refused;    /* an access was refused, and counted */
 	const char *why; /* static: the cause of its failure, from an event, or NULL */
@@ -57,28 +66,23 @@ int verbs_channel_close(struct fabric_session *session, uint32_t number);
 int verbs_channel_connect(struct fabric_session *session, uint32_t number,
 			  const struct fabric_qp_info *theirs);
 
-/* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one that
- * is connected directly from the port `local`.  -errno with text. */
+/* A channel of the session: of this id, or (NULL) one that is connected directly.  Its client's end
+ * must be no other channel's; `theirs` without number: over iWARP.  -errno with text. */
 int verbs_channel_new(struct fabric_session *session, uint32_t number,
-		      struct rdma_cm_id *id, const struct verbs_port *local,
+		      struct rdma_cm_id *id, const struct fabric_qp_info *theirs,
 		      struct verbs_channel **ret_channel);
-/* Undo verbs_channel_new(); the id stays. */
-void verbs_channel_discard(struct verbs_channel *channel);
+/* Post the job that opens it; depths, limits and local are set. */
+void verbs_channel_open(struct verbs_channel *channel);
 /* The channel of the session with this number, or NULL. */
 struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 					 uint32_t number);
-/* Let the client read and write.  -errno with text. */
-int verbs_channel_allow_access(struct verbs_channel *channel);
-/* The peer is connected: call channel_up(), once. */
-void verbs_channel_established(struct verbs_channel *channel);
-/* Free the channel and call channel_down(); `why` "": the peer closed it in order.  If it is being
+/* End the channel and call channel_down(); `why` "": the peer closed it in order.  If it is being
  * connected directly, call channel_connected(). */
 void verbs_channel_fail(struct verbs_channel *channel, const char *why);
-/* Its job is done, or its worker has ended. */
-void verbs_channel_abandoned_free(struct verbs_channel *channel);
+/* Free a channel that has ended, after the workers are joined. */
+void verbs_channel_ended_free(struct verbs_channel *channel);
 
-/* Fence all channels of a session, then fail each; why NULL: disconnect and free each, without
- * events. */
+/* Stop all channels of a session, then fail each; why NULL: end each, without events. */
 void verbs_channel_end_all(struct fabric_session *session, const char *why);
 
 /* verbs_device_events.channel_flushed and .channel_event. */

@@ -76,12 +76,12 @@ void verbs_delays_add(struct verbs_delays *delays, enum verbs_delay delay,
 		delays_arm(delays);
 }
 
-static void queue_process(struct list *queue)
+static void queue_process(struct list *queue, uint64_t until_ns)
 {
 	struct verbs_delayed *delayed;
 
 	while ((delayed = list_first(queue, struct verbs_delayed, link)) &&
-	       delayed->due_ms <= clock_now_ms()) {
+	       delayed->due_ms <= clock_now_ms() && clock_now_ns() < until_ns) {
 		list_remove(&delayed->link);
 		delayed->due(delayed);
 	}
@@ -89,12 +89,12 @@ static void queue_process(struct list *queue)
 
 void verbs_delays_process(struct verbs_delays *delays)
 {
-	uint64_t expirations;
+	uint64_t until_ns = clock_now_ns() + VERBS_TURN_NS, expirations;
 
 	/* most of the time the timer is not what woke the loop */
 	if (!delays->armed || read(delays->fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	for (unsigned i = 0; i < VERBS_N_DELAYS; i++)
-		queue_process(&delays->queues[i]);
+		queue_process(&delays->queues[i], until_ns);
 	delays_arm(delays);
 }

@@ -9,6 +9,10 @@
 
 #include "base/list.h"
 
+/* In one turn of the loop each part of process() begins nothing more after this time: peers decide
+ * how much there is to do. */
+#define VERBS_TURN_NS UINT64_C(1000000)
+
 enum verbs_delay {
 	VERBS_DELAY_ESTABLISH,       /* for the client to complete its connection */
 	VERBS_DELAY_PEER_DISCONNECT, /* for the client to disconnect a failed channel */
@@ -39,7 +43,7 @@ void verbs_delays_destroy(struct verbs_delays *delays);
 
 void verbs_delays_add(struct verbs_delays *delays, enum verbs_delay delay,
 		      struct verbs_delayed *delayed);
-/* Call due() of all actions that are due. */
+/* Call due() of the actions that are due; what is left after VERBS_TURN_NS, in the next turn. */
 void verbs_delays_process(struct verbs_delays *delays);
 
 #endif

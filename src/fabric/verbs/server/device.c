@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/address.h"
 #include "fabric/verbs/common/context.h"
@@ -203,7 +204,8 @@ void verbs_device_query_port(const struct verbs_device *device, uint8_t number,
 static const char *const worker_names[VERBS_N_WORKERS] = {
 	[VERBS_WORK_REGISTER] = "rmem-register",
 	[VERBS_WORK_DEREGISTER] = "rmem-dereg",
-	[VERBS_WORK_CONNECT] = "rmem-connect",
+	[VERBS_WORK_CHANNEL] = "rmem-channel",
+	[VERBS_WORK_ID] = "rmem-cm-id",
 };
 
 static void device_workers_stop(struct verbs_device *device, unsigned n)
@@ -298,6 +300,8 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	device->port_cache.verbs = verbs;
 	device->rdma_options = *rdma_options;
 	list_init(&device->tenants);
+	workers_queue_init(&device->refused);
+	workers_queue_init(&device->ended);
 	err = attr_query(verbs, port, &device->attr);
 	if (err)
 		goto err_free;
@@ -462,11 +466,12 @@ static void events_failed(struct verbs_device *device, int error)
 
 void verbs_device_events(struct verbs_device *device)
 {
+	uint64_t until_ns = clock_now_ns() + VERBS_TURN_NS;
 	struct ibv_async_event event;
 	void *channel;
 
 	/* a removal, which an event starts, ends this */
-	while (device->running) {
+	while (device->running && clock_now_ns() < until_ns) {
 		if (ibv_get_async_event(device->verbs, &event)) {
 			events_failed(device, errno);
 			return;

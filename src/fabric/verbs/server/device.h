@@ -27,12 +27,13 @@ struct verbs_device_events {
 	void (*released)(struct verbs_device *device);
 };
 
-/* The workers of a device.  To deregister memory, which ends a client's access, never waits for
- * memory that is being registered. */
+/* The workers of a device: the calls that can wait for the device, the kernel or the network.  To
+ * deregister memory, which ends a client's access, never waits for memory that is being registered. */
 enum verbs_work {
 	VERBS_WORK_REGISTER,
 	VERBS_WORK_DEREGISTER,
-	VERBS_WORK_CONNECT, /* see direct.c */
+	VERBS_WORK_CHANNEL, /* see channel_qp.h */
+	VERBS_WORK_ID,      /* see ending.h */
 	VERBS_N_WORKERS,
 };
 
@@ -58,6 +59,8 @@ struct verbs_device {
 	struct verbs_resting_keys resting_keys;
 	struct verbs_poller poller;
 	struct workers workers[VERBS_N_WORKERS];
+	/* turns at the worker of ids: of requests that are refused, and of channels' ids */
+	struct workers_queue refused, ended;
 	struct list tenants; /* of its sessions */
 	unsigned n_pending;  /* channels that are not established */
 	unsigned n_pds;      /* of sessions, not yet deallocated */

@@ -16,6 +16,7 @@
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/ending.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/server/session.h"
 

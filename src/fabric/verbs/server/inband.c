@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -12,8 +13,9 @@
 
 /* Structures that were not freed, as the device may still write to their memory. */
 static struct list leaked = LIST_INIT(leaked);
+static pthread_mutex_t leaked_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- loop ---- */
+/* ---- worker ---- */
 
 static int receive_post(struct verbs_inband_server *inband, unsigned which)
 {
@@ -63,10 +65,13 @@ void verbs_inband_server_free(struct verbs_inband_server *inband)
 {
 	if (!inband)
 		return;
-	if (ibv_dereg_mr(inband->mr))
-		list_append(&leaked, &inband->leaked);
-	else
+	if (!ibv_dereg_mr(inband->mr)) {
 		free(inband);
+		return;
+	}
+	(void)pthread_mutex_lock(&leaked_lock);
+	list_append(&leaked, &inband->leaked);
+	(void)pthread_mutex_unlock(&leaked_lock);
 }
 
 /* ---- poller ---- */

@@ -29,7 +29,7 @@ struct verbs_inband_server {
 	uint64_t number; /* the channel's, from the device's channel ids */
 	struct fair_lock *lock;
 	struct inband_memory memory; /* that requests may access */
-	struct list leaked;          /* [loop] */
+	struct list leaked;
 	/* with the lock held */
 	const char *violation; /* static: the rule that the client broke; NULL: none */
 	unsigned n_sends;      /* answers not completed */
@@ -66,13 +66,13 @@ static inline unsigned verbs_inband_wr_slot(uint64_t id)
 }
 
 /* Create it for an unconnected queue pair, and post its receives.  Borrows the lock
- * and the memory's context.  -errno with text.  [loop] */
+ * and the memory's context.  -errno with text.  [worker] */
 int verbs_inband_server_open(struct ibv_qp *qp, uint64_t number, struct fair_lock *lock,
 			     const struct inband_memory *memory,
 			     struct verbs_inband_server **ret_inband);
 /* Free it once the poller cannot find it any more.  Its queue pair may still exist, but the device
  * does not write to deregistered memory; if deregistering fails, the memory is leaked.  NULL: no
- * effect.  [loop] */
+ * effect.  [worker] */
 void verbs_inband_server_free(struct verbs_inband_server *inband);
 
 /* Handle a successful completion of the queue pair.  [poller], with the lock held */

@@ -91,6 +91,7 @@ int verbs_channel_ids_alloc(struct verbs_channel_ids *ids, void *channel,
 	ids->free = slot->next_free;
 	(void)pthread_mutex_lock(&ids->inband_lock);
 	slot->use++;
+	slot->closed = false;
 	(void)pthread_mutex_unlock(&ids->inband_lock);
 	slot->channel = channel;
 	slot->flush_reported = false;
@@ -107,20 +108,35 @@ void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number)
 	ids->free = slot;
 }
 
-void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
-				  struct verbs_inband_server *inband)
+bool verbs_channel_ids_open(struct verbs_channel_ids *ids, uint64_t number,
+			    struct verbs_inband_server *inband)
 {
-	struct verbs_channel_id *slot = &ids->slot[number & UINT32_MAX];
-	struct verbs_inband_server *before;
+	struct verbs_channel_id *slot = &ids->slot[verbs_channel_ids_index(number)];
+	bool opened;
 
 	(void)pthread_mutex_lock(&ids->inband_lock);
-	before = slot->inband;
-	slot->inband = inband;
+	opened = !slot->closed;
+	if (opened)
+		slot->inband = inband;
 	(void)pthread_mutex_unlock(&ids->inband_lock);
-	if (!before)
-		return;
-	fair_lock_acquire(before->lock);
-	fair_lock_release(before->lock);
+	return opened;
+}
+
+bool verbs_channel_ids_close(struct verbs_channel_ids *ids, uint64_t number)
+{
+	struct verbs_channel_id *slot = &ids->slot[verbs_channel_ids_index(number)];
+	struct verbs_inband_server *inband;
+
+	(void)pthread_mutex_lock(&ids->inband_lock);
+	inband = slot->inband;
+	slot->inband = NULL;
+	slot->closed = true;
+	(void)pthread_mutex_unlock(&ids->inband_lock);
+	if (!inband)
+		return false;
+	fair_lock_acquire(inband->lock);
+	fair_lock_release(inband->lock);
+	return true;
 }
 
 /* NULL: no channel has had this number. */

@@ -29,10 +29,12 @@ struct verbs_channel_id {
 	atomic_uint flushed; /* the generation whose receive was flushed last */
 	/* the last completion with another error: its generation, and below it its status */
 	atomic_uint_least64_t failed;
-	unsigned use;                       /* generation */
-	void *channel;                      /* NULL: free */
-	bool flush_reported;                /* flushed() was called for the channel */
-	struct verbs_inband_server *inband; /* under inband_lock, with `use` */
+	unsigned use;        /* generation */
+	void *channel;       /* NULL: free */
+	bool flush_reported; /* flushed() was called for the channel */
+	struct verbs_inband_server
+		*inband; /* under inband_lock, with `use` and `closed` */
+	bool closed;
 	struct verbs_channel_id *next_free;
 };
 
@@ -61,10 +63,13 @@ int verbs_channel_ids_alloc(struct verbs_channel_ids *ids, void *channel,
 			    uint64_t *ret_number);
 void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number);
 
-/* Let the poller find the channel's in-band structure (NULL: none).  After the return the
- * poller does not use the previous one any more; this waits for a request in progress. */
-void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
-				  struct verbs_inband_server *inband);
+/* Let the poller find the channel's in-band structure: the channel is about to serve its client.
+ * False: it was closed before that, and must not.  [worker] */
+bool verbs_channel_ids_open(struct verbs_channel_ids *ids, uint64_t number,
+			    struct verbs_inband_server *inband);
+/* After the return the poller does not use the in-band structure any more; this waits for a
+ * request in progress.  Returns whether the channel was open. */
+bool verbs_channel_ids_close(struct verbs_channel_ids *ids, uint64_t number);
 /* The index of the slot of a number.  [any] */
 static inline unsigned verbs_channel_ids_index(uint64_t number)
 {
@@ -87,7 +92,7 @@ struct verbs_poller {
 	struct ibv_context *verbs;
 	struct ibv_comp_channel *comp;
 	unsigned per_cq; /* channels, by consecutive slots of the channel ids */
-	/* the loop creates a queue for its first channel */
+	/* a worker creates a queue for its first channel */
 	struct ibv_cq *cqs[VERBS_POLLER_CQS];
 	atomic_uint n_cqs;
 	int stop_fd; /* eventfd: readable once the thread is to end */
@@ -101,7 +106,7 @@ unsigned verbs_poller_per_cq(unsigned max_cqe);
 int verbs_poller_start(struct verbs_poller *poller, struct ibv_context *verbs,
 		       unsigned max_cqe, int node, struct verbs_channel_ids *ids);
 /* The completion queue of the channel with this index.  -errno with text.
- * [loop] */
+ * [worker of channels] */
 int verbs_poller_cq(struct verbs_poller *poller, unsigned index,
 		    struct ibv_cq **ret_cq);
 /* Join the thread and destroy the queues, after the queue pairs that use them.  [loop] */

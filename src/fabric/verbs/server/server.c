@@ -11,6 +11,7 @@
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
 #include "fabric/verbs/server/discovery.h"
+#include "fabric/verbs/server/ending.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/server/mr.h"
 #include "fabric/verbs/server/session.h"
@@ -20,8 +21,6 @@
  */
 
 #define LIST_TEXT 256
-/* rdma_cm events taken in one turn. */
-#define CM_EVENTS_MAX 64
 /* Time to wait for peers' replies to our disconnects when the server closes. */
 #define DISCONNECT_MS 100
 
@@ -73,7 +72,7 @@ static void disconnects_process(struct fabric_server *server)
 	struct verbs_cm_event event;
 
 	while (!verbs_cm_get_event(server->cm, &event)) {
-		target = event.id->context;
+		target = event.context;
 		if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
 			(void)rdma_destroy_id(event.id);
 		else if (event.type == RDMA_CM_EVENT_DISCONNECTED && target)
@@ -81,7 +80,7 @@ static void disconnects_process(struct fabric_server *server)
 	}
 }
 
-/* All channels were ended: wait up to DISCONNECT_MS for their peers' replies. */
+/* All channels have ended: wait up to DISCONNECT_MS for their peers' replies. */
 static void server_disconnect(struct fabric_server *server)
 {
 	struct pollfd cm = { .events = POLLIN };
@@ -103,12 +102,15 @@ static void server_empty(struct fabric_server *server)
 	list_init(&undelivered);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_end_all(server->endpoints[i]);
-	server_disconnect(server);
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_finish(server->devices[i]);
 	/* The messages are in objects that are freed next, while the pollers still post theirs: no
 	 * message may be behind a freed one in the mailbox. */
 	mailbox_receive(&server->mailbox, &undelivered);
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		verbs_session_free_channels(server->endpoints[i]);
+	server_disconnect(server);
+	verbs_endings_free(server);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_free_all(server->endpoints[i]);
 	for (unsigned i = 0; i < server->n_devices; i++)
@@ -151,6 +153,7 @@ static int server_create(struct fabric_server **ret_server)
 	err = mailbox_init(&server->mailbox);
 	if (err)
 		goto err_epoll;
+	list_init(&server->endings);
 	err = verbs_delays_init(&server->delays);
 	if (err)
 		goto err_mailbox;
@@ -226,27 +229,35 @@ static void cm_failed(struct fabric_server *server, int err)
 	}
 }
 
-static void cm_process(struct fabric_server *server)
+/* False: there is none now. */
+static bool cm_process_one(struct fabric_server *server)
 {
 	struct verbs_cm_event event;
 	struct verbs_cm_target *target;
-	int err;
+	int err = verbs_cm_get_event(server->cm, &event);
 
-	/* clients that connect without end must not keep the loop from its other work */
-	for (unsigned i = 0; i < CM_EVENTS_MAX && !server->cm_failed; i++) {
-		err = verbs_cm_get_event(server->cm, &event);
-		/* without memory now, the event is still there the next time */
-		if (err == -EAGAIN || err == -ENOMEM)
-			return;
-		if (err) {
-			cm_failed(server, err);
-			return;
-		}
-		/* a new id has its listener's context until it is admitted */
-		target = event.listener ? event.listener->context : event.id->context;
-		if (target)
-			target->event(target, &event);
+	/* without memory now, the event is still there the next time */
+	if (err == -EAGAIN || err == -ENOMEM)
+		return false;
+	if (err) {
+		cm_failed(server, err);
+		return false;
 	}
+	/* a new id has its listener's context until it is admitted */
+	target = event.context;
+	if (target)
+		target->event(target, &event);
+	return true;
+}
+
+/* Clients that connect without end must not keep the loop from its other work. */
+static void cm_process(struct fabric_server *server)
+{
+	uint64_t until_ns = clock_now_ns() + VERBS_TURN_NS;
+
+	while (!server->cm_failed && !server->cm_paused && cm_process_one(server) &&
+	       clock_now_ns() < until_ns)
+		;
 }
 
 /* Messages that are left keep the descriptor readable. */

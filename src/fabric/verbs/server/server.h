@@ -32,12 +32,15 @@ struct fabric_server {
 	void *ctx;
 	struct rdma_event_channel *cm;
 	bool cm_failed; /* events of cm cannot be read */
+	bool cm_paused; /* too many requests wait to be refused */
 	struct mailbox mailbox;
 	struct verbs_delays delays;
-	unsigned n_disconnects; /* ids that wait for the peer's disconnect */
+	struct list endings;    /* ids of cm that end, see ending.c */
+	unsigned n_disconnects; /* of those: wait for the peer's disconnect */
+	unsigned n_refused;     /* of those: requests that are refused */
 	struct verbs_delayed rescan;
 	int route_fd; /* rtnetlink: polls readable when an address was added or removed */
-	/* a ring of peers' GIDs that no host answered for, see direct.c */
+	/* a ring of peers' GIDs that no host answered for, see remote.c */
 	struct {
 		uint8_t gid[16];
 		uint64_t until_ms;
@@ -75,7 +78,7 @@ static inline void verbs_job_init(struct verbs_job *job,
 }
 
 /* Have the server's descriptor poll readable when `fd` does.  -errno with text. */
-static inline int verbs_server_watch(struct fabric_server *server, int fd)
+static inline int verbs_server_watch(const struct fabric_server *server, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 

@@ -92,12 +92,12 @@ static void session_finish(struct fabric_session *session)
 	struct verbs_device *device = session->endpoint->device;
 
 	if (session->pd && !session->n_mrs && list_empty(&session->channels) &&
-	    list_empty(&session->abandoned) && (session->closing || device->removed)) {
+	    list_empty(&session->ending) && (session->closing || device->removed)) {
 		pd_free(session);
 		verbs_device_put(device);
 	}
 	if (!session->closing || session->ended || !list_empty(&session->mrs) ||
-	    !list_empty(&session->abandoned))
+	    !list_empty(&session->ending))
 		return;
 	session->ended = true;
 	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
@@ -146,7 +146,7 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 	session->closed.deliver = session_deliver_closed;
 	session->refused_message.deliver = session_deliver_refused;
 	list_init(&session->channels);
-	list_init(&session->abandoned);
+	list_init(&session->ending);
 	list_init(&session->mrs);
 	fair_lock_init(&session->lock);
 	map_init(&session->mrs_by_rkey);
@@ -187,13 +187,19 @@ void verbs_session_end_all(struct verbs_endpoint *endpoint)
 	}
 }
 
+void verbs_session_free_channels(struct verbs_endpoint *endpoint)
+{
+	list_for_each_entry(struct fabric_session, session, &endpoint->sessions, link) {
+		list_for_each_entry_safe(struct verbs_channel, channel,
+					 &session->ending, link)
+			verbs_channel_ended_free(channel);
+	}
+}
+
 void verbs_session_free_all(struct verbs_endpoint *endpoint)
 {
 	list_for_each_entry_safe(struct fabric_session, session, &endpoint->sessions,
 				 link) {
-		list_for_each_entry_safe(struct verbs_channel, channel,
-					 &session->abandoned, link)
-			verbs_channel_abandoned_free(channel);
 		list_for_each_entry_safe(struct fabric_mr, mr, &session->mrs, link)
 			verbs_mr_free(mr);
 		if (session->pd)

@@ -20,12 +20,12 @@ struct fabric_session {
 	struct list link; /* of the endpoint */
 	void *cookie;
 	struct verbs_tenant *tenant;
-	/* Called after an mr was deregistered (n_mrs was decremented), or was freed; and after an
-	 * abandoned channel was freed. */
+	/* Called after an mr was deregistered (n_mrs was decremented), or was freed; and after a
+	 * channel was freed. */
 	void (*released)(struct fabric_session *session);
 	struct ibv_pd *pd; /* NULL after the device was removed */
 	struct list channels;
-	struct list abandoned; /* channels that ended before their job: see direct.c */
+	struct list ending; /* channels that have ended, and have a job */
 	struct list mrs;
 	struct fair_lock lock;
 	/* with the lock held: mrs that in-band requests may access */
@@ -59,9 +59,10 @@ static inline void verbs_session_access_refused(struct fabric_session *session)
 /* The device is being removed: end the channels, and release all objects on the device. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);
 
-/* When the server closes: end channels and start to deregister, without events ... */
+/* When the server closes: end channels and start to deregister, without events; after the workers
+ * are joined, free the channels, whose ids may wait for their peers; and then the rest. */
 void verbs_session_end_all(struct verbs_endpoint *endpoint);
-/* ... and after the workers are joined, free the rest, channels first. */
+void verbs_session_free_channels(struct verbs_endpoint *endpoint);
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
 
 #endif

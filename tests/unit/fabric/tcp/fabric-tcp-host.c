@@ -21,7 +21,7 @@ const struct fabric_server_ops *ops = &fabric_tcp_server;
 struct host host;
 
 static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       const struct fabric_hello *hello)
+				       struct fabric_hello *hello)
 {
 	(void)ctx;
 	ck_assert_uint_eq(endpoint, 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Disconnected channels of the server: the queue pair is destroyed at once, the id when
+/* Disconnected channels of the server: the queue pair is stopped at once and then destroyed, the id when
  * the peer has answered or after a delay; no caller waits for that. */
-#include "fabric/verbs/server/endpoint.h"
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-server-stage.h"
 
+/* as in fabric/verbs/server/ending.h, whose names are those of the server */
+#define VERBS_DISCONNECTS_MAX 1024
 #define CHANNELS (VERBS_DISCONNECTS_MAX + 2)
 
 static void await_live(unsigned live)
@@ -21,7 +22,7 @@ START_TEST(id__stays_until_the_peer_answers)
 	struct rdma_cm_id *id = channel_new(session, 5);
 
 	ck_assert_int_eq(SERVER->channel_close(session, 5), 0);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 	ck_assert_uint_eq(fake_disconnects(), 1);
 	ck_assert_uint_eq(fake_live(), live + 1);
 	/* other events of the id are ignored */
@@ -30,6 +31,7 @@ START_TEST(id__stays_until_the_peer_answers)
 	ck_assert_uint_eq(fake_live(), live + 1);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	SERVER->process(server);
+	settle();
 	ck_assert_uint_eq(fake_live(), live);
 	ck_assert_uint_eq(seen.downs + seen.events, 0);
 }
@@ -44,6 +46,7 @@ START_TEST(id__is_destroyed_after_a_delay)
 		(void)channel_new(session, i);
 		ck_assert_int_eq(SERVER->channel_close(session, i), 0);
 	}
+	settle();
 	ck_assert_uint_eq(fake_live(), live + 3);
 	await_live(live);
 }
@@ -57,10 +60,10 @@ START_TEST(id__stays_when_the_peer_disconnects_first)
 
 	server_open();
 	id = channel_new(session_new(0), 5);
-	live = fake_live_qps();
+	live = live_qps();
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 1);
-	ck_assert_uint_eq(fake_live_qps(), live - 1);
+	ck_assert_uint_eq(live_qps(), live - 1);
 	live = fake_live();
 	await_live(live - 1);
 }
@@ -73,6 +76,7 @@ START_TEST(id__of_a_removed_device_is_destroyed_at_once)
 
 	(void)channel_new(session, 5);
 	ck_assert_int_eq(SERVER->channel_close(session, 5), 0);
+	settle();
 	ck_assert_uint_eq(fake_live(), live + 1);
 	fake_event(NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	SERVER->process(server);
@@ -90,6 +94,8 @@ START_TEST(ids__that_wait_are_limited)
 		(void)channel_new(session, i);
 	live = fake_live();
 	SERVER->session_close(session);
+	ck_assert_uint_eq(fake_serving_qps(), 0);
+	settle();
 	ck_assert_uint_eq(fake_disconnects(), CHANNELS);
 	/* freed: the queue pairs, the mrs of their receives, a protection domain, and
 	 * the ids above the limit */

@@ -65,7 +65,7 @@ START_TEST(device_attr__finds_the_inline_limit)
 	fake.max_inline = inlines[_i];
 	open_and_query();
 	ck_assert_uint_eq(attr->inline_bytes, inlines[_i]);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 }
 END_TEST
 

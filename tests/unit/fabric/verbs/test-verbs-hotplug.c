@@ -21,6 +21,8 @@ static void device_remove(void)
 	fake_event(NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	await(&seen.removed, 1);
 	ck_assert_uint_eq(seen.removed_endpoint, 0);
+	/* its objects are released */
+	settle();
 }
 
 START_TEST(device__that_returns_is_served_again)

@@ -272,7 +272,8 @@ START_TEST(session_close__ends_channels_before_it_returns)
 	mrs[0] = mr_new(session);
 	mrs[1] = mr_new(session);
 	SERVER->session_close(session);
-	ck_assert_uint_eq(fake_live_qps(), 1);
+	ck_assert_uint_eq(fake_serving_qps(), 1);
+	ck_assert_uint_eq(live_qps(), 1);
 	ck_assert_uint_eq(seen.downs, 0);
 	/* it was admitted: the daemon learns that it is no channel */
 	ck_assert_int_eq(fake_request_state(request(1, 3)), FAKE_REJECTED);
@@ -300,7 +301,8 @@ START_TEST(dereg_mr__refused_cuts_the_session_off)
 	fake.dereg_error = EBUSY;
 	SERVER->dereg_mr(mr);
 	await(&seen.deregistered, 1);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(fake_serving_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_uint_eq(seen.events, 1);
 	/* and stays so */

@@ -41,6 +41,7 @@ static struct verbs_qp_limits open_and_connect(const struct verbs_qp_limits *the
 	verbs_qp_limits_encode(theirs, buf + FABRIC_HELLO_BYTES);
 	id = fake_request(0, buf, sizeof(buf));
 	SERVER->process(server);
+	settle();
 	ck_assert_int_eq(fake_request_state(id), FAKE_ACCEPTED);
 	ck_assert_ptr_nonnull(id->qp);
 	ck_assert_int_eq(id->qp->state, IBV_QPS_RTS);
@@ -261,7 +262,7 @@ START_TEST(channel__is_refused_when_its_queue_pair_fails)
 	ck_assert_int_eq(fake_request_state(request(1, 500)), FAKE_ACCEPTED);
 	fake_fail_at(0);
 	SERVER->session_close(session);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 }
 END_TEST
 

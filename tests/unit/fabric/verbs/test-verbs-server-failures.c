@@ -32,7 +32,7 @@ START_TEST(session_close__ends_though_modify_qp_fails)
 	fake.modify_error = EIO;
 	SERVER->session_close(session);
 	SERVER->dereg_mr(mr);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 	await(&seen.closed, 1);
 	ck_assert_uint_eq(seen.deregistered, 1);
 	ck_assert_uint_eq(seen.events, 0);
@@ -65,6 +65,7 @@ START_TEST(queue_pair__not_destroyed_is_reported_once)
 		fake_break(id);
 		await(&seen.downs, 1);
 	}
+	settle();
 	ck_assert_uint_eq(seen.events, 1);
 	ck_assert_ptr_nonnull(strstr(seen.event_text, "fake0"));
 	ck_assert_ptr_nonnull(strstr(seen.event_text, "ibv_destroy_qp gives 16"));
@@ -222,6 +223,7 @@ static struct fabric_session *session_with_live_qp(struct fabric_mr **ret_mr)
 	SERVER->channel_close(session, 1);
 	fake.modify_error = 0;
 	fake.destroy_qp_error = 0;
+	settle();
 	ck_assert_uint_eq(seen.events, 1);
 	ck_assert_ptr_nonnull(strstr(seen.event_text, "still serves"));
 	return session;
@@ -318,6 +320,7 @@ START_TEST(cm_events__are_read_again_after_enomem)
 	ck_assert_uint_eq(seen.events, 0);
 	fake.cm_error = 0;
 	process_next();
+	settle();
 	ck_assert_int_eq(fake_request_state(id), FAKE_ACCEPTED);
 }
 END_TEST

@@ -59,10 +59,10 @@ static void open_channel(void)
 }
 
 /* Expect that channel 1, on iWARP, ends for this reason, and its queue pair with it. */
-static void expect_end(unsigned live_qps, const char *why)
+static void expect_end(unsigned n_qps, const char *why)
 {
 	await(&seen.downs, 1);
-	ck_assert_uint_eq(fake_live_qps(), live_qps);
+	ck_assert_uint_eq(live_qps(), n_qps);
 	ck_assert_uint_eq(seen.channel, 1);
 	ck_assert_msg(strstr(seen.why, why), "%s", seen.why);
 }
@@ -339,7 +339,7 @@ static void hold_poller(void)
 	if (!atomic_exchange(&hold, false))
 		return;
 	atomic_store(&held, true);
-	while (fake_live_qps() > 0 && clock_now_ms() < until_ms)
+	while (live_qps() > 0 && clock_now_ms() < until_ms)
 		(void)sched_yield();
 }
 

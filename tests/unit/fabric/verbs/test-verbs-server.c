@@ -144,12 +144,13 @@ START_TEST(connect_request__is_admitted_by_its_hello)
 	seen.admitted = session;
 	id = fake_request(0, junk, sizeof(junk));
 	SERVER->process(server);
+	settle();
 	ck_assert_int_eq(fake_request_state(id), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.admits, 0);
 	ck_assert_int_eq(fake_request_state(request(2, 1)), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.admits, 1);
 	ck_assert_uint_eq(stats().refused, 2);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 
 	(void)channel_new(session, 5);
 	param = fake_param();
@@ -205,7 +206,7 @@ START_TEST(channel__in_error_is_reported_and_destroyed)
 	ck_assert_uint_eq(seen.channel, 5);
 	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
 	ck_assert_uint_eq(seen.refused, 1);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 	ck_assert_uint_eq(stats().channels, 0);
 	ck_assert_uint_eq(stats().errors, 1);
 }
@@ -229,7 +230,7 @@ START_TEST(channel__closed_by_the_peer_is_no_error)
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 1);
 	ck_assert_str_eq(seen.why, "");
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 	ck_assert_uint_eq(stats().errors, 0);
 }
 END_TEST
@@ -281,7 +282,7 @@ START_TEST(channel__on_iwarp_ends_when_its_cause_may_be_known)
 	await(&seen.downs, 1);
 	ck_assert_str_eq(seen.why, "");
 	ck_assert_uint_eq(seen.refused, 0);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 
 	id = channel_new(session, 6);
 	fake_async_event(0, IBV_EVENT_QP_ACCESS_ERR, 0);
@@ -310,7 +311,7 @@ START_TEST(channel__on_iwarp_ends_when_its_cause_may_be_known)
 	await(&seen.downs, 4);
 	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
 	ck_assert_uint_eq(seen.refused, 3);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 }
 END_TEST
 
@@ -320,14 +321,14 @@ START_TEST(channel_close__hides_late_flushes_from_the_next_channel)
 
 	(void)channel_new(session, 5);
 	SERVER->channel_close(session, 77);
-	ck_assert_uint_eq(fake_live_qps(), 1);
+	ck_assert_uint_eq(live_qps(), 1);
 	SERVER->channel_close(session, 5);
-	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(live_qps(), 0);
 	/* the flushed receive arrives when another channel has the old one's number */
 	await_readable();
 	seen.admitted = session;
 	(void)request(1, 6);
-	ck_assert_uint_eq(fake_live_qps(), 1);
+	ck_assert_uint_eq(live_qps(), 1);
 	ck_assert_uint_eq(seen.downs, 0);
 }
 END_TEST
@@ -412,6 +413,7 @@ static void run_server(void)
 	fabric_hello_encode(&hello, buf);
 	id = fake_request(device, buf, sizeof(buf));
 	SERVER->process(server);
+	settle();
 	if (fake_request_state(id) == FAKE_ACCEPTED && !seen.downs) {
 		fake_event(id, RDMA_CM_EVENT_ESTABLISHED);
 		fake_event(id, RDMA_CM_EVENT_DISCONNECTED);

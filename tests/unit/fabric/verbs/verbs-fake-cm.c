@@ -32,6 +32,10 @@ static struct sockaddr_storage last_source;
 static unsigned disconnects, disconnects_before_destroy;
 static bool accepted_destroyed;
 
+/* Ids and their events: the server destroys ids in a thread of its own. */
+static pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t acked = PTHREAD_COND_INITIALIZER;
+
 #define DESTROYED_MAX 64
 
 /* The ids destroyed last, for fake_request_state(). */
@@ -84,7 +88,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *public)
 	fake_live_add(-1);
 }
 
-static struct event *event_put(struct id *id, enum rdma_cm_event_type type, int status)
+static struct event *event_new(struct id *id, enum rdma_cm_event_type type, int status)
 {
 	struct event *event = calloc(1, sizeof(*event));
 
@@ -93,10 +97,24 @@ static struct event *event_put(struct id *id, enum rdma_cm_event_type type, int 
 	event->public.event = type;
 	event->public.status = status;
 	event->channel = id->channel;
-	*id->channel->last = event;
-	id->channel->last = &event->next;
-	(void)eventfd_write(id->channel->public.fd, 1);
 	return event;
+}
+
+/* Once it is complete, as other threads read it. */
+static void event_send(struct event *event)
+{
+	struct channel *channel = event->channel;
+
+	(void)pthread_mutex_lock(&cm_lock);
+	*channel->last = event;
+	channel->last = &event->next;
+	(void)pthread_mutex_unlock(&cm_lock);
+	(void)eventfd_write(channel->public.fd, 1);
+}
+
+static void event_put(struct id *id, enum rdma_cm_event_type type, int status)
+{
+	event_send(event_new(id, type, status));
 }
 
 /* Private data is padded with zeros. */
@@ -118,19 +136,25 @@ int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **
 	}
 	if (eventfd_read(public->fd, &count))
 		return -1;
+	(void)pthread_mutex_lock(&cm_lock);
 	event = event_pop((struct channel *)public);
+	if (event)
+		((struct id *)event->public.id)->unacked++;
+	(void)pthread_mutex_unlock(&cm_lock);
 	if (!event) {
 		errno = EAGAIN;
 		return -1;
 	}
-	((struct id *)event->public.id)->unacked++;
 	*ret = &event->public;
 	return 0;
 }
 
 int rdma_ack_cm_event(struct rdma_cm_event *public)
 {
+	(void)pthread_mutex_lock(&cm_lock);
 	((struct id *)public->id)->unacked--;
+	(void)pthread_cond_broadcast(&acked);
+	(void)pthread_mutex_unlock(&cm_lock);
 	free(public);
 	return 0;
 }
@@ -145,7 +169,9 @@ static struct id *id_new(struct channel *channel, void *context)
 	id->public.route.addr.src_addr.sa_family = AF_INET;
 	id->channel = channel;
 	id->device = -1;
+	(void)pthread_mutex_lock(&cm_lock);
 	channel->ids++;
+	(void)pthread_mutex_unlock(&cm_lock);
 	fake_live_add(1);
 	return id;
 }
@@ -180,12 +206,14 @@ static void events_drop(const struct id *id)
 		channel->last = &(*channel->last)->next;
 }
 
-int rdma_destroy_id(struct rdma_cm_id *public)
+/* Called with the lock held. */
+static int id_destroy(struct id *id)
 {
-	struct id *id = (struct id *)public;
+	struct rdma_cm_id *public = &id->public;
 
 	ck_assert_ptr_null(public->qp);
-	ck_assert_uint_eq(id->unacked, 0);
+	while (id->unacked)
+		(void)pthread_cond_wait(&acked, &cm_lock);
 	if (id->state == FAKE_ACCEPTED && !accepted_destroyed) {
 		accepted_destroyed = true;
 		disconnects_before_destroy = disconnects;
@@ -206,6 +234,16 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 		fake_state.last = NULL;
 	free(id);
 	return 0;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *public)
+{
+	int result;
+
+	(void)pthread_mutex_lock(&cm_lock);
+	result = id_destroy((struct id *)public);
+	(void)pthread_mutex_unlock(&cm_lock);
+	return result;
 }
 
 static int device_at(const struct sockaddr *addr)
@@ -290,13 +328,13 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src,
 	if (fake.never_resolves)
 		return 0;
 	if (device < 0) {
-		(void)event_put(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+		event_put(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		return 0;
 	}
 	id_set_device(id, device);
 	if (fake.resolves_late)
 		(void)usleep((useconds_t)ms * 1000);
-	(void)event_put(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	event_put(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	return 0;
 }
 
@@ -308,7 +346,7 @@ int rdma_resolve_route(struct rdma_cm_id *public, int ms)
 		errno = EINVAL;
 		return -1;
 	}
-	(void)event_put((struct id *)public, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	event_put((struct id *)public, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return 0;
 }
 
@@ -398,7 +436,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 	fake_state.last = id;
 	if (fake.no_answer)
 		return 0;
-	event = event_put(id, fake.answer, fake.answer_status);
+	event = event_new(id, fake.answer, fake.answer_status);
 	/* without a queue pair of the id, the caller modifies its own */
 	if (fake.answer == RDMA_CM_EVENT_ESTABLISHED && !public->qp) {
 		event->public.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
@@ -406,6 +444,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 	}
 	if (fake.answer_word)
 		event_set_data(event, &fake.answer_word, sizeof(fake.answer_word));
+	event_send(event);
 	return 0;
 }
 
@@ -416,9 +455,11 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
 	ck_assert(public->qp || param->qp_num);
 	if (fake_fails("rdma_accept"))
 		return -1;
+	(void)pthread_mutex_lock(&cm_lock);
 	param_copy(param);
 	fake_state.last = id;
 	id->state = FAKE_ACCEPTED;
+	(void)pthread_mutex_unlock(&cm_lock);
 	return 0;
 }
 
@@ -429,16 +470,22 @@ int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 	ck_assert_uint_eq(bytes, sizeof(word));
 	memcpy(&word, data, sizeof(word));
 	ck_assert_uint_ne(word, 0);
+	if (fake.before_reject)
+		fake.before_reject();
+	(void)pthread_mutex_lock(&cm_lock);
 	/* the kernel would then make rdma_destroy_id() wait */
 	ck_assert_int_ne(((struct id *)public)->state, FAKE_ACCEPTED);
 	((struct id *)public)->state = FAKE_REJECTED;
+	(void)pthread_mutex_unlock(&cm_lock);
 	return 0;
 }
 
 int rdma_disconnect(struct rdma_cm_id *public)
 {
 	(void)public;
+	(void)pthread_mutex_lock(&cm_lock);
 	disconnects++;
+	(void)pthread_mutex_unlock(&cm_lock);
 	return 0;
 }
 
@@ -462,6 +509,24 @@ struct rdma_cm_id *fake_last_id(void)
 	return fake_state.last ? &fake_state.last->public : NULL;
 }
 
+/* The peer's end of a request: its address, path and queue pair. */
+static void request_set_peer(struct event *event)
+{
+	static uint32_t qpn = 0x1000;
+	struct id *id = (struct id *)event->public.id;
+	struct sockaddr_in peer = { .sin_family = AF_INET };
+
+	ck_assert_int_eq(inet_pton(AF_INET, "10.1.0.9", &peer.sin_addr), 1);
+	memcpy(&id->public.route.addr.dst_sin, &peer, sizeof(peer));
+	ck_assert_int_eq(inet_pton(AF_INET6,
+				   fake.peer_gid ? fake.peer_gid : "::ffff:10.1.0.9",
+				   id->path.dgid.raw),
+			 1);
+	id->public.route.path_rec = &id->path;
+	id->public.route.num_paths = 1;
+	event->public.param.conn.qp_num = fake.peer_qpn ? fake.peer_qpn : qpn++;
+}
+
 struct rdma_cm_id *fake_request(unsigned device, const void *private_data,
 				uint8_t bytes)
 {
@@ -471,36 +536,56 @@ struct rdma_cm_id *fake_request(unsigned device, const void *private_data,
 	ck_assert_ptr_nonnull(listener);
 	id = id_new(listener->channel, listener->public.context);
 	id_set_device(id, (int)device);
+	(void)pthread_mutex_lock(&cm_lock);
 	for (unsigned i = 0; i < DESTROYED_MAX; i++)
 		if (destroyed[i].id == &id->public)
 			destroyed[i].id = NULL;
-	event = event_put(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	(void)pthread_mutex_unlock(&cm_lock);
+	event = event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	request_set_peer(event);
 	event->public.listen_id = &listener->public;
 	event_set_data(event, private_data, bytes);
 	event->public.param.conn.responder_resources = 16;
 	event->public.param.conn.initiator_depth = 0;
+	event_send(event);
 	return &id->public;
+}
+
+/* Index of the id in destroyed[], or DESTROYED_MAX; called with the lock held. */
+static unsigned destroyed_find(const struct rdma_cm_id *id)
+{
+	unsigned i = 0;
+
+	while (i < DESTROYED_MAX && destroyed[i].id != id)
+		i++;
+	return i;
 }
 
 bool fake_id_lives(const struct rdma_cm_id *id)
 {
-	for (unsigned i = 0; i < DESTROYED_MAX; i++)
-		if (destroyed[i].id == id)
-			return false;
-	return true;
+	bool lives;
+
+	(void)pthread_mutex_lock(&cm_lock);
+	lives = destroyed_find(id) == DESTROYED_MAX;
+	(void)pthread_mutex_unlock(&cm_lock);
+	return lives;
 }
 
 void fake_event(struct rdma_cm_id *public, enum rdma_cm_event_type type)
 {
 	struct id *id = public ? (struct id *)public : listeners[0];
 
-	(void)event_put(id, type, 0);
+	event_put(id, type, 0);
 }
 
 enum fake_request_state fake_request_state(const struct rdma_cm_id *id)
 {
-	for (unsigned i = 0; i < DESTROYED_MAX; i++)
-		if (destroyed[i].id == id)
-			return destroyed[i].state;
-	return ((const struct id *)id)->state;
+	enum fake_request_state state;
+	unsigned i;
+
+	(void)pthread_mutex_lock(&cm_lock);
+	i = destroyed_find(id);
+	state = i < DESTROYED_MAX ? destroyed[i].state : ((const struct id *)id)->state;
+	(void)pthread_mutex_unlock(&cm_lock);
+	return state;
 }

@@ -32,8 +32,8 @@ static struct ibv_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->public.send_cq = attr->send_cq;
 	qp->public.recv_cq = attr->recv_cq;
 	qp->public.qp_num = ++number;
-	LOCKED(fake_state.live++; fake_state.qps++; ((struct pd *)pd)->children++;
-	       ((struct cq *)attr->send_cq)->qps++);
+	LOCKED(fake_state.live++; fake_state.qps++; fake_state.serving++;
+	       ((struct pd *)pd)->children++; ((struct cq *)attr->send_cq)->qps++);
 	return &qp->public;
 }
 
@@ -72,6 +72,8 @@ void fake_qp_break(struct qp *qp)
 	struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR,
 			     .opcode = (enum ibv_wc_opcode)77 };
 
+	if (qp->public.state != IBV_QPS_ERR)
+		fake_state.serving--;
 	qp->public.state = IBV_QPS_ERR;
 	for (unsigned i = 0; i < qp->n_sends; i++) {
 		wc.wr_id = qp->sends[i].wr_id;
@@ -90,6 +92,8 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	struct qp *qp = (struct qp *)public;
 
 	ck_assert_ptr_nonnull(qp);
+	if (fake.before_destroy_qp)
+		fake.before_destroy_qp();
 	ck_assert(!qp->destroyed);
 	ck_assert_uint_eq(fake_state.unacked_async_events, 0);
 	if (fake_state.direct == qp)

@@ -19,6 +19,7 @@ struct id {
 	bool listens;
 	enum fake_request_state state;
 	unsigned unacked;
+	struct ibv_sa_path_rec path; /* of a request */
 };
 
 struct comp {
@@ -59,7 +60,7 @@ struct qp {
 struct fake_state {
 	unsigned calls, fail_at;
 	const char *failed;
-	unsigned live, qps, mrs;
+	unsigned live, qps, serving, mrs;
 	unsigned entries; /* of all completion queues */
 	unsigned unacked_async_events;
 	struct id *last; /* connected or accepted */

@@ -83,7 +83,18 @@ void fake_await_polled(void)
 
 unsigned fake_live_qps(void)
 {
-	return fake_state.qps;
+	unsigned n;
+
+	LOCKED(n = fake_state.qps);
+	return n;
+}
+
+unsigned fake_serving_qps(void)
+{
+	unsigned n;
+
+	LOCKED(n = fake_state.serving);
+	return n;
 }
 
 unsigned fake_live_mrs(void)

@@ -51,6 +51,13 @@ struct fake_settings {
 	/* its queue pair goes to ERROR when a CQ is armed next, just before it is
 	 * armed */
 	struct rdma_cm_id *break_at_arm;
+	/* of connect requests: the peer's queue pair, 0: each has another one; and its GID, NULL:
+	 * that of its address, 10.1.0.9 */
+	uint32_t peer_qpn;
+	const char *peer_gid;
+	/* called before a request is rejected; may be NULL */
+	void (*before_reject)(void);
+	void (*before_destroy_qp)(void); /* the same */
 	unsigned
 		dereg_refusals; /* next calls of ibv_dereg_mr that fail and free nothing */
 	/* the key that died last is handed out again first */
@@ -89,6 +96,8 @@ unsigned fake_fail_each(void (*run)(void));
 /* Number of objects created and not destroyed. */
 unsigned fake_live(void);
 unsigned fake_live_qps(void);
+/* Of those: not in ERROR. */
+unsigned fake_serving_qps(void);
 unsigned fake_live_mrs(void);
 
 /* Free the destroyed queue pairs, which are kept so that later uses are detected. */

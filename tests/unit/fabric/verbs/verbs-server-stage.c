@@ -9,12 +9,15 @@
 
 #define WAIT_MS 10000
 
+bool peer_verified;
+
 static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       const struct fabric_hello *hello)
+				       struct fabric_hello *hello)
 {
 	(void)ctx;
 	(void)endpoint;
 	seen.admits++;
+	hello->peer_verified = peer_verified;
 	return hello->session == 1 ? seen.admitted : NULL;
 }
 
@@ -64,6 +67,18 @@ void process_next(void)
 	SERVER->process(server);
 }
 
+void settle(void)
+{
+	while (server && server_works(server))
+		process_next();
+}
+
+unsigned live_qps(void)
+{
+	settle();
+	return fake_live_qps();
+}
+
 void await(const unsigned *counter, unsigned value)
 {
 	while (*counter < value)
@@ -98,6 +113,7 @@ struct rdma_cm_id *request(uint64_t session, uint32_t channel)
 	fabric_hello_encode(&hello, buf);
 	id = fake_request(0, buf, sizeof(buf));
 	SERVER->process(server);
+	settle();
 	return id;
 }
 

@@ -13,6 +13,7 @@
 
 extern struct fabric_server *server; /* NULL: not open */
 extern char memory[4096];
+extern bool peer_verified; /* for admit() */
 
 int server_try_open(struct fabric_server_params params);
 /* Open it with default parameters. */
@@ -27,6 +28,12 @@ void server_close(void);
 void await_readable(void);
 /* The same, then process(). */
 void process_next(void);
+/* Process until no channel is being opened or closed, and no id destroyed, but for those that wait
+ * for their peer. */
+void settle(void);
+bool server_works(const struct fabric_server *verbs);
+/* fake_live_qps(), once it is settled. */
+unsigned live_qps(void);
 /* Process until the counter, a member of `seen`, is exactly this. */
 void await(const unsigned *counter, unsigned value);
 

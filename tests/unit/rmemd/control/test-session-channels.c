@@ -130,6 +130,7 @@ static bool admitted_from(const struct fabric_address *peer,
 				      .channel = channel,
 				      .peer = *peer };
 	uint8_t gid[16];
+	bool admitted;
 
 	admission_token(one.token, sizeof(one.token), asked.session, channel,
 			asked.token);
@@ -138,7 +139,10 @@ static bool admitted_from(const struct fabric_address *peer,
 		admission_origin(one.token, sizeof(one.token), asked.session, channel,
 				 gid, asked.origin);
 	}
-	return sessions_admit(stage_control.sessions, 1, &asked);
+	admitted = sessions_admit(stage_control.sessions, 1, &asked);
+	/* only the control connection proves an address */
+	ck_assert(asked.peer_verified == (admitted && !named));
+	return admitted;
 }
 
 /* Without a name for it, only the address of the control connection is the client's. */
