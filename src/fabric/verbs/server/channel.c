@@ -15,7 +15,9 @@
 #include "fabric/verbs/server/ending.h"
 #include "fabric/verbs/server/remote.h"
 
-#define REFUSED_TEXT "an access was refused: the client has no such key, range or right"
+/* The device does not tell who sent the packet: it may be forged. */
+#define REFUSED_TEXT \
+	"an access was refused that came as the client's: no such key, range or right"
 #define ENDED_TEXT "the connection has ended"
 #define LOST_TEXT "the client is lost: it does not acknowledge"
 /* Within a tenant a pending channel younger than this does not give way: when all its clients
@@ -272,7 +274,7 @@ static void channel_refused(struct verbs_channel *channel)
 }
 
 /* The cause of the queue pair's ERROR.  A request of the server's own that failed names it.  If
- * none failed, the device refused a request of the client: nothing else moves a queue pair to
+ * none failed, the device refused a request that came as the client's: nothing else moves a queue pair to
  * ERROR, except the end of an iWARP connection. */
 static void cause_find(struct verbs_channel *channel, enum ibv_wc_status status)
 {
