@@ -218,6 +218,18 @@ void stream_strip(struct stream *stream)
 	stream_plain(stream, stream->fd);
 }
 
+void stream_move(struct stream *from, struct stream *to)
+{
+	*to = *from;
+	if (to->ssl) {
+		/* there was one before, so it has its place */
+		(void)SSL_set_app_data(to->ssl, to);
+		BIO_set_data(SSL_get_rbio(to->ssl), to);
+	}
+	explicit_bzero(from->secret, sizeof(from->secret));
+	*from = (struct stream){ .fd = -1 };
+}
+
 void stream_close(struct stream *stream)
 {
 	stream_strip(stream);

@@ -54,6 +54,8 @@ void stream_plain(struct stream *stream, int fd);
 int stream_tls(struct stream *stream, int fd, struct tls_context *context);
 /* Go on without TLS, before the handshake has begun: to tell the other side. */
 void stream_strip(struct stream *stream);
+/* Give the socket and TLS to another stream, which has none; `from` is closed then. */
+void stream_move(struct stream *from, struct stream *to);
 /* Close the socket.  No effect on a closed stream. */
 void stream_close(struct stream *stream);
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/mailbox.h"
 #include "base/thread.h"
+#include "base/workers.h"
 #include "rmemd/pool/worker.h"
 #include "simulate/daemon.h"
 #include "simulate/sim.h"
@@ -27,6 +28,12 @@ int __wrap_worker_start(struct worker *worker, const char *name, int node,
 			bool (*run)(struct worker *worker, struct list *job),
 			struct mailbox *done);
 void __wrap_worker_stop(struct worker *worker);
+int __wrap_workers_start(struct workers *workers, const char *name, unsigned n_threads,
+			 int nice, struct mailbox *mailbox);
+void __wrap_workers_stop(struct workers *workers);
+void __wrap_workers_post(struct workers *workers, struct workers_queue *queue,
+			 struct workers_job *job);
+bool __wrap_workers_cancel(struct workers *workers, struct workers_job *job);
 int __wrap_thread_start(const char *name, void *(*run)(void *ctx), void *ctx,
 			pthread_t *ret_thread);
 int __wrap_pthread_join(pthread_t thread, void **ret_value);
@@ -70,6 +77,30 @@ void __wrap_worker_stop(struct worker *worker)
 	n_threads--;
 	for (; i < n_threads; i++)
 		threads[i] = threads[i + 1];
+}
+
+int __wrap_workers_start(struct workers *workers, const char *, unsigned, int,
+			 struct mailbox *mailbox)
+{
+	*workers = (struct workers){ .mailbox = mailbox };
+	return 0;
+}
+
+void __wrap_workers_stop(struct workers *)
+{
+}
+
+/* A handshake is done at once; the daemon hears of it when it looks into its mailbox. */
+void __wrap_workers_post(struct workers *workers, struct workers_queue *,
+			 struct workers_job *job)
+{
+	job->run(job);
+	mailbox_post(workers->mailbox, job->done);
+}
+
+bool __wrap_workers_cancel(struct workers *, struct workers_job *)
+{
+	return false;
 }
 
 /* Threads that only fill memory have done it at once. */

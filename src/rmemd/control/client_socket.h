@@ -16,12 +16,15 @@
 
 struct evbuffer;
 struct event;
+struct handshake;
+struct handshakes;
 
 /* Bytes of a client's requests that are read before they are handled. */
 #define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
 
 struct connections {
 	struct control *control;
+	struct handshakes *handshakes;
 	struct slice_queue slices; /* input of the unauthenticated */
 	struct list active;        /* with a session */
 	struct list
@@ -48,15 +51,15 @@ struct client_socket {
 	struct connections *connections;
 	struct list link;
 	enum socket_state state;
+	struct handshake *handshake; /* has the stream until it is done; or NULL */
 	struct stream stream;
 	struct event *readable, *writable, *deadline;
-	struct slice_work work; /* the handshake, or to handle input */
+	struct slice_work work; /* to handle input */
 	struct tenant *tenant;  /* holds a reference; NULL before the hello */
 	uint8_t *unread;        /* input that is not handled yet; NULL: none */
 	size_t unread_bytes;
 	size_t behind_bytes;     /* of input behind the request that is being handled */
 	struct evbuffer *output; /* not sent yet */
-	bool begun;              /* the handshake */
 	uint64_t
 		answered_ns; /* when the handshake's first message was answered; or 0 */
 	bool hung_up;        /* stream_end() was called */

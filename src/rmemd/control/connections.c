@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/control/control.h"
+#include "rmemd/control/handshakes.h"
 #include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
 #include "rmemd/loop/events.h"
@@ -47,6 +48,7 @@ static void socket_free(struct client_socket *socket, const char *why)
 	event_drop(&socket->deadline);
 	if (socket->tenant)
 		tenant_unref(socket->tenant);
+	handshake_close(socket->handshake);
 	stream_close(&socket->stream);
 	if (socket->output)
 		evbuffer_free(socket->output);
@@ -105,6 +107,11 @@ static void op_close(struct connection *connection)
 	}
 	socket->state = SOCKET_CLOSES;
 	socket->why = "closed";
+	/* nothing was said yet, and its stream is not ours */
+	if (socket->handshake) {
+		socket_end_soon(socket, socket->why);
+		return;
+	}
 	socket_set_deadline(socket, CONNECTION_LINGER_MS);
 	if (evbuffer_get_length(socket->output) == 0)
 		output_end(socket);
@@ -283,48 +290,6 @@ static void store_unread(struct client_socket *socket, const uint8_t *at, size_t
 	socket->unread_bytes = bytes;
 }
 
-/* Go on with the handshake of TLS.  False: it is not done. */
-static bool handshake(struct client_socket *socket)
-{
-	uint64_t id;
-	int err;
-
-	/* it has waited so long that the client tries again: its answer would be for nobody */
-	if (!socket->begun && op_abandoned(&socket->connection)) {
-		socket_free(socket, "the client closed it");
-		return false;
-	}
-	if (!socket->begun && auth_plain_begins(socket->stream.fd, &id)) {
-		stream_strip(&socket->stream);
-		connection_refuse(&socket->connection, id, REFUSAL_TLS, -EACCES,
-				  "this server asks for TLS: give a psk, or a ca and a "
-				  "cert");
-		return false;
-	}
-	socket->begun = true;
-	err = stream_handshake(&socket->stream);
-	if (socket->stream.answered && !socket->answered_ns)
-		socket->answered_ns = clock_now_ns();
-	if (!err) {
-		socket->state = SOCKET_GREETS;
-		socket->connection.auth =
-			stream_certified(&socket->stream) ? "certificate" : "psk";
-		return true;
-	}
-	if (err == -EAGAIN) {
-		if (socket->stream.wants_out)
-			output_watch(socket);
-		return false;
-	}
-	connection_refused(socket->connection.control,
-			   auth_refusal(&socket->stream, err), socket->connection.name,
-			   err_text());
-	/* what tells the client may be on its way still */
-	stream_strip(&socket->stream);
-	connection_close(&socket->connection);
-	return false;
-}
-
 /* A lone request, usually a heartbeat, is one system call and no copy. */
 static bool input_serve(struct client_socket *socket)
 {
@@ -348,32 +313,105 @@ static bool input_serve(struct client_socket *socket)
 
 static bool socket_serve(struct slice_work *work)
 {
-	struct client_socket *socket = container_of(work, struct client_socket, work);
-
-	if (socket->state == SOCKET_HANDSHAKES && !handshake(socket))
-		return false;
-	return input_serve(socket);
+	return input_serve(container_of(work, struct client_socket, work));
 }
+
+/* ---- the handshake of TLS ---- */
+
+/* Nothing is polled for while a thread has the socket. */
+static void handshake_run(struct client_socket *socket)
+{
+	(void)event_del(socket->readable);
+	(void)event_del(socket->writable);
+	handshake_go_on(socket->handshake);
+}
+
+static void handshake_watch(struct client_socket *socket, bool wants_out)
+{
+	if (event_add(wants_out ? socket->writable : socket->readable, NULL))
+		socket_end_soon(socket, "its socket cannot be watched");
+}
+
+static void handshake_succeeded(struct client_socket *socket)
+{
+	socket->state = SOCKET_GREETS;
+	socket->connection.auth =
+		stream_certified(&socket->stream) ? "certificate" : "psk";
+	handshake_watch(socket, false);
+}
+
+static void handshake_failed(struct client_socket *socket, int err)
+{
+	connection_refused(socket->connection.control,
+			   auth_refusal(&socket->stream, err), socket->connection.name,
+			   err_text());
+	/* what tells the client may be on its way still */
+	stream_strip(&socket->stream);
+	connection_close(&socket->connection);
+}
+
+static void handshake_ended(struct client_socket *socket)
+{
+	const struct handshake_state state = *handshake_state(socket->handshake);
+
+	handshake_give(socket->handshake, &socket->stream);
+	socket->handshake = NULL;
+	if (state.end == HANDSHAKE_DONE) {
+		handshake_succeeded(socket);
+	} else if (state.end == HANDSHAKE_FAILED) {
+		handshake_watch(socket, false);
+		handshake_failed(socket, err_restore(&state.result));
+	} else if (state.end == HANDSHAKE_PLAIN) {
+		stream_strip(&socket->stream);
+		handshake_watch(socket, false);
+		connection_refuse(&socket->connection, state.plain_id, REFUSAL_TLS,
+				  -EACCES,
+				  "this server asks for TLS: give a psk, or a ca and a "
+				  "cert");
+	} else {
+		socket_free(socket, "the client closed it");
+	}
+}
+
+static void on_handshake(void *ctx)
+{
+	struct client_socket *socket = ctx;
+	const struct handshake_state *state = handshake_state(socket->handshake);
+
+	/* it ends soon */
+	if (socket->connection.closed)
+		return;
+	if (state->answered && !socket->answered_ns)
+		socket->answered_ns = clock_now_ns();
+	if (state->end == HANDSHAKE_WAITS)
+		handshake_watch(socket, state->wants_out);
+	else
+		handshake_ended(socket);
+}
+
+/* ---- events ---- */
 
 /* In this turn if nobody else waits and it has time left, else when the tenant's turn comes. */
 static void on_readable(evutil_socket_t, short, void *arg)
 {
 	struct client_socket *socket = arg;
 
+	if (socket->handshake) {
+		handshake_run(socket);
+		return;
+	}
 	slices_start(&socket->connection.control->slices, queue_of(socket),
 		     &socket->work);
 }
 
-static void on_writable(evutil_socket_t fd, short events, void *arg)
+static void on_writable(evutil_socket_t, short, void *arg)
 {
 	struct client_socket *socket = arg;
 
-	if (socket->state == SOCKET_HANDSHAKES) {
-		(void)event_del(socket->writable);
-		on_readable(fd, events, socket);
-	} else if (output_send(socket)) {
+	if (socket->handshake)
+		handshake_run(socket);
+	else if (output_send(socket))
 		output_sent(socket);
-	}
 }
 
 static int socket_start(struct client_socket *socket, int fd)
@@ -381,10 +419,16 @@ static int socket_start(struct client_socket *socket, int fd)
 	struct event_base *base = socket->connection.control->base;
 	struct tls_context *tls = socket->connection.control->tls;
 
+	int err = 0;
+
 	if (!tls)
 		stream_plain(&socket->stream, fd);
-	else if (stream_tls(&socket->stream, fd, tls))
-		return -ENOMEM;
+	else
+		err = handshake_open(socket->connections->handshakes, fd, tls,
+				     &socket->connection.address, on_handshake, socket,
+				     &socket->handshake);
+	if (err)
+		return err;
 	socket->state = tls ? SOCKET_HANDSHAKES : SOCKET_GREETS;
 	socket->output = evbuffer_new();
 	socket->readable =
@@ -396,7 +440,8 @@ static int socket_start(struct client_socket *socket, int fd)
 	    !socket->deadline)
 		return -ENOMEM;
 	socket_set_deadline(socket, CONNECTION_HELLO_MS);
-	return event_add(socket->readable, NULL) ? -ENOMEM : 0;
+	/* a thread looks first at a socket under TLS */
+	return !tls && event_add(socket->readable, NULL) ? -ENOMEM : 0;
 }
 
 /* ---- places ---- */
@@ -409,12 +454,19 @@ static bool places_used(const struct connections *connections)
 	       connections->control->config->connections_max;
 }
 
+/* Whether the connection waits for this process. */
+static bool waits_for_us(const struct client_socket *socket)
+{
+	return slice_waits(&socket->work) || socket->connection.hello_pending ||
+	       (socket->handshake && handshake_is_under_way(socket->handshake));
+}
+
 /* Whether the connection waits for this process, or for a client that may answer yet.  A client says
  * hello at once, so a connection that has sent less waits for nothing.  After the first message of a
  * handshake, whose answer is the expensive part, a client has some time. */
 static bool keeps_place(const struct client_socket *socket)
 {
-	return slice_waits(&socket->work) || socket->connection.hello_pending ||
+	return waits_for_us(socket) ||
 	       (socket->state != SOCKET_CLOSES && socket->answered_ns);
 }
 
@@ -436,8 +488,7 @@ static void places_clear(struct connections *connections)
 
 	list_for_each_entry_safe(struct client_socket, socket,
 				 &connections->unauthenticated, link) {
-		if (socket->answered_ns && !slice_waits(&socket->work) &&
-		    !socket->connection.hello_pending &&
+		if (socket->answered_ns && !waits_for_us(socket) &&
 		    now_ns - socket->answered_ns >= ANSWER_NS)
 			socket_refuse(socket, REFUSAL_PLACE, crowded);
 	}
@@ -468,6 +519,7 @@ int connection_accept(struct connections *connections, int fd,
 		return err_set(-ENOMEM, "no memory for a connection");
 	}
 	socket->connections = connections;
+	socket->stream.fd = -1;
 	socket->refusal = REFUSAL_LATE;
 	socket->why = "no hello in time";
 	connection_init(&socket->connection, &connection_ops, control, address);
@@ -518,6 +570,15 @@ static bool recheck_next(struct slice_work *work)
 	return !list_empty(&connections->unchecked);
 }
 
+static bool is_outdated(const struct client_socket *socket)
+{
+	const struct tls_context *tls = socket->connections->control->tls;
+
+	if (socket->handshake)
+		return !handshake_is_with(socket->handshake, tls);
+	return socket->stream.ssl && socket->stream.context != tls;
+}
+
 /* A handshake or hello that is under way would be judged by what was loaded before: its client
  * connects again.  There are few of them. */
 static void unauthenticated_recheck(struct connections *connections)
@@ -526,8 +587,7 @@ static void unauthenticated_recheck(struct connections *connections)
 				 &connections->unauthenticated, link)
 		if (socket->connection.session)
 			session_recheck(socket);
-		else if (!socket->connection.closed && socket->stream.ssl &&
-			 socket->stream.context != connections->control->tls)
+		else if (!socket->connection.closed && is_outdated(socket))
 			connection_close(&socket->connection);
 }
 
@@ -566,6 +626,7 @@ bool connections_drained(const struct connections *connections)
 int connections_open(struct control *control, struct connections **ret_connections)
 {
 	struct connections *connections = calloc(1, sizeof(*connections));
+	int err;
 
 	if (!connections)
 		return err_set(-ENOMEM, "no memory for the connections");
@@ -576,6 +637,11 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
 	slice_queue_init(&connections->slices, SLICE_STRANGERS);
+	err = handshakes_open(control->base, &control->turn, &connections->handshakes);
+	if (err) {
+		free(connections);
+		return err;
+	}
 	*ret_connections = connections;
 	return 0;
 }
@@ -596,5 +662,6 @@ void connections_close(struct connections *connections)
 	sockets_free(&connections->active);
 	sockets_free(&connections->unchecked);
 	sockets_free(&connections->unauthenticated);
+	handshakes_close(connections->handshakes);
 	free(connections);
 }

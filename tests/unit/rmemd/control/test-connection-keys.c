@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "tls/stream.h"
+#include "rmemd/control/client_socket.h"
+#include "rmemd/control/handshakes.h"
 #include "unit/rmemd/control/connection-stage.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
@@ -151,6 +153,59 @@ START_TEST(other_keys__keep_their_sessions)
 }
 END_TEST
 
+/* ---- by threads ---- */
+
+/* The daemon's end of a connection whose client has sent its first message. */
+static void greet(struct stream *stream)
+{
+	static const struct fabric_address address = { .family = 4 };
+	const struct tls_params params = params_of("default", key_a);
+	struct tls_context *context;
+	int fds[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	ck_assert_int_eq(tls_context_client(&params, "localhost", &context), 0);
+	ck_assert_int_eq(stream_tls(stream, fds[1], context), 0);
+	tls_context_unref(context);
+	ck_assert_int_eq(stream_handshake(stream), -EAGAIN);
+	ck_assert_int_eq(connection_accept(connections, fds[0], &address), 0);
+}
+
+START_TEST(handshake__is_not_done_by_the_loop)
+{
+	for (unsigned i = 0; i < CLIENTS; i++)
+		greet(&streams[i]);
+	ck_assert_uint_eq(handshakes_under_way(connections->handshakes), CLIENTS);
+	while (handshakes_under_way(connections->handshakes) > 0)
+		run_loop();
+	for (unsigned i = 0; i < CLIENTS; i++)
+		ck_assert_int_eq(stream_handshake(&streams[i]), 0);
+}
+END_TEST
+
+/* The end of the daemon, a reload or a stop, while threads have handshakes. */
+START_TEST(handshake__may_be_under_way_at_the_end)
+{
+	for (unsigned i = 0; i < CLIENTS; i++)
+		greet(&streams[i]);
+	if (_i == 0)
+		return;
+	if (_i == 1) {
+		server_key("default", key_b);
+		connections_recheck(connections);
+	} else {
+		connections_drain(connections);
+	}
+	run_loop();
+	while (handshakes_under_way(connections->handshakes) > 0)
+		run_loop();
+	ck_assert(connections_drained(connections));
+	for (unsigned i = 0; i < CLIENTS; i++)
+		ck_assert(stream_handshake(&streams[i]) < 0 ||
+			  stream_receive(&streams[i], frame, 1) <= 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("keys", setup, teardown);
@@ -158,5 +213,7 @@ int main(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 	tcase_add_test(tc, removed_key__ends_its_sessions_in_slices);
 	tcase_add_test(tc, other_keys__keep_their_sessions);
+	tcase_add_test(tc, handshake__is_not_done_by_the_loop);
+	tcase_add_loop_test(tc, handshake__may_be_under_way_at_the_end, 0, 3);
 	return unit_main();
 }
