@@ -322,8 +322,11 @@ START_TEST(notify__of_a_flood_keeps_the_latest_and_counts_the_others)
 	struct flood flood = { ranges_open(PAGE, RW, RW),
 			       FABRIC_NOTIFICATIONS_MAX + 100 };
 	struct remote *remote = flood.ranges.remote;
+	uint32_t result;
 
 	if (stage_has_inband()) {
+		/* a channel that answers does not need the loop any more */
+		ck_assert_int_eq(run(&flood.ranges, crc(remote, 0, PAGE, &result)), 0);
 		stage_call(call_flood, &flood);
 		remote_await_notes(remote, FABRIC_NOTIFICATIONS_MAX + 100);
 		ck_assert_uint_eq(remote->notes, FABRIC_NOTIFICATIONS_MAX);
