@@ -279,7 +279,7 @@ static void channel_refused(struct verbs_channel *channel)
 static void cause_find(struct verbs_channel *channel, enum ibv_wc_status status)
 {
 	/* the poller may have found an invalid in-band request */
-	if (!channel->why && !channel->opening && channel->inband) {
+	if (!channel->why && channel->inband) {
 		fair_lock_acquire(&channel->session->lock);
 		channel->why = channel->inband->violation;
 		fair_lock_release(&channel->session->lock);
@@ -328,13 +328,12 @@ void verbs_channel_flushed(void *arg, enum ibv_wc_status status)
 
 	if (channel->ended)
 		return;
-	cause_find(channel, status);
 	if (channel->opening) {
-		/* it fails when its job is done */
-		if (!channel->why)
-			channel->why = ENDED_TEXT;
+		channel->flushed = true;
+		channel->status = status;
 		return;
 	}
+	cause_find(channel, status);
 	if (!channel->up)
 		verbs_channel_fail(channel, channel->why ? channel->why : ENDED_TEXT);
 	else
@@ -346,6 +345,10 @@ void verbs_channel_flushed(void *arg, enum ibv_wc_status status)
 /* On iWARP the event that tells the cause may come later. */
 static void channel_disconnected(struct verbs_channel *channel)
 {
+	if (channel->opening) {
+		channel->left = true;
+		return;
+	}
 	cause_ask(channel);
 	if (channel->up && !channel->why && endpoint_of(channel)->device->attr.iwarp)
 		fail_later(channel, VERBS_DELAY_CAUSE);
@@ -469,6 +472,15 @@ static void open_failed(struct verbs_channel *channel, int err)
 	end_with(channel, err, failed.text);
 }
 
+/* A client can use its channel, and lose it, before the loop hears that it is open. */
+static void ended_meanwhile(struct verbs_channel *channel)
+{
+	if (channel->flushed)
+		verbs_channel_flushed(channel, channel->status);
+	if (channel->left && !channel->ended)
+		channel_disconnected(channel);
+}
+
 static void channel_opened(struct verbs_message *message)
 {
 	struct verbs_channel *channel =
@@ -483,8 +495,6 @@ static void channel_opened(struct verbs_message *message)
 		return;
 	}
 	err = err_kept_restore(&channel->result);
-	if (!err && channel->why)
-		err = err_set(-ECONNABORTED, "%s", channel->why);
 	if (err) {
 		open_failed(channel, err);
 		return;
@@ -497,6 +507,7 @@ static void channel_opened(struct verbs_message *message)
 		server->events->channel_connected(server->ctx, channel->session->cookie,
 						  channel->number, 0, "",
 						  &channel->ours);
+	ended_meanwhile(channel);
 }
 
 void verbs_channel_open(struct verbs_channel *channel)

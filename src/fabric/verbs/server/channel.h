@@ -47,8 +47,11 @@ struct verbs_channel {
 	int destroy_err;             /* of ibv_destroy_qp() */
 	struct err_kept result;      /* of opening it */
 	/* the loop's again */
-	bool opening;   /* the first job is under way */
-	bool confirmed; /* the client has confirmed the connection before that was done */
+	bool opening; /* the first job is under way */
+	/* before that was done: the client has confirmed the connection; it has disconnected; the
+	 * receives were flushed, with this status */
+	bool confirmed, left, flushed;
+	enum ibv_wc_status status;
 	bool stopped; /* the queue pair was moved to ERROR, unless it serves no access ... */
 	bool fenced;   /* ... and that has not failed */
 	bool ended;    /* in session->ending */

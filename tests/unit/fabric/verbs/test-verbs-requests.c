@@ -134,6 +134,31 @@ START_TEST(request__can_be_ended_while_it_waits)
 }
 END_TEST
 
+/* The client is faster than the loop, which has not heard yet that the channel is open. */
+START_TEST(refused_access__at_once_is_counted)
+{
+	struct fabric_session *session = server_open_session();
+	struct rdma_cm_id *id;
+
+	fake.before_rtr = held_once;
+	hold_next();
+	id = ask(session, 1);
+	ck_assert_int_eq(sem_wait(&held), 0);
+	fake_event(id, RDMA_CM_EVENT_ESTABLISHED);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	SERVER->process(server);
+	ck_assert_uint_eq(seen.ups + seen.downs, 0);
+	ck_assert_int_eq(sem_post(&go), 0);
+	await_readable();
+	id->qp->state = IBV_QPS_ERR;
+	settle();
+	ck_assert_uint_eq(seen.ups, 1);
+	ck_assert_uint_eq(seen.downs, 1);
+	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
+	await(&seen.refused, 1);
+}
+END_TEST
+
 static _Atomic uint64_t passed_ns, step_ns; /* in addition to the real time */
 
 static uint64_t now(void)
@@ -282,6 +307,7 @@ int main(void)
 	tcase_add_test(tcase, gid__that_does_not_answer_delays_nobody);
 	tcase_add_loop_test(tcase, request__can_be_ended_while_it_waits, 0,
 			    BY_CLOSE + 1);
+	tcase_add_test(tcase, refused_access__at_once_is_counted);
 	tcase_add_test(tcase, gid__that_did_not_answer_is_remembered);
 	tcase_add_test(tcase, queue_pair__of_another_channel_is_refused);
 	tcase_add_test(tcase, queue_pair__goes_to_the_owner_of_the_address);
