@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -75,6 +76,17 @@ static ssize_t input_take(struct stream *stream, void *buf, size_t bytes)
 	return (ssize_t)bytes;
 }
 
+/* On the heap, as the stack may be that of a program's small thread. */
+static int input_begin(struct stream *stream)
+{
+	stream->input = malloc(sizeof(*stream->input));
+	if (!stream->input)
+		return err_set(-ENOMEM, "no memory for a handshake of TLS");
+	stream->input->looked = false;
+	stream->input->taken = 0;
+	return 0;
+}
+
 /* Take from the socket what OpenSSL has taken, which is there. */
 static void input_end(struct stream *stream)
 {
@@ -82,6 +94,7 @@ static void input_end(struct stream *stream)
 
 	if (input->taken > 0)
 		(void)socket_receive(stream->fd, input->bytes, input->taken);
+	free(input);
 	stream->input = NULL;
 }
 
@@ -293,14 +306,12 @@ static void key_wipe(SSL *ssl)
 
 int stream_handshake(struct stream *stream)
 {
-	struct stream_input input;
 	int result;
 
 	if (stream->handshaken)
 		return 0;
-	input.looked = false;
-	input.taken = 0;
-	stream->input = &input;
+	if (input_begin(stream))
+		return -ENOMEM;
 	ERR_clear_error();
 	errno = 0;
 	result = SSL_do_handshake(stream->ssl);
