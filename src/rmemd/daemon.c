@@ -303,12 +303,13 @@ static int open_events(struct daemon *daemon)
 	const struct timeval status_period = { .tv_sec = STATUS_S };
 
 	for (unsigned i = 0; i < N_SIGNALS; i++) {
-		daemon->signals[i] = evsignal_new(daemon->base, signal_numbers[i],
-						  callbacks[i], daemon);
+		daemon->signals[i] =
+			event_make(daemon->base, signal_numbers[i],
+				   EV_SIGNAL | EV_PERSIST, callbacks[i], daemon);
 		if (!daemon->signals[i] || event_add(daemon->signals[i], NULL))
 			return err_set(-ENOMEM, "no memory for the signals");
 	}
-	daemon->status = event_new(daemon->base, -1, EV_PERSIST, on_status, daemon);
+	daemon->status = event_make(daemon->base, -1, EV_PERSIST, on_status, daemon);
 	if (!daemon->status || event_add(daemon->status, &status_period))
 		return err_set(-ENOMEM, "no memory for the event of the status");
 	return systemd_watchdog_start(daemon->base);

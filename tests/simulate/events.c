@@ -39,6 +39,11 @@ void event_free(struct event *event)
 	free(event);
 }
 
+void *event_get_callback_arg(const struct event *event)
+{
+	return event->arg;
+}
+
 int event_add(struct event *event, const struct timeval *timeout)
 {
 	event->watched = event->fd >= 0;

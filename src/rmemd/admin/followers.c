@@ -164,7 +164,7 @@ int followers_open(struct event_base *base, struct slices *slices,
 	followers->slices = slices;
 	followers->queue = queue;
 	list_init(&followers->all);
-	followers->beat = event_new(base, -1, EV_PERSIST, on_beat, followers);
+	followers->beat = event_make(base, -1, EV_PERSIST, on_beat, followers);
 	if (!followers->beat) {
 		free(followers);
 		return err_set(-ENOMEM, "no memory for those that follow events");

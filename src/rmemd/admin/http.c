@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "rmemd/loop/events.h"
+#include "rmemd/loop/turn.h"
 
 /* A request is a line and a few headers. */
 #define HEADERS_BYTES 8192
@@ -73,11 +74,18 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *, vo
 	struct bufferevent *buffers = ctx;
 	void *connection;
 
+	turn_work();
 	if (evbuffer_get_length(input) < INPUT_BYTES)
 		return;
 	bufferevent_getcb(buffers, NULL, NULL, NULL, &connection);
 	++*server_of(connection)->n_refused;
 	bufferevent_trigger_event(buffers, BEV_EVENT_READING | BEV_EVENT_EOF, 0);
+}
+
+/* What libevent has sent: it goes on with the answer. */
+static void on_output(struct evbuffer *, const struct evbuffer_cb_info *, void *)
+{
+	turn_work();
 }
 
 /* NULL: no memory */
@@ -88,7 +96,8 @@ static struct bufferevent *buffers_new(struct event_base *base)
 	if (!buffers)
 		return NULL;
 	bufferevent_setwatermark(buffers, EV_READ, 0, INPUT_BYTES);
-	if (evbuffer_add_cb(bufferevent_get_input(buffers), on_input, buffers))
+	if (evbuffer_add_cb(bufferevent_get_input(buffers), on_input, buffers) &&
+	    evbuffer_add_cb(bufferevent_get_output(buffers), on_output, NULL))
 		return buffers;
 	bufferevent_free(buffers);
 	return NULL;
@@ -187,6 +196,7 @@ static struct bufferevent *on_connection(struct event_base *base, void *ctx)
 	struct bufferevent *place = buffers_new(base);
 	struct http_server *server = ctx;
 
+	turn_work();
 	places_release(server);
 	if (++server->n_accepted == ACCEPTS_MAX)
 		listener_pause(server, 0);
@@ -206,6 +216,7 @@ static void on_accept_error(struct evconnlistener *listener, void *)
 {
 	struct http_server *server = servers;
 
+	turn_work();
 	while (server->listener != listener)
 		server = server->next;
 	listener_pause(server, PAUSE_MS);
@@ -239,8 +250,8 @@ static int server_open(struct http_server *server, int fd)
 				    EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
 				    EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH;
 
-	server->unpause = event_new(server->base, -1, 0, on_unpause, server);
-	server->accepted = event_new(server->base, -1, 0, on_accepted, server);
+	server->unpause = event_make(server->base, -1, 0, on_unpause, server);
+	server->accepted = event_make(server->base, -1, 0, on_accepted, server);
 	server->http = evhttp_new(server->base);
 	if (!server->unpause || !server->accepted || !server->http)
 		return -ENOMEM;

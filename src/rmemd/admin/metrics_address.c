@@ -46,8 +46,6 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	const struct config *config = sources->control->config;
 	const struct resource *resource = resource_here(config, http_path(request));
 
-	/* it tells when the turn's work began */
-	(void)turn_over(sources->control->slices.turn);
 	if (!visitor_names_host(request, config)) {
 		sources->control->counters.http_refused++;
 		http_send_error(request, HTTP_FORBIDDEN, "Forbidden",

@@ -29,6 +29,8 @@ static void on_stream_closed(struct evhttp_connection *, void *ctx)
 {
 	struct stream *stream = ctx;
 
+	/* of an event of libevent */
+	turn_work();
 	slices_remove(&stream->work);
 	/* when the client closes the connection, libevent leaves an unfinished answer to its owner */
 	if (!evhttp_request_get_connection(stream->request))

@@ -432,10 +432,10 @@ static int socket_start(struct client_socket *socket, int fd)
 	socket->state = tls ? SOCKET_HANDSHAKES : SOCKET_GREETS;
 	socket->output = evbuffer_new();
 	socket->readable =
-		event_new(base, fd, EV_READ | EV_PERSIST, on_readable, socket);
+		event_make(base, fd, EV_READ | EV_PERSIST, on_readable, socket);
 	socket->writable =
-		event_new(base, fd, EV_WRITE | EV_PERSIST, on_writable, socket);
-	socket->deadline = evtimer_new(base, on_deadline, socket);
+		event_make(base, fd, EV_WRITE | EV_PERSIST, on_writable, socket);
+	socket->deadline = event_make(base, -1, 0, on_deadline, socket);
 	if (!socket->output || !socket->readable || !socket->writable ||
 	    !socket->deadline)
 		return -ENOMEM;
@@ -637,7 +637,7 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
 	slice_queue_init(&connections->slices, SLICE_STRANGERS);
-	err = handshakes_open(control->base, &control->turn, &connections->handshakes);
+	err = handshakes_open(control->base, &connections->handshakes);
 	if (err) {
 		free(connections);
 		return err;

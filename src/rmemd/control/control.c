@@ -366,9 +366,10 @@ int control_open(struct control *control)
 	control->sessions_next_ms = UINT64_MAX;
 	if (gethostname(control->server, sizeof(control->server) - 1))
 		control->server[0] = '\0';
-	control->tick = evtimer_new(control->base, on_tick, control);
-	control->freed_timer = evtimer_new(control->base, on_freed_timer, control);
-	control->slices_event = evtimer_new(control->base, on_slices, control);
+	control->tick = event_make(control->base, -1, 0, on_tick, control);
+	control->freed_timer =
+		event_make(control->base, -1, 0, on_freed_timer, control);
+	control->slices_event = event_make(control->base, -1, 0, on_slices, control);
 	control->turn.base = control->base;
 	slices_init(&control->slices, &control->turn, on_wake, control);
 	if (!control->tick || !control->freed_timer || !control->slices_event)
@@ -404,8 +405,8 @@ int control_start(struct control *control, struct pools *pools)
 	err = open_tables(control);
 	if (err)
 		return err;
-	control->pools_event = event_new(control->base, pools_fd(pools),
-					 EV_READ | EV_PERSIST, on_scrubbed, control);
+	control->pools_event = event_make(control->base, pools_fd(pools),
+					  EV_READ | EV_PERSIST, on_scrubbed, control);
 	if (!control->pools_event || event_add(control->pools_event, NULL))
 		return err_set(-ENOMEM, "no memory for the event of the pools");
 	pools_on_freed(pools, on_freed, control);

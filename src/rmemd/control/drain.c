@@ -81,7 +81,7 @@ int drain_open(struct drain *drain, struct control *control)
 	drain->deadline_ms = DRAIN_NO_DEADLINE;
 	slice_queue_init(&drain->slices, SLICE_TENANT);
 	slice_work_init(&drain->revoke, revoke_some);
-	drain->timer = evtimer_new(control->base, on_timer, drain);
+	drain->timer = event_make(control->base, -1, 0, on_timer, drain);
 	return drain->timer ? 0 : err_set(-ENOMEM, "no memory for a timer");
 }
 

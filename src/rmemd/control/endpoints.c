@@ -135,8 +135,8 @@ int endpoints_serve(struct control *control, const struct fabric_server_ops *ops
 		return err;
 	}
 	control->endpoints.served = served;
-	served->event = event_new(control->base, ops->fd(served->server),
-				  EV_READ | EV_PERSIST, on_ready, served);
+	served->event = event_make(control->base, ops->fd(served->server),
+				   EV_READ | EV_PERSIST, on_ready, served);
 	if (!served->event || event_add(served->event, NULL))
 		return err_set(-ENOMEM, "no memory for the %s fabric", ops->name);
 	number_endpoints(&control->endpoints, served);

@@ -12,7 +12,6 @@
 #include "base/workers.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/loop/events.h"
-#include "rmemd/loop/turn.h"
 
 #define THREADS_MAX 4
 #define THREADS_NICE 5
@@ -29,7 +28,6 @@ struct origin {
 
 struct handshakes {
 	struct event_base *base;
-	struct turn *turn;
 	bool started;
 	struct workers workers;
 	struct mailbox done;
@@ -166,12 +164,10 @@ static void on_done(evutil_socket_t, short, void *arg)
 {
 	struct handshakes *handshakes = arg;
 
-	(void)turn_over(handshakes->turn);
 	deliver(handshakes);
 }
 
-int handshakes_open(struct event_base *base, struct turn *turn,
-		    struct handshakes **ret_handshakes)
+int handshakes_open(struct event_base *base, struct handshakes **ret_handshakes)
 {
 	struct handshakes *handshakes = calloc(1, sizeof(*handshakes));
 	int err;
@@ -179,15 +175,14 @@ int handshakes_open(struct event_base *base, struct turn *turn,
 	if (!handshakes)
 		return err_set(-ENOMEM, "no memory for the handshakes");
 	handshakes->base = base;
-	handshakes->turn = turn;
 	list_init(&handshakes->origins);
 	err = mailbox_init(&handshakes->done);
 	if (err) {
 		free(handshakes);
 		return err;
 	}
-	handshakes->event = event_new(base, mailbox_fd(&handshakes->done),
-				      EV_READ | EV_PERSIST, on_done, handshakes);
+	handshakes->event = event_make(base, mailbox_fd(&handshakes->done),
+				       EV_READ | EV_PERSIST, on_done, handshakes);
 	if (!handshakes->event || event_add(handshakes->event, NULL)) {
 		handshakes_close(handshakes);
 		return err_set(-ENOMEM, "no memory for the event of the handshakes");

@@ -18,7 +18,6 @@
 struct event_base;
 struct handshake;
 struct handshakes;
-struct turn;
 
 enum handshake_end {
 	HANDSHAKE_WAITS, /* not an end: for the socket */
@@ -36,9 +35,8 @@ struct handshake_state {
 	bool answered;  /* the client's first message is answered */
 };
 
-/* Borrows both.  The threads start with the first handshake.  -EMFILE, -ENOMEM with text */
-int handshakes_open(struct event_base *base, struct turn *turn,
-		    struct handshakes **ret_handshakes);
+/* Borrows `base`.  The threads start with the first handshake.  -EMFILE, -ENOMEM with text */
+int handshakes_open(struct event_base *base, struct handshakes **ret_handshakes);
 /* After all of its handshakes are closed.  NULL: no effect. */
 void handshakes_close(struct handshakes *handshakes);
 /* How many a thread has, or will have. */

@@ -15,6 +15,7 @@
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
 #include "rmemd/loop/events.h"
+#include "rmemd/loop/turn.h"
 
 /* Connections that the kernel holds while handshakes are under way: the clients of a rack. */
 #define BACKLOG 1024
@@ -83,6 +84,7 @@ static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 	const struct timeval at_once = { 0 };
 	char name[FABRIC_ADDRESS_TEXT];
 
+	turn_work();
 	/* libevent accepts until there are no more connections, or until it is disabled */
 	if (++listener->n_accepted == ACCEPTS_MAX)
 		listener_pause(listener, &at_once);
@@ -99,6 +101,7 @@ static void on_error(struct evconnlistener *, void *arg)
 	struct listener *listener = arg;
 	int err = EVUTIL_SOCKET_ERROR();
 
+	turn_work();
 	log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s", listener->name,
 		  strerror(err), err == EMFILE ? "; raise LimitNOFILE" : "");
 	listener_pause(listener, &pause);
@@ -140,7 +143,7 @@ static int listener_watch(struct listener *listener, int fd)
 {
 	struct event_base *base = listener->control->base;
 
-	listener->resume = evtimer_new(base, on_resume, listener);
+	listener->resume = event_make(base, -1, 0, on_resume, listener);
 	if (listener->resume)
 		listener->events = evconnlistener_new(
 			base, on_accept, listener,

@@ -151,8 +151,6 @@ static void run_next(struct slices *slices)
 
 void slices_run(struct slices *slices)
 {
-	/* the turn's work begins here, unless others have begun it */
-	(void)turn_over(slices->turn);
 	slices->woken = true;
 	while (slices_wait(slices)) {
 		run_next(slices);

@@ -3,8 +3,12 @@
 
 #include <event2/event.h>
 
+/* The turn that runs; NULL: none. */
+static struct turn *present;
+
 void turn_begin(struct turn *turn, uint64_t cpu_ns)
 {
+	present = turn;
 	turn->running = true;
 	turn->first_ns = 0;
 	turn->cpu_ns = cpu_ns;
@@ -28,6 +32,7 @@ void turn_end(struct turn *turn, uint64_t now_ns, uint64_t cpu_ns)
 {
 	uint64_t used_ns = cpu_ns - turn->cpu_ns;
 
+	present = NULL;
 	if (now_ns - turn->window_ns >= TURN_WINDOW_NS) {
 		/* after a long sleep of the loop both windows are over */
 		if (now_ns - turn->window_ns >= 2 * TURN_WINDOW_NS) {
@@ -43,6 +48,12 @@ void turn_end(struct turn *turn, uint64_t now_ns, uint64_t cpu_ns)
 	longest_add(&turn->cpu, used_ns);
 	durations_add(&turn->cpu_times, used_ns);
 	longest_add(&turn->wall, turn->first_ns ? now_ns - turn->first_ns : 0);
+}
+
+void turn_work(void)
+{
+	if (present && !present->first_ns)
+		present->first_ns = clock_now_ns();
 }
 
 bool turn_over(struct turn *turn)

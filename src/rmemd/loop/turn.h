@@ -43,9 +43,11 @@ struct turn {
 /* cpu_ns: the time of the CPU that the thread has used. */
 void turn_begin(struct turn *turn, uint64_t cpu_ns);
 void turn_end(struct turn *turn, uint64_t now_ns, uint64_t cpu_ns);
-/* Whether work that can wait should wait for the next turn.  The first call tells when the turn's
- * work began: each callback of the loop that may take long calls it first.  If the turn is over, no
- * other callback runs in it. */
+/* A callback of the loop begins: the first one tells when the work began of the turn that runs, if
+ * any.  event_make() calls it; so do the callbacks of libevent's own events, of listeners and HTTP. */
+void turn_work(void);
+/* Whether work that can wait should wait for the next turn.  If the turn is over, no other callback
+ * runs in it. */
 bool turn_over(struct turn *turn);
 
 /* The longest of the last one to two windows. */

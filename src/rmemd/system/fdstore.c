@@ -369,7 +369,7 @@ static int bus_watch(struct fdstore *store)
 		what |= EV_WRITE;
 	event_drop(&store->bus_event);
 	store->bus_event =
-		event_new(store->base, sd_bus_get_fd(store->bus), what, on_bus, store);
+		event_make(store->base, sd_bus_get_fd(store->bus), what, on_bus, store);
 	return store->bus_event && !event_add(store->bus_event, NULL) ? 0 : -ENOMEM;
 }
 
@@ -437,8 +437,8 @@ static int query_start(struct fdstore *store)
 	if (err)
 		return err;
 	store->handled =
-		event_new(store->base, store->barrier, EV_READ, on_handled, store);
-	store->deadline = evtimer_new(store->base, on_deadline, store);
+		event_make(store->base, store->barrier, EV_READ, on_handled, store);
+	store->deadline = event_make(store->base, -1, 0, on_deadline, store);
 	if (!store->handled || !store->deadline || event_add(store->handled, NULL) ||
 	    event_add(store->deadline, &tv))
 		return err_set(-ENOMEM, "no memory to ask the service manager");

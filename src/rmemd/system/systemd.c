@@ -219,7 +219,7 @@ int systemd_watchdog_start(struct event_base *base)
 	if (sd_watchdog_enabled(0, &usec) <= 0)
 		return 0;
 	interval = timeval_of_ms(usec / 2 / 1000);
-	watchdog = event_new(base, -1, EV_PERSIST, watchdog_fire, NULL);
+	watchdog = event_make(base, -1, EV_PERSIST, watchdog_fire, NULL);
 	if (!watchdog || event_add(watchdog, &interval)) {
 		systemd_watchdog_stop();
 		return err_errno(-ENOMEM, "watchdog timer");

@@ -106,6 +106,7 @@ START_TEST(work__beyond_a_turn_waits_for_the_next)
 	for (unsigned i = 0; i < 3; i++)
 		slices_add(&slices, &queues[0], &jobs[i].work);
 	turn_begin(&turn, 0);
+	turn_work();
 	slices_run(&slices);
 	ck_assert_str_eq(record, "ab");
 	ck_assert_uint_eq(wakes, 2);
@@ -116,10 +117,12 @@ START_TEST(work__beyond_a_turn_waits_for_the_next)
 	slices_run(&slices);
 	ck_assert_str_eq(record, "abd");
 	turn_begin(&turn, 0);
+	turn_work();
 	slices_run(&slices);
 	ck_assert_str_eq(record, "abdcd");
 	while (slices_busy(&slices)) {
 		turn_begin(&turn, 0);
+		turn_work();
 		slices_run(&slices);
 		turn.running = false;
 	}
@@ -163,6 +166,7 @@ static void serve_both(uint64_t first_ns, uint64_t second_ns, unsigned n,
 		slices_add(&slices, &queues[i], &jobs[i].work);
 	for (unsigned i = 0; i < n; i++) {
 		turn_begin(&turn, 0);
+		turn_work();
 		now_ns += TURN_WORK_NS;
 		slices_run(&slices);
 		recorded = 0;
