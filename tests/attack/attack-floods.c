@@ -12,10 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <openssl/ssl.h>
-
 #include "attack.h"
 #include "fabric/tcp/stream.h"
+#include "hello.h"
 #include "peer.h"
 #include "wire/codec.h"
 
@@ -44,20 +43,7 @@
 
 static uint64_t memory_kib(void)
 {
-	uint64_t kib = 0;
-	char name[64], line[200];
-	FILE *file;
-
-	(void)snprintf(name, sizeof(name), "/proc/%" PRIu64 "/smaps_rollup",
-		       counter_get("status pid"));
-	file = fopen(name, "re");
-	must(file, "the daemon's memory cannot be read");
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "Anonymous: %" SCNu64, &kib) == 1)
-			break;
-	(void)fclose(file);
-	must(kib > 0, "the daemon has no memory");
-	return kib;
+	return usage_memory_kib(counter_get("status pid"));
 }
 
 static uint64_t before_kib, most_kib;
@@ -186,24 +172,6 @@ static void bytes_flood(const char *what, enum where where, const void *head,
 	flood_end(limit_kib);
 }
 
-/* The first flight of a client of TLS. */
-static size_t client_hello(uint8_t *to, size_t bytes)
-{
-	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-	SSL *ssl = ctx ? SSL_new(ctx) : NULL;
-	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-	int n;
-
-	must(ssl && in && out, "TLS");
-	SSL_set_bio(ssl, in, out);
-	(void)SSL_connect(ssl);
-	n = BIO_read(out, to, (int)bytes);
-	must(n > 0, "a hello of TLS");
-	SSL_free(ssl);
-	SSL_CTX_free(ctx);
-	return (size_t)n;
-}
-
 /* Records of a handshake that says that it has 16 MiB. */
 static const uint8_t endless[] = { 22, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff };
 
@@ -221,7 +189,7 @@ static void tls_flood(const char *socket, enum where where)
 		{ "half a hello of TLS, and zeros", "", true, 150 },
 	};
 	uint8_t hello[2048];
-	size_t n = client_hello(hello, sizeof(hello));
+	size_t n = hello_first(&(struct hello_offer){ 0 }, hello, sizeof(hello));
 	char what[80];
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -45,6 +45,11 @@ void attempt(const char *what, const char *counter, uint64_t times)
 	n_attempts++;
 }
 
+void attempt_times(uint64_t times)
+{
+	now.times = times;
+}
+
 /* Whether the counter has risen as it must, perhaps after a while. */
 static bool counted(uint64_t *ret_more)
 {

@@ -33,6 +33,8 @@ static const struct {
 	{ "server", attack_server },
 	{ "floods", attack_floods },
 	{ "floods-tls", attack_floods_tls },
+	{ "strangers", attack_strangers },
+	{ "strangers-both", attack_strangers_both },
 };
 
 static void group_run(const char *name)

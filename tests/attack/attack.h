@@ -29,6 +29,8 @@ extern struct attack_options attack_options;
 /* Begin an attempt, which must make the counter rise by `times`: that of counter_get().  NULL: no
  * daemon takes part, and the client's error counts. */
 void attempt(const char *what, const char *counter, uint64_t times);
+/* How often it was tried, if that shows only later. */
+void attempt_times(uint64_t times);
 /* End it.  `by` says what refused it. */
 void attempt_refused(const char *by);
 /* It was not refused: `how`. */
@@ -60,6 +62,16 @@ int admin_connect(void);
 /* Ask the admin socket; the status of HTTP, or -errno. */
 int admin_request(const char *method, const char *resource);
 
+/* ---- what the daemon uses: attack-usage.c ---- */
+
+/* Its anonymous memory. */
+uint64_t usage_memory_kib(uint64_t pid);
+/* Time of the CPU that its threads have used. */
+struct usage_cpu {
+	uint64_t loop_ns, others_ns;
+};
+struct usage_cpu usage_cpu(uint64_t pid);
+
 /* The script that started the daemon ends it with the signal, and starts it again. */
 void daemon_restart(const char *signal_name);
 
@@ -79,6 +91,9 @@ void attack_restart(void);
 void attack_floods(void);
 /* Of a daemon whose channels are under TLS. */
 void attack_floods_tls(void);
+/* Of a daemon that asks for a key, and of one that asks for a key or a certificate. */
+void attack_strangers(void);
+void attack_strangers_both(void);
 void attack_server(void);
 /* Write the certificates of the tests into the folder. */
 void attack_files(void);

@@ -11,11 +11,12 @@ need openssl
 rounds=${RMEM_ATTACK_ROUNDS:-1}
 # over RDMA those that depend on the fabric
 all="tokens keys bounds leases restart"
-[ "$FABRIC" != tcp ] || all+=" numbers tls handshakes frames admin certificates server floods"
+[ "$FABRIC" != tcp ] || all+=" numbers tls handshakes frames admin certificates server floods strangers"
 groups=" ${RMEM_ATTACK_GROUPS:-$all} "
-n_attempts=0 n_refused=0 n_noticed=0
+n_attempts=0 n_refused=0 n_noticed=0 costs=()
 attack=$(built tests/attack/attack)
 honest=$(built tests/attack/honest)
+pings=$(built tests/attack/pings)
 fabric=$FABRIC
 [ "$fabric" = tcp ] || fabric=rdma
 
@@ -39,6 +40,9 @@ answer_requests()
 			process_await "$server_pid" 30 || fail "rmemd did not end"
 			server_restart
 			echo >&"$to_attacker"
+			;;
+		cost\ *)
+			costs+=("${line#cost }")
 			;;
 		*' attempts, '*' refused')
 			n_attempts=$((n_attempts + ${line%% *}))
@@ -75,10 +79,10 @@ run_attack()
 
 honest_pids=()
 
-# honest_start NAME URI
+# honest_start NAME COMMAND...
 honest_start()
 {
-	"$honest" "$2" >"$dir/honest-$1.out" 2>&1 &
+	"${@:2}" >"$dir/honest-$1.out" 2>&1 &
 	pids+=($!)
 	honest_pids+=($!)
 	poll_await 30 grep -q '^ready' "$dir/honest-$1.out" ||
@@ -150,8 +154,8 @@ fi
 mapfile -t here < <(wanted tokens keys bounds leases numbers tls handshakes frames admin)
 server_start
 if [ ${#here[@]} -gt 0 ]; then
-	honest_start red "$uri&psk=$dir/red.psk"
-	honest_start blue "$uri&psk=$dir/blue.psk"
+	honest_start red "$honest" "$uri&psk=$dir/red.psk"
+	honest_start blue "$honest" "$uri&psk=$dir/blue.psk"
 	run_attack "${here[@]}"
 	honest_stop
 fi
@@ -179,6 +183,38 @@ tls = yes"
 	server_stop
 fi
 
+# ---- strangers, whose costs for the daemon and for honest sessions are measured ----
+
+# strangers_run GROUP
+strangers_run()
+{
+	server_config
+	server_restart
+	honest_start pings "$pings" "$uri&psk=$dir/red.psk" "$dir/pings"
+	run_attack "$1"
+	honest_stop
+	server_stop
+}
+
+mapfile -t here < <(wanted strangers)
+if [ ${#here[@]} -gt 0 ]; then
+	ports_choose
+	config_extra="
+[tenant red]
+[tenant mallory]
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+"
+	strangers_run strangers
+	config_extra="${config_extra/auth = psk/auth = both}
+certificate = $dir/server.pem
+key = $dir/server.pem
+ca = $dir/ca.pem
+"
+	strangers_run strangers-both
+fi
+
 # ---- certificates ----
 
 config_extra="
@@ -197,7 +233,7 @@ mapfile -t here < <(wanted certificates)
 if [ ${#here[@]} -gt 0 ]; then
 	server_start
 	export RMEM_CA=$dir/ca.pem RMEM_CERT=$dir/red.pem RMEM_KEY=$dir/red.pem
-	honest_start red "$uri&tenant=red"
+	honest_start red "$honest" "$uri&tenant=red"
 	unset RMEM_CA RMEM_CERT RMEM_KEY
 	run_attack "${here[@]}"
 	honest_stop
@@ -209,5 +245,6 @@ if [ -n "$server_groups" ]; then
 	answer_requests <"$dir/hostile-server.out"
 fi
 
+[ ${#costs[@]} -eq 0 ] || printf '%s\n' "${costs[@]}"
 echo "$n_attempts attempts, $n_refused refused, $n_noticed noticed"
 [ "$n_attempts" -gt 0 ] && [ "$n_refused" -eq "$n_attempts" ] && [ "$n_noticed" -eq 0 ]

@@ -86,6 +86,8 @@ static SSL_CTX *ctx_new(const struct hello_offer *offer)
 	must(SSL_CTX_set_cipher_list(ctx, "ALL:PSK:@SECLEVEL=0"), "TLS");
 	if (offer->suites)
 		must(SSL_CTX_set_ciphersuites(ctx, offer->suites), "TLS");
+	if (offer->groups)
+		must(SSL_CTX_set1_groups_list(ctx, offer->groups), "TLS");
 	if (offer->psk_alone)
 		(void)SSL_CTX_set_options(ctx, SSL_OP_ALLOW_NO_DHE_KEX);
 	if (offer->identity && version == TLS1_3_VERSION)
@@ -170,6 +172,24 @@ void hello_end(SSL *ssl)
 	ERR_clear_error();
 	SSL_free(ssl);
 	(void)close(fd);
+}
+
+size_t hello_first(const struct hello_offer *offer, uint8_t *to, size_t max)
+{
+	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+	SSL_CTX *ctx = ctx_new(offer);
+	SSL *ssl = SSL_new(ctx);
+	struct hello_offer own = *offer;
+	int n;
+
+	must(ssl && in && out && SSL_set_app_data(ssl, &own), "TLS");
+	SSL_set_bio(ssl, in, out);
+	(void)SSL_connect(ssl);
+	n = BIO_read(out, to, (int)max);
+	must(n > 0, "a hello of TLS");
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	return (size_t)n;
 }
 
 int hello_say(const struct hello_offer *offer, SSL **ret_ssl)

@@ -13,6 +13,7 @@ struct hello_offer {
 	const char *tenant;    /* of the hello */
 	int version;           /* the only one offered; 0: 1.3 */
 	const char *suites;    /* of TLS 1.3; NULL: the default */
+	const char *groups;    /* of the key exchange; NULL: the default */
 	const char *identity;  /* of a pre-shared key; NULL: none */
 	size_t identity_bytes; /* 0: its length */
 	uint8_t key[64];
@@ -30,6 +31,8 @@ struct hello_offer hello_offer_of(const char *key_tenant, const char *as);
  *   -ECONNRESET  refused at any step */
 int hello_say(const struct hello_offer *offer, SSL **ret_ssl);
 void hello_end(SSL *ssl);
+/* The client's first message of such a handshake, which may be sent again and again; its bytes. */
+size_t hello_first(const struct hello_offer *offer, uint8_t *to, size_t max);
 /* The hello as a frame; its length. */
 size_t hello_frame(const char *tenant, uint8_t *frame, size_t frame_bytes);
 /* Receive n bytes; false: the connection has ended before. */
