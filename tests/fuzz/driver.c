@@ -165,9 +165,12 @@ static size_t mutate(uint8_t *data, size_t bytes)
 
 	if (bytes == 0)
 		return mutate_splice(data, bytes);
-	switch (random_below(8)) {
+	switch (random_below(10)) {
 	case 0:
 		return random_below(bytes);
+	case 8:
+	case 9:
+		return fuzz_put_border(data, bytes, GROWN_MAX, &state);
 	case 1:
 	case 2:
 		return mutate_splice(data, bytes);

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's control core over a fake fabric: frames of several clients, before and after the
- * hello, between what the fabric, the clock and a restart do.  At the end all clients are lost and
- * all times are over: no session, key, memory or count may be left. */
+/* The daemon's control core over its own pools and a fake fabric: frames of several clients, before and
+ * after the hello, between what the fabric, the clock, the pools and a restart do.  A lease is as long
+ * as was asked for, and its memory is its own.  At the end all clients are lost and all times are over:
+ * no session, key, memory or count may be left. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/list.h"
+#include "fuzz/real-pools.h"
 #include "fuzz/target.h"
 #include "rmemd/control/request.h"
 #include "rmemd/lease/attachment.h"
 #include "tls/admission.h"
 #include "unit/rmemd/bare-connection.h"
+#include "unit/rmemd/control-pools.h"
 #include "unit/rmemd/control-stage.h"
 #include "wire/codec.h"
 
@@ -35,15 +38,22 @@ enum step {
 	STEP_SOCKET,  /* whether output waits, input waits, and the peer is gone */
 	STEP_NOTIFY,  /* through a key */
 	STEP_FAIL,    /* the fabric fails */
-	STEP_RECLAIM, /* the pool shrinks */
+	STEP_POOL,    /* a pool shrinks or grows */
 	STEP_RESTART,
 	STEPS,
+};
+
+/* A request that makes a lease as long as it says. */
+struct asked {
+	uint64_t id, bytes;
 };
 
 struct peer {
 	struct bare_connection bare;
 	bool open; /* the connection exists */
-	uint64_t last_id;
+	uint64_t last_id, highest_id;
+	struct asked asked[STEPS_MAX]; /* and not answered yet */
+	unsigned n_asked;
 	uint64_t session; /* of the last welcome */
 	uint8_t token[WIRE_TOKEN_BYTES];
 };
@@ -53,16 +63,46 @@ static uint8_t frame[WIRE_FRAME_MAX];
 
 /* ---- the transport ---- */
 
+/* A request is answered; a reply that is repeated has what the lease is then. */
+static void on_answer(struct peer *peer, const struct wire_msg *msg)
+{
+	for (unsigned i = 0; i < peer->n_asked; i++) {
+		if (peer->asked[i].id != msg->id)
+			continue;
+		if (msg->type == WIRE_TYPE_lease)
+			ck_assert_uint_eq(msg->lease.bytes, peer->asked[i].bytes);
+		peer->asked[i] = peer->asked[--peer->n_asked];
+	}
+}
+
+static void on_lease(const struct wire_lease *lease)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < lease->n_segments; i++)
+		sum += lease->segments[i].bytes;
+	ck_assert_uint_eq(sum, lease->bytes);
+}
+
+static void on_welcome(struct peer *peer, const struct wire_welcome *welcome)
+{
+	peer->session = welcome->session;
+	memcpy(peer->token, welcome->token, sizeof(peer->token));
+	/* a session that is resumed has had others' requests */
+	peer->highest_id = welcome->resumed ? UINT64_MAX : peer->last_id;
+}
+
 static void on_message(struct bare_connection *bare, const struct wire_msg *msg)
 {
 	struct peer *peer = container_of(bare, struct peer, bare);
 
 	ck_assert(peer->open);
 	ck_assert(msg->type >= WIRE_TYPE_error);
-	if (msg->type != WIRE_TYPE_welcome)
-		return;
-	peer->session = msg->welcome.session;
-	memcpy(peer->token, msg->welcome.token, sizeof(peer->token));
+	if (msg->type == WIRE_TYPE_welcome)
+		on_welcome(peer, &msg->welcome);
+	else if (msg->type == WIRE_TYPE_lease)
+		on_lease(&msg->lease);
+	on_answer(peer, msg);
 }
 
 static void peer_lose(struct peer *peer)
@@ -80,6 +120,7 @@ static bool peer_ready(struct peer *peer)
 		peer_lose(peer);
 	if (!peer->open) {
 		peer->open = true;
+		peer->n_asked = 0;
 		bare_connection_init(&peer->bare, &stage_control, on_message);
 	}
 	return !peer->bare.connection.hello_pending;
@@ -114,13 +155,28 @@ static void header_write(uint32_t bytes, unsigned type, uint64_t id)
 	fuzz_put(&output, id, 8);
 }
 
+static void asked_add(struct peer *peer, uint64_t id, uint64_t bytes)
+{
+	if (id <= peer->highest_id)
+		return;
+	peer->highest_id = id;
+	peer->asked[peer->n_asked++] = (struct asked){ id, bytes };
+}
+
 static void dispatch(struct peer *peer, size_t bytes)
 {
+	static struct wire_msg request;
 	/* of its exact size, so that sanitizers see reads past its end */
 	uint8_t *exact = malloc(bytes);
 
 	ck_assert_ptr_nonnull(exact);
 	memcpy(exact, frame, bytes);
+	if (wire_decode(exact, bytes, &request) == 0) {
+		if (request.type == WIRE_TYPE_allocate)
+			asked_add(peer, request.id, request.allocate.bytes);
+		else if (request.type == WIRE_TYPE_resize)
+			asked_add(peer, request.id, request.resize.bytes);
+	}
 	dispatch_frame(&peer->bare.connection, exact, bytes);
 	free(exact);
 }
@@ -262,11 +318,12 @@ static void step_fail(struct fuzz_input *input)
 	}
 }
 
-static void step_reclaim(struct fuzz_input *input)
+static void step_pool(struct fuzz_input *input)
 {
-	unsigned n = (unsigned)fuzz_number(input, 1);
+	unsigned which = (unsigned)fuzz_number(input, 1);
 
-	fake_pools_reclaim(n % FAKE_PAGES, stage_now_ms + 1000, n >= 128);
+	real_pools_resize(which, fuzz_number(input, 4), stage_now_ms + 1000,
+			  which >= 128);
 	leases_reclaim(stage_control.leases);
 }
 
@@ -299,7 +356,7 @@ static void step_run(struct fuzz_input *input)
 		(void)fake_fabric_step((unsigned)fuzz_number(input, 1));
 		break;
 	case STEP_SCRUB:
-		fake_pools_scrub();
+		control_pools_scrub();
 		leases_retry(stage_control.leases);
 		break;
 	case STEP_ADMIT:
@@ -317,8 +374,8 @@ static void step_run(struct fuzz_input *input)
 	case STEP_FAIL:
 		step_fail(input);
 		break;
-	case STEP_RECLAIM:
-		step_reclaim(input);
+	case STEP_POOL:
+		step_pool(input);
 		break;
 	case STEP_RESTART:
 		step_restart();
@@ -377,6 +434,13 @@ static void put_pass(unsigned ms)
 {
 	put(STEP_PASS);
 	fuzz_put(out, ms, 2);
+}
+
+static void put_pool(unsigned which, uint64_t bytes)
+{
+	put(STEP_POOL);
+	put(which);
+	fuzz_put(out, bytes, 4);
 }
 
 static void put_events(unsigned n)
@@ -488,11 +552,40 @@ static void seed_faults(void)
 	put_frame(0, to_allocate(500000, "large"));
 	put_events(2);
 	put_frame(0, to_allocate(100000, "waits"));
-	put(STEP_RECLAIM);
-	put(200);
+	put_pool(128, REAL_PAGE);
 	put_pass(1000);
 	put_events(3);
 	put(STEP_SCRUB);
+	put_pool(128, 0);
+}
+
+/* Aligned, in both pools, in stripes; longer than a pool; over a restart. */
+static void seed_numbers(void)
+{
+	struct wire_msg *request;
+
+	put_session(0, "default");
+	for (unsigned i = 0; i < 3; i++) {
+		request = to_allocate(REAL_HUGE << i, i == 0 ? "aligned" : "");
+		request->allocate.align = REAL_PAGE << 4 * i;
+		request->allocate.placement =
+			i == 1 ? WIRE_PLACE_INTERLEAVE : WIRE_PLACE_NODE;
+		put_frame(0, request);
+		put_events(2);
+	}
+	put_frame(0, to_allocate(1, ""));
+	put_events(2);
+	put_frame(0, to_resize(1, 3 * REAL_HUGE));
+	put_events(3);
+	put(STEP_RESTART);
+	put_resume(0, 0, false);
+	put_frame(0, to_attach("aligned"));
+	put_events(2);
+	put_frame(0, to_resize(1, REAL_PAGE - 1));
+	put_events(3);
+	put_pool(1, REAL_HUGE);
+	put(STEP_SCRUB);
+	put_pool(1, 4 * REAL_HUGE - 1);
 }
 
 /* Notifications that the client has not taken when the lease is gone. */
@@ -609,7 +702,7 @@ size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
 	static void (*const seeds[])(void) = {
 		seed_leases, seed_resume,     seed_restart, seed_channels, seed_faults,
-		seed_bytes,  seed_long_names, seed_notices, seed_shares,
+		seed_bytes,  seed_long_names, seed_notices, seed_shares,   seed_numbers,
 	};
 	struct fuzz_output output = { input, 0, max };
 
@@ -636,13 +729,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		sessions_deliver(stage_control.sessions);
 		slices_run(&stage_control.slices);
 		check_isolation();
+		real_pools_check();
 	}
 	for (unsigned i = 0; i < PEERS; i++)
 		peer_lose(&peers[i]);
 	fake_fabric_fail_session(0);
 	fake_fabric_keep_channels(0);
 	fake_fabric_hold_connect = false;
-	fake_pools_reclaim(0, 0, false);
+	real_pools_rest();
 	fake_fabric_settle();
 	control_teardown();
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A damaged ledger: it is refused with a text, or read.  Either the bytes of the file are damaged,
- * or, with valid checksums, the values of sessions, leases and replies, which are restored then. */
+ * or, with valid checksums, the values of sessions, leases and replies, which are restored then over the
+ * daemon's own pools: no memory is in two leases or outside of its pool. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/utf8.h"
+#include "fuzz/real-pools.h"
 #include "fuzz/target.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger_file.h"
@@ -191,6 +193,7 @@ static void test_values(struct fuzz_input *input)
 	ledger_commit(stage_control.ledger);
 	err_clear();
 	if (control_restart_with(&with) == 0) {
+		real_pools_check();
 		control_teardown();
 		return;
 	}
@@ -266,7 +269,7 @@ static void seed_segments(struct fuzz_output *output)
 
 	for (unsigned i = 0; i < n; i++) {
 		const struct segment_row row = {
-			.offset = i * FAKE_PAGE, .bytes = 100, .dirty = 100, .pool = 1
+			.offset = i * REAL_PAGE, .bytes = 100, .dirty = 100, .pool = 1
 		};
 
 		end = value_add(end, &row, sizeof(row));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "simulate/checks.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,20 +12,12 @@
 #include "simulate/keys.h"
 #include "simulate/network.h"
 #include "simulate/shares.h"
+#include "simulate/sim.h"
+#include "unit/rmemd/owners.h"
 
-#define PAGE UINT64_C(4096)
-#define PAGES_MAX 128
-#define POOLS_MAX 8
+#define PAGE OWNERS_PAGE
 
 typedef unsigned long long number;
-
-/* Whose each page is. */
-static struct owners {
-	const char *addr;
-	uint64_t n_pages, n_owned;
-	uint64_t lease[PAGES_MAX]; /* 0: nobody's */
-} owners[POOLS_MAX];
-static unsigned n_owners;
 
 /* What the leases of a tenant add up to. */
 struct sums {
@@ -84,35 +77,12 @@ int pattern_version(uint64_t lease, uint64_t offset, unsigned char byte)
 
 /* ---- owners ---- */
 
-static void owners_begin(void)
+void owners_fail(const char *format, ...)
 {
-	n_owners = pools_count(daemon_control.pools);
-	for (unsigned i = 0; i < n_owners; i++) {
-		struct owners *at = &owners[i];
+	va_list args;
 
-		at->addr = NULL;
-		at->n_owned = 0;
-		at->n_pages = pools_status(daemon_control.pools, i).bytes / PAGE;
-		if (at->n_pages > PAGES_MAX)
-			sim_fail("a pool has %llu pages", (number)at->n_pages);
-		memset(at->lease, 0, sizeof(at->lease));
-	}
-}
-
-/* Pools are told apart by where they are in memory. */
-static struct owners *owners_of(const struct extent *extent)
-{
-	const char *addr = (char *)extent_addr(extent) - extent->offset;
-
-	for (unsigned i = 0; i < n_owners; i++) {
-		if (!owners[i].addr &&
-		    strcmp(pools_status(daemon_control.pools, i).name,
-			   extent_pool(extent).name) == 0)
-			owners[i].addr = addr;
-		if (owners[i].addr == addr)
-			return &owners[i];
-	}
-	sim_fail("an extent is in no pool");
+	va_start(args, format);
+	sim_vfail(format, args);
 }
 
 static struct sums *sums_of(const struct tenant *tenant)
@@ -123,87 +93,35 @@ static struct sums *sums_of(const struct tenant *tenant)
 	sim_fail("a tenant %s exists", tenant->name);
 }
 
-static void segment_own(const struct segment *segment)
+static void segment_sum(const struct segment *segment)
 {
-	struct owners *at = owners_of(&segment->extent);
-	uint64_t first = segment->extent.offset / PAGE,
-		 n = segment->extent.bytes / PAGE;
-
-	if (segment->bytes > segment->extent.bytes)
-		sim_fail("a segment of lease %llu has %llu bytes of %llu",
-			 (number)segment->lease->id, (number)segment->bytes,
-			 (number)segment->extent.bytes);
-	for (uint64_t i = first; i < first + n; i++) {
-		if (i >= PAGES_MAX || at->lease[i])
-			sim_fail("page %llu is in lease %llu and in lease %llu",
-				 (number)i, (number)segment->lease->id,
-				 (number)(i < PAGES_MAX ? at->lease[i] : 0));
-		at->lease[i] = segment->lease->id;
-		at->n_owned++;
-	}
 	sums_of(segment->lease->tenant)->bytes += segment->extent.bytes;
 }
 
-static void lease_own(const struct lease *lease)
+static void lease_sum(const struct lease *lease)
 {
-	uint64_t bytes = 0;
-
-	for (unsigned i = 0; i < lease->n_segments; i++) {
-		segment_own(lease->segments[i]);
-		bytes += lease->segments[i]->bytes;
-	}
-	if (lease->state == LEASE_READY && bytes != lease->bytes)
-		sim_fail("lease %llu has %llu bytes, and segments of %llu",
-			 (number)lease->id, (number)lease->bytes, (number)bytes);
+	for (unsigned i = 0; i < lease->n_segments; i++)
+		segment_sum(lease->segments[i]);
 }
 
-static void owners_find(void)
+/* What the tenants' leases have. */
+static void sums_find(void)
 {
 	const struct leases *leases = daemon_control.leases;
 
 	memset(sums, 0, sizeof(sums));
-	owners_begin();
 	list_for_each_entry(const struct lease, lease, &leases->all, all) {
 		sums_of(lease->tenant)->n_leases++;
-		lease_own(lease);
+		lease_sum(lease);
 	}
 	list_for_each_entry(const struct lease, lease, &leases->ended, all)
-		lease_own(lease);
+		lease_sum(lease);
 	list_for_each_entry(const struct segment, segment, &leases->releasing,
 			    releasing)
-		segment_own(segment);
-}
-
-/* The lease whose page this is; 0: nobody's. */
-static uint64_t owner_at(const char *at)
-{
-	for (unsigned i = 0; i < n_owners; i++)
-		if (owners[i].addr && at >= owners[i].addr &&
-		    at < owners[i].addr + PAGES_MAX * PAGE)
-			return owners[i].lease[(uint64_t)(at - owners[i].addr) / PAGE];
-	return 0;
+		segment_sum(segment);
 }
 
 /* ---- after each step ---- */
-
-static void check_pools(void)
-{
-	for (unsigned i = 0; i < n_owners; i++) {
-		struct pool_status status = pools_status(daemon_control.pools, i);
-
-		if (status.lent != owners[i].n_owned * PAGE)
-			sim_fail("pool %s has lent %llu bytes, and leases have %llu",
-				 status.name, (number)status.lent,
-				 (number)(owners[i].n_owned * PAGE));
-		if (status.lent + status.scrubbing + status.free + status.closed !=
-		    status.bytes)
-			sim_fail("pool %s of %llu bytes: %llu lent, %llu scrubbing, "
-				 "%llu free, %llu closed",
-				 status.name, (number)status.bytes, (number)status.lent,
-				 (number)status.scrubbing, (number)status.free,
-				 (number)status.closed);
-	}
-}
 
 static void check_grown(const char *tenant, const char *what, uint64_t before,
 			uint64_t now, uint64_t max)
@@ -274,8 +192,8 @@ void check_step(void)
 {
 	if (!daemon_up)
 		return;
-	owners_find();
-	check_pools();
+	owners_find(daemon_control.leases, daemon_control.pools);
+	sums_find();
 	(void)tenants_each(daemon_control.tenants, check_tenant, NULL);
 	n_keys = 0;
 	(void)tenants_each(daemon_control.tenants, add_keys, NULL);

@@ -45,8 +45,12 @@ void sim_fail(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
+	sim_vfail(format, args);
+}
+
+void sim_vfail(const char *format, va_list args)
+{
 	(void)vsnprintf(outcome->text, sizeof(outcome->text), format, args);
-	va_end(args);
 	outcome->broken = format;
 	outcome->at_step = sim_step;
 	sim_note("broken: %s", outcome->text);

@@ -9,6 +9,7 @@
 #ifndef TESTS_SIMULATE_SIM_H
 #define TESTS_SIMULATE_SIM_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,8 @@ void sim_random_begin(uint64_t seed, uint64_t step);
 
 /* A rule is broken: print the text with time and step, and end the process. */
 _Noreturn void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void sim_vfail(const char *format, va_list args)
+	__attribute__((format(printf, 1, 0)));
 /* Describe what happens, where a history is printed. */
 void sim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_verbose;

@@ -13,6 +13,7 @@
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
 #include "tls/admission.h"
+#include "unit/rmemd/control-pools.h"
 #include "wire/codec.h"
 
 struct control stage_control;
@@ -88,9 +89,9 @@ static void on_wake(void *)
 static void open_tables(void)
 {
 	slices_init(&stage_control.slices, &stage_control.turn, on_wake, NULL);
-	ck_assert_int_eq(leases_open(NULL, stage_control.ledger, &stage_control.slices,
-				     &lease_events, &stage_control, 1,
-				     &stage_control.leases),
+	ck_assert_int_eq(leases_open(stage_control.pools, stage_control.ledger,
+				     &stage_control.slices, &lease_events,
+				     &stage_control, 1, &stage_control.leases),
 			 0);
 	stage_control.first_id = 1;
 	ck_assert_int_eq(
@@ -108,7 +109,6 @@ void control_setup(void)
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
 	log_set_sink(check_line);
-	fake_pools_reset(0);
 	stage_config = (struct config){
 		.heartbeat_ms = 500,
 		.fence_ms = STAGE_FENCE_MS,
@@ -130,8 +130,11 @@ void control_setup(void)
 		};
 	}
 	stage_control.tenants = &stage_tenants;
-	stage_control.memory_bytes = (uint64_t)FAKE_PAGES * FAKE_PAGE;
-	stage_control.ledger = fake_ledger();
+	stage_control.pools = control_pools_open();
+	for (unsigned i = 0; i < pools_count(stage_control.pools); i++)
+		stage_control.memory_bytes +=
+			pools_status(stage_control.pools, i).bytes;
+	stage_control.ledger = stage_ledger_new();
 	open_tables();
 }
 
@@ -176,13 +179,13 @@ int control_restart_with(const struct leases_restore *with)
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
 	ck_assert_int_eq(tenants_each(&stage_tenants, check_unused, NULL), 0);
-	fake_pools_crash();
-	stage_control.ledger = fake_ledger_again(stage_control.ledger);
+	stage_control.pools = control_pools_open_again();
+	stage_control.ledger = stage_ledger_again(stage_control.ledger);
 	open_tables();
 	err = sessions_restore(stage_control.sessions, with);
 	if (!err)
 		err = leases_restore(stage_control.leases, with);
-	fake_pools_scrub();
+	control_pools_restored();
 	return err;
 }
 
@@ -213,7 +216,7 @@ void control_teardown(void)
 	fake_fabric_check_empty();
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
 	(void)leases_each(stage_control.leases, 0, check_detached, NULL);
-	fake_pools_check(stage_control.leases);
+	control_pools_check(stage_control.leases);
 	control_close_tables();
 }
 
@@ -221,6 +224,7 @@ void control_close_tables(void)
 {
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
+	control_pools_close();
 	ledger_close(stage_control.ledger);
 	ck_assert_int_eq(tenants_each(&stage_tenants, check_unused, NULL), 0);
 	tenants_destroy(&stage_tenants);

@@ -12,6 +12,7 @@
 #include "rmemd/lease/lease.h"
 #include "unit/rmemd/stage-fabric.h"
 #include "unit/rmemd/stage-pools.h"
+#include "unit/rmemd/stage-state.h"
 
 #define STAGE_FENCE_MS 2000
 /* A session is fenced after this silence: the rest is for the delays of the loop. */
@@ -40,8 +41,6 @@ extern struct tenants stage_tenants;              /* "default" and "other" */
 extern const struct tenant_limits stage_limits;
 extern struct config stage_config;
 extern struct fabric_endpoint stage_endpoint_info[STAGE_ENDPOINTS];
-extern uint64_t stage_now_ms;
-extern unsigned stage_wakes;       /* calls for slices_run() */
 extern unsigned stage_timer_moves; /* calls for a changed timer */
 
 /* Checked fixtures.  The teardown ends all sessions by time and checks that nothing is left. */

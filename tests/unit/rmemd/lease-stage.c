@@ -15,10 +15,8 @@ struct ledger *stage_ledger;
 struct leases *stage_leases;
 struct tenant stage_tenant;
 struct lease_client stage_a, stage_b;
-uint64_t stage_now_ms;
 struct turn stage_turn;
 struct slices stage_slices;
-unsigned stage_wakes;
 static const struct fabric_server_ops *ops;
 struct stage_event stage_revoked, stage_changed, stage_shrinking;
 struct wire_shrinking stage_shrinking_last;
@@ -145,7 +143,7 @@ static void setup(const struct fabric_server_ops *at)
 	stage_wakes = 0;
 	slices_init(&stage_slices, &stage_turn, on_wake, NULL);
 	tenant_init(&stage_tenant, &params);
-	stage_ledger = fake_ledger();
+	stage_ledger = stage_ledger_new();
 	ck_assert_int_eq(leases_open(NULL, stage_ledger, &stage_slices, &events, NULL,
 				     7, &stage_leases),
 			 0);

@@ -9,6 +9,7 @@
 
 #include "unit/rmemd/stage-fabric.h"
 #include "unit/rmemd/stage-pools.h"
+#include "unit/rmemd/stage-state.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/loop/slices.h"
 
@@ -30,11 +31,9 @@ extern struct ledger *stage_ledger;
 extern struct leases *stage_leases;
 extern struct tenant stage_tenant;
 extern struct lease_client stage_a, stage_b;
-extern uint64_t stage_now_ms;
 /* Work in slices: it is done at once while stage_turn has time left. */
 extern struct turn stage_turn;
 extern struct slices stage_slices;
-extern unsigned stage_wakes; /* calls for slices_run() */
 
 /* The last event of a kind, and their number. */
 struct stage_event {

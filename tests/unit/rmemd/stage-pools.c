@@ -5,13 +5,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/err.h"
+#include "unit/rmemd/control-pools.h"
 #include "unit/rmemd/stage-fabric.h"
 #include "rmemd/lease/lease.h"
-#include "rmemd/state/ledger.h"
 #include "rmemd/pool/pools.h"
 
 enum page { FREE, LENT, DIRTY, GAP };
@@ -22,7 +20,6 @@ static bool can_shorten, hurried, pool_missing;
 static struct pool_reclaim reclaimed;
 static struct fake_wish wish;
 static unsigned break_page;
-static int ledger_fd = -1;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
 static unsigned count_range(enum page state, unsigned first, unsigned end)
@@ -97,29 +94,6 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 		pages[i] = LENT;
 	*ret_extent = (struct extent){ .offset = offset, .bytes = n * FAKE_PAGE };
 	return 0;
-}
-
-static struct ledger *open_ledger(void)
-{
-	struct ledger *ledger;
-
-	ck_assert_msg(ledger_open(ledger_fd, &ledger) == 0, "%s", err_text());
-	return ledger;
-}
-
-struct ledger *fake_ledger(void)
-{
-	if (ledger_fd >= 0)
-		ck_assert_int_eq(close(ledger_fd), 0);
-	ledger_fd = memfd_create("fake-ledger", MFD_CLOEXEC);
-	ck_assert_int_ge(ledger_fd, 0);
-	return open_ledger();
-}
-
-struct ledger *fake_ledger_again(struct ledger *ledger)
-{
-	ledger_close(ledger);
-	return open_ledger();
 }
 
 static int add_lent(const struct lease_status *status, void *arg)
@@ -353,4 +327,37 @@ struct pool_status pools_status(const struct pools *pools, unsigned i)
 		.endpoints = lent_through[i],
 		.resizing = reclaimed.bytes ? POOL_RECLAIMS : POOL_RESTS,
 	};
+}
+
+/* ---- under the control core ---- */
+
+struct pools *control_pools_open(void)
+{
+	fake_pools_reset(0);
+	return NULL;
+}
+
+struct pools *control_pools_open_again(void)
+{
+	fake_pools_crash();
+	return NULL;
+}
+
+void control_pools_restored(void)
+{
+	fake_pools_scrub();
+}
+
+void control_pools_close(void)
+{
+}
+
+void control_pools_scrub(void)
+{
+	fake_pools_scrub();
+}
+
+void control_pools_check(const struct leases *leases)
+{
+	fake_pools_check(leases);
 }

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ledger;
 struct leases;
 
 #define FAKE_PAGE 4096
@@ -44,9 +43,6 @@ void fake_pools_crash(void);
 unsigned fake_pools_given(void);
 /* Whether the pool is missing. */
 void fake_pools_take_away(bool away);
-/* Create a ledger in a new file; open the file again. */
-struct ledger *fake_ledger(void);
-struct ledger *fake_ledger_again(struct ledger *ledger);
 /* Check that the lent pages are those of the leases. */
 void fake_pools_check(const struct leases *leases);
 /* The pool wants back the last n pages; 0: none. */

@@ -98,7 +98,7 @@ static int crash(void)
 	lease_client_set_origin(&stage_a, "a's program", "192.0.2.1:11");
 	lease_client_init(&stage_b, 2, &stage_tenant);
 	fake_pools_crash();
-	stage_ledger = fake_ledger_again(stage_ledger);
+	stage_ledger = stage_ledger_again(stage_ledger);
 	ck_assert_int_eq(leases_open(NULL, stage_ledger, &stage_slices, events, NULL, 7,
 				     &stage_leases),
 			 0);
