@@ -12,7 +12,7 @@
 
 /* Time for which the events of a fabric are delivered in one turn of the loop, so that others
  * get their turn: peers decide how many memory regions have notifications. */
-#define FABRIC_NOTIFICATIONS_TURN_NS UINT64_C(10000000)
+#define FABRIC_NOTIFICATIONS_TURN_NS UINT64_C(1000000)
 
 struct fabric_notifications {
 	pthread_mutex_t lock;

@@ -726,7 +726,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memset(peers, 0, sizeof(peers));
 	for (unsigned i = 0; i < STEPS_MAX && input.left > 0; i++) {
 		step_run(&input);
-		sessions_deliver(stage_control.sessions);
 		slices_run(&stage_control.slices);
 		check_isolation();
 		real_pools_check();

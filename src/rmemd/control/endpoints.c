@@ -90,7 +90,6 @@ static void on_ready(evutil_socket_t, short, void *arg)
 	struct served_fabric *served = arg;
 
 	served->ops->process(served->server);
-	sessions_deliver(served->control->sessions);
 }
 
 static void number_endpoints(struct endpoints *endpoints, struct served_fabric *served)

@@ -605,21 +605,18 @@ void session_client_notified(void *, struct lease_client *lease_client)
 	struct session *session =
 		container_of(lease_client, struct session, lease_client);
 
-	if (list_empty(&session->noticed))
-		list_append(&session->sessions->noticed, &session->noticed);
 	/* the next notification needs the space */
 	if (notices_full(&lease_client->notices))
 		session_deliver(session);
+	else if (session->connection)
+		slices_add(&session->sessions->control->slices,
+			   &lease_client->tenant->slices, &session->notify);
 }
 
-void sessions_deliver(struct sessions *sessions)
+static bool session_notify(struct slice_work *work)
 {
-	struct session *session;
-
-	while ((session = list_first(&sessions->noticed, struct session, noticed))) {
-		list_remove(&session->noticed);
-		session_deliver(session);
-	}
+	session_deliver(container_of(work, struct session, notify));
+	return false;
 }
 
 /* ---- all sessions ---- */
@@ -635,11 +632,11 @@ int sessions_open(struct control *control,
 	sessions->control = control;
 	sessions->due = due;
 	sessions->work = session_work;
+	sessions->notify = session_notify;
 	sessions->next_id = control->first_id;
 	map_init(&sessions->by_id);
 	list_init(&sessions->all);
 	list_init(&sessions->ended);
-	list_init(&sessions->noticed);
 	list_init(&sessions->unsent);
 	*ret_sessions = sessions;
 	return 0;

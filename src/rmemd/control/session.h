@@ -31,7 +31,8 @@ struct session;
 struct sessions {
 	struct control *control;
 	void (*due)(struct control *control, uint64_t ms);
-	bool (*work)(struct slice_work *work); /* session->work.run */
+	bool (*work)(struct slice_work *work);   /* session->work.run */
+	bool (*notify)(struct slice_work *work); /* session->notify.run */
 	uint64_t next_id;
 	struct map by_id;
 	struct list all;   /* in the order of their ids */
@@ -41,9 +42,8 @@ struct sessions {
 	struct tree heard; /* active ones, by heard_ms and their ids */
 	struct tree
 		fenced; /* those whose clients may come back, by fenced_ms and their ids */
-	struct list noticed; /* with notifications for sessions_deliver() */
-	struct list unsent;  /* with events beyond the limit of a turn */
-	bool stopping;       /* log lost connections at LOG_DEBUG */
+	struct list unsent; /* with events beyond the limit of a turn */
+	bool stopping;      /* log lost connections at LOG_DEBUG */
 };
 
 enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
@@ -81,10 +81,10 @@ struct session {
 	uint32_t next_channel; /* the number used last */
 	uint32_t channels_end; /* numbers above it are not reserved in the ledger */
 
-	struct slice_work work; /* ends keys and leases */
+	struct slice_work work;   /* ends keys and leases */
+	struct slice_work notify; /* sends notifications */
 
-	struct list noticed; /* in sessions->noticed */
-	struct list unsent;  /* in sessions->unsent */
+	struct list unsent; /* in sessions->unsent */
 
 	struct list requests; /* waiting */
 	struct list listings; /* requests `list`, searched in slices */
@@ -175,12 +175,10 @@ void session_connection_idle(struct connection *connection);
 
 /* ---- notifications, and events of leases ---- */
 
-/* leases_events.client_notified.  sessions_deliver() sends several notifications together. */
+/* leases_events.client_notified.  A slice sends what has come until then. */
 void session_client_notified(void *ctx, struct lease_client *lease_client);
 /* leases_events.client_event.  Nothing is sent while the session is fenced. */
 void session_client_event(void *ctx, struct lease_client *lease_client);
-/* Send the notifications of all sessions. */
-void sessions_deliver(struct sessions *sessions);
 
 /* ---- channels ---- */
 

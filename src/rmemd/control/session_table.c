@@ -62,10 +62,10 @@ struct session *session_new(struct sessions *sessions)
 	list_init(&session->channels);
 	list_init(&session->requests);
 	list_init(&session->listings);
-	list_init(&session->noticed);
 	list_init(&session->unsent);
 	list_init(&session->all);
 	slice_work_init(&session->work, sessions->work);
+	slice_work_init(&session->notify, sessions->notify);
 	return session;
 }
 
@@ -115,9 +115,9 @@ void session_free(struct session *session)
 		tree_remove(session->times, &session->in_times);
 	reply_cache_clear(&session->replies);
 	list_remove(&session->all);
-	list_remove(&session->noticed);
 	list_remove(&session->unsent);
 	slices_remove(&session->work);
+	slices_remove(&session->notify);
 	lease_client_destroy(&session->lease_client);
 	free(session);
 }

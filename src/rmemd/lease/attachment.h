@@ -31,6 +31,7 @@ struct attachment {
 	struct list in_events; /* in client->with_events, while there are events */
 	struct list mrs;       /* pending and live, the oldest first */
 	struct list watching;  /* in lease->watchers, if the client watches the lease */
+	bool told;             /* of the present notification: struct fanout */
 	struct notice_source notices; /* of the lease, in client->notices */
 };
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/fanout.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/lease/origin.h"
 #include "rmemd/state/ledger.h"
@@ -124,6 +125,7 @@ struct lease *lease_blank(struct leases *leases, uint64_t id)
 
 void lease_delete(struct lease *lease)
 {
+	fanout_free(lease->fanout);
 	tenant_unref(lease->tenant);
 	origin_unref(lease->creator);
 	free(lease->segments);

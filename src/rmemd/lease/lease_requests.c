@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/fanout.h"
 #include "rmemd/lease/ledger_record.h"
 
 /* ---- lookups ---- */
@@ -468,10 +469,13 @@ int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id)
 	err = lease_record_reserve(attachment->lease);
 	if (!err && client->n_watches == 0)
 		err = notices_open(&client->notices, LEASE_CLIENT_NOTICES_MAX);
+	if (!err)
+		err = fanout_watch(attachment);
+	if (err && client->n_watches == 0)
+		notices_close(&client->notices);
 	if (err)
 		return err;
 	client->n_watches++;
-	list_append(&attachment->lease->watchers, &attachment->watching);
 	(void)attachment_record(attachment);
 	return 0;
 }

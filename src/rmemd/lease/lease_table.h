@@ -76,12 +76,13 @@ struct lease {
 	struct list attachments;
 	struct tree by_session; /* the same, by the ids of their sessions */
 	unsigned n_attachments;
-	unsigned n_writers;   /* attachments with the right to write */
-	struct list watchers; /* attachments whose clients watch the lease */
-	struct list dying;    /* memory regions being deregistered */
-	struct list waiters;  /* struct lease_waiter */
-	bool resizing;        /* one request at a time */
-	bool cut;             /* dying keys may still reach behind the lease's end */
+	unsigned n_writers;    /* attachments with the right to write */
+	struct list watchers;  /* attachments whose clients watch the lease */
+	struct fanout *fanout; /* to them; NULL: there were none yet */
+	struct list dying;     /* memory regions being deregistered */
+	struct list waiters;   /* struct lease_waiter */
+	bool resizing;         /* one request at a time */
+	bool cut;              /* dying keys may still reach behind the lease's end */
 
 	struct share *shares; /* with other tenants */
 	unsigned n_shares;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/fanout.h"
 
 int leases_open(struct pools *pools, struct ledger *ledger, struct slices *slices,
 		const struct leases_events *events, void *ctx, uint64_t first_id,
@@ -295,16 +296,8 @@ void lease_mr_deregistered(void *, void *mr_cookie)
 void lease_notified(void *, void *, void *mr_cookie, uint32_t value, uint32_t lost)
 {
 	const struct mr *mr = mr_cookie;
-	struct lease *lease = mr->segment->lease;
-	const struct leases *leases = lease->leases;
 
 	/* A notification counts even if its key is dying by now.  A lease that has ended has no
 	 * watchers. */
-	list_for_each_entry(struct attachment, watcher, &lease->watchers, watching) {
-		notices_put(&watcher->client->notices,
-			    &(struct notice){ .source = &watcher->notices,
-					      .value = value,
-					      .lost = lost });
-		leases->events->client_notified(leases->ctx, watcher->client);
-	}
+	fanout_notify(mr->segment->lease, value, lost);
 }

@@ -18,9 +18,12 @@ static void notify(void *arg)
 {
 	const struct notify_args *args = arg;
 
-	for (uint32_t i = 0; i < args->n; i++)
+	for (uint32_t i = 0; i < args->n; i++) {
 		fake_server_notify(args->rkey, args->value + i, i ? 0 : args->lost);
-	sessions_deliver(core.sessions);
+		if ((i + 1) % FABRIC_NOTIFICATIONS_MAX == 0)
+			slices_run(&core.slices);
+	}
+	slices_run(&core.slices);
 }
 
 /* Notify n times, with values from `value` on; the fabric has lost `lost` before the first. */

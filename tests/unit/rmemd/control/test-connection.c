@@ -290,7 +290,7 @@ START_TEST(unread_notifications__are_dropped_and_counted)
 	open_watcher(fd, &rkey);
 	for (uint32_t i = 0; i < sent; i++) {
 		ck_assert(fake_fabric_notify(rkey, i, 0));
-		sessions_deliver(stage_control.sessions);
+		slices_run(&stage_control.slices);
 	}
 	run_loop();
 	/* the reply to a heartbeat arrives between them */
@@ -313,7 +313,7 @@ START_TEST(unread_notifications__are_dropped_and_counted)
 	/* the notifications in the socket and in the queue */
 	ck_assert_uint_lt(n_received, 20000);
 	ck_assert(fake_fabric_notify(rkey, 7, 0));
-	sessions_deliver(stage_control.sessions);
+	slices_run(&stage_control.slices);
 	ck_assert(receive(fd) && nothing_arrived(fd));
 	ck_assert_uint_eq(received.notified.notices[0].value, 7);
 	disconnect(fd);

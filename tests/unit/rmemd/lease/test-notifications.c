@@ -74,16 +74,19 @@ static void notify(uint64_t rkey, uint32_t value)
 	ck_assert(fake_fabric_notify(rkey, value, 0));
 }
 
-/* With the values 0 to n - 1. */
-static void notify_times(uint64_t rkey, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		notify(rkey, i);
-}
-
 static void deliver(void)
 {
-	sessions_deliver(stage_control.sessions);
+	slices_run(&stage_control.slices);
+}
+
+/* With the values 0 to n - 1, in as many turns as it takes that none is lost on the way. */
+static void notify_times(uint64_t rkey, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		notify(rkey, i);
+		if ((i + 1) % FABRIC_NOTIFICATIONS_MAX == 0)
+			deliver();
+	}
 }
 
 /* The connection of the client is not busy any more. */
@@ -176,6 +179,7 @@ START_TEST(notify__reports_lost_notifications)
 	notify_times(key, LEASE_CLIENT_NOTICES_MAX);
 	ck_assert(fake_fabric_notify(key, 12, UINT32_MAX));
 	ck_assert(fake_fabric_notify(key, 13, 9));
+	deliver();
 	set_idle(&two);
 	expect(&two, 0, lease, 13, UINT32_MAX);
 }
@@ -286,7 +290,7 @@ START_TEST(busy__connections_get_the_latest_notifications)
 }
 END_TEST
 
-/* Events are sent whenever the limit of waiting notifications is reached. */
+/* A slice tells a watcher of 64, which are one event. */
 START_TEST(burst__loses_no_notification)
 {
 	uint32_t sent = 3 * LEASE_CLIENT_NOTICES_MAX + 5;
@@ -294,8 +298,8 @@ START_TEST(burst__loses_no_notification)
 	watch(&one, lease);
 	notify_times(key, sent);
 	deliver();
-	ck_assert_uint_eq(one.events, 4);
-	expect(&one, 4, lease, sent - 1, 0);
+	ck_assert_uint_eq(one.events, sent / 64 + 1);
+	expect(&one, sent % 64 - 1, lease, sent - 1, 0);
 }
 END_TEST
 
@@ -345,8 +349,10 @@ START_TEST(watches__are_limited_by_attachments)
 	}
 	three.busy = true;
 	for (unsigned round = 0; round < ROUNDS; round++)
-		for (unsigned i = 0; i < MANY; i++)
+		for (unsigned i = 0; i < MANY; i++) {
 			notify(keys[i], round);
+			deliver();
+		}
 	set_idle(&three);
 	deliver();
 	/* the oldest notifications, then the latest of each lease, in the order in which
@@ -357,6 +363,152 @@ START_TEST(watches__are_limited_by_attachments)
 	       leases[LEASE_CLIENT_NOTICES_MAX % MANY - 1], ROUNDS - 1, 1);
 	expect(&one, one.event.notified.n_notices - 1u, leases[MANY - 1], ROUNDS - 1,
 	       0);
+}
+END_TEST
+
+/* ---- many watchers ---- */
+
+/* From here on no turn has time left: a slice tells one watcher, or sends to one. */
+static void end_turn(void)
+{
+	turn_begin(&stage_control.turn, 0);
+	stage_control.turn.first_ns = 1;
+}
+
+static unsigned waiting(const struct client *client)
+{
+	const struct session *session = client->connection.session;
+
+	return session ? session->lease_client.notices.n : 0;
+}
+
+static unsigned all_waiting(void)
+{
+	return waiting(&one) + waiting(&two) + waiting(&three);
+}
+
+static unsigned all_events(void)
+{
+	return one.events + two.events + three.events;
+}
+
+static void run_slice(void)
+{
+	unsigned waited = all_waiting(), events = all_events();
+
+	deliver();
+	ck_assert_uint_le(all_waiting(), waited + 1);
+	ck_assert_uint_le(all_events(), events + 1);
+}
+
+static void run_slices(void)
+{
+	while (slices_wait(&stage_control.slices))
+		run_slice();
+}
+
+static void end_many(void)
+{
+	stage_control.turn.running = false;
+	pass(0);
+	fake_fabric_settle();
+	pass(0);
+}
+
+static void watch_by_all(void)
+{
+	open_with_channel(&three);
+	watch(&one, lease);
+	attach_and_watch(&two, "named", lease);
+	attach_and_watch(&three, "named", lease);
+	end_turn();
+}
+
+START_TEST(watchers__are_told_in_slices)
+{
+	watch_by_all();
+	notify(key, 7);
+	ck_assert_uint_eq(all_waiting() + all_events(), 0);
+	run_slice();
+	ck_assert_uint_eq(all_waiting(), 0);
+	run_slice();
+	ck_assert_uint_eq(all_waiting(), 1);
+	notify(key, 8);
+	run_slices();
+	ck_assert_uint_eq(all_waiting(), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct client *clients[] = { &one, &two, &three };
+
+		ck_assert_int_eq((int)clients[i]->event.type, (int)WIRE_TYPE_notified);
+		expect(clients[i], clients[i]->event.notified.n_notices - 1u, lease, 8,
+		       0);
+	}
+	end_many();
+}
+END_TEST
+
+/* Notifications that come faster than they are handed out: the last ones are kept. */
+START_TEST(overrun__loses_notifications_and_counts_them)
+{
+	watch_by_all();
+	for (uint32_t i = 0; i < FABRIC_NOTIFICATIONS_MAX + 10; i++)
+		notify(key, i);
+	run_slices();
+	for (unsigned i = 0; i < 3; i++) {
+		struct client *clients[] = { &one, &two, &three };
+
+		expect(clients[i], clients[i]->event.notified.n_notices - 1u, lease,
+		       FABRIC_NOTIFICATIONS_MAX + 9, 9);
+	}
+	end_many();
+}
+END_TEST
+
+/* Whom one had been told, when a watcher goes, comes, or is told again. */
+START_TEST(watchers__may_come_and_go_meanwhile)
+{
+	watch_by_all();
+	ck_assert_int_eq(request(&three, WIRE_TYPE_unwatch, lease), 0);
+	notify(key, 7);
+	run_slice();
+	run_slice();
+	ck_assert_uint_eq(waiting(&one), 1);
+	watch(&three, lease);
+	ck_assert_int_eq(request(&two, WIRE_TYPE_unwatch, lease), 0);
+	run_slices();
+	ck_assert_uint_eq(one.events, 1);
+	ck_assert_uint_eq(two.events + three.events, 0);
+	notify(key, 8);
+	run_slices();
+	ck_assert_uint_eq(one.events, 2);
+	ck_assert_uint_eq(three.events, 1);
+	expect(&three, 0, lease, 8, 0);
+	end_many();
+}
+END_TEST
+
+/* The session of a watcher ends, is fenced, or the lease ends. */
+START_TEST(end__may_come_before_the_watchers_are_told)
+{
+	watch_by_all();
+	notify(key, 7);
+	run_slice();
+	run_slice();
+	notify(key, 8);
+	if (_i == 0)
+		client_send(&two, message(WIRE_TYPE_bye));
+	else if (_i == 1)
+		client_lose(&two);
+	else
+		client_send(&one, lease_message(WIRE_TYPE_free, lease));
+	fake_fabric_settle();
+	run_slices();
+	end_many();
+	if (_i == 2)
+		ck_assert_int_eq((int)three.event.type, (int)WIRE_TYPE_revoked);
+	else
+		expect(&three, three.event.notified.n_notices - 1u, lease, 8, 0);
+	ck_assert_uint_eq(all_waiting(), 0);
 }
 END_TEST
 
@@ -377,5 +529,9 @@ int main(void)
 	tcase_add_test(tc, resume__keeps_watches_and_waiting_notifications);
 	tcase_add_test(tc, fence__drops_waiting_notifications);
 	tcase_add_test(tc, watches__are_limited_by_attachments);
+	tcase_add_test(tc, watchers__are_told_in_slices);
+	tcase_add_test(tc, overrun__loses_notifications_and_counts_them);
+	tcase_add_test(tc, watchers__may_come_and_go_meanwhile);
+	tcase_add_loop_test(tc, end__may_come_before_the_watchers_are_told, 0, 3);
 	return unit_main();
 }
