@@ -311,6 +311,13 @@ attack_leases()
 	attacker_add $!
 }
 
+# 500 sessions watch a lease, which four of them notify, each as soon as the last one is answered
+prepare_watchers()
+{
+	attackers_prepare attack watchers 4 125
+}
+attack_watchers() { :; }
+
 # rdma_cm connections that are never completed
 prepare_halfopen()
 {
