@@ -67,6 +67,9 @@ struct tcp_conn {
 	/* nothing is received from this time on; the loop moves it */
 	const _Atomic uint64_t *until_ns;
 	struct tcp_part *part; /* of the session, in the thread that has the stream */
+	/* of its data thread, for the thread of handshakes */
+	struct tcp_part *home;
+	struct mailbox *home_commands;
 	/* of the data thread */
 	struct tcp_table *table;
 	struct tcp_traffic *traffic;

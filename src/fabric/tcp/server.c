@@ -112,7 +112,7 @@ static void conn_remove(struct tcp_conn *conn)
 
 	server->stats.channels--;
 	server->threads[conn->thread].n_streams--;
-	conn->session->parts[conn->thread].n_streams--;
+	conn->home->n_streams--;
 	if (conn->counted)
 		server->stats.tls_kernel--;
 	list_remove(&conn->in_session);
@@ -284,15 +284,6 @@ static void session_begin_handshakes(struct fabric_session *session)
 
 /* ---- streams ---- */
 
-/* Give the stream to its data thread. */
-static void conn_serve(struct tcp_conn *conn)
-{
-	conn->stage = TCP_STAGE_SERVED;
-	conn->part = &conn->session->parts[conn->thread];
-	mailbox_post(&conn->session->server->threads[conn->thread].commands,
-		     &conn->command.link);
-}
-
 static void conn_over_event(struct tcp_event *event)
 {
 	struct tcp_conn *conn = container_of(event, struct tcp_conn, event);
@@ -322,7 +313,7 @@ static void conn_up_event(struct tcp_event *event)
 	session->n_handshakes--;
 	conn->counted = conn->in_kernel;
 	server->stats.tls_kernel += conn->counted;
-	conn_serve(conn);
+	conn->stage = TCP_STAGE_SERVED;
 	if (!conn->ended)
 		server->events->channel_up(server->ctx, session->cookie, conn->channel);
 	session_begin_handshakes(session);
@@ -395,7 +386,9 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	conn->thread = thread_choose(session);
 	thread = &server->threads[conn->thread];
 	thread->n_streams++;
-	session->parts[conn->thread].n_streams++;
+	conn->home = &session->parts[conn->thread];
+	conn->home->n_streams++;
+	conn->home_commands = &thread->commands;
 	conn->table = &thread->table;
 	conn->traffic = &thread->traffic;
 	if (server->tls) {
@@ -405,7 +398,9 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	}
 	/* if the peer is gone, the thread finds out */
 	(void)tcp_send_status(fd, STREAM_DONE);
-	conn_serve(conn);
+	conn->stage = TCP_STAGE_SERVED;
+	conn->part = conn->home;
+	mailbox_post(conn->home_commands, &conn->command.link);
 	server->events->channel_up(server->ctx, session->cookie, channel);
 	return;
 
@@ -620,7 +615,10 @@ static void server_close(struct fabric_server *server)
 {
 	if (!server)
 		return;
-	for (unsigned i = 0; i < server_parts(server); i++)
+	/* before those that it gives streams to */
+	if (server->handshakes)
+		tcp_thread_stop(server->handshakes);
+	for (unsigned i = 0; i < server->n_threads; i++)
 		tcp_thread_stop(&server->threads[i]);
 	tcp_acceptor_close(server->acceptor);
 	list_for_each_entry_safe(struct fabric_session, session, &server->sessions,

@@ -42,12 +42,15 @@ static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *co
 		mailbox_post(thread->loop, &conn->refused_event.link);
 }
 
-/* The handshake of TLS is done: the loop gives the stream to another thread. */
-static void thread_release(struct tcp_thread *thread, struct tcp_conn *conn)
+/* The handshake of TLS is done: give the stream to its data thread.  The event of its end comes from
+ * there, after the other one. */
+static void thread_hand_over(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	list_remove(&conn->in_streams);
 	(void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+	conn->part = conn->home;
 	mailbox_post(thread->loop, &conn->up_event.link);
+	mailbox_post(conn->home_commands, &conn->command.link);
 }
 
 /* Do a slice of work, which began at *now_ns. */
@@ -67,7 +70,7 @@ static void thread_serve(struct tcp_thread *thread, struct tcp_conn *conn,
 	else if (result == TCP_RUN_READY)
 		tcp_group_add(&conn->part->ready, &conn->in_ready);
 	else if (result == TCP_RUN_UP)
-		thread_release(thread, conn);
+		thread_hand_over(thread, conn);
 }
 
 static void thread_serve_ready(struct tcp_thread *thread)
