@@ -468,7 +468,8 @@ struct fabric_inband_request {
 struct fabric_wc {
 	void *owner; /* of the channel */
 	unsigned n;  /* it completes this number of the oldest operations */
-	/* 0; -EACCES refused by the server; -ECONNRESET flushed, or the peer is gone;
+	/* 0; -ESTALE with n 0: the channel works, but is to be replaced once nothing is outstanding
+	 * on it, as its key of TLS wears out; -EACCES refused by the server; -ECONNRESET flushed, or the peer is gone;
 	 * -ETIMEDOUT transport retries exceeded; -EFAULT local memory; -EIO other errors */
 	int status;
 	uint32_t vendor;  /* vendor error when status is not 0 */

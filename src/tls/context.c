@@ -105,8 +105,10 @@ static void on_message(int sent, int, int type, const void *message, size_t byte
 
 	if (sent || type != SSL3_RT_HANDSHAKE || bytes == 0)
 		return;
-	if (*(const unsigned char *)message == SSL3_MT_KEY_UPDATE)
-		stream->key_updates++;
+	if (*(const unsigned char *)message == SSL3_MT_KEY_UPDATE) {
+		stream->key_updates += stream->receives < STREAM_KEY_RECEIVES_MIN;
+		stream->receives = 0;
+	}
 	/* there may be a second one, with the same key */
 	if (*(const unsigned char *)message == SSL3_MT_CLIENT_HELLO)
 		stream->named = false;

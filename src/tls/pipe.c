@@ -7,16 +7,15 @@
 
 #include "base/err.h"
 #include "tls/kernel.h"
+#include "tls/records.h"
 #include "tls/stream.h"
-
-#define RECORD_BYTES 16384 /* the longest of TLS */
 
 struct tls_pipe {
 	struct stream stream;
 	struct channel_secrets secrets;
 	bool in_kernel;
-	size_t out_bytes, out_sent; /* of `out` */
-	uint8_t out[RECORD_BYTES];  /* accepted, not sent yet */
+	size_t out_bytes, out_sent;    /* of `out` */
+	uint8_t out[TLS_RECORD_BYTES]; /* accepted, not sent yet */
 };
 
 int tls_pipe_open(int fd, struct tls_context *context, const uint8_t *key,
@@ -96,6 +95,8 @@ ssize_t tls_pipe_receive(struct tls_pipe *pipe, const struct iovec *iov, size_t 
 		/* an end or an error behind bytes is found again */
 		if (part <= 0 && got > 0)
 			break;
+		if (part == -EAGAIN && stream_goes_on(&pipe->stream))
+			return failed(-EINTR);
 		if (part <= 0)
 			return part == 0 ? 0 : failed(part);
 		at += (size_t)part;
@@ -128,10 +129,10 @@ ssize_t tls_pipe_send(struct tls_pipe *pipe, const struct iovec *iov, size_t n)
 
 	if (err)
 		return failed(err);
-	for (size_t i = 0; i < n && bytes < RECORD_BYTES; i++) {
-		size_t part = iov[i].iov_len < RECORD_BYTES - bytes
+	for (size_t i = 0; i < n && bytes < TLS_RECORD_BYTES; i++) {
+		size_t part = iov[i].iov_len < TLS_RECORD_BYTES - bytes
 				      ? iov[i].iov_len
-				      : RECORD_BYTES - bytes;
+				      : TLS_RECORD_BYTES - bytes;
 
 		memcpy(pipe->out + bytes, iov[i].iov_base, part);
 		bytes += part;

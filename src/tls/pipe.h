@@ -33,7 +33,7 @@ bool tls_pipe_wants_out(const struct tls_pipe *pipe);
  * there were no TLS. */
 bool tls_pipe_in_kernel(const struct tls_pipe *pipe);
 
-/* Else, as recvmsg(2) and sendmsg(2) without waiting: -1 with errno. */
+/* Else, as recvmsg(2) and sendmsg(2) without waiting: -1 with errno.  EINTR: as there, call again. */
 ssize_t tls_pipe_receive(struct tls_pipe *pipe, const struct iovec *iov, size_t n);
 /* n 0: send what was accepted before. */
 ssize_t tls_pipe_send(struct tls_pipe *pipe, const struct iovec *iov, size_t n);

@@ -16,6 +16,7 @@
 #include "tls/certificate.h"
 #include "tls/context_use.h"
 #include "tls/failure.h"
+#include "tls/records.h"
 
 #define SECRET_LABEL "EXPORTER-rmem-session"
 
@@ -121,6 +122,7 @@ static int bio_read(BIO *bio, char *buf, size_t bytes, size_t *ret_bytes)
 	else
 		n = socket_receive(stream->fd, buf, bytes);
 
+	stream->dry = is_full(n);
 	BIO_clear_retry_flags(bio);
 	if (is_full(n))
 		BIO_set_retry_read(bio);
@@ -350,11 +352,22 @@ ssize_t stream_receive(struct stream *stream, void *buf, size_t bytes)
 	ERR_clear_error();
 	errno = 0;
 	result = SSL_read_ex(stream->ssl, buf, bytes, &n);
-	if (result == 1)
+	if (result == 1) {
+		stream->receives++;
 		return (ssize_t)n;
+	}
 	if (SSL_get_error(stream->ssl, result) == SSL_ERROR_ZERO_RETURN)
 		return 0;
 	return ssl_failure(stream, result);
+}
+
+/* Change this side's keys before they have encrypted too much.  It fails while a part of a record waits to
+ * be sent, and is repeated then. */
+static void keys_renew(struct stream *stream)
+{
+	if (stream->records >= tls_records_max &&
+	    SSL_key_update(stream->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+		stream->records = 0;
 }
 
 ssize_t stream_send(struct stream *stream, const void *buf, size_t bytes)
@@ -369,10 +382,19 @@ ssize_t stream_send(struct stream *stream, const void *buf, size_t bytes)
 			return -EAGAIN;
 		return sent < 0 ? socket_failure((int)sent) : sent;
 	}
+	keys_renew(stream);
 	ERR_clear_error();
 	errno = 0;
 	result = SSL_write_ex(stream->ssl, buf, bytes, &n);
-	return result == 1 ? (ssize_t)n : ssl_failure(stream, result);
+	if (result != 1)
+		return ssl_failure(stream, result);
+	stream->records += tls_records(n);
+	return (ssize_t)n;
+}
+
+bool stream_goes_on(const struct stream *stream)
+{
+	return stream->ssl && !stream->dry && !stream->wants_out;
 }
 
 bool stream_pending(const struct stream *stream)

@@ -13,8 +13,10 @@
 
 /* Length of stream_secret(). */
 #define STREAM_SECRET_BYTES 32
-/* How often the other side may change its keys of TLS: each change takes as long as many frames. */
+/* How often the other side may change its keys of TLS sooner than after so many calls that received
+ * bytes: each change takes as long as many frames. */
 #define STREAM_KEY_UPDATES_MAX 64
+#define STREAM_KEY_RECEIVES_MIN 16
 
 /* Bytes of the other side until the handshake is done: a chain of certificates fits, and what the
  * messages of this length cost is bounded, whatever they say. */
@@ -42,7 +44,10 @@ struct stream {
 	bool named;     /* server: the client's first message has named a key */
 	struct stream_input *input; /* while stream_handshake() runs */
 	size_t handshake_bytes;     /* that were received for the handshake */
-	unsigned key_updates;       /* that were received */
+	unsigned key_updates;       /* that were received too soon */
+	unsigned receives;          /* since the last one */
+	uint64_t records;           /* sent since this side has changed its keys */
+	bool dry;                   /* the socket was empty at the last look */
 	/* server: of the key that the client names, and after the handshake has; "": none */
 	char identity[TLS_IDENTITY_MAX + 1];
 	uint8_t secret[STREAM_SECRET_BYTES]; /* of TLS, after the handshake */
@@ -74,6 +79,9 @@ int stream_handshake(struct stream *stream);
  *   -errno   the connection is broken, or the other side refuses it; with text */
 ssize_t stream_receive(struct stream *stream, void *buf, size_t bytes);
 ssize_t stream_send(struct stream *stream, const void *buf, size_t bytes);
+/* After stream_receive() has returned -EAGAIN: whether the socket was not empty, but bytes that are none
+ * of the caller's came from it, as a change of keys. */
+bool stream_goes_on(const struct stream *stream);
 /* Whether bytes that were received wait in the stream, where poll(2) does not see them. */
 bool stream_pending(const struct stream *stream);
 /* Tell the other side that nothing more is sent. */

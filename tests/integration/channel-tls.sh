@@ -35,6 +35,16 @@ if [ -n "${RMEM_TLS_KERNEL:-}" ]; then
 fi
 server_stop
 
+# channels under TLS are replaced before their keys wear out: here after 512 records
+RMEMD=$(built tests/integration/renewals-rmemd) server_restart
+timeout $((120 * patience)) "$(built tests/integration/renewals)" "$uri" "${RMEM_ROUNDS:-300}" ||
+	fail "renewals: status $?"
+ever=$(rmemctl --json devices | jq '.devices[] | select(.fabric == "tcp") | .channels_ever')
+[ "$ever" -ge 50 ] || fail "$ever channels: they are not replaced"
+! grep -q 'which has sent too much' "$server_log" || fail "a client goes beyond the limit"
+server_stop
+ok "channels are replaced without a trace"
+
 CK_TAP_LOG_FILE_NAME=/dev/null RMEM_PERCENT=${RMEM_PERCENT:-10} \
 	"$(built tests/integration/fabric-conformance)" tls >"$dir/conformance" 2>&1 ||
 	fail "$(tail -n 20 "$dir/conformance")"

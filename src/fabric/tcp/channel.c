@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/rare.h"
 #include "fabric/tcp/socket.h"
+#include "tls/records.h"
 
 #define PIECES_MAX 256                   /* sent by one call */
 #define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
@@ -147,9 +149,10 @@ static int channel_send(struct fabric_channel *ch)
 		ssize_t n = ch->tls ? tls_pipe_send(ch->tls, iov, places)
 				    : tcp_socket_send(ch->fd, iov, places);
 
-		if (n >= 0)
+		if (n >= 0) {
+			ch->records_sent += tls_records((size_t)n);
 			channel_sent(ch, (size_t)n);
-		else if (errno == EAGAIN)
+		} else if (errno == EAGAIN)
 			return 0;
 		else if (errno == EFAULT && max > 2)
 			/* one operation at a time, to find the one at fault */
@@ -476,6 +479,7 @@ static unsigned channel_received(struct fabric_channel *ch, size_t n,
 		return 0;
 	}
 	ch->received += (unsigned)(n - part);
+	ch->received_bytes += n;
 	return part > 0 ? channel_placed(ch, part, wc) : 0;
 }
 
@@ -516,6 +520,22 @@ static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs
 	return got;
 }
 
+/* The server may have sent large responses in parts of half a record. */
+static bool channel_wears_out(const struct fabric_channel *ch)
+{
+	return !ch->worn && (ch->records_sent >= ch->records_max ||
+			     ch->head + ch->received_bytes / (TLS_RECORD_BYTES / 2) >=
+				     ch->records_max);
+}
+
+static RARE unsigned channel_report_worn(struct fabric_channel *ch,
+					 struct fabric_wc *wc)
+{
+	ch->worn = true;
+	*wc = (struct fabric_wc){ .owner = ch->owner, .status = -ESTALE };
+	return 1;
+}
+
 unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 			      unsigned n)
 {
@@ -537,6 +557,8 @@ unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 			channel_die_errno(ch, ch->send_err);
 	}
 	if (!channel_is_dead(ch)) {
+		if (got < n && channel_wears_out(ch))
+			got += channel_report_worn(ch, &wcs[got]);
 		channel_want(ch);
 		if ((channel_has_response(ch) || channel_has_unread(ch)) &&
 		    list_empty(&ch->ready))

@@ -15,6 +15,7 @@
 #include "fabric/address.h"
 #include "fabric/tcp/channel.h"
 #include "fabric/tcp/socket.h"
+#include "tls/records.h"
 
 #define EVENTS_MAX 16
 
@@ -251,8 +252,11 @@ static int channel_secure(struct fabric_channel *ch,
 	char text[FABRIC_ADDRESS_TEXT];
 	int err;
 
+	ch->records_max = UINT64_MAX;
 	if (!domain->tls)
 		return 0;
+	/* the rest is for what is outstanding, and for what the count of those received lacks */
+	ch->records_max = tls_records_max / 2;
 	err = tls_pipe_open(ch->fd, domain->tls, params->tls_key, &ch->tls);
 	while (!err && (err = tls_pipe_handshake(ch->tls)) == -EAGAIN) {
 		err = fd_wait(ch->fd, tls_pipe_wants_out(ch->tls) ? POLLOUT : POLLIN,

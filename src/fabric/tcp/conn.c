@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "fabric/tcp/socket.h"
+#include "tls/records.h"
 
 /* The work of one stream before the next one gets its turn. */
 #define SLICE_BYTES (UINT32_C(256) << 10)
@@ -133,6 +134,14 @@ static bool conn_has_output(const struct tcp_conn *conn)
 	       (conn->tls && tls_pipe_unsent(conn->tls));
 }
 
+/* The kernel keeps its key, and a key has a limit, which clients do not reach: see
+ * fabric/tcp/channel.c. */
+static bool conn_is_worn(struct tcp_conn *conn, size_t sent)
+{
+	conn->records += tls_records(sent);
+	return conn->in_kernel && conn->records >= tls_records_max;
+}
+
 static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
 {
 	while (conn_has_output(conn) && *budget > 0) {
@@ -147,6 +156,9 @@ static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
 		tcp_traffic_add(&conn->traffic->sent_bytes, (size_t)n);
 		tcp_replies_sent(conn->buffers, (size_t)n);
 		budget_spend(budget, (size_t)n);
+		if (conn_is_worn(conn, (size_t)n))
+			return conn_over(conn, "TLS in the kernel cannot change its "
+					       "key, which has sent too much");
 	}
 	return STEP_MOVED;
 }

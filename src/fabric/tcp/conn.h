@@ -62,8 +62,9 @@ struct tcp_conn {
 	int fd; /* closed by the loop, which may shut it down at any time */
 	/* NULL: none, or the kernel does it.  Of the data thread, while it has the stream */
 	struct tls_pipe *tls;
-	bool secure;    /* the handshake of TLS is done, or there is none */
-	bool in_kernel; /* TLS; constant once secure */
+	bool secure;      /* the handshake of TLS is done, or there is none */
+	bool in_kernel;   /* TLS; constant once secure */
+	uint64_t records; /* of TLS in the kernel, that were sent */
 	/* nothing is received from this time on; the loop moves it */
 	const _Atomic uint64_t *until_ns;
 	struct tcp_part *part; /* of the session, in the thread that has the stream */

@@ -171,6 +171,7 @@ void channel_set_connected(struct channel_set *set, struct send_side *side,
 	}
 	side->fabric = fabric;
 	side->live = true;
+	side->retired = false;
 	side->proven = false;
 	side->failed = false;
 }
@@ -188,12 +189,20 @@ void channel_set_disconnected(struct channel_set *set, struct send_side *side)
 	set->n_dead--;
 }
 
+void channel_set_retire(struct channel_set *set, struct send_side *side)
+{
+	side->live = false;
+	side->retired = true;
+	side->flush_ns = UINT64_MAX;
+	set->n_dead++;
+}
+
 void channel_set_kill(struct channel_set *set, struct send_side *side, uint64_t now_ns)
 {
-	if (!side->live)
+	if (!channel_set_serves(side))
 		return;
-	side->live = false;
+	set->n_dead += side->live;
+	side->live = side->retired = false;
 	side->flush_ns = now_ns + CHANNEL_FLUSH_MS * UINT64_C(1000000);
-	set->n_dead++;
 	set->ops->abort(side->fabric);
 }

@@ -61,9 +61,10 @@ struct send_side {
 
 	struct fabric_channel *fabric; /* the connection in use; NULL: none */
 	bool live;                     /* fragments may be posted */
-	bool proven; /* an operation has completed on the connection */
-	bool failed; /* a request has failed, and may have broken it */
-	/* not live: its fragments are given up at this time */
+	bool retired; /* not live: it is replaced once what is on it has completed */
+	bool proven;  /* an operation has completed on the connection */
+	bool failed;  /* a request has failed, and may have broken it */
+	/* neither live nor retired: its fragments are given up at this time */
 	uint64_t flush_ns;
 	/* ring of the operations and fragments on the connection; the last n_put are not posted
 	 * yet.  A fragment's place is not used */
@@ -231,6 +232,14 @@ void channel_set_connected(struct channel_set *set, struct send_side *side,
 void channel_set_inline_never(struct channel_set *set);
 /* The connection was freed. */
 void channel_set_disconnected(struct channel_set *set, struct send_side *side);
+/* What is on the connection completes in the ordinary way. */
+static inline bool channel_set_serves(const struct send_side *side)
+{
+	return side->live || side->retired;
+}
+
+/* Post nothing more on the connection.  [owner] */
+void channel_set_retire(struct channel_set *set, struct send_side *side);
 /* Abort the connection: its fragments complete in error, or never if the device was removed; they
  * are given up after CHANNEL_FLUSH_MS.  [owner] */
 void channel_set_kill(struct channel_set *set, struct send_side *side, uint64_t now_ns);

@@ -175,7 +175,7 @@ static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
 
 void complete_kill(struct rmem_queue *queue, struct send_side *side)
 {
-	if (!side->live)
+	if (!channel_set_serves(side))
 		return;
 	atomic_store_explicit(&side->channel->peer_end, PEER_END_OPEN,
 			      memory_order_relaxed);
@@ -311,9 +311,21 @@ static void fragments_done(struct rmem_queue *queue, struct send_side *side, uns
 	}
 }
 
+/* The connection is to be replaced: as when it is lost, but first what is on it completes. */
+static RARE void side_retire(struct rmem_queue *queue, struct send_side *side)
+{
+	if (!side->live)
+		return;
+	atomic_store_explicit(&side->channel->peer_end, PEER_END_OPEN,
+			      memory_order_relaxed);
+	channel_set_retire(&queue->channels, side);
+}
+
 static RARE void fragments_failed(struct rmem_queue *queue, struct send_side *side,
 				  const struct fabric_wc *wc)
 {
+	if (wc->n == 0)
+		side_retire(queue, side);
 	for (unsigned i = 0; i < wc->n; i++)
 		fragment_complete(queue, side, wc);
 }

@@ -24,7 +24,8 @@ void deadlines_give_up(struct rmem_queue *queue, struct op *op, int reason)
 	complete_cut(queue, op);
 	/* a fragment on the wire may still use the operation's memory */
 	sides_for_each(side, &queue->channels)
-		if (op->in_flight > 0 && side->live && channel_carries(queue, side, op))
+		if (op->in_flight > 0 && channel_set_serves(side) &&
+		    channel_carries(queue, side, op))
 			complete_kill(queue, side);
 	complete_check(queue, op);
 }
@@ -72,7 +73,7 @@ static void channels_look(struct rmem_queue *queue, uint64_t now_ns)
 		if (side->ended != side->seen)
 			side->progress_ns = now_ns;
 		side->seen = side->ended;
-		for (unsigned k = 0; side->live && k < side->n_runs; k++)
+		for (unsigned k = 0; channel_set_serves(side) && k < side->n_runs; k++)
 			op_moved(queue,
 				 channel_set_run(&queue->channels, side, k)
 					 ->fragment->op,

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "tls/admission.h"
 #include "tls/certificate.h"
+#include "tls/records.h"
 #include "unit/tls/certificates.h"
 #include "unit/unit.h"
 
@@ -661,7 +662,8 @@ END_TEST
 
 /* ---- bytes ---- */
 
-/* More than the sockets take, so that both directions have to wait. */
+/* More than the sockets take, so that both directions have to wait: under TLS, without it, and with keys
+ * that wear out soon. */
 START_TEST(bytes__arrive_in_order)
 {
 	enum { N = 1 << 20 };
@@ -670,7 +672,9 @@ START_TEST(bytes__arrive_in_order)
 
 	for (size_t i = 0; i < N; i++)
 		out[i] = (uint8_t)(i * 7 + i / 256);
-	if (_i) {
+	if (_i == 2)
+		tls_records_max = 2;
+	if (_i == 1) {
 		int pair[2];
 
 		ck_assert_int_eq(
@@ -697,6 +701,10 @@ START_TEST(bytes__arrive_in_order)
 			ck_assert_int_eq(n, -EAGAIN);
 	}
 	ck_assert_mem_eq(in, out, N);
+	/* its own changes of keys are none that an attacker makes */
+	ck_assert_uint_eq(server.key_updates, 0);
+	if (_i == 2)
+		ck_assert_uint_le(client.records, 2);
 	ck_assert(!stream_pending(&server));
 	stream_end(&client);
 	ck_assert_int_eq(stream_receive(&server, in, 1), 0);
@@ -802,6 +810,30 @@ START_TEST(keys__are_not_changed_without_an_end)
 	ck_assert_int_eq(stream_receive(&server, &byte, 1), -EPROTO);
 	ck_assert_str_eq(err_text(),
 			 "TLS: the other side has changed its keys 65 times");
+}
+END_TEST
+
+/* A connection that lasts has more, far from one another. */
+START_TEST(keys__are_changed_as_often_as_they_wear_out)
+{
+	uint8_t bytes[STREAM_KEY_RECEIVES_MIN];
+
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	expect_done();
+	for (unsigned i = 0; i < 2 * STREAM_KEY_UPDATES_MAX; i++) {
+		ck_assert_int_eq(stream_send(&client, bytes, sizeof(bytes)),
+				 sizeof(bytes));
+		for (unsigned k = 0; k < sizeof(bytes); k++)
+			ck_assert_int_eq(stream_receive(&server, bytes, 1), 1);
+		ck_assert_int_eq(
+			SSL_key_update(client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+		ck_assert_int_eq(SSL_do_handshake(client.ssl), 1);
+		ck_assert_int_eq(stream_receive(&server, bytes, 1), -EAGAIN);
+		ck_assert(stream_goes_on(&server));
+		ck_assert_int_eq(stream_receive(&server, bytes, 1), -EAGAIN);
+		ck_assert(!stream_goes_on(&server));
+	}
 }
 END_TEST
 
@@ -913,10 +945,11 @@ int main(void)
 	tcase_add_test(tc, handshake__of_tls_1_2_is_refused);
 	tcase_add_test(tc, handshake__with_plain_text_is_refused);
 	tcase_add_test(tc, handshake__ends_with_its_socket);
-	tcase_add_loop_test(tc, bytes__arrive_in_order, 0, 2);
+	tcase_add_loop_test(tc, bytes__arrive_in_order, 0, 3);
 	tcase_add_test(tc, pending__tells_of_bytes_in_memory);
 	tcase_add_test(tc, bytes__that_are_changed_are_refused);
 	tcase_add_test(tc, keys__are_not_changed_without_an_end);
+	tcase_add_test(tc, keys__are_changed_as_often_as_they_wear_out);
 	tcase_add_test(tc, receive__does_not_go_on_with_changes_of_keys);
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
 	tcase_add_test(tc, prepare__has_a_handshake_with_itself);
