@@ -39,8 +39,11 @@ static void hold_next(void)
 /* The loop is not held: it registers memory of this session. */
 static void expect_served(struct fabric_session *session)
 {
+	unsigned deregistered = seen.deregistered;
+
 	(void)mr_new(session);
 	session_deregister(session);
+	await(&seen.deregistered, deregistered + 1);
 }
 
 /* Send a request without waiting for its end. */
