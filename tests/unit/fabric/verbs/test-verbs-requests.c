@@ -142,18 +142,21 @@ START_TEST(refused_access__at_once_is_counted)
 {
 	struct fabric_session *session = server_open_session();
 	struct rdma_cm_id *id;
+	struct ibv_qp *qp;
 
 	fake.before_rtr = held_once;
 	hold_next();
 	id = ask(session, 1);
 	ck_assert_int_eq(sem_wait(&held), 0);
+	qp = id->qp;
 	fake_event(id, RDMA_CM_EVENT_ESTABLISHED);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	SERVER->process(server);
 	ck_assert_uint_eq(seen.ups + seen.downs, 0);
 	ck_assert_int_eq(sem_post(&go), 0);
 	await_readable();
-	id->qp->state = IBV_QPS_ERR;
+	ck_assert_int_eq(fake_request_state(id), FAKE_ACCEPTED);
+	qp->state = IBV_QPS_ERR;
 	settle();
 	ck_assert_uint_eq(seen.ups, 1);
 	ck_assert_uint_eq(seen.downs, 1);
