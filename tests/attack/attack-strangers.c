@@ -206,15 +206,36 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+static void pings_wait(uint64_t until_ms)
+{
+	must(clock_now_ms() < until_ms, "pings do not come back");
+	(void)usleep(1000);
+}
+
+/* The end of those that were begun by now, and one at least.  All are waited for: those that are not
+ * back yet may be the slowest. */
+static uint32_t pings_await(uint32_t begin)
+{
+	uint64_t until_ms = clock_now_ms() + ATTACK_WAIT_MS;
+	uint32_t end;
+
+	while ((end = pings->n) == begin)
+		pings_wait(until_ms);
+	must(end <= PINGS_MAX, "there are too many pings");
+	for (uint32_t i = begin; i < end; i++)
+		while (!pings->us[i])
+			pings_wait(until_ms);
+	return end;
+}
+
 static void pings_measure(struct measure *measure)
 {
 	static uint32_t us[PINGS_MAX];
+	uint32_t end = pings_await(measure->begin_pings);
 	size_t n = 0;
 
-	for (uint32_t i = measure->begin_pings; i < pings->n && i < PINGS_MAX; i++)
-		if (pings->us[i])
-			us[n++] = pings->us[i];
-	must(n > 0, "nobody pings");
+	for (uint32_t i = measure->begin_pings; i < end; i++)
+		us[n++] = pings->us[i];
 	qsort(us, n, sizeof(*us), compare);
 	measure->p50_us = us[n / 2];
 	measure->p999_us = us[n * 999 / 1000];
