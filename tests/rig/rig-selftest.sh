@@ -124,6 +124,15 @@ test_death()
 		err_has 'the VM died' && err_has 'Kernel panic'
 }
 
+# What a kernel prints at a double fault.
+test_double_fault()
+{
+	local fault='echo "<2>traps: PANIC: double fault" >/dev/kmsg
+		echo c >/proc/sysrq-trigger; sleep 60'
+	rig_run 126 run --kernel "$kernel" --device none "$fault" &&
+		rig_run 126 pair --kernel "$kernel" --device none 'exit 1' "$fault"
+}
+
 # A boot that fails is tried once more.
 test_boot_failed()
 {
@@ -261,6 +270,7 @@ check 'one VM: rdma_cm and verbs on both' has 'rping 10.9.0.1' 'rping 10.10.0.1'
 check 'one VM: NUMA nodes and huge pages' test_one_numa
 check 'time-out' test_timeout
 check 'a dead VM is noticed' test_death
+check 'double faults are told apart, of either machine' test_double_fault
 check 'a VM that dies during boot is started again' test_boot_failed
 check 'arguments arrive unchanged' test_arguments
 check 'a VM that dies twice is not started again' test_never_boots

@@ -55,6 +55,6 @@ pair_main()
 	wait "${PAIR_COPIES[@]}" || true
 	SCRATCH_CHILDREN=()
 	[ "$a$b" = 00 ] || say "exit status of A: $a, of B: $b"
-	[ "$a" -ne 0 ] || return "$b"
+	[ "$a" -ne 0 ] && [ "$b" -ne 126 ] || return "$b"
 	return "$a"
 }

@@ -54,15 +54,21 @@ parts()
 	done
 }
 
-# machine LEG run|pair ARGUMENT...: `rig run` or `rig pair` with this kernel and device; a failure
-# ends the test
+# machine LEG run|pair ARGUMENT...: `rig run` or `rig pair` with this kernel and device, once more
+# if the emulator fails (126); a failure ends the test
 machine()
 {
-	local leg=$1 command=$2
-	shift 2
+	local leg=$1 status=0 words
 	echo "== kernel ${leg%:*}, ${leg#*:}"
-	"$RIG" "$command" --kernel "${leg%:*}" --device "${leg#*:}" "$@" || {
-		echo "FAILED on $leg: $?"
+	words=("$RIG" "$2" --kernel "${leg%:*}" --device "${leg#*:}" "${@:3}")
+	"${words[@]}" || status=$?
+	[ "$status" -ne 126 ] || {
+		echo "== double fault: once more"
+		status=0
+		"${words[@]}" || status=$?
+	}
+	[ "$status" -eq 0 ] || {
+		echo "FAILED on $leg: $status"
 		exit 1
 	}
 }

@@ -320,6 +320,13 @@ vm_lives_again()
 		[ $((VM_LIVES -= 1)) -gt 0 ]
 }
 
+# Whether the VM's kernel ended with a double fault.  On a busy host the emulator at times resumes
+# an interrupted kernel with wrong registers; a program in the VM cannot.
+vm_double_fault()
+{
+	grep -qs 'PANIC: double fault' "$SCRATCH/console"
+}
+
 # Return the exit status of CMD, or print why there is none.
 vm_result()
 {
@@ -332,6 +339,7 @@ vm_result()
 	else
 		say "the VM died (qemu: $VM_STATUS); end of the console:"
 		status=125
+		! vm_double_fault || status=126
 	fi
 	{
 		cat "$SCRATCH/qemu.log"
