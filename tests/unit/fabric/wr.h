@@ -4,6 +4,8 @@
 #ifndef TESTS_WR_H
 #define TESTS_WR_H
 
+#include <stdatomic.h>
+
 #include "fabric/fabric.h"
 
 struct wr {
@@ -27,6 +29,9 @@ struct wc {
 	uint32_t vendor;
 	const char *text;
 };
+
+/* The number of completions that only asked for another channel, which wr_poll() does not return. */
+extern _Atomic unsigned wr_worn;
 
 /* These call the functions of the ops table; wr_post() posts a single read or write
  * with post_one(), others with a prepare call for each operation and post(). */

@@ -175,6 +175,18 @@ void fake_complete(struct fabric_channel *channel, int status)
 	fake_unlock();
 }
 
+void fake_wear_out(struct fabric_channel *channel)
+{
+	struct fabric_cq *cq = channel->cq;
+
+	fake_lock();
+	if (cq->n >= cq->max)
+		abort();
+	cq->wcs[cq->n++] =
+		(struct fabric_wc){ .owner = channel->owner, .status = -ESTALE };
+	fake_unlock();
+}
+
 void fake_complete_all(void)
 {
 	fake_lock();

@@ -138,6 +138,8 @@ void fake_reset(void);
 struct fabric_channel *fake_latest(void);
 /* Complete the oldest operation on a channel. */
 void fake_complete(struct fabric_channel *channel, int status);
+/* Report that the channel is to be replaced. */
+void fake_wear_out(struct fabric_channel *channel);
 /* Complete everything posted on every channel. */
 void fake_complete_all(void);
 /* Apply a write that was flushed from a channel of this owner, as a late packet does. */

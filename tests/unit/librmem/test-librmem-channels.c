@@ -262,6 +262,81 @@ START_TEST(broken_cq__fails_its_operations)
 }
 END_TEST
 
+/* ---- channels whose keys wear out ---- */
+
+/* Writes 1 and 3 on channel 0, whose key is worn, and write 2 on channel 1. */
+static struct rmem_queue *worn_queue(void)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 15, local, 1, 1));
+	submit(queue, op_of(RMEM_OP_WRITE, 16, local, 1, 2));
+	submit(queue, op_of(RMEM_OP_WRITE, 17, local, 1, 3));
+	fake_wear_out(stage_channel(queue, 0));
+	expect_none(queue);
+	return queue;
+}
+
+START_TEST(worn_channel__is_replaced_once_it_is_empty)
+{
+	struct rmem_queue *queue = worn_queue();
+
+	ck_assert_uint_eq(stage_reconnect(queue), 0);
+	/* nothing more is posted on it */
+	for (uint64_t cookie = 4; cookie <= 7; cookie++)
+		submit(queue, op_of(RMEM_OP_WRITE, 18, local, 1, cookie));
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 2);
+	ck_assert_uint_eq(stage_channel(queue, 1)->n, 5);
+	fake_complete(stage_channel(queue, 0), 0);
+	expect(queue, 1, 0);
+	ck_assert_uint_eq(stage_reconnect(queue), 0);
+	fake_complete(stage_channel(queue, 0), 0);
+	expect(queue, 3, 0);
+	ck_assert_uint_eq(fake.aborts, 0);
+	reconnect(queue);
+	submit(queue, op_of(RMEM_OP_WRITE, 18, local, 1, 8));
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
+	complete_and_poll(queue, 6);
+}
+END_TEST
+
+START_TEST(worn_channel__breaks_as_any_other)
+{
+	struct rmem_queue *queue = worn_queue();
+
+	complete_quietly(queue, 0, -ECONNRESET);
+	expect_none(queue);
+	ck_assert_ptr_null(stage_channel(queue, 0));
+	ck_assert_uint_eq(queue->channels.n_dead, 0);
+	peer_closes(queue, 0);
+	expect_none(queue);
+	complete_and_poll(queue, 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(done[i].status, 0);
+	reconnect(queue);
+}
+END_TEST
+
+START_TEST(worn_channel__is_ended_by_a_timeout)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local, 1, 1);
+
+	op.timeout_ms = 50;
+	submit(queue, op);
+	fake_wear_out(stage_channel(queue, 0));
+	idle_ms(queue, 49);
+	ck_assert_uint_eq(fake.aborts, 0);
+	idle_ms(queue, 1);
+	ck_assert_uint_eq(fake.aborts, 1);
+	peer_closes(queue, 0);
+	expect(queue, 1, -ETIMEDOUT);
+	reconnect(queue);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
+	complete_and_expect(queue, 2);
+}
+END_TEST
+
 /* ---- a device that flushes nothing ---- */
 
 START_TEST(unflushed_channel__is_freed_after_the_flush_time)
@@ -448,6 +523,9 @@ int main(void)
 	tcase_add_test(tcp, aborted_channel__is_not_posted_to);
 	tcase_add_test(tcp, partial_post__replaces_the_connection);
 	tcase_add_test(tcp, broken_cq__fails_its_operations);
+	tcase_add_test(tcp, worn_channel__is_replaced_once_it_is_empty);
+	tcase_add_test(tcp, worn_channel__breaks_as_any_other);
+	tcase_add_test(tcp, worn_channel__is_ended_by_a_timeout);
 	tcase_add_test(tcp, unflushed_channel__is_freed_after_the_flush_time);
 	tcase_add_test(verbs, unflushed_channel__is_freed_after_the_flush_time);
 	tcase_add_test(tcp, unflushed_channel__operation_of_an_ended_lease_is_stale);

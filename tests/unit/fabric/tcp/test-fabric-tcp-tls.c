@@ -16,12 +16,14 @@
 #include "unit/fabric/server-events.h"
 #include "unit/fabric/tcp/fabric-tcp-host.h"
 #include "tls/pipe.h"
+#include "tls/records.h"
 #include "unit/fabric/wr.h"
 #include "unit/unit.h"
 
 #define CHANNEL 5
 #define SEEN_MAX (8u << 20) /* bytes that the proxy keeps */
 #define DEPTH 16
+#define RECORDS_MAX 64u
 static const char secret[] = "this is in no packet";
 static const struct fabric_client_ops *const client_ops = &fabric_tcp_client;
 
@@ -254,6 +256,29 @@ START_TEST(bytes__are_in_no_packet)
 }
 END_TEST
 
+/* After half of the records, sent or received; the rest is for what is outstanding. */
+START_TEST(key__that_wears_out_is_reported_once)
+{
+	static char block[TLS_RECORD_BYTES];
+	enum fabric_opcode opcode = _i % 2 ? FABRIC_READ : FABRIC_WRITE;
+	uint32_t bytes = _i / 2 ? 8 : sizeof(block);
+	unsigned before = 0;
+
+	tls_records_max = RECORDS_MAX;
+	connect_through();
+	ck_assert_msg(client.err == 0, "%s", client.text);
+	for (unsigned i = 0; i < RECORDS_MAX; i++) {
+		ck_assert_int_eq(operate(opcode, block, 0, bytes), 0);
+		before += atomic_load(&wr_worn) == 0;
+	}
+	/* and the channel works on */
+	ck_assert_uint_eq(atomic_load(&wr_worn), 1);
+	/* each transfer is one record or a few */
+	ck_assert_uint_lt(before, RECORDS_MAX / 2);
+	ck_assert_uint_ge(before, RECORDS_MAX / 8);
+}
+END_TEST
+
 START_TEST(key__that_is_wrong_is_refused)
 {
 	client.key[31] ^= 1;
@@ -453,6 +478,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, bytes__are_in_no_packet, 0, COUNT(lengths));
+	tcase_add_loop_test(tcase, key__that_wears_out_is_reported_once, 0, 4);
 	tcase_add_test(tcase, key__that_is_wrong_is_refused);
 	tcase_add_test(tcase, client__without_tls_is_refused);
 	tcase_add_test(tcase, server__without_tls_is_refused);
