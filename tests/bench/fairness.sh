@@ -15,6 +15,7 @@
 #   hellos       sessions that are opened and abandoned, as fast as possible
 #   leases       rmemctl leases each second, at 65,000 leases
 #   watchers     500 sessions watch a lease that four of them notify without a pause
+#   channels     eight sessions open, use and close 16 channels each, under TLS as all others
 #   halfopen     64 rdma_cm connections that are never completed; only with --rdma
 #
 # Columns:
@@ -35,7 +36,7 @@ set -euo pipefail
 : "${top_srcdir:?is set by ./dev bench fairness}" "${top_builddir:?}"
 unset SECONDS # is an ordinary variable afterwards
 SECONDS=15
-ATTACKS="waiters list rack checksums connections hellos leases watchers"
+ATTACKS="waiters list rack checksums connections hellos leases watchers channels"
 RDMA=
 # shellcheck source=tests/bench/lib/options.sh
 . "${top_srcdir:?}/tests/bench/lib/options.sh"
@@ -45,7 +46,7 @@ options "fairness.sh [--json] [--seconds N] [--attacks NAMES] [--rdma]" "$@"
 	echo "fairness: --seconds $SECONDS: at least 1" >&2
 	exit 2
 }
-known=" waiters list rack checksums connections hellos leases watchers "
+known=" waiters list rack checksums connections hellos leases watchers channels "
 for attack in $ATTACKS; do
 	[[ $known == *" $attack "* ]] || {
 		echo "fairness: no attack '$attack'; --attacks takes some of:$known" >&2
@@ -54,7 +55,7 @@ for attack in $ATTACKS; do
 done
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
-make -s -C "$top_builddir" tests/bench/idle tests/bench/fairness-{checksums,client,connections} \
+make -s -C "$top_builddir" tests/bench/idle tests/bench/fairness-{channels,checksums,client,connections} \
 	tests/bench/fairness-{halfopen,hellos,holder,lister,waiters,watchers} >&2
 
 # run ATTACK...: the rows, with those of the client alone

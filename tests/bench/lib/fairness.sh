@@ -153,6 +153,20 @@ fenced_count()
 
 # ---- a leg ----
 
+# The daemon and the clients of this leg use TLS, for data too.  The honest ones get their key here,
+# the attackers in prepare_*.
+tls_begin()
+{
+	"$RMEMCTL" keygen honest "$LEG" >/dev/null
+	"$RMEMCTL" keygen default "$LEG" >/dev/null
+	TLS="[server]
+auth = psk
+psk = $LEG/rmemd.psk
+[tcp]
+tls = yes"
+	export RMEM_PSK=$LEG/honest.psk
+}
+
 # leg NAME: measure beside the attack; prints a row.  prepare_NAME and attack_NAME are functions; the
 # second one starts when the measurement does.
 leg()
@@ -162,13 +176,17 @@ leg()
 	LEG=$DIR/$name
 	ATTACKERS=() CLIENTS=()
 	mkdir "$LEG"
+	unset RMEM_PSK
+	TLS=
+	[ "$name" != channels ] || tls_begin
 	daemon_start "$LEG" "$ADDRESS" "$PORT" "$FABRIC" "[session]
 grace = ${GRACE[$name]:-60s}
 [tenant honest]
 [tenant default]
 [pool main]
 size = ${POOL_MIB}M
-page_size = base" "${DAEMON[@]}" "$RMEMD"
+page_size = base
+$TLS" "${DAEMON[@]}" "$RMEMD"
 	clients_start
 	"prepare_$name"
 	clients_go
@@ -317,6 +335,19 @@ prepare_watchers()
 	attackers_prepare attack watchers 4 125
 }
 attack_watchers() { :; }
+
+# channels that are opened, used and closed
+prepare_channels()
+{
+	export RMEM_PSK=$LEG/default.psk
+}
+attack_channels()
+{
+	local i
+	for i in 1 2 3 4 5 6 7 8; do
+		attacker "attack-$i" channels 16
+	done
+}
 
 # rdma_cm connections that are never completed
 prepare_halfopen()
