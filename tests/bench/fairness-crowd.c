@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +46,15 @@ void crowd_begin(int argc, char **argv, const char *usage, unsigned n,
 bool crowd_goes_on(void)
 {
 	return !stopped;
+}
+
+void crowd_hang_up(int fd)
+{
+	const struct linger none = { .l_onoff = 1 };
+
+	must(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) == 0,
+	     "SO_LINGER");
+	(void)close(fd);
 }
 
 uint64_t crowd_now_ms(void)
@@ -123,10 +133,12 @@ static void member_receive(struct crowd *crowd, unsigned i, crowd_on_reply *on_r
 {
 	struct crowd_member *member = &crowd->members[i];
 
-	if (!answer_get(crowd->polls[i].fd)) {
+	if (!message_get(crowd->polls[i].fd)) {
 		member_lost(crowd, i);
 		return;
 	}
+	if (answer_is_event())
+		return;
 	if (answer.id == member->ping_id) {
 		member->ping_id = 0;
 		return;

@@ -52,6 +52,8 @@ void crowd_await_all(struct crowd *crowd, crowd_on_reply *on_reply, void *ctx);
  * of the crowd waits. */
 bool crowd_ask(struct crowd *crowd, unsigned member);
 
+/* Close with RST, so that no port of this host stays in TIME_WAIT. */
+void crowd_hang_up(int fd);
 uint64_t crowd_now_ms(void);
 /* Print "ready" for the script: the attack is prepared. */
 void crowd_ready(void);

@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fairness-hellos ADDRESS CONTROL_PORT DATA_PORT: opens one session after the other, and hangs up
  * after the welcome, without a bye. */
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "fairness-crowd.h"
-
-/* Close with RST, so that no port of this host stays in TIME_WAIT. */
-static void hang_up(int fd)
-{
-	const struct linger none = { .l_onoff = 1 };
-
-	must(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) == 0,
-	     "SO_LINGER");
-	(void)close(fd);
-}
 
 int main(int argc, char **argv)
 {
@@ -29,7 +16,7 @@ int main(int argc, char **argv)
 			welcome++;
 		else
 			refused++;
-		hang_up(fd);
+		crowd_hang_up(fd);
 	}
 	crowd_report(welcome, refused);
 	return 0;

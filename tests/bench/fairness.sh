@@ -16,6 +16,9 @@
 #   leases       rmemctl leases each second, at 65,000 leases
 #   watchers     500 sessions watch a lease that four of them notify without a pause
 #   channels     eight sessions open, use and close 16 channels each, under TLS as all others
+#   labels       65,000 named leases, each made in a session with a label of its own, which are removed
+#                and made again, beside rmemctl sessions and leases each second
+#   names        700 sessions attach and watch 290 named leases, which are removed and made again
 #   halfopen     64 rdma_cm connections that are never completed; only with --rdma
 #
 # Columns:
@@ -28,7 +31,7 @@
 # The last line has the worst of pings and writes, over all attacks; the targets are 20 ms, 5 ms and
 # 0.
 #
-# Takes some 4 minutes and 3 GiB of memory, over TCP on loopback.  --seconds is the duration of one
+# Takes some 5 minutes and 3 GiB of memory, over TCP on loopback.  --seconds is the duration of one
 # measurement.  With --rdma: halfopen alone, over soft-RoCE in a machine of the rig, where all times
 # are longer and the client pings and writes each 20 ms.
 set -euo pipefail
@@ -36,7 +39,7 @@ set -euo pipefail
 : "${top_srcdir:?is set by ./dev bench fairness}" "${top_builddir:?}"
 unset SECONDS # is an ordinary variable afterwards
 SECONDS=15
-ATTACKS="waiters list rack checksums connections hellos leases watchers channels"
+ATTACKS="waiters list rack checksums connections hellos leases watchers channels labels names"
 RDMA=
 # shellcheck source=tests/bench/lib/options.sh
 . "${top_srcdir:?}/tests/bench/lib/options.sh"
@@ -46,7 +49,7 @@ options "fairness.sh [--json] [--seconds N] [--attacks NAMES] [--rdma]" "$@"
 	echo "fairness: --seconds $SECONDS: at least 1" >&2
 	exit 2
 }
-known=" waiters list rack checksums connections hellos leases watchers channels "
+known=" waiters list rack checksums connections hellos leases watchers channels labels names "
 for attack in $ATTACKS; do
 	[[ $known == *" $attack "* ]] || {
 		echo "fairness: no attack '$attack'; --attacks takes some of:$known" >&2
@@ -56,7 +59,7 @@ done
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
 make -s -C "$top_builddir" tests/bench/idle tests/bench/fairness-{channels,checksums,client,connections} \
-	tests/bench/fairness-{halfopen,hellos,holder,lister,waiters,watchers} >&2
+	tests/bench/fairness-{halfopen,hellos,holder,labels,lister,names,waiters,watchers} >&2
 
 # run ATTACK...: the rows, with those of the client alone
 cat >"$WORK/run" <<'RUN'

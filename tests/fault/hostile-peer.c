@@ -97,21 +97,32 @@ static bool pull(int fd, uint8_t *dst, size_t n)
 	return true;
 }
 
+bool message_get(int fd)
+{
+	int bytes;
+
+	if (!pull(fd, frame, WIRE_HEADER_BYTES))
+		return false;
+	bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
+	must(bytes > 0, "the daemon sent a frame with an invalid length");
+	if (!pull(fd, frame + WIRE_HEADER_BYTES, (size_t)bytes - WIRE_HEADER_BYTES))
+		return false;
+	must(wire_decode(frame, (size_t)bytes, &answer) == 0,
+	     "the daemon sent a frame that does not decode");
+	return true;
+}
+
+bool answer_is_event(void)
+{
+	return answer.id == 0 && answer.type >= WIRE_TYPE_revoked;
+}
+
 bool answer_get(int fd)
 {
 	do {
-		int bytes;
-
-		if (!pull(fd, frame, WIRE_HEADER_BYTES))
+		if (!message_get(fd))
 			return false;
-		bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
-		must(bytes > 0, "the daemon sent a frame with an invalid length");
-		if (!pull(fd, frame + WIRE_HEADER_BYTES,
-			  (size_t)bytes - WIRE_HEADER_BYTES))
-			return false;
-		must(wire_decode(frame, (size_t)bytes, &answer) == 0,
-		     "the daemon sent a frame that does not decode");
-	} while (answer.id == 0 && answer.type >= WIRE_TYPE_revoked);
+	} while (answer_is_event());
 	return true;
 }
 

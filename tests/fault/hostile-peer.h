@@ -22,6 +22,9 @@ int peer_connect(const char *port);
 int peer_connect_from(const char *source, const char *port);
 /* Send bytes; false when the daemon has closed the connection. */
 bool push(int fd, const void *bytes, size_t n);
+/* Receive the next message, which may be an event; false as below. */
+bool message_get(int fd);
+bool answer_is_event(void);
 /* Receive the next reply, skipping events; false when the daemon closed the connection. */
 bool answer_get(int fd);
 

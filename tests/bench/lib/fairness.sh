@@ -321,11 +321,21 @@ prepare_leases()
 }
 attack_leases()
 {
+	show_each_second leases
+}
+
+# show_each_second VIEW...: by rmemctl
+show_each_second()
+{
+	local view
+
 	while :; do
-		"$RMEMCTL" --socket "$LEG/admin.sock" leases >"$LEG/leases" || exit
-		echo "done 1 refused 0"
+		for view; do
+			"$RMEMCTL" --socket "$LEG/admin.sock" "$view" >"$LEG/$view" || exit
+			echo "done 1 refused 0"
+		done
 		sleep 1
-	done >"$LEG/attack.out" &
+	done >"$LEG/attack-show.out" &
 	attacker_add $!
 }
 
@@ -348,6 +358,25 @@ attack_channels()
 		attacker "attack-$i" channels 16
 	done
 }
+
+# 65,000 named leases, as many labels of sessions that have ended, and a new label for each lease that
+# is made again
+prepare_labels()
+{
+	attackers_prepare attack labels 4 $((LEASES / 4))
+}
+attack_labels()
+{
+	show_each_second sessions leases
+}
+
+# nearly as many attachments with keys, all watched, as a tenant may have leases with four of them
+# each; the sessions are as many as others leave
+prepare_names()
+{
+	attackers_prepare attack names 1 700 290
+}
+attack_names() { :; }
 
 # rdma_cm connections that are never completed
 prepare_halfopen()
