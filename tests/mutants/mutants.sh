@@ -44,12 +44,21 @@ mutants()
 	done <"$original/tests/mutants/mutants.txt"
 }
 
-# build TEST...: a program, or what a script uses
+# build TEST...: programs, and what scripts run: all, and the programs of tests that they name
 build()
 {
-	local targets=("${@/#/tests/}")
+	local test targets=()
 
-	make -j"$(nproc)" "${targets[@]/%*.sh/all}" >"$copy/make.log" 2>&1
+	for test in "${@/#/tests/}"; do
+		# shellcheck disable=SC2016 # a pattern
+		if [[ $test == *.sh ]]; then
+			mapfile -t -O ${#targets[@]} targets < <(
+				echo all && sed -n 's/.*$(built \(tests.*\))$/\1/p' "$top_srcdir/$test")
+		else
+			targets+=("$test")
+		fi
+	done
+	make -j"$(nproc)" "${targets[@]}" >"$copy/make.log" 2>&1
 }
 
 # run TEST
@@ -81,10 +90,10 @@ mutant_try()
 	elif run "$3"; then
 		echo "NOT FOUND"
 	elif [ $# -eq 3 ]; then
-		grep -m 1 ' is broken' "$copy/test.log" || tail -n 1 "$copy/test.log"
+		grep -am 1 -E ' is broken|^FAIL' "$copy/test.log" || tail -n 1 "$copy/test.log"
 		return
 	else
-		grep -m 1 -E "^not ok .*:$4:" "$copy/test.log" && return
+		grep -am 1 "^not ok .*:$4:" "$copy/test.log" && return
 		echo "NOT FOUND: $(tail -n 1 "$copy/test.log")"
 	fi
 	return 1
@@ -114,7 +123,7 @@ while IFS='|' read -r name sources expression test what; do
 	for source in $sources; do
 		cp "$original/$source" "$top_srcdir/$source"
 	done
-	printf '%s: %s\n\t%s\n' "$name" "$what" "$(cut -c1-150 <<<"$said")"
+	printf '%s: %s\n\t%s\n' "$name" "$what" "$(LC_ALL=C tr -cd '[:print:]' <<<"$said" | cut -c1-150)"
 done < <(mutants)
 echo "$((found + bad)) mutants, $found found"
 [ "$bad" -eq 0 ]

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that take jobs from queues: one job of a queue at a time, on several threads; what is posted
- * before the end is run; a job that no thread has begun can be taken back. */
+/* Threads that take jobs from queues: one job of a queue at a time, on several threads, that which has
+ * used the least time first; what is posted before the end is run; a job that no thread has begun can be
+ * taken back. */
 #include "base/workers.h"
 
 #include <poll.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/mailbox.h"
 #include "unit/unit.h"
 
@@ -25,6 +27,8 @@ static struct workers_queue queues[QUEUES];
 static struct job jobs[JOBS];
 static atomic_uint running[QUEUES], n_run, overlaps;
 static sem_t begun, go;
+static _Atomic uint64_t now_ns;
+static char record[JOBS];
 
 static void job_count(struct workers_job *workers_job)
 {
@@ -41,6 +45,21 @@ static void job_hold(struct workers_job *job)
 	ck_assert_int_eq(sem_post(&begun), 0);
 	ck_assert_int_eq(sem_wait(&go), 0);
 	job_count(job);
+}
+
+static uint64_t fake_clock(void)
+{
+	return atomic_load(&now_ns);
+}
+
+/* One of the first queue takes a second. */
+static void job_record(struct workers_job *workers_job)
+{
+	const struct job *job = container_of(workers_job, struct job, job);
+
+	if (job->queue == 0)
+		(void)atomic_fetch_add(&now_ns, 1000 * NS_PER_MS);
+	record[atomic_fetch_add(&n_run, 1)] = (char)('a' + job->queue);
 }
 
 static void setup(void)
@@ -111,6 +130,21 @@ START_TEST(queue__that_is_full_holds_no_second_thread)
 }
 END_TEST
 
+START_TEST(queues__get_equal_time)
+{
+	clock_set_source(fake_clock);
+	start(1);
+	post(0, 2, job_hold);
+	ck_assert_int_eq(sem_wait(&begun), 0);
+	for (unsigned i = 1; i <= 6; i++)
+		post(i, i > 3, job_record);
+	ck_assert_int_eq(sem_post(&go), 0);
+	workers_stop(&workers);
+	/* behind that of the job that was held */
+	ck_assert_str_eq(record + 1, "abbbaa");
+}
+END_TEST
+
 START_TEST(stop__runs_what_was_posted)
 {
 	start(2);
@@ -148,6 +182,7 @@ int main(void)
 
 	tcase_add_test(tcase, queue__has_one_job_under_way);
 	tcase_add_test(tcase, queue__that_is_full_holds_no_second_thread);
+	tcase_add_test(tcase, queues__get_equal_time);
 	tcase_add_test(tcase, stop__runs_what_was_posted);
 	tcase_add_test(tcase, cancel__takes_back_what_is_not_begun);
 	return unit_main();

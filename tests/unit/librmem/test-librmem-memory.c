@@ -279,6 +279,9 @@ START_TEST(buffer_create__refuses_unmapped_memory)
 	params.addr = (void *)(uintptr_t)4096;
 	params.bytes = 4096;
 	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), -EFAULT);
+	params.addr = (void *)(UINTPTR_MAX - 4095);
+	params.bytes = 8192;
+	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), -EINVAL);
 }
 END_TEST
 

@@ -128,6 +128,39 @@ START_TEST(hello__of_a_control_client_gets_an_error_message)
 }
 END_TEST
 
+static unsigned n_receives;
+
+ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
+{
+	n_receives++;
+	return __real_recv(fd, data, bytes, flags);
+}
+
+/* What it sends without an end is left, as the main loop has other work. */
+START_TEST(hello__of_a_control_client_is_soon_answered)
+{
+	static uint8_t more[1 << 20];
+	struct wire_msg msg;
+	uint8_t frame[512];
+	int bytes, fd = raw_connect();
+
+	wire_msg_init(&msg, WIRE_TYPE_hello);
+	msg.hello.magic = WIRE_MAGIC;
+	bytes = wire_encode(&msg, frame, sizeof(frame));
+	raw_send(fd, frame, (size_t)bytes);
+	ck_assert_int_gt(send(fd, more, sizeof(more), MSG_DONTWAIT), 128 << 10);
+	n_receives = 0;
+	ops->process(host.server);
+	ck_assert_uint_eq(host_stats().refused, 1);
+	/* the hello, and 64 KiB */
+	ck_assert_uint_le(n_receives, 1 + 16);
+	raw_close(fd, false);
+	host_check_serves();
+}
+END_TEST
+
 START_TEST(hello__in_single_bytes_is_accepted)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];
@@ -515,6 +548,7 @@ int main(void)
 	tcase_add_test(tcase, open__without_address_serves_both_families);
 	tcase_add_test(tcase, hello__wrong_is_refused_with_a_status);
 	tcase_add_test(tcase, hello__of_a_control_client_gets_an_error_message);
+	tcase_add_test(tcase, hello__of_a_control_client_is_soon_answered);
 	tcase_add_test(tcase, hello__in_single_bytes_is_accepted);
 	tcase_add_test(tcase, hello__missing_ends_the_connection);
 	tcase_add_test(tcase, hello__missing_does_not_block_others);

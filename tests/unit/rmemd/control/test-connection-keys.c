@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control connections under TLS whose keys are removed by a reload. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -155,6 +157,19 @@ END_TEST
 
 /* ---- by threads ---- */
 
+static pthread_t loop;
+static atomic_uint of_loop; /* calls for the daemon's ends */
+
+int __real_stream_handshake(struct stream *stream);
+int __wrap_stream_handshake(struct stream *stream);
+int __wrap_stream_handshake(struct stream *stream)
+{
+	bool of_client = stream >= streams && stream < streams + CLIENTS;
+
+	of_loop += !of_client && pthread_equal(pthread_self(), loop);
+	return __real_stream_handshake(stream);
+}
+
 /* The daemon's end of a connection whose client has sent its first message. */
 static void greet(struct stream *stream)
 {
@@ -173,6 +188,7 @@ static void greet(struct stream *stream)
 
 START_TEST(handshake__is_not_done_by_the_loop)
 {
+	loop = pthread_self();
 	for (unsigned i = 0; i < CLIENTS; i++)
 		greet(&streams[i]);
 	ck_assert_uint_eq(handshakes_under_way(connections->handshakes), CLIENTS);
@@ -180,6 +196,7 @@ START_TEST(handshake__is_not_done_by_the_loop)
 		run_loop();
 	for (unsigned i = 0; i < CLIENTS; i++)
 		ck_assert_int_eq(stream_handshake(&streams[i]), 0);
+	ck_assert_uint_eq(of_loop, 0);
 }
 END_TEST
 

@@ -26,10 +26,12 @@ static unsigned n_made, n_done;
 
 static struct mailbox *mailbox;
 static struct workers_job *posted;
+static unsigned n_queues; /* ever */
 
 void workers_queue_init(struct workers_queue *queue)
 {
 	*queue = (struct workers_queue){ .running = false };
+	n_queues++;
 }
 
 int workers_start(struct workers *, const char *, unsigned, int, struct mailbox *box)
@@ -162,6 +164,27 @@ START_TEST(address__is_one_queue)
 }
 END_TEST
 
+/* Whoever comes from ever new addresses leaves nothing behind. */
+START_TEST(address__is_kept_as_long_as_its_handshakes)
+{
+	static const struct fabric_address address = { .family = 4 };
+
+	n_queues = 0;
+	(void)make(&address);
+	(void)make(&address);
+	handshake_close(made[0]);
+	made[0] = NULL;
+	(void)make(&address);
+	ck_assert_uint_eq(n_queues, 1);
+	for (unsigned i = 1; i < n_made; i++) {
+		handshake_close(made[i]);
+		made[i] = NULL;
+	}
+	(void)make(&address);
+	ck_assert_uint_eq(n_queues, 2);
+}
+END_TEST
+
 START_TEST(hello__without_tls_is_seen)
 {
 	static const struct fabric_address address = { .family = 4 };
@@ -218,6 +241,7 @@ int main(void)
 	TCase *tc = unit_case("handshakes", setup, teardown);
 
 	tcase_add_test(tc, address__is_one_queue);
+	tcase_add_test(tc, address__is_kept_as_long_as_its_handshakes);
 	tcase_add_test(tc, hello__without_tls_is_seen);
 	tcase_add_test(tc, answer__waits_for_room);
 	return unit_main();
