@@ -57,16 +57,16 @@ void attack_admin(void)
 	(void)snprintf(path, sizeof(path), "%s/admin.sock", attack_options.folder);
 	/* the mode of the file is the first defence; try the second one */
 	must(!chmod(path, 0666) && !chmod(attack_options.folder, 0711), "chmod");
-	request_try("a user of no group looks", STRANGER, VIEWS, "GET", "status");
+	request_try("a user of no group looks", STRANGER, VIEWS, "GET", "/v1/status");
 	request_try("a user of no group lists the leases", STRANGER, VIEWS, "GET",
-		    "leases");
+		    "/v1/leases");
 	request_try("a user of no group revokes", STRANGER, ACTS, "POST",
-		    "revoke?lease=1");
-	request_try("a user of no group reloads", STRANGER, ACTS, "POST", "reload");
-	must(request_as(VIEWER, "GET", "status") == 0,
+		    "/v1/revoke?lease=1");
+	request_try("a user of no group reloads", STRANGER, ACTS, "POST", "/v1/reload");
+	must(request_as(VIEWER, "GET", "/v1/status") == 0,
 	     "the group that may look is refused");
 	request_try("a user who may look revokes", VIEWER, ACTS, "POST",
-		    "revoke?lease=1");
-	request_try("a user who may look reloads", VIEWER, ACTS, "POST", "reload");
+		    "/v1/revoke?lease=1");
+	request_try("a user who may look reloads", VIEWER, ACTS, "POST", "/v1/reload");
 	must(!chmod(path, 0660) && !chmod(attack_options.folder, 0700), "chmod");
 }

@@ -27,7 +27,7 @@ int admin_connect(void)
 }
 
 /* The whole answer, to be freed; NULL: there is none. */
-static char *admin_ask(const char *method, const char *resource)
+static char *admin_ask(const char *method, const char *path)
 {
 	char request[300], *answer;
 	size_t bytes = 0;
@@ -37,8 +37,8 @@ static char *admin_ask(const char *method, const char *resource)
 	if (fd < 0)
 		return NULL;
 	n = snprintf(request, sizeof(request),
-		     "%s /v1/%s HTTP/1.0\r\nHost: rmemd\r\nContent-Length: 0\r\n\r\n",
-		     method, resource);
+		     "%s %s HTTP/1.0\r\nHost: rmemd\r\nContent-Length: 0\r\n\r\n",
+		     method, path);
 	must(send(fd, request, (size_t)n, MSG_NOSIGNAL) == n,
 	     "sending to the admin socket");
 	answer = malloc(ANSWER_MAX);
@@ -50,9 +50,9 @@ static char *admin_ask(const char *method, const char *resource)
 	return answer;
 }
 
-int admin_request(const char *method, const char *resource)
+int admin_request(const char *method, const char *path)
 {
-	char *answer = admin_ask(method, resource);
+	char *answer = admin_ask(method, path);
 	int status = -EACCES;
 
 	if (answer && sscanf(answer, "HTTP/1.%*d %d", &status) != 1)
@@ -83,13 +83,14 @@ static json_t *step(json_t *at, const char *name)
 
 uint64_t counter_get(const char *path)
 {
-	char names[128], *rest = names, *name, *answer, *body;
+	char names[128], resource[64], *rest = names, *name, *answer, *body;
 	json_t *json, *at;
 	uint64_t value;
 
 	(void)snprintf(names, sizeof(names), "%s", path);
 	name = strsep(&rest, " ");
-	answer = admin_ask("GET", name);
+	(void)snprintf(resource, sizeof(resource), "/v1/%s", name);
+	answer = admin_ask("GET", resource);
 	must(answer && (body = strstr(answer, "\r\n\r\n")),
 	     "no answer at the admin socket");
 	json = json_loads(body + 4, 0, NULL);
@@ -100,6 +101,22 @@ uint64_t counter_get(const char *path)
 	must(json_is_integer(at), path);
 	value = (uint64_t)json_integer_value(at);
 	json_decref(json);
+	free(answer);
+	return value;
+}
+
+double metric_get(const char *name)
+{
+	char *answer = admin_ask("GET", "/metrics"), *at = answer;
+	size_t bytes = strlen(name);
+	double value;
+
+	must(answer, "no answer at the admin socket");
+	do {
+		at = strchr(at, '\n');
+		must(at++, name);
+	} while (strncmp(at, name, bytes) || at[bytes] != ' ');
+	value = strtod(at + bytes, NULL);
 	free(answer);
 	return value;
 }

@@ -62,8 +62,8 @@ static void flood_begin(const char *what)
 	daemon_restart("SIGTERM");
 	attempt(what, NULL, 1);
 	/* the daemon has answered once in each way */
-	(void)admin_request("GET", "leases");
-	(void)admin_request("GET", "metrics");
+	(void)admin_request("GET", "/v1/leases");
+	(void)admin_request("GET", "/metrics");
 	peer_bye(peer_open("mallory"));
 	before_kib = most_kib = memory_kib();
 }

@@ -214,7 +214,7 @@ static void revoked_try(struct owner *own)
 	char resource[80];
 
 	must(!link_run(own->link, FABRIC_WRITE, lease.key, 64), "an own lease");
-	(void)snprintf(resource, sizeof(resource), "revoke?lease=%" PRIu64,
+	(void)snprintf(resource, sizeof(resource), "/v1/revoke?lease=%" PRIu64,
 		       lease.lease);
 	must(admin_request("POST", resource) == 200, "rmemctl revoke");
 	dead_try(own->link, "a key after rmemctl revoke", lease.key);

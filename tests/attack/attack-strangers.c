@@ -3,29 +3,25 @@
  * kind of first message costs the daemon, and how long the pings of honest sessions take beside it.  A
  * stranger records a message once and repeats it: it computes nothing itself. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "attack.h"
 #include "base/clock.h"
 #include "hello.h"
+#include "measure.h"
 #include "peer.h"
-#include "pings.h"
 #include "unit/tls/client-hello.h"
 
 #define REFUSED "status counters connections_refused"
-#define FENCED "status counters sessions_fenced"
 #define CONNECTIONS 8
 #define KIND_MS (UINT64_C(500) * attack_options.rounds)
 #define QUIET_MS (UINT64_C(1500) * attack_options.rounds)
-#define LOOK_MS 50
+#define AWAIT_MS 50
 #define AIM_MS 20 /* of 999 in 1000 pings, above those beside nobody */
 
 enum message {
@@ -142,7 +138,7 @@ static void strangers_await(void)
 
 	for (unsigned i = 0; i < CONNECTIONS; i++)
 		fds[i] = (struct pollfd){ .fd = strangers[i].fd, .events = POLLIN };
-	(void)poll(fds, CONNECTIONS, LOOK_MS);
+	(void)poll(fds, CONNECTIONS, AWAIT_MS);
 }
 
 /* Begin again what has ended, until the time is over; the number that were ended in this step. */
@@ -170,112 +166,8 @@ static bool strangers_left(void)
 	return false;
 }
 
-/* ---- what is measured ---- */
-
-static const struct pings *pings;
-static uint64_t pid;
-
-struct measure {
-	uint64_t begin_ns, ns;
-	uint32_t begin_pings;
-	struct usage_cpu cpu; /* until the end: at the beginning */
-	uint64_t before_kib, most_kib, looked_ms;
-	uint32_t p50_us, p999_us, max_us; /* of pings */
-};
-
 static struct measure quiet;
 static uint32_t worst_us; /* of 999 in 1000 pings */
-
-static void pings_map(void)
-{
-	char path[300];
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "%s/pings", attack_options.folder);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	must(fd >= 0, path);
-	pings = mmap(NULL, sizeof(*pings), PROT_READ, MAP_SHARED, fd, 0);
-	must(pings != MAP_FAILED, "the pings");
-	(void)close(fd);
-}
-
-static int compare(const void *a, const void *b)
-{
-	const uint32_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static void pings_wait(uint64_t until_ms)
-{
-	must(clock_now_ms() < until_ms, "pings do not come back");
-	(void)usleep(1000);
-}
-
-/* The end of those that were begun by now, and one at least.  All are waited for: those that are not
- * back yet may be the slowest. */
-static uint32_t pings_await(uint32_t begin)
-{
-	uint64_t until_ms = clock_now_ms() + ATTACK_WAIT_MS;
-	uint32_t end;
-
-	while ((end = pings->n) == begin)
-		pings_wait(until_ms);
-	must(end <= PINGS_MAX, "there are too many pings");
-	for (uint32_t i = begin; i < end; i++)
-		while (!pings->us[i])
-			pings_wait(until_ms);
-	return end;
-}
-
-static void pings_measure(struct measure *measure)
-{
-	static uint32_t us[PINGS_MAX];
-	uint32_t end = pings_await(measure->begin_pings);
-	size_t n = 0;
-
-	for (uint32_t i = measure->begin_pings; i < end; i++)
-		us[n++] = pings->us[i];
-	qsort(us, n, sizeof(*us), compare);
-	measure->p50_us = us[n / 2];
-	measure->p999_us = us[n * 999 / 1000];
-	measure->max_us = us[n - 1];
-	if (measure->p999_us > worst_us)
-		worst_us = measure->p999_us;
-}
-
-static struct measure measure_begin(void)
-{
-	uint64_t kib = usage_memory_kib(pid);
-
-	return (struct measure){ .begin_ns = clock_now_ns(),
-				 .begin_pings = pings->n,
-				 .cpu = usage_cpu(pid),
-				 .before_kib = kib,
-				 .most_kib = kib };
-}
-
-static void measure_look(struct measure *measure)
-{
-	uint64_t kib;
-
-	if (clock_now_ms() - measure->looked_ms < LOOK_MS)
-		return;
-	kib = usage_memory_kib(pid);
-	if (kib > measure->most_kib)
-		measure->most_kib = kib;
-	measure->looked_ms = clock_now_ms();
-}
-
-static void measure_end(struct measure *measure)
-{
-	struct usage_cpu cpu = usage_cpu(pid);
-
-	measure->ns = clock_now_ns() - measure->begin_ns;
-	measure->cpu.loop_ns = cpu.loop_ns - measure->cpu.loop_ns;
-	measure->cpu.others_ns = cpu.others_ns - measure->cpu.others_ns;
-	pings_measure(measure);
-}
 
 /* ---- the table of costs ---- */
 
@@ -303,10 +195,8 @@ static void quiet_measure(const char *auth)
 {
 	char what[80];
 
-	worst_us = 0;
-	quiet = measure_begin();
-	(void)poll(NULL, 0, (int)QUIET_MS);
-	measure_end(&quiet);
+	quiet = measure_quiet(QUIET_MS);
+	worst_us = quiet.p999_us;
 	(void)printf("cost %-40s | %8s | %8s | %8s | %6s | %s\n",
 		     "kind of first message", "attempts", "us of", "us of", "KiB",
 		     "ms of pings: half,");
@@ -321,7 +211,7 @@ static void quiet_measure(const char *auth)
 static void kind_try(const char *auth, const struct kind *kind)
 {
 	static char what[80];
-	uint64_t fenced = counter_get(FENCED), n = 0, until_ms;
+	uint64_t fenced = counter_get(MEASURE_FENCED), n = 0, until_ms;
 	struct measure measure;
 	char by[80];
 
@@ -339,10 +229,12 @@ static void kind_try(const char *auth, const struct kind *kind)
 		measure_look(&measure);
 	}
 	measure_end(&measure);
+	if (measure.p999_us > worst_us)
+		worst_us = measure.p999_us;
 	cost_print(what, &measure, n);
 	attempt_times(n);
 	(void)snprintf(by, sizeof(by), "the server: each of %" PRIu64, n);
-	if (counter_get(FENCED) > fenced)
+	if (counter_get(MEASURE_FENCED) > fenced)
 		attempt_admitted("an honest session was fenced");
 	else
 		attempt_refused(by);
@@ -350,8 +242,7 @@ static void kind_try(const char *auth, const struct kind *kind)
 
 static void strangers_try(const char *auth, size_t n_kinds)
 {
-	pid = counter_get("status pid");
-	pings_map();
+	measures_open();
 	/* the threads have started, and have the memory that they keep */
 	(void)hello_say(&(struct hello_offer){ .tenant = "red" }, NULL);
 	quiet_measure(auth);

@@ -35,6 +35,7 @@ static const struct {
 	{ "floods-tls", attack_floods_tls },
 	{ "strangers", attack_strangers },
 	{ "strangers-both", attack_strangers_both },
+	{ "requests", attack_requests },
 };
 
 static void group_run(const char *name)

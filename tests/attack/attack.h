@@ -57,10 +57,12 @@ _Noreturn void attack_fail(const char *what, const char *file, int line);
 /* A number of the admin interface: the resource, and names of members and of items of lists:
  * "status counters refused tls", "tenants mallory denied_names". */
 uint64_t counter_get(const char *path);
+/* A metric for Prometheus, without labels. */
+double metric_get(const char *name);
 /* A connection to the admin socket, or -errno. */
 int admin_connect(void);
 /* Ask the admin socket; the status of HTTP, or -errno. */
-int admin_request(const char *method, const char *resource);
+int admin_request(const char *method, const char *path);
 
 /* ---- what the daemon uses: attack-usage.c ---- */
 
@@ -94,6 +96,8 @@ void attack_floods_tls(void);
 /* Of a daemon that asks for a key, and of one that asks for a key or a certificate. */
 void attack_strangers(void);
 void attack_strangers_both(void);
+/* Over RDMA. */
+void attack_requests(void);
 void attack_server(void);
 /* Write the certificates of the tests into the folder. */
 void attack_files(void);

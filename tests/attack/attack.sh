@@ -11,7 +11,11 @@ need openssl
 rounds=${RMEM_ATTACK_ROUNDS:-1}
 # over RDMA those that depend on the fabric
 all="tokens keys bounds leases restart"
-[ "$FABRIC" != tcp ] || all+=" numbers tls handshakes frames admin certificates server floods strangers"
+if [ "$FABRIC" = tcp ]; then
+	all+=" numbers tls handshakes frames admin certificates server floods strangers"
+else
+	all+=" requests"
+fi
 groups=" ${RMEM_ATTACK_GROUPS:-$all} "
 n_attempts=0 n_refused=0 n_noticed=0 costs=()
 attack=$(built tests/attack/attack)
@@ -27,6 +31,11 @@ wanted()
 	for name; do
 		[[ $groups != *" $name "* ]] || echo "$name"
 	done
+}
+
+costs_print()
+{
+	[ ${#costs[@]} -eq 0 ] || printf '%s\n' "${costs[@]}"
 }
 
 # The attacker asks for a restart of the daemon by a line "restart SIGNAL", and waits for a line.
@@ -51,7 +60,10 @@ answer_requests()
 			;;
 		*)
 			echo "$line"
-			[[ $line != FAIL:* ]] || exit 1
+			if [[ $line == FAIL:* ]]; then
+				costs_print
+				exit 1
+			fi
 			;;
 		esac
 	done
@@ -183,10 +195,10 @@ tls = yes"
 	server_stop
 fi
 
-# ---- strangers, whose costs for the daemon and for honest sessions are measured ----
+# ---- what others cost the daemon and honest sessions is measured ----
 
-# strangers_run GROUP
-strangers_run()
+# pings_run GROUP: beside honest sessions that ping
+pings_run()
 {
 	server_config
 	server_restart
@@ -206,13 +218,30 @@ if [ ${#here[@]} -gt 0 ]; then
 auth = psk
 psk = $dir/rmemd.psk
 "
-	strangers_run strangers
+	pings_run strangers
 	config_extra="${config_extra/auth = psk/auth = both}
 certificate = $dir/server.pem
 key = $dir/server.pem
 ca = $dir/ca.pem
 "
-	strangers_run strangers-both
+	pings_run strangers-both
+fi
+
+# The network device of the daemon's address asks for hosts, as a real one does, and a dummy does not.
+if [ -n "$(wanted requests)" ]; then
+	netdev=$(ip -o address show to "$LISTEN" | awk '{ print $2 }')
+	noarp=$(ip -o link show dev "$netdev" | grep NOARP || true)
+	[ -z "$noarp" ] || ip link set dev "$netdev" arp on
+	ports_choose
+	config_extra="
+[tenant red]
+[tenant mallory]
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+"
+	pings_run requests
+	[ -z "$noarp" ] || ip link set dev "$netdev" arp off
 fi
 
 # ---- certificates ----
@@ -245,6 +274,6 @@ if [ -n "$server_groups" ]; then
 	answer_requests <"$dir/hostile-server.out"
 fi
 
-[ ${#costs[@]} -eq 0 ] || printf '%s\n' "${costs[@]}"
+costs_print
 echo "$n_attempts attempts, $n_refused refused, $n_noticed noticed"
 [ "$n_attempts" -gt 0 ] && [ "$n_refused" -eq "$n_attempts" ] && [ "$n_noticed" -eq 0 ]

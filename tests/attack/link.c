@@ -25,7 +25,7 @@ static struct fabric_address control_address(uint16_t port)
 	return address;
 }
 
-static struct fabric_endpoint endpoint_of(const struct peer *peer)
+struct fabric_endpoint link_endpoint(const struct peer *peer)
 {
 	const struct wire_endpoint *from =
 		&peer->welcome.endpoints[peer_endpoint(peer)];
@@ -44,7 +44,7 @@ static struct fabric_endpoint endpoint_of(const struct peer *peer)
 
 struct link *link_open(struct peer *peer)
 {
-	const struct fabric_endpoint endpoint = endpoint_of(peer);
+	const struct fabric_endpoint endpoint = link_endpoint(peer);
 	struct link *link = calloc(1, sizeof(*link));
 
 	must(link, "memory");

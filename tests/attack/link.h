@@ -20,6 +20,8 @@ struct link {
 	unsigned reconnects;
 };
 
+/* The endpoint of the peer's server that links use. */
+struct fabric_endpoint link_endpoint(const struct peer *peer);
 /* Without a channel. */
 struct link *link_open(struct peer *peer);
 /* With one. */
