@@ -53,7 +53,7 @@ build()
 		# shellcheck disable=SC2016 # a pattern
 		if [[ $test == *.sh ]]; then
 			mapfile -t -O ${#targets[@]} targets < <(
-				echo all && sed -n 's/.*$(built \(tests.*\))$/\1/p' "$top_srcdir/$test")
+				echo all-am && sed -n 's/.*$(built \(tests.*\))$/\1/p' "$top_srcdir/$test")
 		else
 			targets+=("$test")
 		fi
@@ -90,7 +90,7 @@ mutant_try()
 	elif run "$3"; then
 		echo "NOT FOUND"
 	elif [ $# -eq 3 ]; then
-		grep -am 1 -E ' is broken|^FAIL' "$copy/test.log" || tail -n 1 "$copy/test.log"
+		grep -am 1 -E ' is broken|^FAIL| failed: ' "$copy/test.log" || tail -n 1 "$copy/test.log"
 		return
 	else
 		grep -am 1 "^not ok .*:$4:" "$copy/test.log" && return
