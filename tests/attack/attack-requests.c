@@ -90,14 +90,16 @@ static void kind_begin(const char *what, const char *counter, uint64_t n)
 /* Whether it may be refused: it has hurt nobody.  Of those who were fenced, so many were the attacker's. */
 static bool kind_end(uint64_t fenced)
 {
+	/* its ping may not come back */
+	if (counter_get(MEASURE_FENCED) - now.fenced > fenced) {
+		attempt_admitted("an honest session was fenced");
+		return false;
+	}
 	measure_end(&now.measure);
 	cost_print(now.what, &now.measure, now.n);
-	if (counter_get(MEASURE_FENCED) - now.fenced > fenced)
-		attempt_admitted("an honest session was fenced");
-	else if (counter_get(CHANNELS_EVER) > now.channels)
-		attempt_admitted("a channel");
-	else
+	if (counter_get(CHANNELS_EVER) == now.channels)
 		return true;
+	attempt_admitted("a channel");
 	return false;
 }
 
