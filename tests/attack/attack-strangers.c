@@ -5,9 +5,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attack.h"
@@ -18,6 +22,7 @@
 #include "unit/tls/client-hello.h"
 
 #define REFUSED "status counters connections_refused"
+#define PLACE "status counters refused place"
 #define CONNECTIONS 8
 #define KIND_MS (UINT64_C(500) * attack_options.rounds)
 #define QUIET_MS (UINT64_C(1500) * attack_options.rounds)
@@ -242,6 +247,100 @@ static void kind_try(const char *auth, const struct kind *kind)
 	attempt_refused(by);
 }
 
+/* ---- newcomers, beside an address that wants all places ---- */
+
+/* More than there are places, and more than the kernel would hold for the daemon. */
+#define CROWD 1500
+#define CROWD_FROM "127.0.0.2"
+#define NEWCOMERS 20
+
+static bool is_open(int fd)
+{
+	char bytes[4096];
+	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+	return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+/* In a process of its own: begin handshakes that do not go on, and again those that are ended. */
+_Noreturn static void crowd_run(void)
+{
+	static int fds[CROWD];
+
+	/* not longer than the attacker */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (unsigned i = 0; i < CROWD; i++)
+		fds[i] = -1;
+	for (unsigned i = 0;; i = (i + 1) % CROWD) {
+		if (i == 0)
+			(void)usleep(1000);
+		if (fds[i] >= 0 && is_open(fds[i]))
+			continue;
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+		fds[i] = socket_open(attack_options.address,
+				     attack_options.control_port, CROWD_FROM);
+		if (fds[i] >= 0)
+			(void)!send(fds[i], first, first_bytes,
+				    MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The time that each of them takes to get a session is printed. */
+static unsigned newcomers_try(const char *what)
+{
+	struct hello_offer offer = hello_offer_of("red", "red");
+	uint32_t us[NEWCOMERS];
+	unsigned in = 0;
+
+	offer.suites = "TLS_AES_128_GCM_SHA256";
+	for (unsigned i = 0; i < NEWCOMERS; i++) {
+		uint64_t begin_ns = clock_now_ns();
+
+		in += hello_say(&offer, NULL) == 0;
+		us[i] = (uint32_t)((clock_now_ns() - begin_ns) / 1000);
+	}
+	qsort(us, NEWCOMERS, sizeof(*us), compare);
+	(void)printf("cost %s: %u of %d newcomers get in; half of them within %.1f ms, "
+		     "all within %.1f\n",
+		     what, in, NEWCOMERS, us[NEWCOMERS / 2] / 1e3,
+		     us[NEWCOMERS - 1] / 1e3);
+	return in;
+}
+
+static void places_try(const char *auth)
+{
+	uint64_t before = counter_get(PLACE);
+	static char what[80];
+	unsigned in;
+	pid_t crowd;
+
+	(void)snprintf(what, sizeof(what), "%s: one address in all places", auth);
+	first_prepare(&kinds[0]);
+	attempt(what, PLACE, CROWD);
+	crowd = fork();
+	must(crowd >= 0, "fork");
+	if (crowd == 0)
+		crowd_run();
+	/* the places are taken */
+	while (counter_get(PLACE) == before)
+		(void)usleep(1000);
+	in = newcomers_try(what);
+	(void)kill(crowd, SIGKILL);
+	(void)waitpid(crowd, NULL, 0);
+	if (in < NEWCOMERS)
+		attempt_admitted("newcomers of another address are kept out");
+	else
+		attempt_refused("the server: what is beyond the address's share");
+}
+
 static void strangers_try(const char *auth, size_t n_kinds)
 {
 	measures_open();
@@ -253,6 +352,7 @@ static void strangers_try(const char *auth, size_t n_kinds)
 	(void)printf("cost %s: 999 of 1000 pings take up to %.1f ms more than beside "
 		     "nobody; the aim is %d\n",
 		     auth, (worst_us - quiet.p999_us) / 1e3, AIM_MS);
+	places_try(auth);
 }
 
 void attack_strangers(void)

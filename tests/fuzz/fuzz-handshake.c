@@ -16,6 +16,8 @@
 #include "wire/codec.h"
 
 #define PEERS 3
+#define PEERS_LAST 1
+#define HONEST_LAST 2
 #define STEPS_MAX 48
 #define TRIES 10u
 
@@ -50,14 +52,17 @@ static struct tls_context
 static struct tls_context *clients[TLS_KIT_KEYS];
 static bool removed;
 
-static int accepted(void)
+/* From 127.0.0.LAST.  The peers have one address, and the honest client another one, so that it gets a
+ * place whatever they do. */
+static int accepted(uint8_t last)
 {
 	const struct fabric_address address = { .family = 4,
-						.bytes = { 127, 0, 0, 1 } };
-	int fds[2];
+						.bytes = { 127, 0, 0, last } };
+	int fds[2], err;
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-	ck_assert_int_eq(connection_accept(connections, fds[1], &address), 0);
+	err = connection_accept(connections, fds[1], &address);
+	ck_assert(!err || err == -EBUSY);
 	run_loop();
 	return fds[0];
 }
@@ -81,7 +86,8 @@ static bool honest_try(void)
 {
 	int err;
 
-	ck_assert_int_eq(stream_tls(&honest, accepted(), clients[KEY_HONEST]), 0);
+	ck_assert_int_eq(
+		stream_tls(&honest, accepted(HONEST_LAST), clients[KEY_HONEST]), 0);
 	while ((err = stream_handshake(&honest)) == -EAGAIN)
 		run_loop();
 	run_loop();
@@ -116,7 +122,7 @@ static void peer_close(struct peer *peer)
 static void peer_send(struct peer *peer, const uint8_t *data, size_t bytes)
 {
 	if (peer->fd < 0)
-		peer->fd = accepted();
+		peer->fd = accepted(PEERS_LAST);
 	if (bytes > 0 && send(peer->fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		peer_close(peer);
 	run_loop();
@@ -127,7 +133,7 @@ static void peer_handshake(struct peer *peer, bool stranger)
 	int fds[2];
 
 	peer_close(peer);
-	peer->fd = accepted();
+	peer->fd = accepted(PEERS_LAST);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	peer->wire = fds[1];
 	peer->stranger = stranger;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "fabric/address.h"
+#include "fabric/crowd.h"
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
 #include "wire/codec.h"
@@ -34,6 +35,7 @@ struct incoming {
 	struct list link; /* acceptor->waiting or acceptor->free_slots */
 	int fd;           /* -1: the slot is free */
 	struct fabric_address peer;
+	struct crowd *crowd; /* of the peer; NULL: the slot is free */
 	uint64_t deadline_ms;
 	size_t have;
 	uint8_t hello[FABRIC_HELLO_BYTES];
@@ -51,6 +53,7 @@ struct tcp_acceptor {
 	struct tcp_source timing;
 	int timer_fd;
 	struct list waiting; /* oldest first: deadlines rise */
+	struct list crowds;  /* of those that wait */
 	struct list free_slots;
 	unsigned n_slots;
 	struct incoming slots[];
@@ -101,6 +104,8 @@ static int incoming_release(struct incoming *incoming)
 
 	(void)epoll_ctl(acceptor->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	incoming->fd = -1;
+	crowd_leave(incoming->crowd);
+	incoming->crowd = NULL;
 	list_move(&acceptor->free_slots, &incoming->link);
 	return fd;
 }
@@ -189,22 +194,50 @@ static void incoming_ready(struct tcp_source *source)
 	acceptor->events->hello(acceptor->ctx, incoming_release(incoming), &hello);
 }
 
-static void acceptor_add(struct tcp_acceptor *acceptor, int fd,
-			 const struct sockaddr *from)
+/* The oldest one of the address that has the most: whoever has fewer keeps its own. */
+static struct incoming *incoming_victim(const struct tcp_acceptor *acceptor)
+{
+	struct incoming *victim = NULL;
+
+	list_for_each_entry(struct incoming, incoming, &acceptor->waiting, link) {
+		if (!victim || incoming->crowd->n > victim->crowd->n)
+			victim = incoming;
+	}
+	return victim;
+}
+
+/* A slot for the socket, which is watched.  NULL: it cannot be. */
+static struct incoming *incoming_take(struct tcp_acceptor *acceptor, int fd)
 {
 	struct incoming *incoming;
 
 	if (list_empty(&acceptor->free_slots))
-		incoming_reject(list_first(&acceptor->waiting, struct incoming, link));
+		incoming_reject(incoming_victim(acceptor));
 	incoming = list_first(&acceptor->free_slots, struct incoming, link);
-	if (tcp_source_watch(acceptor->epoll_fd, fd, &incoming->source) != 0) {
+	return tcp_source_watch(acceptor->epoll_fd, fd, &incoming->source) ? NULL
+									   : incoming;
+}
+
+static void acceptor_add(struct tcp_acceptor *acceptor, int fd,
+			 const struct sockaddr *from)
+{
+	struct fabric_address peer = { .family = 0 };
+	struct incoming *incoming = NULL;
+	struct crowd *crowd;
+
+	(void)fabric_address_from_sockaddr(from, &peer);
+	crowd = crowd_join(&acceptor->crowds, &peer, sizeof(*crowd));
+	if (crowd)
+		incoming = incoming_take(acceptor, fd);
+	if (!incoming) {
+		crowd_leave(crowd);
 		(void)close(fd);
 		acceptor->events->rejected(acceptor->ctx);
 		return;
 	}
 	incoming->fd = fd;
-	incoming->peer = (struct fabric_address){ .family = 0 };
-	(void)fabric_address_from_sockaddr(from, &incoming->peer);
+	incoming->peer = peer;
+	incoming->crowd = crowd;
 	incoming->have = 0;
 	incoming->deadline_ms = clock_now_ms() + HELLO_MS;
 	list_move(&acceptor->waiting, &incoming->link);
@@ -366,6 +399,7 @@ int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 	acceptor->timing.ready = acceptor_timing;
 	acceptor->listen_fd = acceptor->timer_fd = -1;
 	list_init(&acceptor->waiting);
+	list_init(&acceptor->crowds);
 	list_init(&acceptor->free_slots);
 	acceptor->n_slots = slots;
 	for (unsigned i = 0; i < slots; i++) {
@@ -387,9 +421,11 @@ void tcp_acceptor_close(struct tcp_acceptor *acceptor)
 {
 	if (!acceptor)
 		return;
-	for (unsigned i = 0; i < acceptor->n_slots; i++)
+	for (unsigned i = 0; i < acceptor->n_slots; i++) {
+		crowd_leave(acceptor->slots[i].crowd);
 		if (acceptor->slots[i].fd >= 0)
 			(void)close(acceptor->slots[i].fd);
+	}
 	if (acceptor->timer_fd >= 0)
 		(void)close(acceptor->timer_fd);
 	if (acceptor->listen_fd >= 0)

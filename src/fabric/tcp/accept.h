@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Accepts connections and receives their hello.  The number of connections without a complete
- * hello and the time for a hello are limited; when all slots are in use, the oldest connection is
- * rejected, so that silent peers cannot keep others out.
+ * hello and the time for a hello are limited; when all slots are in use, the oldest connection of the
+ * address that has the most is rejected, so that silent peers cannot keep others out.
  * Threads: [loop]. */
 #ifndef FABRIC_TCP_ACCEPT_H
 #define FABRIC_TCP_ACCEPT_H

@@ -14,6 +14,7 @@
 #include "tls/stream.h"
 #include "wire/codec.h"
 
+struct crowd;
 struct evbuffer;
 struct event;
 struct handshake;
@@ -32,6 +33,7 @@ struct connections {
 	struct slice_queue rechecks;
 	struct slice_work recheck;
 	struct list unauthenticated; /* without one, the oldest first */
+	struct list crowds;          /* of these, by their addresses */
 	unsigned n_unauthenticated;
 	uint64_t changed_ns; /* when a place was taken or left last */
 	uint8_t frame[WIRE_FRAME_MAX];
@@ -51,6 +53,7 @@ struct client_socket {
 	struct connections *connections;
 	struct list link;
 	enum socket_state state;
+	struct crowd *crowd;         /* while it has no session */
 	struct handshake *handshake; /* has the stream until it is done; or NULL */
 	struct stream stream;
 	struct event *readable, *writable, *deadline;

@@ -84,11 +84,14 @@ int connections_open(struct control *control, struct connections **ret_connectio
 void connections_close(struct connections *connections);
 
 /* Serve a connected socket, and own it, also on failure.  Handles bytes that have arrived, which
- * may end the connection.  If too many connections have no session, the oldest of them ends.
- * -ENOMEM */
+ * may end the connection.  If too many connections have no session, one of the address that has most of
+ * them ends: the oldest that waits for nothing; without one the oldest, if that address has more than
+ * this one would have.
+ *   -EBUSY  the address has its share of those that are in their handshakes
+ *   -ENOMEM */
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address);
-/* Whether a new connection would end another in its handshake.  Ends those handshakes whose clients
+/* Whether there is no place for a connection, whatever its address.  Ends those handshakes whose clients
  * do not answer, if no place becomes free otherwise. */
 bool connections_full(struct connections *connections);
 /* End the connections that have no session yet, whose handshake may be older than the configuration;

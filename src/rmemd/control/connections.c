@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "fabric/crowd.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/handshakes.h"
@@ -30,17 +31,39 @@
 /* If no place becomes free for this time, handshakes end whose clients have not answered in it. */
 #define ANSWER_NS (250 * NS_PER_MS)
 
-static void place_leave(struct connections *connections)
+/* From here on the socket has no session, and is one of the crowd of its address, which NULL stands for
+ * without memory. */
+static void place_take(struct client_socket *socket, struct crowd *crowd)
 {
+	struct connections *connections = socket->connections;
+
+	socket->crowd = crowd;
+	connections->n_unauthenticated++;
+	connections->changed_ns = clock_now_ns();
+	list_move(&connections->unauthenticated, &socket->link);
+}
+
+static void place_leave(struct client_socket *socket)
+{
+	struct connections *connections = socket->connections;
+
+	crowd_leave(socket->crowd);
+	socket->crowd = NULL;
 	connections->n_unauthenticated--;
 	connections->changed_ns = clock_now_ns();
+}
+
+static struct crowd *crowd_of(struct connections *connections,
+			      const struct fabric_address *address)
+{
+	return crowd_join(&connections->crowds, address, sizeof(struct crowd));
 }
 
 static void socket_free(struct client_socket *socket, const char *why)
 {
 	session_connection_lost(&socket->connection, why);
 	if (socket->state != SOCKET_SERVES)
-		place_leave(socket->connections);
+		place_leave(socket);
 	list_remove(&socket->link);
 	slices_remove(&socket->work);
 	event_drop(&socket->readable);
@@ -101,10 +124,8 @@ static void op_close(struct connection *connection)
 {
 	struct client_socket *socket = socket_of(connection);
 
-	if (socket->state == SOCKET_SERVES) {
-		socket->connections->n_unauthenticated++;
-		list_move(&socket->connections->unauthenticated, &socket->link);
-	}
+	if (socket->state == SOCKET_SERVES)
+		place_take(socket, crowd_of(socket->connections, &connection->address));
 	socket->state = SOCKET_CLOSES;
 	socket->why = "closed";
 	/* nothing was said yet, and its stream is not ours */
@@ -127,7 +148,7 @@ static void op_authenticated(struct connection *connection)
 	if (connection->closed)
 		return;
 	socket->state = SOCKET_SERVES;
-	place_leave(connections);
+	place_leave(socket);
 	list_move(&connections->active, &socket->link);
 	(void)event_del(socket->deadline);
 	if (!socket->tenant) {
@@ -470,15 +491,33 @@ static bool keeps_place(const struct client_socket *socket)
 	       (socket->state != SOCKET_CLOSES && socket->answered_ns);
 }
 
-/* The oldest connection whose place a newer one may have; without one the oldest of all. */
-static struct client_socket *place_find(const struct connections *connections)
+static unsigned crowd_size(const struct client_socket *socket)
 {
+	return socket->crowd ? socket->crowd->n : 0;
+}
+
+/* Whether the socket has to give way rather than the other one, which is older. */
+static bool gives_way(const struct client_socket *socket,
+		      const struct client_socket *other)
+{
+	if (crowd_size(socket) != crowd_size(other))
+		return crowd_size(socket) > crowd_size(other);
+	return !keeps_place(socket) && keeps_place(other);
+}
+
+/* The connection whose place one of a crowd of n may have; NULL: there is none.  It is of the address that
+ * has most places; and if it keeps its place, then only for an address that has fewer. */
+static struct client_socket *place_find(const struct connections *connections,
+					unsigned n)
+{
+	struct client_socket *found = NULL;
+
 	list_for_each_entry(struct client_socket, socket, &connections->unauthenticated,
 			    link) {
-		if (!keeps_place(socket))
-			return socket;
+		if (!found || gives_way(socket, found))
+			found = socket;
 	}
-	return list_first(&connections->unauthenticated, struct client_socket, link);
+	return found && (!keeps_place(found) || crowd_size(found) > n) ? found : NULL;
 }
 
 /* End the handshakes whose clients have had time to answer. */
@@ -494,29 +533,50 @@ static void places_clear(struct connections *connections)
 	}
 }
 
-bool connections_full(struct connections *connections)
+/* Whether one of a crowd of n can have a place. */
+static bool place_is_there(struct connections *connections, unsigned n)
 {
-	if (!places_used(connections) || !keeps_place(place_find(connections)))
-		return false;
+	if (!places_used(connections) || place_find(connections, n))
+		return true;
 	/* as long as handshakes are done, others need not end */
 	if (clock_now_ns() - connections->changed_ns >= ANSWER_NS)
 		places_clear(connections);
-	return places_used(connections);
+	return !places_used(connections);
+}
+
+bool connections_full(struct connections *connections)
+{
+	/* of an address that has no place yet */
+	return !place_is_there(connections, 1);
+}
+
+static int place_make(struct connections *connections, const struct crowd *crowd)
+{
+	if (!crowd)
+		return err_set(-ENOMEM, "no memory for a connection");
+	if (!place_is_there(connections, crowd->n))
+		return err_set(-EBUSY, "no place for one more connection of its "
+				       "address, before others say hello");
+	if (places_used(connections))
+		socket_refuse(place_find(connections, crowd->n), REFUSAL_PLACE,
+			      crowded);
+	return 0;
 }
 
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address)
 {
 	struct control *control = connections->control;
-	struct client_socket *socket;
-	int err;
+	struct crowd *crowd = crowd_of(connections, address);
+	struct client_socket *socket = NULL;
+	int err = place_make(connections, crowd);
 
-	if (places_used(connections))
-		socket_refuse(place_find(connections), REFUSAL_PLACE, crowded);
-	socket = calloc(1, sizeof(*socket));
+	if (!err)
+		socket = calloc(1, sizeof(*socket));
 	if (!socket) {
+		crowd_leave(crowd);
 		(void)close(fd);
-		return err_set(-ENOMEM, "no memory for a connection");
+		return err ? err : err_set(-ENOMEM, "no memory for a connection");
 	}
 	socket->connections = connections;
 	socket->stream.fd = -1;
@@ -524,9 +584,8 @@ int connection_accept(struct connections *connections, int fd,
 	socket->why = "no hello in time";
 	connection_init(&socket->connection, &connection_ops, control, address);
 	slice_work_init(&socket->work, socket_serve);
-	list_append(&connections->unauthenticated, &socket->link);
-	connections->n_unauthenticated++;
-	connections->changed_ns = clock_now_ns();
+	list_init(&socket->link);
+	place_take(socket, crowd);
 	err = socket_start(socket, fd);
 	if (err) {
 		socket_free(socket, "no memory");
@@ -636,6 +695,7 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	slice_queue_init(&connections->rechecks, SLICE_TENANT);
 	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
+	list_init(&connections->crowds);
 	slice_queue_init(&connections->slices, SLICE_STRANGERS);
 	err = handshakes_open(control->base, &connections->handshakes);
 	if (err) {

@@ -5,11 +5,11 @@
 #include <event2/event.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/mailbox.h"
 #include "base/workers.h"
+#include "fabric/crowd.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/loop/events.h"
 
@@ -20,9 +20,7 @@
 
 /* Of whom it is the turn among the handshakes. */
 struct origin {
-	struct list link;
-	struct fabric_address address;
-	unsigned refs;
+	struct crowd crowd;
 	struct workers_queue queue;
 };
 
@@ -54,41 +52,20 @@ struct handshake {
 
 /* ---- who waits for a turn ---- */
 
-static bool is_of(const struct origin *origin, const struct fabric_address *address)
-{
-	size_t bytes = address->family == 6 ? 8 : 4;
-
-	return origin->address.family == address->family &&
-	       memcmp(origin->address.bytes, address->bytes, bytes) == 0;
-}
-
+/* NULL: no memory */
 static struct origin *origin_get(struct handshakes *handshakes,
 				 const struct fabric_address *address)
 {
-	struct origin *added;
+	struct crowd *crowd =
+		crowd_join(&handshakes->origins, address, sizeof(struct origin));
+	struct origin *origin;
 
-	list_for_each_entry(struct origin, origin, &handshakes->origins, link) {
-		if (!is_of(origin, address))
-			continue;
-		origin->refs++;
-		return origin;
-	}
-	added = calloc(1, sizeof(*added));
-	if (!added)
+	if (!crowd)
 		return NULL;
-	added->address = *address;
-	added->refs = 1;
-	workers_queue_init(&added->queue);
-	list_append(&handshakes->origins, &added->link);
-	return added;
-}
-
-static void origin_put(struct origin *origin)
-{
-	if (!origin || --origin->refs > 0)
-		return;
-	list_remove(&origin->link);
-	free(origin);
+	origin = container_of(crowd, struct origin, crowd);
+	if (crowd->n == 1)
+		workers_queue_init(&origin->queue);
+	return origin;
 }
 
 /* ---- on a thread ---- */
@@ -132,7 +109,8 @@ static void job_run(struct workers_job *job)
 
 static void handshake_free(struct handshake *handshake)
 {
-	origin_put(handshake->origin);
+	if (handshake->origin)
+		crowd_leave(&handshake->origin->crowd);
 	stream_close(&handshake->stream);
 	free(handshake);
 }

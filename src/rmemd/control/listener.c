@@ -64,7 +64,7 @@ static void listener_pause(struct listener *listener, const struct timeval *paus
 		listener_enable(listener);
 }
 
-/* Whether there is no place for another connection; then the kernel holds them. */
+/* Whether there is no place, whoever connects; then the kernel holds them. */
 static bool listener_pause_while_full(struct listener *listener)
 {
 	const struct timeval pause = timeval_of_ms(FULL_MS);

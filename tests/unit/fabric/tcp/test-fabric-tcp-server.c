@@ -3,6 +3,7 @@
  * atomics, and clients that vanish at any byte. */
 #include <endian.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,41 @@ START_TEST(hello__missing_does_not_block_others)
 	/* the server closed the oldest ones */
 	for (unsigned i = 0; i < 2 * BACKLOG; i++)
 		raw_expect_end(silent[i]);
+	for (unsigned i = 0; i < 3 * BACKLOG; i++)
+		raw_close(silent[i], false);
+	await_refused(3 * BACKLOG);
+}
+END_TEST
+
+/* A connection from 127.0.0.LAST. */
+static int connect_from(uint8_t last)
+{
+	struct sockaddr_in from = { .sin_family = AF_INET,
+				    .sin_addr.s_addr =
+					    htonl(INADDR_LOOPBACK - 1 + last) };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(host.port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+/* An address with many silent peers takes no place of another one's, whose hello comes late. */
+START_TEST(hello__missing_does_not_end_those_of_other_addresses)
+{
+	int silent[3 * BACKLOG], late = connect_from(2);
+	uint8_t buf[FABRIC_HELLO_BYTES];
+
+	for (unsigned i = 0; i < 3 * BACKLOG; i++)
+		silent[i] = connect_from(3);
+	await_refused(2 * BACKLOG + 1);
+	raw_hello(buf);
+	raw_send(late, buf, sizeof(buf));
+	ck_assert_uint_eq(raw_status(late), STREAM_DONE);
+	raw_close_await(late, 1);
 	for (unsigned i = 0; i < 3 * BACKLOG; i++)
 		raw_close(silent[i], false);
 	await_refused(3 * BACKLOG);
@@ -552,6 +588,7 @@ int main(void)
 	tcase_add_test(tcase, hello__in_single_bytes_is_accepted);
 	tcase_add_test(tcase, hello__missing_ends_the_connection);
 	tcase_add_test(tcase, hello__missing_does_not_block_others);
+	tcase_add_test(tcase, hello__missing_does_not_end_those_of_other_addresses);
 	tcase_add_test(tcase, accept__recovers_when_descriptors_run_out);
 	tcase_add_test(tcase, accept__takes_a_burst_of_connections);
 	tcase_add_loop_test(tcase, request__invalid_ends_the_stream, 0, 13);

@@ -50,14 +50,19 @@ int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
 static const struct fabric_address address = { .family = 4, .bytes = { 192, 0, 2, 1 } };
 
 /* A connection; returns the client's end. */
-static int connect_client(void)
+static int connect_from(const struct fabric_address *from)
 {
 	int fds[2];
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	ck_assert_int_eq(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
-	ck_assert_int_eq(connection_accept(connections, fds[0], &address), 0);
+	ck_assert_int_eq(connection_accept(connections, fds[0], from), 0);
 	return fds[1];
+}
+
+static int connect_client(void)
+{
+	return connect_from(&address);
 }
 
 /* Encode n heartbeats into `frame`; returns their size. */
@@ -338,6 +343,25 @@ START_TEST(connections_without_a_session__have_a_limit)
 }
 END_TEST
 
+/* Silent connections give way to others of their own address, not to those of another one. */
+START_TEST(connections_without_a_session__end_by_addresses)
+{
+	static const struct fabric_address one = { .family = 6,
+						   .bytes = { 32, 1, [15] = 1 } },
+					   like_one = { .family = 6,
+							.bytes = { 32, 1, [15] = 2 } };
+	int other = connect_client(), first = connect_from(&one),
+	    second = connect_from(&like_one);
+
+	ck_assert_uint_eq(stage_control.counters.connections_refused, 1);
+	run_loop();
+	ck_assert(!receive(first));
+	open_session(other);
+	open_session(second);
+	ck_assert_int_eq(close(other) + close(first) + close(second), 0);
+}
+END_TEST
+
 /* A hello that has arrived before the connection is accepted does not wait for the loop. */
 START_TEST(hello__is_answered_when_the_connection_is_accepted)
 {
@@ -486,6 +510,7 @@ int main(void)
 	tcase_add_test(tc, unread_replies__end_the_connection);
 	tcase_add_test(tc, unread_notifications__are_dropped_and_counted);
 	tcase_add_test(tc, connections_without_a_session__have_a_limit);
+	tcase_add_test(tc, connections_without_a_session__end_by_addresses);
 	tcase_add_test(tc, hello__is_answered_when_the_connection_is_accepted);
 	tcase_add_loop_test(tc, hello__of_a_closed_connection_is_not_served, 0, 2);
 	tcase_add_test(tc, sessions__with_unread_input_are_not_fenced);

@@ -63,15 +63,25 @@ static uint16_t listener_port(void)
 	return (uint16_t)port;
 }
 
-static int connect_client(void)
+/* From 127.0.0.LAST. */
+static int connect_from(unsigned last)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in from = { .sin_family = AF_INET,
+				    .sin_addr.s_addr =
+					    htonl(INADDR_LOOPBACK - 1 + last) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	to.sin_port = htons(listener_port());
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
 	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	return fd;
+}
+
+static int connect_client(void)
+{
+	return connect_from(1);
 }
 
 /* The kernel hands over a connection when its client has sent something. */
@@ -256,13 +266,13 @@ static void teardown_tls(void)
 	tls_context_unref(stage_control.tls);
 }
 
-/* Clients whose first messages have been sent. */
-static void handshakes_begin(void)
+/* Clients whose first messages have been sent, from addresses that rise by `step`. */
+static void handshakes_begin(unsigned step)
 {
 	struct tls_context *context = key_context(open_client);
 
 	for (unsigned i = 0; i < HANDSHAKES; i++) {
-		int fd = connect_client();
+		int fd = connect_from(1 + i * step);
 
 		ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 		ck_assert_int_eq(stream_tls(&streams[i], fd, context), 0);
@@ -295,22 +305,26 @@ static void handshake_end(struct stream *stream)
 	ck_assert_int_eq(err, 0);
 }
 
-/* A rack comes back: as long as handshakes are done, none ends for another one. */
+static void open_session_of(struct stream *stream)
+{
+	unsigned n = sessions_in(SESSION_ACTIVE);
+	int bytes = encode(hello(), 1);
+
+	handshake_end(stream);
+	ck_assert_int_eq((int)stream_send(stream, frame, (size_t)bytes), bytes);
+	run_until_active(n + 1);
+}
+
+/* A rack comes back, a client at each address: as long as handshakes are done, none ends for another one. */
 START_TEST(listener__leaves_connections_to_the_kernel_while_it_is_full)
 {
 	unsigned max = stage_config.connections_max;
 
-	handshakes_begin();
+	handshakes_begin(1);
 	run_until_connected(max);
 	ck_assert_uint_eq(stage_control.counters.connections, max);
-	for (unsigned i = 0; i < HANDSHAKES; i++) {
-		int bytes = encode(hello(), 1);
-
-		handshake_end(&streams[i]);
-		ck_assert_int_eq((int)stream_send(&streams[i], frame, (size_t)bytes),
-				 bytes);
-		run_until_active(i + 1);
-	}
+	for (unsigned i = 0; i < HANDSHAKES; i++)
+		open_session_of(&streams[i]);
 	ck_assert_uint_eq(stage_control.counters.connections_refused, 0);
 }
 END_TEST
@@ -320,7 +334,7 @@ START_TEST(listener__ends_handshakes_that_do_not_go_on)
 {
 	unsigned max = stage_config.connections_max;
 
-	handshakes_begin();
+	handshakes_begin(1);
 	for (unsigned n = 2 * max; n <= HANDSHAKES; n += max) {
 		run_until_connected(n - max);
 		ck_assert_uint_eq(stage_control.counters.connections, n - max);
@@ -332,10 +346,36 @@ START_TEST(listener__ends_handshakes_that_do_not_go_on)
 }
 END_TEST
 
+/* One address has all places, with handshakes that do not go on: it gets no more of them, and those of
+ * another address do. */
+START_TEST(listener__gives_each_address_its_share)
+{
+	unsigned max = stage_config.connections_max;
+	struct tls_context *context = key_context(open_client);
+	struct stream newcomer;
+	int fd;
+
+	handshakes_begin(0);
+	run_until_connected(HANDSHAKES);
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE],
+			  HANDSHAKES - max);
+	fd = connect_from(2);
+	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	ck_assert_int_eq(stream_tls(&newcomer, fd, context), 0);
+	tls_context_unref(context);
+	open_session_of(&newcomer);
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE],
+			  HANDSHAKES - max + 1);
+	/* it was the oldest one that gave way */
+	open_session_of(&streams[1]);
+	stream_close(&newcomer);
+}
+END_TEST
+
 /* A client that has given up costs no handshake. */
 START_TEST(listener__does_not_answer_a_client_that_has_left)
 {
-	handshakes_begin();
+	handshakes_begin(1);
 	for (unsigned i = 0; i + 1 < HANDSHAKES; i++)
 		stream_close(&streams[i]);
 	run_until_connected(HANDSHAKES);
@@ -360,6 +400,7 @@ int main(void)
 	tc = unit_case("handshakes", setup_tls, teardown_tls);
 	tcase_add_test(tc, listener__leaves_connections_to_the_kernel_while_it_is_full);
 	tcase_add_test(tc, listener__ends_handshakes_that_do_not_go_on);
+	tcase_add_test(tc, listener__gives_each_address_its_share);
 	tcase_add_test(tc, listener__does_not_answer_a_client_that_has_left);
 	return unit_main();
 }
