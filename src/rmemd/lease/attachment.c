@@ -97,8 +97,8 @@ static void attachment_unlink(struct attachment *attachment)
 	lease->n_attachments--;
 	attachment->client->n_attachments--;
 	attachment->client->lent_bytes -= lease->bytes;
-	waiters_fail(lease, attachment, -ESTALE,
-		     "the lease has ended or was detached meanwhile");
+	if (lease->state != LEASE_ENDED)
+		waiters_fail(lease, attachment, -ESTALE, LEASE_ENDED_TEXT);
 	lease_changed(lease);
 }
 
@@ -152,6 +152,14 @@ int attachment_register_missing(struct attachment *attachment)
 	if (!attachment->pending)
 		attachment_retire(attachment);
 	return (int)attachment->pending;
+}
+
+int attachment_check_keys(struct attachment *attachment)
+{
+	int missing = attachment->pending ? (int)attachment->pending
+					  : attachment_register_missing(attachment);
+
+	return missing > 0 ? 0 : missing < 0 ? missing : 1;
 }
 
 void attachment_cut(struct attachment *attachment, const struct segment *segment)

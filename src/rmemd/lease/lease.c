@@ -119,6 +119,7 @@ struct lease *lease_blank(struct leases *leases, uint64_t id)
 	list_init(&lease->attachments);
 	list_init(&lease->watchers);
 	list_init(&lease->dying);
+	sweep_init(&lease->sweep);
 	list_init(&lease->waiters);
 	return lease;
 }
@@ -126,6 +127,7 @@ struct lease *lease_blank(struct leases *leases, uint64_t id)
 void lease_delete(struct lease *lease)
 {
 	fanout_free(lease->fanout);
+	sweep_end(&lease->sweep);
 	tenant_unref(lease->tenant);
 	origin_unref(lease->creator);
 	free(lease->segments);
@@ -339,7 +341,6 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 {
 	const struct leases_events *events = lease->leases->events;
 	bool granted = lease->state == LEASE_READY;
-	struct attachment *attachment;
 	struct lease_status status;
 
 	if (granted) {
@@ -351,15 +352,10 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 	lease_unrecord_ended(lease);
 	ledger_commit(lease->leases->ledger);
 	lease_unlink(lease);
-	while ((attachment =
-			list_first(&lease->attachments, struct attachment, in_lease))) {
-		/* at a shutdown clients are told that the server stops */
-		if (granted && attachment->client != except &&
-		    reason != WIRE_REASON_SHUTDOWN)
-			attachment_revoke(attachment, reason);
-		else
-			attachment_end(attachment);
-	}
+	waiters_fail(lease, NULL, -ESTALE, LEASE_ENDED_TEXT);
+	/* at a shutdown clients are told that the server stops */
+	sweep_start(lease, NULL, granted && reason != WIRE_REASON_SHUTDOWN ? reason : 0,
+		    except ? except->id : 0);
 	for (unsigned i = 0; i < lease->n_segments; i++)
 		segment_release(lease->segments[i]);
 	lease->n_segments = 0;

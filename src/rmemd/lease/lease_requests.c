@@ -419,14 +419,10 @@ int lease_stat(struct tenant *tenant, const struct lease_owner *owner, const cha
 
 /* ---- sharing ---- */
 
-/* End the attachments of a tenant that have more than these rights. */
-static void end_attachments(struct lease *lease, const char *tenant, unsigned rights)
+static bool stays_shared(const struct attachment *attachment)
 {
-	list_for_each_entry_safe(struct attachment, attachment, &lease->attachments,
-				 in_lease)
-		if (strcmp(attachment->client->tenant->name, tenant) == 0 &&
-		    attachment->rights & ~rights)
-			attachment_revoke(attachment, WIRE_REASON_UNSHARED);
+	return share_covers(attachment->lease, attachment->client->tenant,
+			    attachment->rights);
 }
 
 int lease_share(struct leases *leases, struct lease_client *client, uint64_t id,
@@ -452,7 +448,7 @@ int lease_share(struct leases *leases, struct lease_client *client, uint64_t id,
 		return err;
 	(void)lease_record(lease);
 	waiter_add(waiter, LEASE_WAIT_END, lease, NULL);
-	end_attachments(lease, tenant, rights);
+	sweep_start(lease, stays_shared, WIRE_REASON_UNSHARED, 0);
 	leases_run(leases);
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/segment.h"
 #include "rmemd/lease/share.h"
+#include "rmemd/lease/sweep.h"
 
 /* The time limit of a request that waits for memory being scrubbed. */
 #define LEASE_MEMORY_WAIT_MS 10000
@@ -42,6 +43,7 @@ struct leases {
 	struct tree deadlines; /* leases by the time when they are due, and their ids */
 	struct list releasing; /* segments without a lease whose keys are dying */
 	struct leases_counters counters;
+	void (*run)(struct leases *leases); /* leases_run(), for files below it */
 	bool reclaiming; /* a pool may want memory back, or sessions were told that it does */
 	bool reclaim_all; /* leases_reclaim_some() is checking leases in the order of ids */
 	uint64_t reclaim_after; /* the id of the last one checked */
@@ -79,8 +81,10 @@ struct lease {
 	unsigned n_writers;    /* attachments with the right to write */
 	struct list watchers;  /* attachments whose clients watch the lease */
 	struct fanout *fanout; /* to them; NULL: there were none yet */
+	struct sweep sweep;    /* through the attachments */
 	struct list dying;     /* memory regions being deregistered */
 	struct list waiters;   /* struct lease_waiter */
+	bool round;            /* the waiters with this value were checked */
 	bool resizing;         /* one request at a time */
 	bool cut;              /* dying keys may still reach behind the lease's end */
 
@@ -133,7 +137,8 @@ int lease_set_name(struct lease *lease, const char *name);
 /* Set the time to live, which starts now; 0: for ever. */
 void lease_set_ttl(struct lease *lease, uint64_t ttl_ms);
 struct lease_status lease_status(const struct lease *lease);
-/* End the lease, and tell all clients that have it attached, except `except` (may be NULL). */
+/* End the lease, and tell all clients that have it attached, except `except` (may be NULL): see
+ * sweep.h. */
 void lease_terminate(struct lease *lease, enum wire_reason reason,
 		     const struct lease_client *except);
 /* The lease has another length. */
@@ -164,12 +169,15 @@ bool leases_reclaim_some(struct leases *leases, uint64_t now_ms);
 
 /* ---- waiter.c ---- */
 
+#define LEASE_ENDED_TEXT "the lease has ended or was detached meanwhile"
+
 /* A request begins to wait for memory or keys of its lease, or for keys to die. */
 void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease *lease,
 		struct attachment *attachment);
 /* Have leases_run() fail the request; the first error counts. */
 void waiter_fail(struct lease_waiter *waiter, int err, const char *text);
-/* waiter_fail() for all requests that wait for keys of this attachment; -ESTALE: it has ended. */
+/* waiter_fail() for all requests that wait for keys of this attachment, or with NULL of any; -ESTALE:
+ * it has ended. */
 void waiters_fail(struct lease *lease, const struct attachment *attachment, int err,
 		  const char *text);
 /* Begin or end to wait for memory. */

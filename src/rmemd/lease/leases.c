@@ -25,6 +25,7 @@ int leases_open(struct pools *pools, struct ledger *ledger, struct slices *slice
 	leases->events = events;
 	leases->ctx = ctx;
 	leases->next_id = first_id;
+	leases->run = leases_run;
 	list_init(&leases->all);
 	list_init(&leases->ended);
 	list_init(&leases->changed);
@@ -49,6 +50,8 @@ void leases_close(struct leases *leases)
 		lease_terminate(lease, WIRE_REASON_SHUTDOWN, NULL);
 	}
 	list_for_each_entry(struct lease, ended, &leases->ended, all) {
+		if (ended->sweep.runs)
+			sweep_start(ended, NULL, 0, 0);
 		/* the fabrics are closed, and send no events */
 		list_for_each_entry_safe(struct mr, mr, &ended->dying, link)
 			mr_free(mr);
@@ -297,7 +300,6 @@ void lease_notified(void *, void *, void *mr_cookie, uint32_t value, uint32_t lo
 {
 	const struct mr *mr = mr_cookie;
 
-	/* A notification counts even if its key is dying by now.  A lease that has ended has no
-	 * watchers. */
+	/* a notification counts even if its key is dying by now */
 	fanout_notify(mr->segment->lease, value, lost);
 }

@@ -14,6 +14,7 @@ void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease 
 	waiter->kind = kind;
 	waiter->old_bytes = lease->bytes;
 	waiter->err = 0;
+	waiter->checked = lease->round;
 	waiter->begun_ns = clock_now_ns();
 	list_init(&waiter->waiting);
 	list_init(&waiter->in_tenant);
@@ -68,7 +69,8 @@ void waiters_fail(struct lease *lease, const struct attachment *attachment, int 
 		  const char *text)
 {
 	list_for_each_entry(struct lease_waiter, waiter, &lease->waiters, link) {
-		if (waiter->attachment != attachment || waiter->kind == LEASE_WAIT_END)
+		if (waiter->kind == LEASE_WAIT_END || !waiter->attachment ||
+		    (attachment && waiter->attachment != attachment))
 			continue;
 		waiter_fail(waiter, err, text);
 		if (err == -ESTALE)

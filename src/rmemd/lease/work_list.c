@@ -59,23 +59,26 @@ static void waiter_fail_now(struct lease_waiter *waiter, int err)
 	waiter->done(waiter, waiter->err, text);
 }
 
+/* Whether the attachments that the lease has lost have ended, and their keys are dead. */
+static bool lease_is_swept(const struct lease *lease)
+{
+	return !lease->sweep.runs && list_empty(&lease->dying);
+}
+
 /* 1: the waiter's condition is met; 0: not yet; or -errno. */
 static int waiter_check(const struct lease_waiter *waiter)
 {
-	int missing;
+	int keys;
 
 	if (waiter->err)
 		return waiter->err;
 	if (!list_empty(&waiter->waiting))
 		return 0;
 	if (waiter->kind == LEASE_WAIT_END)
-		return list_empty(&waiter->lease->dying);
-	if (waiter->attachment->pending)
-		return 0;
-	/* segments or ports may have changed while the keys were made */
-	missing = attachment_register_missing(waiter->attachment);
-	if (missing)
-		return missing < 0 ? missing : 0;
+		return lease_is_swept(waiter->lease);
+	keys = attachment_check_keys(waiter->attachment);
+	if (keys <= 0)
+		return keys;
 	return waiter->kind != LEASE_WAIT_TRIM || list_empty(&waiter->lease->dying);
 }
 
@@ -127,33 +130,49 @@ static void waiter_finish(struct lease_waiter *waiter)
 	waiter->done(waiter, 0, "");
 }
 
-/* End one waiter whose condition is met or which has failed.  False: there is none. */
-static bool lease_end_one_waiter(struct lease *lease)
+/* The next waiter to be checked in this round, which goes behind those that were; NULL: there is none.
+ * The end of one may end others. */
+static struct lease_waiter *next_waiter(struct lease *lease)
 {
-	list_for_each_entry(struct lease_waiter, waiter, &lease->waiters, link) {
+	struct lease_waiter *waiter =
+		list_first(&lease->waiters, struct lease_waiter, link);
+
+	if (!waiter || waiter->checked == lease->round)
+		return NULL;
+	waiter->checked = lease->round;
+	list_move(&lease->waiters, &waiter->link);
+	return waiter;
+}
+
+/* End the waiters whose conditions are met or which have failed.  False: there were none. */
+static bool lease_end_waiters(struct lease *lease)
+{
+	struct lease_waiter *waiter;
+	bool ended = false;
+
+	lease->round = !lease->round;
+	while ((waiter = next_waiter(lease))) {
 		int result = waiter_check(waiter);
 
-		if (result == 0)
-			continue;
+		ended |= result != 0;
 		if (result > 0)
 			waiter_finish(waiter);
-		else
+		else if (result < 0)
 			waiter_fail_now(waiter, result);
-		return true;
 	}
-	return false;
+	return ended;
 }
 
 static void lease_process_changes(struct lease *lease)
 {
-	while (lease_end_one_waiter(lease))
+	while (lease_end_waiters(lease))
 		;
 	if (list_empty(&lease->dying)) {
 		/* no key reaches behind the segments any more */
 		for (unsigned i = 0; lease->cut && i < lease->n_segments; i++)
 			segment_shed(lease->segments[i]);
 		lease->cut = false;
-		if (lease->state == LEASE_ENDED) {
+		if (lease->state == LEASE_ENDED && !lease->sweep.runs) {
 			struct leases *leases = lease->leases;
 
 			list_remove(&lease->changed);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A sweep ends the attachments that a lease may not have any more: all of them when it has ended, and
+ * when a share has ended or lost a right those that it does not cover.  There may be as many as there
+ * are sessions, each with hundreds of keys: the first are ended at once, and the others in slices, as
+ * work of the lease's tenant.  Threads: [loop]. */
+#ifndef RMEMD_LEASE_SWEEP_H
+#define RMEMD_LEASE_SWEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rmemd/loop/slices.h"
+
+struct attachment;
+struct lease;
+
+/* Embedded in the lease. */
+struct sweep {
+	struct slice_work work;
+	bool runs;
+	bool (*stays)(const struct attachment *attachment);
+	uint64_t after; /* the session whose attachment was looked at last */
+	unsigned
+		reason; /* told to the clients, enum wire_reason; 0: they are not told */
+	uint64_t except; /* a session that is not told */
+};
+
+void sweep_init(struct sweep *sweep);
+/* Begin, or begin again.  An attachment of which stays() is true does not end; NULL: all end.  The lease
+ * is not freed before the sweep is done. */
+void sweep_start(struct lease *lease,
+		 bool (*stays)(const struct attachment *attachment), unsigned reason,
+		 uint64_t except);
+/* As the lease is freed. */
+void sweep_end(struct sweep *sweep);
+
+#endif

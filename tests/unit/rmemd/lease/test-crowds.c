@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A lease that hundreds of sessions have attached, or wait for: how much of its end, and of the end of
+ * a share, is done at once, and how often requests are looked at.  The linker calls the function
+ * here instead of the daemon's (-Wl,--wrap). */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rmemd/lease/attachment.h"
+#include "unit/rmemd/lease-stage.h"
+#include "unit/unit.h"
+
+#define CROWD 300u
+#define SLICE_MAX 65u /* attachments, with a key each */
+
+static unsigned checks;
+
+int __real_attachment_check_keys(struct attachment *attachment);
+int __wrap_attachment_check_keys(struct attachment *attachment);
+
+int __wrap_attachment_check_keys(struct attachment *attachment)
+{
+	checks++;
+	return __real_attachment_check_keys(attachment);
+}
+
+static struct tenant other;
+static struct lease_client crowd[CROWD];
+static struct call calls[CROWD], one, two;
+static uint64_t lease;
+
+static void crowd_open(void)
+{
+	const struct tenant_params params = {
+		.name = "other",
+		.limits = { .leases_max = 100,
+			    .session_keys_max = 10000,
+			    .keys_max = 10000 },
+	};
+
+	tenant_init(&other, &params);
+	for (unsigned i = 0; i < CROWD; i++) {
+		lease_client_init(&crowd[i], 100 + i, &other);
+		stage_connect(&crowd[i], 0);
+	}
+	lease = new_lease(&one, &stage_a, 1, "n");
+	ck_assert_int_eq(lease_share(stage_leases, &stage_a, lease, "other", STAGE_RW,
+				     call_begin(&one)),
+			 0);
+}
+
+static void crowd_attach(unsigned first, unsigned n)
+{
+	const struct lease_owner owner = { "default", &stage_tenant };
+
+	for (unsigned i = first; i < first + n; i++)
+		ck_assert_int_eq(lease_attach(stage_leases, &crowd[i], &owner, "n",
+					      STAGE_RW, call_begin(&calls[i])),
+				 0);
+}
+
+static void setup(void)
+{
+	stage_setup_now();
+	crowd_open();
+	crowd_attach(0, CROWD);
+	ck_assert_uint_eq(fake_fabric_alive(), CROWD + 1);
+}
+
+static void setup_slow(void)
+{
+	stage_setup();
+	crowd_open();
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < CROWD; i++) {
+		stage_fence(&crowd[i]);
+		ck_assert(!lease_client_release(&crowd[i], CROWD));
+	}
+	fake_fabric_settle();
+	for (unsigned i = 0; i < CROWD; i++)
+		lease_client_destroy(&crowd[i]);
+	stage_teardown();
+	ck_assert_uint_eq(other.n_attachments + other.n_keys + other.n_sessions, 0);
+	tenant_destroy(&other);
+}
+
+enum end { END_FREE, END_SHARE, END_SHARE_AND_FREE };
+#define ENDS 3
+
+static void unshare(struct call *call)
+{
+	ck_assert_int_eq(lease_share(stage_leases, &stage_a, lease, "other", 0,
+				     call_begin(call)),
+			 0);
+}
+
+static void end(enum end how)
+{
+	if (how != END_FREE)
+		unshare(&one);
+	if (how != END_SHARE)
+		send_free(how == END_FREE ? &one : &two, &stage_a, lease);
+}
+
+/* In each slice a part; the request is answered when all keys are dead. */
+START_TEST(end__of_a_crowd_is_in_slices)
+{
+	unsigned left, slices = 0;
+
+	end((enum end)_i);
+	ck_assert_uint_ge(fake_fabric_alive(), CROWD - 2 * SLICE_MAX);
+	while (stage_wakes > 0) {
+		left = fake_fabric_alive();
+		ck_assert_uint_eq(one.replies, 0);
+		/* the turn is over after a slice */
+		stage_turn = (struct turn){ .running = true, .first_ns = 1 };
+		stage_wakes = 0;
+		slices_run(&stage_slices);
+		ck_assert_uint_le(left - fake_fabric_alive(), SLICE_MAX);
+		slices++;
+	}
+	ck_assert_uint_ge(slices, 2);
+	expect_reply(&one, 0);
+	if (_i == END_SHARE_AND_FREE)
+		expect_reply(&two, 0);
+	ck_assert_uint_eq(stage_revoked.n, CROWD);
+	ck_assert_uint_eq(fake_fabric_alive(), _i == END_SHARE ? 1 : 0);
+	ck_assert_uint_eq(leases_count(stage_leases), _i == END_SHARE ? 1 : 0);
+}
+END_TEST
+
+/* While a crowd's keys die the lease is no more, its name is free, and its memory is not. */
+START_TEST(free__of_a_crowd_frees_the_name_at_once)
+{
+	send_free(&one, &stage_a, lease);
+	ck_assert_int_eq(call_allocate(&two, &stage_b, 1, "n"), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 2);
+	ck_assert_int_eq(call_rekey(&two, &crowd[CROWD - 1], lease), -ESTALE);
+	slices_run(&stage_slices);
+	expect_reply(&one, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+}
+END_TEST
+
+/* Those whose turn has not come are fenced, and leave; or the daemon stops. */
+START_TEST(free__of_a_crowd_that_leaves_meanwhile)
+{
+	send_free(&one, &stage_a, lease);
+	for (unsigned i = 0; i < CROWD; i++) {
+		stage_fence(&crowd[i]);
+		if (_i > 0)
+			ck_assert(!lease_client_release(&crowd[i], CROWD));
+	}
+	if (_i == 2)
+		return;
+	slices_run(&stage_slices);
+	expect_reply(&one, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+/* The requests that wait for keys fail now, not in the slice that ends the attachment. */
+START_TEST(free__of_a_crowd_fails_its_requests_at_once)
+{
+	crowd_attach(0, CROWD);
+	send_free(&one, &stage_a, lease);
+	for (unsigned i = 0; i < CROWD; i++)
+		expect_reply(&calls[i], -ESTALE);
+	ck_assert_uint_gt(fake_fabric_alive(), CROWD);
+	slices_run(&stage_slices);
+	fake_fabric_settle();
+	expect_reply(&one, 0);
+}
+END_TEST
+
+/* Half of the crowd waits for keys, and behind them are requests that all can be answered. */
+START_TEST(changes__look_at_each_request_a_few_times)
+{
+	crowd_attach(0, 1);
+	fake_fabric_settle();
+	crowd_attach(1, CROWD / 2);
+	ck_assert_int_eq(
+		lease_detach(stage_leases, &crowd[0], lease, call_begin(&calls[0])), 0);
+	for (unsigned i = CROWD / 2 + 1; i < CROWD; i++)
+		ck_assert_int_eq(lease_share(stage_leases, &stage_a, lease, "third",
+					     STAGE_RW, call_begin(&calls[i])),
+				 0);
+	slices_run(&stage_slices);
+	ck_assert_uint_eq(calls[0].replies + calls[CROWD - 1].replies, 0);
+	/* the key that dies is the oldest */
+	checks = 0;
+	ck_assert(fake_fabric_step(0));
+	expect_reply(&calls[0], 0);
+	expect_reply(&calls[CROWD - 1], 0);
+	ck_assert_uint_eq(calls[1].replies, 0);
+	ck_assert_uint_le(checks, 2 * CROWD);
+	fake_fabric_settle();
+	expect_reply(&calls[1], 0);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = unit_case("crowds", setup, teardown);
+
+	tcase_add_loop_test(tcase, end__of_a_crowd_is_in_slices, 0, ENDS);
+	tcase_add_test(tcase, free__of_a_crowd_frees_the_name_at_once);
+	tcase_add_loop_test(tcase, free__of_a_crowd_that_leaves_meanwhile, 0, 3);
+	tcase = unit_case("requests", setup_slow, teardown);
+	tcase_add_test(tcase, free__of_a_crowd_fails_its_requests_at_once);
+	tcase_add_test(tcase, changes__look_at_each_request_a_few_times);
+	return unit_main();
+}
