@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "attack.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -332,6 +333,16 @@ static void turns_check(double turns_s, const struct measure *all)
 			 "us of the CPU");
 }
 
+/* The workers wait for devices.  The loop may meet one of them at a lock of the kernel. */
+static void asleep_check(struct asleep asleep)
+{
+	char unit[80];
+
+	(void)snprintf(unit, sizeof(unit), "of %" PRIu64 " times", asleep.looks);
+	attempt("the loop asleep in a call of the device", NULL, 1);
+	attempt_measured(asleep.found, asleep.looks / 500, unit);
+}
+
 void attack_requests(void)
 {
 	struct peer *peer = peer_open("mallory");
@@ -345,6 +356,7 @@ void attack_requests(void)
 	measures_open();
 	turns_s = metric_get(TURNS);
 	all = measure_begin();
+	asleep_begin(counter_get("status pid"));
 	heads_print();
 	quiet = measure_quiet(KIND_MS);
 	cost_print("nobody", &quiet, 0);
@@ -363,5 +375,6 @@ void attack_requests(void)
 		kernel_measure(&endpoint);
 	requests_close(requests);
 	measure_end(&all);
+	asleep_check(asleep_end());
 	turns_check(metric_get(TURNS) - turns_s, &all);
 }
