@@ -7,6 +7,8 @@
 
 #include "fairness-crowd.h"
 
+#define TURN_MS 100
+
 static struct crowd crowd;
 
 static void name_set(char name[WIRE_NAME_MAX + 1], unsigned lease)
@@ -35,9 +37,17 @@ static void on_reply(void *, unsigned member)
 	(void)crowd_post(&crowd, member);
 }
 
+/* On a busy machine the daemon may have fenced the first session: it is opened again. */
+static void first_await(void)
+{
+	while (crowd.polls[0].fd < 0 && crowd_goes_on())
+		crowd_turn(&crowd, TURN_MS, NULL, NULL);
+}
+
 /* The first session makes the lease, and the others attach it. */
 static void lease_make(unsigned lease)
 {
+	first_await();
 	message(WIRE_TYPE_allocate);
 	msg.allocate.bytes = 4096;
 	msg.allocate.node = -1;
@@ -54,6 +64,7 @@ static void lease_make(unsigned lease)
 
 static void lease_remove(unsigned lease)
 {
+	first_await();
 	message(WIRE_TYPE_remove);
 	name_set(msg.remove.name, lease);
 	(void)crowd_ask(&crowd, 0);
