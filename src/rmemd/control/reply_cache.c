@@ -2,14 +2,15 @@
 #include "rmemd/control/reply_cache.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 
-void reply_cache_init(struct reply_cache *cache)
+void reply_cache_init(struct reply_cache *cache, uint32_t *n_together)
 {
-	*cache = (struct reply_cache){ .n = 0 };
+	*cache = (struct reply_cache){ .n_together = n_together };
 	list_init(&cache->replies);
 	list_init(&cache->spare);
 }
@@ -66,7 +67,15 @@ static struct reply *oldest_remove(struct reply_cache *cache)
 	list_remove(&oldest->link);
 	text_drop(cache, oldest);
 	cache->n--;
+	(*cache->n_together)--;
 	return oldest;
+}
+
+static bool has_room(const struct reply_cache *cache)
+{
+	return cache->n < REPLY_CACHE_MIN ||
+	       (cache->n < REPLY_CACHE_MAX &&
+		*cache->n_together < REPLIES_TOGETHER_MAX);
 }
 
 uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
@@ -75,7 +84,7 @@ uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 	struct reply *place = NULL;
 	uint64_t dropped = 0;
 
-	if (cache->n < REPLY_CACHE_MAX) {
+	if (has_room(cache)) {
 		place = spare_remove(cache);
 		if (!place)
 			place = malloc(sizeof(*place));
@@ -95,6 +104,7 @@ uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 	cache->n_texts += place->text != NULL;
 	list_append(&cache->replies, &place->link);
 	cache->n++;
+	(*cache->n_together)++;
 	return dropped;
 }
 

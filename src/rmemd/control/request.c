@@ -30,7 +30,8 @@ static unsigned request_flags(const struct wire_msg *msg)
  *
  * Not so if a later request has come meanwhile.  Then the reply of that one may be dropped before
  * this request is repeated, which would count as too old.  Otherwise those that are dropped are of
- * earlier requests: a client has fewer than REPLY_CACHE_MAX others without a reply. */
+ * earlier requests: a client has fewer than REPLY_CACHE_MAX others without a reply, and one of a tenant
+ * that has its share of replies should have fewer than REPLY_CACHE_MIN. */
 static bool may_forget(const struct session *session, const struct reply *reply)
 {
 	return reply->err && reply->type == WIRE_TYPE_allocate &&
@@ -180,9 +181,9 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg)
 	    msg->id <= session->replies.dropped_id)
 		return err_set(-EPROTO,
 			       "request %" PRIu64
-			       " is older than the last %d, whose replies are "
+			       " is older than those whose replies are "
 			       "remembered: what became of it is not known",
-			       msg->id, REPLY_CACHE_MAX);
+			       msg->id);
 	return REQUEST_NEW;
 }
 

@@ -414,7 +414,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 	session = session_new(sessions);
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
-	lease_client_init(&session->lease_client, sessions->next_id, tenant);
+	session_set_tenant(session, sessions->next_id, tenant);
 	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);
 	session->opened_ms = clock_now_ms();

@@ -229,6 +229,8 @@ void session_closed(void *ctx, void *session_cookie);
 
 /* A session of zeros, in no table.  NULL: no memory. */
 struct session *session_new(struct sessions *sessions);
+/* Before anything else. */
+void session_set_tenant(struct session *session, uint64_t id, struct tenant *tenant);
 /* Add it to the table under its lease_client's id.  -ENOMEM */
 int session_insert(struct session *session);
 /* Put it in its place in sessions->heard or ->fenced, or in neither: its state, waiting_connection or

@@ -56,7 +56,6 @@ struct session *session_new(struct sessions *sessions)
 		return NULL;
 	session->sessions = sessions;
 	session->channels_end = CHANNELS_RESERVED;
-	reply_cache_init(&session->replies);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		session->ports[i].session = session;
 	list_init(&session->channels);
@@ -67,6 +66,12 @@ struct session *session_new(struct sessions *sessions)
 	slice_work_init(&session->work, sessions->work);
 	slice_work_init(&session->notify, sessions->notify);
 	return session;
+}
+
+void session_set_tenant(struct session *session, uint64_t id, struct tenant *tenant)
+{
+	lease_client_init(&session->lease_client, id, tenant);
+	reply_cache_init(&session->replies, &tenant->n_replies);
 }
 
 int session_insert(struct session *session)
@@ -335,7 +340,7 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
 		return -ENOMEM;
-	lease_client_init(&session->lease_client, row->key.a, held);
+	session_set_tenant(session, row->key.a, held);
 	/* the lease_client has a reference of its own */
 	tenant_unref(held);
 	memcpy(session->token, head.token, sizeof(session->token));
@@ -385,6 +390,7 @@ static int restore_reply(struct restore *restore, const struct row *row)
 	const char *text = NULL;
 	struct reply_head head;
 	struct reply reply;
+	uint64_t dropped;
 
 	if (value_parse_head(&value, &head, sizeof(head)))
 		text = value_parse_text(&value, TEXT_MAX);
@@ -404,7 +410,10 @@ static int restore_reply(struct restore *restore, const struct row *row)
 				.lease = head.lease,
 				.type = (enum wire_type)head.type,
 				.err = head.err };
-	(void)reply_cache_add(&session->replies, &reply, NULL);
+	/* of an older build, or of sessions that came one after the other */
+	dropped = reply_cache_add(&session->replies, &reply, NULL);
+	if (dropped)
+		reply_unrecord(session, dropped);
 	session->last_id = reply.id;
 	if (session->replies.dropped_id < head.dropped_id)
 		session->replies.dropped_id = head.dropped_id;

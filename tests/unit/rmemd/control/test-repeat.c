@@ -592,6 +592,61 @@ START_TEST(errors__take_little_memory_and_ledger)
 }
 END_TEST
 
+#define SHARERS (REPLIES_TOGETHER_MAX / REPLY_CACHE_MAX)
+
+static int count(const struct ledger_key *, const void *, size_t, void *arg)
+{
+	(*(unsigned *)arg)++;
+	return 0;
+}
+
+static void expect_replies(unsigned n, unsigned n_others)
+{
+	unsigned recorded = 0;
+
+	ck_assert_uint_eq(tenants_find(&stage_tenants, "default")->n_replies, n);
+	ck_assert_uint_eq(tenants_find(&stage_tenants, "other")->n_replies, n_others);
+	(void)ledger_each(stage_control.ledger, LEDGER_REPLY, count, &recorded);
+	ck_assert_uint_eq(recorded, n + n_others);
+}
+
+static void fail_often(struct client *client)
+{
+	for (unsigned i = 0; i < REPLY_CACHE_MAX; i++)
+		client_fail(client, lease_message(WIRE_TYPE_free, 99), -ESTALE);
+}
+
+/* When the sessions of a tenant have its share, a further one has its latest replies alone; those of
+ * another tenant do not lose by it. */
+START_TEST(replies__of_a_tenant_have_a_limit)
+{
+	static struct client many[SHARERS];
+	uint64_t id;
+
+	stage_config.sessions_max = 2 * SHARERS;
+	client_open(&one);
+	client_open_as(&other, "other");
+	for (unsigned i = 0; i < SHARERS; i++) {
+		client_open(&many[i]);
+		fail_often(&many[i]);
+	}
+	fail_often(&one);
+	fail_often(&other);
+	expect_replies(REPLIES_TOGETHER_MAX + REPLY_CACHE_MIN, REPLY_CACHE_MAX);
+	id = one.answer.id;
+	lose_and_resume();
+	repeat_fail(lease_message(WIRE_TYPE_free, 99), id - REPLY_CACHE_MIN, EPROTO);
+	repeat_fail(lease_message(WIRE_TYPE_free, 99), id - REPLY_CACHE_MIN + 1,
+		    ESTALE);
+	/* read in another order, the share is the limit */
+	expect_replies(REPLIES_TOGETHER_MAX + (restarts ? 0 : REPLY_CACHE_MIN),
+		       REPLY_CACHE_MAX);
+	client_ok(&two, message(WIRE_TYPE_bye));
+	expect_replies(REPLIES_TOGETHER_MAX - (restarts ? REPLY_CACHE_MIN : 0),
+		       REPLY_CACHE_MAX);
+}
+END_TEST
+
 START_TEST(unknown_ids__are_new_requests)
 {
 	client_open(&one);
@@ -668,6 +723,7 @@ int main(void)
 	tcase_add_loop_test(tc, requests__lost_at_any_time_take_effect_once, 0, 20);
 	tcase_add_test(tc, replies__are_remembered_for_the_latest_requests);
 	tcase_add_test(tc, errors__take_little_memory_and_ledger);
+	tcase_add_test(tc, replies__of_a_tenant_have_a_limit);
 	tcase_add_test(tc, unknown_ids__are_new_requests);
 	tcase_add_loop_test(tc, id__of_another_request_is_refused, 0, 4);
 	tcase_add_loop_test(tc, id__zero_is_refused, 0, 2);
@@ -678,6 +734,7 @@ int main(void)
 	tcase_add_test(restart, refused_allocate__is_never_too_old);
 	tcase_add_test(restart, replies__are_remembered_for_the_latest_requests);
 	tcase_add_test(restart, errors__take_little_memory_and_ledger);
+	tcase_add_test(restart, replies__of_a_tenant_have_a_limit);
 	tcase_add_test(restart, restart__restores_sessions);
 	tcase_add_test(restart, restart__never_repeats_channel_numbers);
 	tcase_add_test(restart, restart__keeps_the_placement_of_a_repeated_request);
