@@ -489,7 +489,7 @@ static void channel_opened(struct verbs_message *message)
 	int err;
 
 	channel->opening = false;
-	verbs_gid_resolved(server, channel->remote.gid, channel->took_ms);
+	verbs_gid_failed(server, channel->remote.gid, channel->failed_ms);
 	if (channel->ended) {
 		close_begin(channel);
 		return;

@@ -42,7 +42,7 @@ struct verbs_channel {
 		limits;          /* with rdma_cm: the client's, then those in effect */
 	struct verbs_port local; /* connected directly */
 	struct fabric_qp_info ours;  /* the same */
-	uint64_t took_ms;            /* to connect it */
+	uint64_t failed_ms;          /* until connecting it failed; or 0 */
 	bool accepted, disconnected; /* the id, by rdma_accept(), rdma_disconnect() */
 	int destroy_err;             /* of ibv_destroy_qp() */
 	struct err_kept result;      /* of opening it */

@@ -80,7 +80,8 @@ static int qp_connect(struct verbs_channel *channel)
 					  &channel->depths, &channel->limits);
 	else
 		err = qp_connect_direct(channel);
-	channel->took_ms = clock_now_ms() - begin_ms;
+	if (err)
+		channel->failed_ms = clock_now_ms() - begin_ms;
 	return err;
 }
 

@@ -35,12 +35,12 @@ static int gid_check(const struct fabric_server *server, const uint8_t gid[16])
 	return 0;
 }
 
-void verbs_gid_resolved(struct fabric_server *server, const uint8_t gid[16],
-			uint64_t took_ms)
+void verbs_gid_failed(struct fabric_server *server, const uint8_t gid[16],
+		      uint64_t failed_ms)
 {
 	unsigned at = server->next_unresolved;
 
-	if (took_ms < SLOW_MS)
+	if (failed_ms < SLOW_MS)
 		return;
 	memcpy(server->unresolved[at].gid, gid, 16);
 	server->unresolved[at].until_ms = clock_now_ms() + FORGET_MS;

@@ -21,8 +21,8 @@ struct verbs_channel;
 int verbs_remote_check(const struct verbs_endpoint *endpoint,
 		       const struct fabric_qp_info *theirs,
 		       struct verbs_channel **ret_loser);
-/* To resolve the GID has taken this time. */
-void verbs_gid_resolved(struct fabric_server *server, const uint8_t gid[16],
-			uint64_t took_ms);
+/* To connect to the GID has failed after this time; 0: it has not failed. */
+void verbs_gid_failed(struct fabric_server *server, const uint8_t gid[16],
+		      uint64_t failed_ms);
 
 #endif

@@ -201,6 +201,19 @@ START_TEST(gid__that_did_not_answer_is_remembered)
 }
 END_TEST
 
+/* The host, or the server, was busy. */
+START_TEST(gid__that_answered_late_is_not_refused)
+{
+	struct fabric_session *session;
+
+	clock_set_source(now);
+	session = server_open_session();
+	fake.before_rtr = rtr_takes_1s;
+	(void)channel_new(session, 1);
+	(void)channel_new(session, 2);
+}
+END_TEST
+
 START_TEST(queue_pair__of_another_channel_is_refused)
 {
 	struct fabric_session *session = server_open_session(), *other = session_new(0);
@@ -315,6 +328,7 @@ int main(void)
 			    BY_CLOSE + 1);
 	tcase_add_test(tcase, refused_access__at_once_is_counted);
 	tcase_add_test(tcase, gid__that_did_not_answer_is_remembered);
+	tcase_add_test(tcase, gid__that_answered_late_is_not_refused);
 	tcase_add_test(tcase, queue_pair__of_another_channel_is_refused);
 	tcase_add_test(tcase, queue_pair__goes_to_the_owner_of_the_address);
 	tcase_add_test(tcase, refusals__are_limited_and_delay_nobody);
