@@ -77,7 +77,7 @@ static SSL_CTX *ctx_new(const struct hello_offer *offer)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
 	int version = offer->version ? offer->version : TLS1_3_VERSION;
-	char path[300];
+	char path[300], groups[32];
 
 	must(ctx && SSL_CTX_set_min_proto_version(ctx, version) &&
 		     SSL_CTX_set_max_proto_version(ctx, version),
@@ -86,8 +86,11 @@ static SSL_CTX *ctx_new(const struct hello_offer *offer)
 	must(SSL_CTX_set_cipher_list(ctx, "ALL:PSK:@SECLEVEL=0"), "TLS");
 	if (offer->suites)
 		must(SSL_CTX_set_ciphersuites(ctx, offer->suites), "TLS");
-	if (offer->groups)
-		must(SSL_CTX_set1_groups_list(ctx, offer->groups), "TLS");
+	if (offer->groups) {
+		/* the macro casts it to char * */
+		(void)snprintf(groups, sizeof(groups), "%s", offer->groups);
+		must(SSL_CTX_set1_groups_list(ctx, groups), "TLS");
+	}
 	if (offer->psk_alone)
 		(void)SSL_CTX_set_options(ctx, SSL_OP_ALLOW_NO_DHE_KEX);
 	if (offer->identity && version == TLS1_3_VERSION)
