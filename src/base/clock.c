@@ -44,6 +44,13 @@ uint64_t clock_now_ms(void)
 	return clock_now_ns() / NS_PER_MS;
 }
 
+uint64_t clock_past_ms(uint64_t ms)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	return ms < now_ms ? ms : now_ms;
+}
+
 struct timespec clock_monotonic_timespec(uint64_t ns)
 {
 	uint64_t now_ns = clock_now_ns(), monotonic_ns = clock_read_ns(CLOCK_MONOTONIC);

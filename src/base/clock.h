@@ -13,6 +13,8 @@
 
 uint64_t clock_now_ns(void);
 uint64_t clock_now_ms(void);
+/* A time that a file gave, or now if that is earlier: what has happened did not happen later. */
+uint64_t clock_past_ms(uint64_t ms);
 /* As clock_now_ns(), up to 10 ms late (a tick of the kernel), at a fraction of the cost. */
 uint64_t clock_coarse_ns(void);
 /* For timers that are set to times of clock_now_ns(). */

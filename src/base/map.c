@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/modular.h"
 #include "base/random.h"
 
 #define BUCKETS_MIN 16
@@ -147,7 +148,7 @@ struct map_node *map_next(const struct map *map, const struct map_node *node)
 
 /* The finalizer of splitmix64 (Steele, Lea, Flood 2014): a bijection, so distinct keys
  * have distinct hashes. */
-uint64_t map_hash_u64(uint64_t key)
+MODULAR uint64_t map_hash_u64(uint64_t key)
 {
 	key ^= key >> 30;
 	key *= UINT64_C(0xbf58476d1ce4e5b9);

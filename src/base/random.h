@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/modular.h"
+
 /* Fill with bytes from getrandom(2), which waits until the kernel's generator is ready and then
  * cannot fail. */
 void random_bytes(void *dst, size_t bytes);
@@ -14,7 +16,7 @@ uint64_t random_u64(void);
 
 /* The next number of a sequence that begins with *state, from random_u64(); without a system call.
  * Not for secrets. */
-static inline uint64_t random_next(uint64_t *state)
+MODULAR static inline uint64_t random_next(uint64_t *state)
 {
 	/* SplitMix64 (Steele, Lea, Flood 2014) */
 	uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/crc32c.h"
 
 /* ---- client ---- */
@@ -53,7 +54,7 @@ static void bytes_fill(char *at, size_t bytes, const char pattern[8], size_t pha
 /* Aligned words are stored whole, so that readers see no partial word. */
 static void range_fill(char *at, size_t bytes, uint64_t pattern)
 {
-	size_t head = (0 - (uintptr_t)at) % sizeof(uint64_t), n_words;
+	size_t head = align_gap((uintptr_t)at, sizeof(uint64_t)), n_words;
 	char raw[8], turned[8];
 	uint64_t word;
 	word_t *words;

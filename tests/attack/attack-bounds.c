@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "attack.h"
+#include "base/modular.h"
 #include "link.h"
 #include "peer.h"
 
@@ -38,7 +39,7 @@ static void both_try(struct link *link, const char *where, struct fabric_key key
 	access_try(link, what, FABRIC_WRITE, key, bytes);
 }
 
-static struct fabric_key moved(struct fabric_key key, uint64_t by)
+MODULAR static struct fabric_key moved(struct fabric_key key, uint64_t by)
 {
 	key.addr += by;
 	return key;
@@ -46,9 +47,8 @@ static struct fabric_key moved(struct fabric_key key, uint64_t by)
 
 static void outside_try(struct link *link, struct fabric_key key)
 {
-	both_try(link, "one byte before the lease", moved(key, -UINT64_C(1)), 1);
-	both_try(link, "across the beginning of the lease", moved(key, -UINT64_C(1)),
-		 2);
+	both_try(link, "one byte before the lease", moved(key, UINT64_MAX), 1);
+	both_try(link, "across the beginning of the lease", moved(key, UINT64_MAX), 2);
 	both_try(link, "one byte past the lease", moved(key, BYTES), 1);
 	both_try(link, "across the end of the lease", moved(key, BYTES - 1), 2);
 	both_try(link, "one byte more than the lease", key, BYTES + 1);
@@ -60,7 +60,7 @@ static void outside_try(struct link *link, struct fabric_key key)
 	access_try(link, "compare and swap past the lease", FABRIC_CAS,
 		   moved(key, BYTES), 8);
 	access_try(link, "fetch and add before the lease", FABRIC_FETCH_ADD,
-		   moved(key, -UINT64_C(8)), 8);
+		   moved(key, UINT64_MAX - 7), 8);
 	access_try(link, "fill across the end of the lease", FABRIC_FILL,
 		   moved(key, BYTES - 8), 16);
 	access_try(link, "checksum across the end of the lease", FABRIC_CRC,

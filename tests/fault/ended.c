@@ -148,7 +148,7 @@ static void values_watch(unsigned round, const char *when, unsigned looks)
 	unsigned char first[WRITES], now[WRITES];
 
 	values_read(first);
-	while (looks-- > 0) {
+	for (; looks > 0; looks--) {
 		values_read(now);
 		if (!memcmp(first, now, sizeof(now)))
 			continue;

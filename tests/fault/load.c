@@ -41,6 +41,7 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/random.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
 #include "librmem/session/session.h"
@@ -100,8 +101,7 @@ static void progress(void)
 
 static unsigned next_random(void)
 {
-	seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (unsigned)(seed >> 33);
+	return (unsigned)(random_next(&seed) >> 33);
 }
 
 static void open_all(const char *uri, unsigned timeout_ms)

@@ -81,7 +81,7 @@ static void step_send(struct fuzz_input *input, unsigned i, unsigned times)
 	size_t n;
 	const uint8_t *data = fuzz_bytes(input, fuzz_number(input, 2), &n);
 
-	while (times-- > 0)
+	for (; times > 0; times--)
 		peer_send(i, data, n);
 }
 

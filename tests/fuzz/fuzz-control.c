@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/modular.h"
 #include "fuzz/real-pools.h"
 #include "fuzz/target.h"
 #include "rmemd/control/request.h"
@@ -134,7 +135,7 @@ static struct peer *peer_read(struct fuzz_input *input)
 }
 
 /* The id is the next one, the last one, or any. */
-static uint64_t id_read(struct fuzz_input *input, struct peer *peer)
+MODULAR static uint64_t id_read(struct fuzz_input *input, struct peer *peer)
 {
 	uint64_t number = fuzz_number(input, 1);
 
@@ -289,8 +290,10 @@ static void step_socket(struct fuzz_input *input)
 static void step_notify(unsigned place)
 {
 	list_for_each_entry(const struct fabric_mr, mr, &fake_fabric_mrs, link) {
-		if (place-- > 0)
+		if (place > 0) {
+			place--;
 			continue;
+		}
 		(void)fake_fabric_notify(mr->rkey, 7, 0);
 		return;
 	}

@@ -249,7 +249,8 @@ static void step_request(struct fuzz_input *input)
 
 	if (mr) {
 		request.rkey = htole64(mr->key.rkey);
-		request.addr = htole64(mr->key.addr + (uint64_t)(int32_t)offset);
+		request.addr =
+			htole64((uint64_t)((int64_t)mr->key.addr + (int32_t)offset));
 	}
 	client_send(&request, sizeof(request));
 }

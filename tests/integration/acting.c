@@ -65,9 +65,11 @@ static int work(rmem *session, rmem_lease *lease)
 	int err = 0;
 
 	for (uint64_t round = 1; !stop && !err; round++) {
-		for (size_t i = 0; i < BYTES; i += sizeof(round))
-			memcpy(bytes + i, &(uint64_t){ round * 0x9e3779b97f4a7c15 + i },
-			       sizeof(round));
+		uint64_t seed = round;
+
+		for (size_t i = 0; i < BYTES; i += sizeof(seed))
+			memcpy(bytes + i, &(uint64_t){ random_next(&seed) },
+			       sizeof(seed));
 		err = rmem_write(lease, 0, bytes, BYTES);
 		if (!err)
 			err = rmem_read(lease, 0, back, BYTES);

@@ -117,6 +117,11 @@ programs_make()
 		esac
 	END
 	ln -s "$RMEMD" "$dir/bin/rmemd"
+	# sanitizers of one compiler are not those of another
+	cat >"$dir/bin/cc" <<-END
+		#!/bin/bash
+		exec ${compiler[*]} "\$@"
+	END
 	# that of a host where librmem is installed
 	cat >"$dir/bin/pkg-config" <<-END
 		#!/bin/bash
@@ -243,7 +248,7 @@ run_compile()
 
 	cp "$1" "$dir/work/$name.c"
 	# shellcheck disable=SC2086 # words
-	${CC:-cc} -std=gnu17 -Wall -Wextra -Werror -o "$dir/work/$name" "$dir/work/$name.c" $flags || return 1
+	"${compiler[@]}" -std=gnu17 -Wall -Wextra -Werror -o "$dir/work/$name" "$dir/work/$name.c" $flags || return 1
 	read -ra arguments < <(here <(echo "${*:3}"))
 	(cd "$dir/work" && RMEM_SERVER=$uri timeout -k 5 $((60 * patience)) "./$name" "${arguments[@]}" \
 		>"$name.out")
@@ -340,6 +345,8 @@ memory_check()
 	[ $(((after - before) * 1024 / $3)) -le "$1" ] || fail "the page says that it is $1 at most"
 }
 
+read -ra compiler < <(sed -n 's/^CC = //p' "$top_builddir/Makefile")
+compiler[0]=$(command -v "${compiler[0]}")
 sanitize=$(sed -nE 's/^RMEM_CFLAGS = .*(-fsanitize=[^ ]*).*/\1/p' "$top_builddir/Makefile")
 flags="$sanitize -I$top_srcdir/include -L$top_builddir/.libs -lrmem -lpthread"
 programs_make

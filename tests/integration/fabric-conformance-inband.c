@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 #include "base/err.h"
+#include "base/modular.h"
 #include "fabric-conformance-cases.h"
 #include "fabric-conformance-stage.h"
 
@@ -19,8 +20,8 @@ static bool stage_has_inband(void)
 
 /* ---- requests ---- */
 
-static struct wr ranged(enum fabric_opcode opcode, const struct remote *remote,
-			int64_t offset, uint32_t bytes)
+MODULAR static struct wr ranged(enum fabric_opcode opcode, const struct remote *remote,
+				int64_t offset, uint32_t bytes)
 {
 	return (struct wr){
 		.opcode = opcode,
@@ -44,8 +45,9 @@ static struct wr fill(const struct remote *remote, int64_t offset, uint32_t byte
 	return wr;
 }
 
-static struct wr copy(const struct remote *to, int64_t offset,
-		      const struct remote *from, int64_t from_offset, uint32_t bytes)
+MODULAR static struct wr copy(const struct remote *to, int64_t offset,
+			      const struct remote *from, int64_t from_offset,
+			      uint32_t bytes)
 {
 	struct wr wr = ranged(FABRIC_COPY, to, offset, bytes);
 

@@ -8,8 +8,9 @@
 #include "base/err.h"
 #include "base/random.h"
 
-struct wr op_make(enum fabric_opcode opcode, const struct local *local, size_t from,
-		  const struct remote *remote, int64_t offset, uint32_t bytes)
+MODULAR struct wr op_make(enum fabric_opcode opcode, const struct local *local,
+			  size_t from, const struct remote *remote, int64_t offset,
+			  uint32_t bytes)
 {
 	return (struct wr){
 		.opcode = opcode,

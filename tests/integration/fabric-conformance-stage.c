@@ -343,12 +343,7 @@ struct fabric_endpoint_stats stage_stats(void)
 
 uint64_t stage_random(uint64_t *seed)
 {
-	/* splitmix64: any seed is good, also zero */
-	uint64_t z = (*seed += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
+	return random_next(seed);
 }
 
 void stage_fill(void *dst, size_t bytes, uint64_t seed)

@@ -32,7 +32,7 @@ static uint32_t crc_of(const uint8_t *at, uint64_t bytes)
 
 /* ---- synchronous calls ---- */
 
-static void fill_once(unsigned which, uint64_t offset, uint64_t bytes)
+MODULAR static void fill_once(unsigned which, uint64_t offset, uint64_t bytes)
 {
 	uint64_t pattern = seed * 7 + 1;
 

@@ -11,6 +11,8 @@
 
 #include <rmem/rmem.h>
 
+#include "base/random.h"
+
 _Noreturn static inline void fail(const char *what, long result)
 {
 	(void)fprintf(stderr, "%s: %s: %ld (%s)\n", program_invocation_short_name, what,
@@ -53,11 +55,10 @@ static inline void step(const char *where)
 		exit(1);
 }
 
-/* A random number below `below` (Knuth's MMIX generator). */
+/* A random number below `below`. */
 static inline uint32_t draw(uint64_t *seed, uint32_t below)
 {
-	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(*seed >> 33) % below;
+	return (uint32_t)(random_next(seed) % below);
 }
 
 #endif

@@ -34,7 +34,7 @@ static rmem_lease *allocate(void)
 	return lease;
 }
 
-static uint64_t word(unsigned i, uint64_t at)
+MODULAR static uint64_t word(unsigned i, uint64_t at)
 {
 	return (i + 1) * UINT64_C(0x9e3779b97f4a7c15) + at;
 }

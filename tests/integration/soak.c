@@ -16,6 +16,8 @@
 
 #include <rmem/rmem.h>
 
+#include "base/random.h"
+
 #define DEPTH 64
 #define SLOT_BYTES (256u << 10)
 
@@ -47,18 +49,9 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* xorshift64* (Vigna 2016): fast, and equal on every host. */
-static uint64_t random_next(struct soak *s)
-{
-	s->random ^= s->random >> 12;
-	s->random ^= s->random << 25;
-	s->random ^= s->random >> 27;
-	return s->random * UINT64_C(0x2545f4914f6cdd1d);
-}
-
 static uint64_t random_below(struct soak *s, uint64_t limit)
 {
-	return random_next(s) % limit;
+	return random_next(&s->random) % limit;
 }
 
 /* Draws the number of bits, then the value, so that small lengths are as frequent as large ones. */
@@ -75,10 +68,10 @@ static void fill(struct soak *s, uint8_t *dst, uint64_t bytes)
 	uint64_t value;
 
 	for (; bytes >= sizeof(value); bytes -= sizeof(value), dst += sizeof(value)) {
-		value = random_next(s);
+		value = random_next(&s->random);
 		memcpy(dst, &value, sizeof(value));
 	}
-	value = random_next(s);
+	value = random_next(&s->random);
 	memcpy(dst, &value, bytes);
 }
 

@@ -59,7 +59,9 @@ static void run(rmem_queue *queue, rmem_lease *lease, unsigned opcode, uint64_t 
 
 static int in_buffer(const rmem_buffer *buffer, const void *addr)
 {
-	return (uintptr_t)addr - (uintptr_t)rmem_buffer_addr(buffer) < BYTES;
+	const char *from = rmem_buffer_addr(buffer), *at = addr;
+
+	return at >= from && at < from + BYTES;
 }
 
 static void round_trip(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/modular.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease_table.h"
 #include "simulate/daemon.h"
@@ -52,7 +53,7 @@ void checks_end(void)
 
 /* ---- patterns ---- */
 
-static unsigned hash(uint64_t lease, uint64_t offset)
+MODULAR static unsigned hash(uint64_t lease, uint64_t offset)
 {
 	uint32_t value = (uint32_t)offset * UINT32_C(2654435761) ^
 			 (uint32_t)(lease >> 4) * UINT32_C(2246822519) ^
@@ -174,15 +175,16 @@ static void check_key(const char *addr, uint64_t bytes, uint64_t lease)
  * while the daemon itself could not act counts from when it could. */
 static void check_channel(unsigned client)
 {
-	uint64_t heard_ns = links[client].heard_ns, silent_ns;
+	uint64_t heard_ns = links[client].heard_ns, silent_ns = 0;
 
 	if (heard_ns < daemon_awake_ns)
 		heard_ns = daemon_awake_ns;
-	silent_ns = sim_now_ns - heard_ns;
+	if (heard_ns < sim_now_ns)
+		silent_ns = sim_now_ns - heard_ns;
 	/* it looks at the sessions again in slices, also when a pause comes first */
 	if (keys_removed(client) && !slices_wait(&daemon_control.slices))
 		sim_fail("client %u has a channel, and its key was removed", client);
-	if (heard_ns > sim_now_ns || silent_ns <= daemon_config.fence_ms * SIM_MS)
+	if (silent_ns <= daemon_config.fence_ms * SIM_MS)
 		return;
 	sim_fail("client %u was silent for %llu ms, and has a channel", client,
 		 (number)(silent_ns / SIM_MS));

@@ -82,9 +82,9 @@ static void sets_forget(int fd)
 	for (int i = 0; i < FDS_MAX; i++) {
 		struct set *set = fds[i].kind == KIND_SET ? fds[i].set : NULL;
 
-		for (unsigned k = 0; set && k < set->n; k++)
-			if (set->at[k].fd == fd)
-				set->at[k--] = set->at[--set->n];
+		for (unsigned k = set ? set->n : 0; k > 0; k--)
+			if (set->at[k - 1].fd == fd)
+				set->at[k - 1] = set->at[--set->n];
 	}
 }
 

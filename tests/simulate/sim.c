@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "simulate/history.h"
 
 uint64_t sim_now_ns, sim_step;
@@ -17,27 +18,17 @@ struct sim_faults sim_faults;
 
 static uint64_t state;
 
-/* splitmix64 (Steele, Lea, Flood 2014) */
-static uint64_t next(void)
-{
-	uint64_t value = state += UINT64_C(0x9e3779b97f4a7c15);
-
-	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-	return value ^ value >> 31;
-}
-
 uint64_t sim_random(uint64_t below)
 {
-	return next() % below;
+	return random_next(&state) % below;
 }
 
 void sim_random_begin(uint64_t seed, uint64_t step)
 {
 	sim_step = step;
 	state = seed;
-	state = next() ^ step;
-	(void)next();
+	state = random_next(&state) ^ step;
+	(void)random_next(&state);
 }
 
 void sim_fail(const char *format, ...)
@@ -131,11 +122,11 @@ void __wrap_random_bytes(void *dst, size_t bytes)
 {
 	unsigned char *at = dst;
 
-	while (bytes-- > 0)
-		*at++ = (unsigned char)next();
+	for (; bytes > 0; bytes--)
+		*at++ = (unsigned char)random_next(&state);
 }
 
 uint64_t __wrap_random_u64(void)
 {
-	return next();
+	return random_next(&state);
 }

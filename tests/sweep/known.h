@@ -19,6 +19,11 @@ struct known_place {
 static const struct known_place known_places[] = {
 	{ "libasan", NULL, true, NULL,
 	  "the sanitizer's own calls, as for the stack of a new thread" },
+	/* OpenSSL 3.0 */
+	{ "libcrypto", "CRYPTO_secure_malloc_init", false, NULL,
+	  "it ends the process when it has no memory for its tables; the daemon has "
+	  "not "
+	  "begun then" },
 	/* libevent 2.1.12; all are of the admin socket's HTTP server */
 	{ "libevent", NULL, true, "getnameinfo",
 	  "evhttp ends the process when an accepted connection has no name; a UNIX "

@@ -269,7 +269,7 @@ static int completions_take(unsigned n)
 	struct rmem_completion completion;
 	int err = 0;
 
-	while (n-- > 0) {
+	for (; n > 0; n--) {
 		int got = rmem_wait(queue, &completion, 1, 1, TIMEOUT_MS);
 
 		if (got != 1)

@@ -36,6 +36,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/random.h"
 #include "sweep/calls.h"
 #include "sweep/known.h"
 #include "sweep/places.h"
@@ -311,19 +312,13 @@ static bool is_new(enum call_class class, uint64_t number)
 	return true;
 }
 
-static uint64_t random_next(void)
-{
-	options.seed = options.seed * 6364136223846793005u + 1442695040888963407u;
-	return options.seed >> 33;
-}
-
 static void class_sweep(enum call_class class)
 {
 	uint64_t last = options.last < n_calls[class] ? options.last : n_calls[class];
 
 	/* one of each K calls */
 	for (uint64_t k = options.first; k <= last; k += options.every) {
-		uint64_t number = k + random_next() % options.every;
+		uint64_t number = k + random_next(&options.seed) % options.every;
 
 		if (number > last)
 			break;

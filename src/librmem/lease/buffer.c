@@ -42,10 +42,15 @@ struct rmem_buffer *buffer_search(struct buffer_table *table, const void *addr,
 	unsigned i = table_search(table, addr);
 
 	/* buffers may overlap: a longer buffer may begin earlier */
-	while (i-- > 0 && table->all[i]->reach > (uintptr_t)addr &&
-	       table->all[i]->reach - (uintptr_t)addr >= bytes)
-		if (buffer_holds(table->all[i], addr, bytes))
-			return table->last = table->all[i];
+	for (; i > 0; i--) {
+		struct rmem_buffer *buffer = table->all[i - 1];
+
+		if (buffer->reach <= (uintptr_t)addr ||
+		    buffer->reach - (uintptr_t)addr < bytes)
+			return NULL;
+		if (buffer_holds(buffer, addr, bytes))
+			return table->last = buffer;
+	}
 	return NULL;
 }
 

@@ -8,6 +8,7 @@
 
 #include <rmem/rmem.h>
 
+#include "base/modular.h"
 #include "fabric/fabric.h"
 #include "librmem/channel/domain.h"
 #include "librmem/session/quick_lock.h"
@@ -69,8 +70,8 @@ static inline bool buffer_worth_search(const struct buffer_table *table, uint64_
 }
 
 /* Whether [addr, addr + bytes) lies in the buffer.  [any] */
-static inline bool buffer_holds(const struct rmem_buffer *buffer, const void *addr,
-				uint64_t bytes)
+MODULAR static inline bool buffer_holds(const struct rmem_buffer *buffer,
+					const void *addr, uint64_t bytes)
 {
 	/* the difference wraps for an address before the buffer, and is too large then */
 	return bytes <= buffer->bytes &&

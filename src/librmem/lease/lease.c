@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/modular.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
@@ -316,9 +317,8 @@ unsigned lease_verify(struct rmem_lease *lease)
 	return count;
 }
 
-bool lease_verified(const struct rmem_lease *lease, unsigned count)
+MODULAR bool lease_verified(const struct rmem_lease *lease, unsigned count)
 {
-	/* correct when the counters wrap */
 	return (int)(atomic_load_explicit(&lease->verified, memory_order_acquire) -
 		     count) >= 0;
 }

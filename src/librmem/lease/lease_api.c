@@ -108,7 +108,8 @@ static int rights_check(unsigned rights)
 
 static int alloc_check(const struct rmem_alloc_params *params)
 {
-	if (params->align & (params->align - 1) || params->align > UINT64_C(1) << 30)
+	if (params->align > 0 &&
+	    (params->align & (params->align - 1) || params->align > UINT64_C(1) << 30))
 		return err_set(-EINVAL,
 			       "align is %" PRIu64 ", not a power of two up to 1 GiB",
 			       params->align);

@@ -86,7 +86,7 @@ ops_check(const struct batch *batch, const struct rmem_op *ops, unsigned n)
 	const struct rmem_op first = *batch->first;
 	struct run run = batch->run;
 	/* of no length; most operations of a run have the same */
-	struct run_limits limits = { .bytes = ops->bytes + 1 };
+	struct run_limits limits = { .bytes = ~ops->bytes };
 	const struct rmem_op *op = ops, *end = ops + n;
 
 	run.max_bytes = lesser(run.max_bytes, batch->share_bytes);

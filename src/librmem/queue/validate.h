@@ -5,6 +5,7 @@
 #ifndef LIBRMEM_QUEUE_VALIDATE_H
 #define LIBRMEM_QUEUE_VALIDATE_H
 
+#include "base/modular.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
 
@@ -89,8 +90,8 @@ struct run_limits {
 };
 
 /* False: an operation of that length is not in the run, or is cut. */
-static inline bool run_limits_set(const struct run *run, uint64_t bytes,
-				  struct run_limits *ret_limits)
+MODULAR static inline bool run_limits_set(const struct run *run, uint64_t bytes,
+					  struct run_limits *ret_limits)
 {
 	/* max_bytes is not more than either length, so neither difference wraps */
 	ret_limits->bytes = bytes;
@@ -100,9 +101,9 @@ static inline bool run_limits_set(const struct run *run, uint64_t bytes,
 }
 
 /* The operation, of that length, is within the lease and the buffer of the run. */
-static inline bool run_limits_hold(const struct run *run,
-				   const struct run_limits *limits,
-				   const struct rmem_op *op)
+MODULAR static inline bool run_limits_hold(const struct run *run,
+					   const struct run_limits *limits,
+					   const struct rmem_op *op)
 {
 	return op->offset <= limits->offset_max &&
 	       (uintptr_t)op->addr - run->local_base <= limits->local_max;

@@ -275,7 +275,8 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 	if (lost)
 		return err_set(-ECONNRESET, "the session was lost meanwhile");
 	return err_set(-ETIMEDOUT, "no answer to %s within %" PRIu64 " ms",
-		       wire_type_name(waiter->type), (end_ns - begin_ns) / NS_PER_MS);
+		       wire_type_name(waiter->type),
+		       end_ns > begin_ns ? (end_ns - begin_ns) / NS_PER_MS : 0);
 }
 
 static int call(struct rmem *session, struct waiter *waiter,

@@ -347,7 +347,7 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	memcpy(session->client, client, strlen(client) + 1);
 	memcpy(session->address, address, strlen(address) + 1);
 	lease_client_set_origin(&session->lease_client, client, address);
-	session->opened_ms = head.opened_ms;
+	session->opened_ms = clock_past_ms(head.opened_ms);
 	session->resumes = head.resumes;
 	if (!head.channels_end)
 		head.channels_end = head.restarts < UINT32_MAX >> CHANNELS_SHIFT

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
@@ -131,7 +132,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 				   ? (enum wire_placement)head->placement
 				   : WIRE_PLACE_NODE;
 	lease->node = head->node;
-	lease->granted_ms = head->granted_ms;
+	lease->granted_ms = clock_past_ms(head->granted_ms);
 	lease->ttl_ms = head->ttl_ms;
 	lease->due_ms = head->due_ms;
 	lease->generation = head->generation;

@@ -68,7 +68,7 @@ bool share_covers(const struct lease *lease, const struct tenant *tenant,
 {
 	const struct share *share = find(lease, tenant->name);
 
-	return lease->tenant == tenant || (share && !(rights & ~share->rights));
+	return lease->tenant == tenant || (share && (rights & share->rights) == rights);
 }
 
 int share_find(struct tenant *tenant, const struct tenant *owner,

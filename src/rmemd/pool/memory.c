@@ -74,19 +74,18 @@ static int space_reserve(struct memory *memory, uint64_t wanted)
 /* Extend the reserved address space to `bytes`. */
 static int space_extend(struct memory *memory, uint64_t bytes)
 {
-	uint64_t more = bytes - memory->reserved;
 	char *end = memory->addr + memory->reserved, *got;
 
 	if (bytes <= memory->reserved)
 		return 0;
-	got = space_map(end, more, MAP_FIXED_NOREPLACE);
+	got = space_map(end, bytes - memory->reserved, MAP_FIXED_NOREPLACE);
 	if (got == end) {
 		memory->reserved = bytes;
 		return 0;
 	}
 	/* a kernel without MAP_FIXED_NOREPLACE takes the address for a hint */
 	if (got != MAP_FAILED)
-		(void)munmap(got, more);
+		(void)munmap(got, bytes - memory->reserved);
 	return err_set(-ENOMEM,
 		       "there is address space for %s alone where the pool is, which "
 		       "must not move: restart rmemd",

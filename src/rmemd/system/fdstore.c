@@ -238,13 +238,13 @@ static int manager_open(struct fdstore *store)
 
 static void manager_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids)
 {
-	for (unsigned i = store->n_files; i-- > 0;) {
-		struct systemd_file file = store->files[i];
+	for (unsigned i = store->n_files; i > 0; i--) {
+		struct systemd_file file = store->files[i - 1];
 
 		if (!is_unknown_pool(file.name, ids, n_ids))
 			continue;
 		manager_drop(store, file.fd, file.name);
-		store->files[i] = store->files[--store->n_files];
+		store->files[i - 1] = store->files[--store->n_files];
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/modular.h"
 #include "unit/unit.h"
 
 #define AREA 70000
@@ -21,7 +22,7 @@ static uint32_t crc_by_bits(const unsigned char *at, size_t bytes)
 	return ~state;
 }
 
-static unsigned char *area_new(void)
+MODULAR static unsigned char *area_new(void)
 {
 	unsigned char *area = malloc(AREA);
 	uint32_t value = 1;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/modular.h"
 
 struct seen seen;
 
@@ -122,8 +123,8 @@ struct fabric_server_events server_events = {
 	.access_refused = on_access_refused,
 };
 
-struct inband_request inband_make(uint32_t op, uint64_t offset, uint32_t bytes,
-				  uint64_t cookie)
+MODULAR struct inband_request inband_make(uint32_t op, uint64_t offset, uint32_t bytes,
+					  uint64_t cookie)
 {
 	return (struct inband_request){
 		.op = htole32(op),

@@ -112,7 +112,8 @@ END_TEST
 /* ---- validated, or waiting ---- */
 
 static const struct {
-	uint64_t offset, bytes, local;
+	uint64_t offset, bytes;
+	intptr_t local;
 	int status;
 } places[] = {
 	{ SEG - 8, 8, 0, 0 },
@@ -126,8 +127,8 @@ static const struct {
 	{ 8, UINT64_MAX - 7, 0, -EINVAL },
 	{ 0, 8, 2 * SEG - 7, -EINVAL },
 	{ 0, 8, 2 * SEG, -EINVAL },
-	{ 0, 8, UINT64_MAX, -EINVAL }, /* before the buffer */
-	{ 0, 8, UINT64_MAX - 7, -EINVAL },
+	{ 0, 8, -1, -EINVAL }, /* before the buffer */
+	{ 0, 8, -8, -EINVAL },
 	{ 0, 0, 0, 0 },
 	{ 0, FAKE_MAX_BYTES + 1, 0, 0 }, /* it is cut */
 };
@@ -139,7 +140,7 @@ START_TEST(single__is_validated)
 		op_single(RMEM_OP_WRITE, places[_i].offset, places[_i].bytes, 3);
 
 	fake.automatic = true;
-	op.addr = (void *)((uintptr_t)local + places[_i].local);
+	op.addr = (void *)((intptr_t)local + places[_i].local);
 	submit(queue, op);
 	expect(queue, 3, places[_i].status);
 	if (places[_i].status)

@@ -83,8 +83,10 @@ static int fault_pass(struct fault *fault)
 {
 	int err = fault->err;
 
-	if (!err || fault->after-- > 0)
+	if (err && fault->after > 0) {
+		fault->after--;
 		return 0;
+	}
 	fault->err = 0;
 	return err;
 }
@@ -312,16 +314,22 @@ bool fake_fabric_step(unsigned pick)
 		return false;
 	pick %= n;
 	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link) {
-		if (mr->state != FAKE_MR_LIVE && pick-- == 0) {
+		if (mr->state == FAKE_MR_LIVE)
+			continue;
+		if (pick == 0) {
 			mr_event(mr);
 			return true;
 		}
+		pick--;
 	}
 	list_for_each_entry(struct fabric_session, session, &sessions, link) {
-		if (session_is_closed(session) && pick-- == 0) {
+		if (!session_is_closed(session))
+			continue;
+		if (pick == 0) {
 			session_event(session);
 			break;
 		}
+		pick--;
 	}
 	return true;
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "rmemd/pool/plan.h"
@@ -50,17 +51,12 @@ _Noreturn void zeros_fail(const char *format, ...)
 	_exit(2);
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014) */
 uint64_t zeros_random(uint64_t below)
 {
-	uint64_t value = world->random += UINT64_C(0x9e3779b97f4a7c15);
-
-	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (value ^ value >> 31) % below;
+	return random_next(&world->random) % below;
 }
 
-unsigned char zeros_pattern(uint64_t lease, uint64_t offset)
+MODULAR unsigned char zeros_pattern(uint64_t lease, uint64_t offset)
 {
 	uint32_t value = (uint32_t)offset * UINT32_C(2654435761) ^
 			 (uint32_t)lease * UINT32_C(2246822519);

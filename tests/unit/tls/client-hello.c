@@ -16,8 +16,8 @@ static size_t used;
 
 static void put(uint64_t value, unsigned bytes)
 {
-	while (bytes-- > 0)
-		message[used++] = (uint8_t)(value >> 8 * bytes);
+	for (; bytes > 0; bytes--)
+		message[used++] = (uint8_t)(value >> 8 * (bytes - 1));
 }
 
 static void put_bytes(uint8_t value, size_t bytes)

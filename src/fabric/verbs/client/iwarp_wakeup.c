@@ -66,8 +66,8 @@ void verbs_wakeup_send(struct verbs_wakeup *wakeup, struct ibv_qp *qp)
 	struct ibv_send_wr *bad;
 	uint64_t expired;
 
-	if (wakeup->timer_fd < 0 ||
-	    read(wakeup->timer_fd, &expired, sizeof(expired)) != sizeof(expired))
+	if (wakeup->timer_fd < 0 || read(wakeup->timer_fd, &expired, sizeof(expired)) !=
+					    (ssize_t)sizeof(expired))
 		return;
 	verbs_sigpipe_begin(&sigpipe, true);
 	/* if it cannot be posted, the channel is broken, and its completions show that */

@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
+#include "base/modular.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/client/domain.h"
 
@@ -146,8 +147,8 @@ static inline int verbs_sq_post_one(struct verbs_sq *sq, struct ibv_qp *qp,
 	return !err;
 }
 
-static inline unsigned verbs_sq_distance(const struct verbs_sq *sq, unsigned from,
-					 unsigned to)
+MODULAR static inline unsigned verbs_sq_distance(const struct verbs_sq *sq,
+						 unsigned from, unsigned to)
 {
 	return (to - from) & sq->mask;
 }

@@ -384,8 +384,8 @@ bool verbs_device_retire(struct fabric_server *server)
 {
 	bool all = true;
 
-	for (unsigned i = server->n_devices; i-- > 0;) {
-		struct verbs_device *device = server->devices[i];
+	for (unsigned i = server->n_devices; i > 0; i--) {
+		struct verbs_device *device = server->devices[i - 1];
 
 		if (device->verbs || device_used(device))
 			continue;
@@ -395,7 +395,7 @@ bool verbs_device_retire(struct fabric_server *server)
 			continue;
 		}
 		verbs_device_free(device);
-		server->devices[i] = server->devices[--server->n_devices];
+		server->devices[i - 1] = server->devices[--server->n_devices];
 	}
 	return all;
 }

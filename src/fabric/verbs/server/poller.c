@@ -54,11 +54,13 @@ int verbs_channel_ids_init(struct verbs_channel_ids *ids, unsigned n,
 		return err_errno(-ENOMEM, "room for %u channels", n);
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&ids->inband_lock, NULL);
-	for (unsigned i = n; i-- > 0;) {
-		ids->slot[i].ids = ids;
-		ids->slot[i].message.deliver = slot_deliver;
-		ids->slot[i].next_free = ids->free;
-		ids->free = &ids->slot[i];
+	for (unsigned i = n; i > 0; i--) {
+		struct verbs_channel_id *slot = &ids->slot[i - 1];
+
+		slot->ids = ids;
+		slot->message.deliver = slot_deliver;
+		slot->next_free = ids->free;
+		ids->free = slot;
 	}
 	return 0;
 }

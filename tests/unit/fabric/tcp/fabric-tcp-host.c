@@ -246,8 +246,8 @@ int raw_channel_open(void)
 	return fd;
 }
 
-struct stream_request request(uint32_t op, uint64_t offset, uint32_t bytes,
-			      uint64_t cookie)
+MODULAR struct stream_request request(uint32_t op, uint64_t offset, uint32_t bytes,
+				      uint64_t cookie)
 {
 	return (struct stream_request){ .op = htole32(op),
 					.bytes = htole32(bytes),

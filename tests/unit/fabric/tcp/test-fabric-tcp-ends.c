@@ -301,7 +301,7 @@ static uint64_t fuzz(void)
 }
 
 /* A write or read, often with an invalid field or a random bit. */
-static size_t fuzz_request(uint8_t *buf)
+MODULAR static size_t fuzz_request(uint8_t *buf)
 {
 	static const uint64_t edges[] = { 0,      1,          7,         MIDDLE - 1,
 					  MIDDLE, MIDDLE + 1, UINT64_MAX };

@@ -61,7 +61,8 @@ START_TEST(request__out_of_bounds_is_refused)
 	/* also as the source of a copy */
 	for (unsigned i = 0; i < 6; i++) {
 		request = inband_make(FABRIC_COPY, 0, wrong[i].bytes, i);
-		request.operands.source_addr = htole64(seen.key.addr + wrong[i].offset);
+		request.operands.source_addr =
+			inband_make(FABRIC_COPY, wrong[i].offset, 0, 0).addr;
 		raw_send(fd, &request, sizeof(request));
 		raw_expect(fd, STREAM_REFUSED, 0, i);
 		request = inband_make(FABRIC_COPY, 0, 8, i);

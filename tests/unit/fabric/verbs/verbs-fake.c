@@ -31,7 +31,7 @@ bool fake_fails(const char *call)
 
 void fake_live_add(int n)
 {
-	LOCKED(fake_state.live += (unsigned)n);
+	LOCKED(fake_state.live = (unsigned)((int)fake_state.live + n));
 }
 
 void fake_fail_at(unsigned n)

@@ -180,7 +180,7 @@ static const struct {
 
 static void turns(unsigned n)
 {
-	while (n-- > 0)
+	for (; n > 0; n--)
 		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
 }
 

@@ -125,7 +125,7 @@ struct record {
 	char client[64], peer[64];
 };
 
-static uint32_t sum_of(const struct lease *lease)
+MODULAR static uint32_t sum_of(const struct lease *lease)
 {
 	uint32_t sum = 1;
 
@@ -460,6 +460,22 @@ static void crash_with(const struct ledger_key *key, const void *value, size_t b
 	check_crash();
 }
 
+START_TEST(restore__grants_no_lease_in_the_future)
+{
+	unsigned char value[RECORD_MAX];
+	size_t bytes = encode_record(value, 0);
+	struct lease_head head;
+	struct lease_status status;
+
+	memcpy(&head, value, sizeof(head));
+	head.granted_ms = UINT64_MAX;
+	memcpy(value, &head, sizeof(head));
+	crash_with(&record_key, value, bytes, 0);
+	ck_assert(leases_find_status(stage_leases, record_key.a, &status));
+	ck_assert_uint_lt(status.age_ms, 60000);
+}
+END_TEST
+
 /* Whose the memory is, is not known: both end, and no other. */
 START_TEST(restore__ends_leases_with_the_same_memory)
 {
@@ -580,9 +596,11 @@ static struct lease *random_lease(void)
 	unsigned n = leases_count(stage_leases);
 	unsigned pick = n ? (unsigned)random() % n : 0;
 
-	list_for_each_entry(struct lease, item, &stage_leases->all, all)
-		if (pick-- == 0)
+	list_for_each_entry(struct lease, item, &stage_leases->all, all) {
+		if (pick == 0)
 			return item;
+		pick--;
+	}
 	return NULL;
 }
 
@@ -665,6 +683,7 @@ int main(void)
 	tcase_add_loop_test(tc, restore__reports_lost_leases_once, 0, 2);
 	tcase_add_loop_test(tc, restore__repairs_names_that_are_refused, 0, 3);
 	tcase_add_test(tc, restore__without_memory_keeps_the_ledger);
+	tcase_add_test(tc, restore__grants_no_lease_in_the_future);
 	tcase_add_test(tc, restore__ends_leases_with_the_same_memory);
 	tcase_add_test(tc, restore__ends_a_lease_outside_of_its_pool);
 	tcase_add_test(tc, restore__adds_segments_up_without_wrapping);

@@ -171,8 +171,9 @@ static uint64_t attached_id(const struct client *client)
 		if (!attachment->lease->name)
 			continue;
 		id = attachment->lease->id;
-		if (skip-- == 0)
+		if (skip == 0)
 			break;
+		skip--;
 	}
 	return id;
 }

@@ -203,8 +203,7 @@ static uint64_t seed, state;
 
 static uint64_t draw(uint64_t below)
 {
-	state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (state >> 33) % below;
+	return random_next(&state) % below;
 }
 
 /* Millions of assertions of Check would take too long, as each writes to a pipe. */

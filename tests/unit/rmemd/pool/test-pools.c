@@ -440,7 +440,9 @@ START_TEST(claim__finds_lent_ranges_only)
 	/* no page is behind them */
 	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, UINT64_MAX, &mine),
 			 -EINVAL);
-	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, -MIB, &mine), -EINVAL);
+	ck_assert_int_eq(
+		pools_claim(pools, 7, lent[1].offset, UINT64_MAX - MIB + 1, &mine),
+		-EINVAL);
 	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, MIB - 5, &mine), 0);
 	ck_assert_uint_eq(mine.bytes, MIB);
 	ck_assert_int_eq(pools_claim(pools, 7, lent[1].offset, MIB, &mine), -EEXIST);
