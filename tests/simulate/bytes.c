@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/crc32c.h"
 #include "rmemd/lease/lease_table.h"
 #include "simulate/clients.h"
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
 #include "simulate/sim.h"
+#include "unit/borders.h"
 
 #define BATCH 8
 #define PART_BYTES 1500u
@@ -105,6 +107,43 @@ void bytes_use(struct program *program, struct held *held)
 		write_range(program, held, offset, bytes);
 	else
 		bytes_check(program, held, offset, bytes);
+}
+
+/* An operation outside of the lease is refused before it touches a byte, here or at the server. */
+void bytes_use_outside(struct program *program, struct held *held)
+{
+	static const int refused[] = { -EINVAL, 0 };
+	static unsigned char bufs[SIM_CLIENTS][MODEL_BYTES_MAX];
+	const uint64_t lengths[] = { held->model.bytes, MODEL_BYTES_MAX };
+	const struct borders borders = { lengths, 2 };
+	uint64_t offset = border_at(&borders, sim_random(borders_count(&borders)));
+	uint64_t bytes = sim_chance(2) ? 8 : 1 + sim_random(PART_BYTES), old;
+	int err;
+
+	if (in_doubt(held) ||
+	    range_inside(rmem_lease_bytes(held->lease), offset, bytes))
+		return;
+	client_call_begin("an operation outside", limit_ms(program, bytes));
+	switch (sim_random(bytes == 8 ? 3 : 2)) {
+	case 0:
+		err = rmem_read(held->lease, offset, bufs[program->number], bytes);
+		break;
+	case 1:
+		err = rmem_write(held->lease, offset, bufs[program->number], bytes);
+		break;
+	default:
+		err = rmem_fetch_add(held->lease, offset, 1, &old);
+		break;
+	}
+	client_call_end();
+	if (program_failed(program, "an operation outside", err, refused))
+		held_failed(program, held, err);
+	else
+		sim_fail("client %u: %llu bytes at %llu, outside of lease %llu, are "
+			 "not refused",
+			 program->number, (unsigned long long)bytes,
+			 (unsigned long long)offset,
+			 (unsigned long long)held->model.id);
 }
 
 /* ---- several at a time ---- */

@@ -10,6 +10,8 @@ void bytes_check(struct program *program, struct held *held, uint64_t offset,
 		 uint64_t bytes);
 /* Read or write a range. */
 void bytes_use(struct program *program, struct held *held);
+/* An operation outside of the lease, which must be refused. */
+void bytes_use_outside(struct program *program, struct held *held);
 /* Some operations at a time. */
 void bytes_queue(struct program *program, struct held *held);
 /* A checksum. */

@@ -152,7 +152,9 @@ static void configure_limits(struct config *config)
 		*tenant = config->tenants[0];
 		(void)snprintf(tenant->name, sizeof(tenant->name), "%s",
 			       daemon_tenants[i]);
-		tenant->limits.bytes_max = (30 + sim_random(60)) * PAGE;
+		/* of the last one the pools alone are the limit */
+		tenant->limits.bytes_max =
+			i == DAEMON_TENANTS - 1 ? 0 : (30 + sim_random(60)) * PAGE;
 		tenant->limits.leases_max = (uint32_t)(6 + sim_random(20));
 		tenant->limits.keys_max = (uint32_t)(40 + sim_random(60));
 		tenant->limits.session_keys_max = (uint32_t)(20 + sim_random(60));

@@ -14,6 +14,8 @@
 
 #define DAEMON_TENANTS 2
 #define DAEMON_ENDPOINTS 3
+/* What all pools of any configuration have at most. */
+#define DAEMON_POOLS_BYTES_MAX (3 * UINT64_C(80) * 4096)
 
 /* The running one. */
 extern struct control daemon_control;

@@ -14,11 +14,13 @@
 #include "simulate/keys.h"
 #include "simulate/shares.h"
 #include "simulate/sim.h"
+#include "unit/borders.h"
 
 #define PAGE 4096u
 
 static struct program programs[SIM_CLIENTS];
 static const int no_room[] = { -ENOSPC, -EDQUOT, 0 };
+static const int refused[] = { -EINVAL, 0 };
 
 /* ---- sessions ---- */
 
@@ -85,13 +87,54 @@ static void server_call_begin(const struct program *program, const char *name)
 	client_call_begin(name, program->timeout_ms + 3000);
 }
 
+/* More than the daemon can have, or what the model can hold. */
+static uint64_t draw_border_bytes(void)
+{
+	const uint64_t lengths[] = { MODEL_BYTES_MAX, DAEMON_POOLS_BYTES_MAX };
+	const struct borders borders = { lengths, 2 };
+	uint64_t bytes;
+
+	do
+		bytes = border_at(&borders, sim_random(borders_count(&borders)));
+	while (bytes > MODEL_BYTES_MAX && bytes <= DAEMON_POOLS_BYTES_MAX);
+	return bytes;
+}
+
 static uint64_t draw_bytes(void)
 {
+	if (sim_chance(16))
+		return draw_border_bytes();
 	if (sim_chance(16))
 		return 0;
 	if (sim_chance(6))
 		return 1 + sim_random(MODEL_BYTES_MAX);
 	return 1 + sim_random(3 * PAGE);
+}
+
+/* A lease that no pool has room for must be refused. */
+static void check_room(const struct program *program, uint64_t bytes)
+{
+	if (bytes > DAEMON_POOLS_BYTES_MAX)
+		sim_fail(
+			"client %u has a lease of %llu bytes, more than the pools have",
+			program->number, (unsigned long long)bytes);
+}
+
+/* 0, a power of two up to 1 GiB, or one that the library refuses. */
+static uint64_t draw_align(void)
+{
+	static const struct borders borders = { NULL, 0 };
+
+	if (!sim_chance(4))
+		return 0;
+	if (sim_chance(4))
+		return border_at(&borders, sim_random(borders_count(&borders)));
+	return UINT64_C(1) << sim_random(31);
+}
+
+static bool align_is_good(uint64_t align)
+{
+	return __builtin_popcountll(align) <= 1 && align <= UINT64_C(1) << 30;
 }
 
 /* A name that was never used. */
@@ -112,6 +155,7 @@ static void held_alloc(struct program *program)
 	if (!held)
 		return;
 	params.bytes = draw_bytes();
+	params.align = draw_align();
 	if (sim_chance(3)) {
 		name_make(program, name);
 		params.name = name;
@@ -123,8 +167,13 @@ static void held_alloc(struct program *program)
 	err = rmem_alloc(program->session, &params, &lease);
 	client_call_end();
 	program->late += err == -ETIMEDOUT;
-	if (program_failed(program, "rmem_alloc", err, no_room))
+	if (program_failed(program, "rmem_alloc", err,
+			   align_is_good(params.align) ? no_room : refused))
 		return;
+	if (!align_is_good(params.align))
+		sim_fail("client %u: an alignment of %llu is not refused",
+			 program->number, (unsigned long long)params.align);
+	check_room(program, params.bytes);
 	held->used = true;
 	held->lease = lease;
 	memcpy(held->name, name, sizeof(name));
@@ -251,6 +300,7 @@ static void held_resize(struct program *program, struct held *held)
 	if ((err == -EINVAL || err == -EBUSY) && known)
 		sim_fail("client %u: %s", program->number, rmem_error());
 	if (!program_failed(program, "rmem_grow or rmem_shrink", err, also)) {
+		check_room(program, bytes);
 		model_resize(&held->model, bytes, true);
 		return;
 	}
@@ -402,6 +452,9 @@ static void act_on_lease(struct program *program, struct held *held)
 	case 14:
 	case 15:
 		shares_change(program, held);
+		break;
+	case 16:
+		bytes_use_outside(program, held);
 		break;
 	default:
 		bytes_use(program, held);
