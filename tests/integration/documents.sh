@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # What the pages rmem-deployment(7), rmem-programming(7) and rmem-tuning(7) tell to type is right, and
-# what these and rmem-security(7) say of the sources.
+# what these and rmem-security(7) say of the sources; and so are the configurations in README.md.
 #
 # The comment before each display of these pages says how it is tested, and a display without one is
 # an error:
@@ -329,6 +329,17 @@ sources_check()
 	done < <(sed -nE 's/^\.Pa (tests[^ ]*).*/\1/p' "$top_srcdir/man/$1.7")
 }
 
+# What README.md tells to write into rmemd.conf, and into Prometheus's configuration, is accepted.
+readme_check()
+{
+	awk -v RS= '/^    \[/' "$top_srcdir/README.md" | sed 's/^    //' >"$dir/readme.conf"
+	awk -v RS= '/^    rule_files:/' "$top_srcdir/README.md" | sed 's/^    //' >"$dir/readme.yml"
+	grep -q '\[metrics\]' "$dir/readme.conf" || fail "README.md: there is no configuration"
+	run_config "$dir/readme.conf" || fail "README.md: rmemd does not accept its configuration"
+	run_prometheus "$dir/readme.yml" || fail "README.md: Prometheus does not accept its configuration"
+	ok "README.md: its configurations are accepted"
+}
+
 # what the pages say of the memory of sessions and leases: AT_MOST PROGRAM NUMBER, in bytes for each
 memory_check()
 {
@@ -375,6 +386,7 @@ done
 names_check rmem-security
 sources_check rmem-security
 ok "rmem-security: what it names exists"
+readme_check
 
 if [ -z "$sanitize" ]; then
 	server_stop
