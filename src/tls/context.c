@@ -274,8 +274,11 @@ static int certificate_load(SSL_CTX *ctx, const struct tls_params *params)
 	err = trusted_load(ctx, "certificate", params->certificate, chain_read);
 	if (err)
 		return err;
-	if (SSL_CTX_check_private_key(ctx) != 1)
-		return file_failure("key", key);
+	if (SSL_CTX_check_private_key(ctx) != 1) {
+		ERR_clear_error();
+		return err_set(-EINVAL, "key %s: it is not that of the certificate %s",
+			       key, params->certificate);
+	}
 	return 0;
 }
 

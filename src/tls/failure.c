@@ -104,6 +104,12 @@ int tls_connection_failure(const struct ssl_st *ssl)
 				       "extended key usage has no %s",
 				       SSL_is_server(ssl) ? "clientAuth"
 							  : "serverAuth");
+		if (verified == X509_V_ERR_HOSTNAME_MISMATCH ||
+		    verified == X509_V_ERR_IP_ADDRESS_MISMATCH)
+			return err_set(-EACCES,
+				       "TLS: the certificate of the other side: the "
+				       "name that is asked for is not in its "
+				       "subjectAltName");
 		return err_set(-EACCES, "TLS: the certificate of the other side: %s",
 			       X509_verify_cert_error_string(verified));
 	}

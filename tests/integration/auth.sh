@@ -147,7 +147,7 @@ same "$dir/data" "$dir/back"
 ok "a certificate's tenant"
 expect_error 1 "certificate fits no pattern of .tenant default. certificates" with "$red" ls
 refused tenant 1
-expect_error 1 'certificate of the other side: hostname mismatch' \
+expect_error 1 'the name that is asked for is not in its subjectAltName' \
 	with "$red&tenant=red&servername=else.example" ls
 expect_error 1 'certificate of the other side: ' \
 	with "ca=$dir/other.pem&cert=$dir/red.pem&key=$dir/red.key&tenant=red" ls

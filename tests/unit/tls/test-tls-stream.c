@@ -412,10 +412,10 @@ START_TEST(certificate__of_the_server_must_be_good)
 	};
 	static const char *const texts[] = {
 		"certificate has expired",
-		"hostname mismatch",
-		"IP address mismatch",
+		"is not in its subjectAltName",
+		"is not in its subjectAltName",
 		"self-signed certificate",
-		"hostname mismatch",
+		"is not in its subjectAltName",
 		"extended key usage has no serverAuth",
 		"extended key usage has no serverAuth",
 	};
@@ -537,6 +537,10 @@ START_TEST(files__are_checked)
 	params.key = file("ca");
 	ck_assert_int_eq(tls_context_server(&params, &server_context), -EACCES);
 	ck_assert_msg(strstr(err_text(), "certificate "), "%s", err_text());
+	ck_assert_int_eq(chmod(params.certificate, 0600), 0);
+	ck_assert_int_eq(tls_context_server(&params, &server_context), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "ca.pem: it is not that of the certificate"),
+		      "%s", err_text());
 	params.key = NULL;
 	params.certificate = file("absent");
 	ck_assert_int_eq(tls_context_server(&params, &server_context), -ENOENT);
