@@ -152,6 +152,16 @@ static int dir_check(const char *path, const struct stat *st)
 	return 0;
 }
 
+/* Without what the kernel follows a link for: slashes, and "/.", at its end. */
+static void path_trim(char *path)
+{
+	size_t n = strlen(path);
+
+	while (n > 1 &&
+	       (path[n - 1] == '/' || (path[n - 1] == '.' && path[n - 2] == '/')))
+		path[--n] = '\0';
+}
+
 /* Who can replace a folder above it can lead to no other directory than one of this user. */
 static int dir_open(struct fdstore *store, const char *path)
 {
@@ -159,7 +169,8 @@ static int dir_open(struct fdstore *store, const char *path)
 	int err;
 
 	(void)snprintf(store->path, sizeof(store->path), "%s", path);
-	store->dir = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	path_trim(store->path);
+	store->dir = open(store->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (store->dir < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return err_set(
 			-EINVAL,

@@ -424,7 +424,7 @@ static void refuses(const char *dir, const char *part)
 /* A user could make it, or leave files in it, before the daemon first starts. */
 START_TEST(directory__of_others_is_refused)
 {
-	char dir[] = "/tmp/rmem-fdstore-XXXXXX", way[64], ledger[64], other[64];
+	char dir[] = "/tmp/rmem-fdstore-XXXXXX", way[64], ledger[64], other[80];
 	int fd;
 
 	for (unsigned i = 0; i < fds.n_kept; i++)
@@ -432,9 +432,14 @@ START_TEST(directory__of_others_is_refused)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	(void)snprintf(way, sizeof(way), "%s.l", dir);
 	(void)snprintf(ledger, sizeof(ledger), "%s/ledger", dir);
-	(void)snprintf(other, sizeof(other), "%s/other", dir);
 	ck_assert_int_eq(symlink(dir, way), 0);
 	refuses(way, "a link is not followed");
+	/* where the kernel would follow it */
+	(void)snprintf(other, sizeof(other), "%s/", way);
+	refuses(other, "a link is not followed");
+	(void)snprintf(other, sizeof(other), "%s//.", way);
+	refuses(other, "a link is not followed");
+	(void)snprintf(other, sizeof(other), "%s/other", dir);
 	ck_assert_int_eq(chmod(dir, 0710), 0);
 	refuses(dir, "chmod 700");
 	ck_assert_int_eq(chmod(dir, 0700), 0);
