@@ -27,6 +27,7 @@
 
 struct connection_call {
 	struct list node;
+	struct connection *connection;
 	uint64_t id;
 	uint64_t sent_ns; /* when the first byte was sent */
 	enum wire_type type;
@@ -52,6 +53,7 @@ struct connection {
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
 	struct list calls; /* in the order of their ids */
+	unsigned n_calls;  /* with one whose callback runs */
 	size_t in_bytes, in_room;
 	uint8_t *in; /* received, and not a whole frame yet */
 };
@@ -112,13 +114,20 @@ static void socket_close(struct connection *connection)
 	connection->in_bytes = 0;
 }
 
+static void call_free(struct connection_call *call)
+{
+	list_remove(&call->node);
+	call->connection->n_calls--;
+	free(call);
+}
+
 /* End a call, which is on no list. */
 static int call_finish(struct connection_call *call, int err,
 		       const struct wire_msg *reply)
 {
 	int result = call->done ? call->done(call->ctx, err, reply) : 0;
 
-	free(call);
+	call_free(call);
 	return result;
 }
 
@@ -300,6 +309,8 @@ static int call_create(struct connection *connection, const struct wire_msg *req
 	if (!call)
 		return err_set(-ENOMEM, "no memory for a request");
 	memcpy(call->frame, frame, (size_t)n);
+	call->connection = connection;
+	connection->n_calls++;
 	wire_frame_number(call->frame, connection->next_id);
 	call->id = connection->next_id++;
 	call->type = request->type;
@@ -325,6 +336,13 @@ int connection_call(struct connection *connection, const struct wire_msg *reques
 
 	if (connection->ended)
 		return err_set(connection->ended, "%s", connection->ended_text);
+	/* without a hello the session could not resume */
+	if (connection->n_calls >= CONNECTION_CALLS_MAX &&
+	    request->type != WIRE_TYPE_hello)
+		return err_set(-ETIMEDOUT,
+			       "the server has left %u requests unanswered: nothing "
+			       "more is asked of it before it answers",
+			       connection->n_calls);
 	err = call_create(connection, request, done, ctx, &call);
 	if (err)
 		return err;
@@ -341,8 +359,7 @@ void connection_abandon(struct connection_call *call, connection_done *done, voi
 	/* a frame that was not sent completely has no effect; a channel request ends with its
 	 * socket */
 	if (!call->begun && (!call->asked || call->type == WIRE_TYPE_open_channel)) {
-		list_remove(&call->node);
-		free(call);
+		call_free(call);
 		return;
 	}
 	call->done = done;

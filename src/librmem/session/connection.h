@@ -18,6 +18,10 @@
 #include "tls/stream.h"
 #include "wire/msg.h"
 
+/* Limit of requests without a reply, more than a program has threads: those that nobody waits for any more
+ * are kept, and a server may answer heartbeats alone. */
+#define CONNECTION_CALLS_MAX 16384u
+
 struct connection;
 struct connection_call;
 
@@ -59,8 +63,8 @@ int connection_secret(const struct connection *connection,
 void connection_ready(struct connection *connection);
 
 /* Queue a request, and choose its id.  `done` may be NULL.  *ret_call (may be NULL) is valid until
- * done() was called.  -ENOMEM, -EINVAL (does not fit the protocol), or the error given to
- * connection_end(); done() is not called then. */
+ * done() was called.  -ENOMEM, -EINVAL (does not fit the protocol), -ETIMEDOUT (too many are without a
+ * reply), or the error given to connection_end(); done() is not called then. */
 int connection_call(struct connection *connection, const struct wire_msg *request,
 		    connection_done *done, void *ctx,
 		    struct connection_call **ret_call);

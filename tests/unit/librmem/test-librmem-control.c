@@ -465,6 +465,36 @@ START_TEST(abandon__passes_the_reply_to_the_other_callback)
 }
 END_TEST
 
+START_TEST(calls__without_a_reply_have_a_limit)
+{
+	struct result first, late = { 0 };
+	struct connection_call *call;
+	uint64_t id = 0;
+
+	say_hello();
+	for (unsigned i = 0; i < CONNECTION_CALLS_MAX; i++) {
+		call = request(WIRE_TYPE_stat, &first);
+		id = receive()->id;
+		connection_abandon(call, NULL, NULL);
+	}
+	ck_assert_int_eq(connection_call(connection, message(WIRE_TYPE_stat), on_done,
+					 &late, NULL),
+			 -ETIMEDOUT);
+	ck_assert_uint_eq(late.times, 0);
+	reply(WIRE_TYPE_entries, id);
+	ck_assert_int_eq(connection_io(connection), 0);
+	(void)request(WIRE_TYPE_stat, &first);
+	/* the session can resume all the same */
+	connection_drop(connection);
+	reconnect();
+	send_hello(&late);
+	ck_assert_int_eq(receive()->type, WIRE_TYPE_hello);
+	connection_end(connection, -ESTALE, "it is over");
+	ck_assert_int_eq(first.err, -ESTALE);
+	ck_assert_int_eq(late.err, -ESTALE);
+}
+END_TEST
+
 START_TEST(events__reach_the_callback)
 {
 	say_hello();
@@ -624,6 +654,7 @@ int main(void)
 	tcase_add_test(tc, end__refuses_new_calls);
 	tcase_add_test(tc, abandon__passes_the_reply_to_the_other_callback);
 	tcase_add_test(tc, abandon__after_a_loss_keeps_an_allocation);
+	tcase_add_test(tc, calls__without_a_reply_have_a_limit);
 	tcase_add_test(tc, events__reach_the_callback);
 	tcase_add_loop_test_raise_signal(tc, callback__that_closes_the_socket_aborts,
 					 SIGABRT, 0, 2);
