@@ -207,6 +207,7 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 struct waiter {
 	struct rmem *session;
 	enum wire_type type;
+	uint64_t begin_ns;
 	session_take *take;
 	connection_done *undo;
 	void *ctx;
@@ -260,7 +261,7 @@ static void call_receive(struct rmem *session, const struct waiter *waiter, int 
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
 		     const atomic_bool *cancelled)
 {
-	uint64_t begin_ns = clock_now_ns(), resumes = session->resumes;
+	uint64_t resumes = session->resumes;
 	bool lost = cancelled && atomic_load(cancelled);
 
 	while (!waiter->done && !lost && clock_now_ns() < end_ns) {
@@ -276,7 +277,7 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 		return err_set(-ECONNRESET, "the session was lost meanwhile");
 	return err_set(-ETIMEDOUT, "no answer to %s within %" PRIu64 " ms",
 		       wire_type_name(waiter->type),
-		       end_ns > begin_ns ? (end_ns - begin_ns) / NS_PER_MS : 0);
+		       (clock_now_ns() - waiter->begin_ns) / NS_PER_MS);
 }
 
 static int call(struct rmem *session, struct waiter *waiter,
@@ -290,6 +291,7 @@ static int call(struct rmem *session, struct waiter *waiter,
 	before = cancel_disable();
 	waiter->session = session;
 	waiter->type = request->type;
+	waiter->begin_ns = clock_now_ns();
 	(void)pthread_mutex_lock(&session->lock);
 	/* the reply may come at once */
 	fd = session->served ? connection_take_over(session->connection) : -1;

@@ -2,6 +2,7 @@
 /* The time-out that a thread has for its own calls. */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "unit/librmem/core-case.h"
@@ -72,6 +73,20 @@ START_TEST(thread_timeout__ends_calls)
 }
 END_TEST
 
+/* Also of a time-out that is over before the call is handed to the service thread. */
+START_TEST(thread_timeout__is_told)
+{
+	unsigned long ms;
+
+	open_session();
+	(void)rmem_thread_timeout(1);
+	(void)timed_out(call_stat);
+	ck_assert_int_eq(sscanf(strstr(rmem_error(), "within"), "within %lu ms", &ms),
+			 1);
+	ck_assert_uint_lt(ms, 3600000);
+}
+END_TEST
+
 /* The operations of a queue have the time-out of the session, or their own. */
 START_TEST(thread_timeout__is_not_for_queues)
 {
@@ -133,6 +148,7 @@ int main(void)
 	TCase *tc = core_case("thread-timeout");
 
 	tcase_add_loop_test(tc, thread_timeout__ends_calls, 0, CALLS);
+	tcase_add_test(tc, thread_timeout__is_told);
 	tcase_add_test(tc, thread_timeout__is_not_for_queues);
 	tcase_add_test(tc, thread_timeout__is_not_for_open);
 	tcase_add_test(tc, thread_timeout__ends_the_wait_for_other_threads);
