@@ -461,7 +461,8 @@ int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t offset,
 		if (err)
 			return err;
 		if (text &&
-		    !visible_check(&visible, slot_addr(t, tail), t->slots[tail].bytes))
+		    !visible_check(&visible, slot_addr(t, tail), t->slots[tail].bytes,
+				   written + t->slots[tail].bytes == bytes))
 			return err_set(-EINVAL,
 				       "binary data would go to the terminal: give a "
 				       "FILE, a pipe, or --force");

@@ -22,7 +22,7 @@ static size_t cut_complete(struct visible *visible, const char *data, size_t byt
 	return i;
 }
 
-bool visible_check(struct visible *visible, const char *data, size_t bytes)
+bool visible_check(struct visible *visible, const char *data, size_t bytes, bool last)
 {
 	bool clean;
 	size_t i = cut_complete(visible, data, bytes, &clean);
@@ -35,9 +35,9 @@ bool visible_check(struct visible *visible, const char *data, size_t bytes)
 		if (!clean && utf8_begins(data + i, bytes - i)) {
 			visible->n_cut = bytes - i;
 			memcpy(visible->cut, data + i, visible->n_cut);
-			return true;
+			return !last;
 		}
 		i += n;
 	}
-	return clean;
+	return clean && !(last && visible->n_cut > 0);
 }

@@ -13,7 +13,8 @@ struct visible {
 	size_t n_cut;
 };
 
-/* Whether the next piece is lines of utf8_clean() text, as far as it can be told. */
-bool visible_check(struct visible *visible, const char *data, size_t bytes);
+/* Whether the next piece is lines of utf8_clean() text, as far as it can be told.
+ *   last  nothing follows: a character must have ended */
+bool visible_check(struct visible *visible, const char *data, size_t bytes, bool last);
 
 #endif

@@ -247,6 +247,8 @@ START_TEST(visible__is_text_in_any_pieces)
 		  false },
 		{ "a\xe2\x82xyz", false },
 		{ "\xc3\x1b", false },
+		{ "cut\xc3", false },
+		{ "cut\xf0\x9f\x98", false },
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -259,14 +261,14 @@ START_TEST(visible__is_text_in_any_pieces)
 			for (; good && left > 0;) {
 				size_t n = unit < left ? unit : left;
 
-				good = visible_check(&visible, at, n);
+				good = visible_check(&visible, at, n, n == left);
 				at += n;
 				left -= n;
 			}
 			ck_assert_msg(good == texts[i].good, "%zu in pieces of %zu", i,
 				      unit);
 		}
-	ck_assert(!visible_check(&(struct visible){ .n_cut = 0 }, "a\0b", 3));
+	ck_assert(!visible_check(&(struct visible){ .n_cut = 0 }, "a\0b", 3, true));
 }
 END_TEST
 
