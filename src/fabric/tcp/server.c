@@ -258,9 +258,8 @@ static void conn_begin_handshake(struct tcp_conn *conn)
 	struct fabric_server *server = session->server;
 
 	if (conn_secure(conn) != 0) {
+		(void)snprintf(conn->why, sizeof(conn->why), "%s", err_text());
 		(void)tcp_send_status(conn->fd, STREAM_BUSY);
-		(void)snprintf(conn->why, sizeof(conn->why),
-			       "no memory for the stream");
 		conn_drop_waiting(conn);
 		return;
 	}

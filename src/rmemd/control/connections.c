@@ -435,6 +435,11 @@ static void on_writable(evutil_socket_t, short, void *arg)
 		output_sent(socket);
 }
 
+static int no_memory(void)
+{
+	return err_set(-ENOMEM, "no memory for a connection");
+}
+
 static int socket_start(struct client_socket *socket, int fd)
 {
 	struct event_base *base = socket->connection.control->base;
@@ -459,10 +464,10 @@ static int socket_start(struct client_socket *socket, int fd)
 	socket->deadline = event_make(base, -1, 0, on_deadline, socket);
 	if (!socket->output || !socket->readable || !socket->writable ||
 	    !socket->deadline)
-		return -ENOMEM;
+		return no_memory();
 	socket_set_deadline(socket, CONNECTION_HELLO_MS);
 	/* a thread looks first at a socket under TLS */
-	return !tls && event_add(socket->readable, NULL) ? -ENOMEM : 0;
+	return !tls && event_add(socket->readable, NULL) ? no_memory() : 0;
 }
 
 /* ---- places ---- */
@@ -553,7 +558,7 @@ bool connections_full(struct connections *connections)
 static int place_make(struct connections *connections, const struct crowd *crowd)
 {
 	if (!crowd)
-		return err_set(-ENOMEM, "no memory for a connection");
+		return no_memory();
 	if (!place_is_there(connections, crowd->n))
 		return err_set(-EBUSY, "no place for one more connection of its "
 				       "address, before others say hello");
@@ -576,7 +581,7 @@ int connection_accept(struct connections *connections, int fd,
 	if (!socket) {
 		crowd_leave(crowd);
 		(void)close(fd);
-		return err ? err : err_set(-ENOMEM, "no memory for a connection");
+		return err ? err : no_memory();
 	}
 	socket->connections = connections;
 	socket->stream.fd = -1;
@@ -588,8 +593,8 @@ int connection_accept(struct connections *connections, int fd,
 	place_take(socket, crowd);
 	err = socket_start(socket, fd);
 	if (err) {
-		socket_free(socket, "no memory");
-		return err_set(err, "no memory for a connection");
+		socket_free(socket, err_text());
+		return err;
 	}
 	/* usually the hello has arrived already; this may end the connection */
 	on_readable(fd, EV_READ, socket);

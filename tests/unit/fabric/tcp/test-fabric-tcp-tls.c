@@ -292,6 +292,21 @@ START_TEST(key__that_is_wrong_is_refused)
 }
 END_TEST
 
+static int no_key(void *, void *, uint32_t, uint8_t *)
+{
+	return err_set(-EIO, "no key today");
+}
+
+START_TEST(key__that_the_server_cannot_make_is_what_ends_the_stream)
+{
+	server_events.channel_key = no_key;
+	connect_through();
+	ck_assert_int_ne(client.err, 0);
+	host_await(&seen.downs, 1);
+	ck_assert_str_eq(seen.why, "no key today");
+}
+END_TEST
+
 /* Whatever the client believes: a server under TLS takes no bytes without it. */
 START_TEST(client__without_tls_is_refused)
 {
@@ -480,6 +495,7 @@ int main(void)
 	tcase_add_loop_test(tcase, bytes__are_in_no_packet, 0, COUNT(lengths));
 	tcase_add_loop_test(tcase, key__that_wears_out_is_reported_once, 0, 4);
 	tcase_add_test(tcase, key__that_is_wrong_is_refused);
+	tcase_add_test(tcase, key__that_the_server_cannot_make_is_what_ends_the_stream);
 	tcase_add_test(tcase, client__without_tls_is_refused);
 	tcase_add_test(tcase, server__without_tls_is_refused);
 	tcase_add_test(tcase, bytes__that_are_changed_are_refused);
