@@ -101,6 +101,8 @@ if [ "$(id -u)" -eq 0 ] && chown 65534 "$dir" && "${as_nobody[@]}" "$RMEMD" --ve
 	config_extra=
 	server_config
 	chmod 644 "$dir/rmemd.conf"
+	# else they set the limit to 0
+	export ASAN_OPTIONS=$ASAN_OPTIONS:disable_coredump=0 TSAN_OPTIONS=$TSAN_OPTIONS:disable_coredump=0
 	for limit in 0 unlimited; do
 		ulimit -Sc "$limit" 2>/dev/null || continue
 		server_restart
