@@ -317,6 +317,7 @@ unsigned lease_verify(struct rmem_lease *lease)
 	return count;
 }
 
+/* The counters may wrap. */
 MODULAR bool lease_verified(const struct rmem_lease *lease, unsigned count)
 {
 	return (int)(atomic_load_explicit(&lease->verified, memory_order_acquire) -

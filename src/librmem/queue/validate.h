@@ -93,14 +93,15 @@ struct run_limits {
 MODULAR static inline bool run_limits_set(const struct run *run, uint64_t bytes,
 					  struct run_limits *ret_limits)
 {
-	/* max_bytes is not more than either length, so neither difference wraps */
+	/* max_bytes is not more than either length: a difference that wraps is not used */
 	ret_limits->bytes = bytes;
 	ret_limits->offset_max = run->lease_bytes - bytes;
 	ret_limits->local_max = run->local_bytes - bytes;
 	return bytes - 1 < run->max_bytes;
 }
 
-/* The operation, of that length, is within the lease and the buffer of the run. */
+/* The operation, of that length, is within the lease and the buffer of the run; what begins before the
+ * buffer is too far from it. */
 MODULAR static inline bool run_limits_hold(const struct run *run,
 					   const struct run_limits *limits,
 					   const struct rmem_op *op)
