@@ -324,7 +324,8 @@ static void places_try(const char *auth)
 
 	(void)snprintf(what, sizeof(what), "%s: one address in all places", auth);
 	first_prepare(&kinds[0]);
-	attempt(what, PLACE, CROWD);
+	/* each newcomer takes one, and others come again at once */
+	attempt(what, PLACE, NEWCOMERS);
 	crowd = fork();
 	must(crowd >= 0, "fork");
 	if (crowd == 0)
