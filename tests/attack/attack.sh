@@ -210,16 +210,18 @@ pings_run()
 	server_stop
 }
 
-mapfile -t here < <(wanted strangers)
-if [ ${#here[@]} -gt 0 ]; then
-	ports_choose
-	config_extra="
+# what both have in their configuration
+pings_config="
 [tenant red]
 [tenant mallory]
 [server]
 auth = psk
 psk = $dir/rmemd.psk
 "
+mapfile -t here < <(wanted strangers)
+if [ ${#here[@]} -gt 0 ]; then
+	ports_choose
+	config_extra=$pings_config
 	pings_run strangers
 	config_extra="${config_extra/auth = psk/auth = both}
 certificate = $dir/server.pem
@@ -235,13 +237,7 @@ if [ -n "$(wanted requests)" ]; then
 	noarp=$(ip -o link show dev "$netdev" | grep NOARP || true)
 	[ -z "$noarp" ] || ip link set dev "$netdev" arp on
 	ports_choose
-	config_extra="
-[tenant red]
-[tenant mallory]
-[server]
-auth = psk
-psk = $dir/rmemd.psk
-"
+	config_extra=$pings_config
 	pings_run requests
 	[ -z "$noarp" ] || ip link set dev "$netdev" arp off
 fi
