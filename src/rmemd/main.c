@@ -14,10 +14,12 @@
 #include "base/option.h"
 #include "base/standard_fds.h"
 #include "rmemd/config/config.h"
+#include "rmemd/control/auth.h"
 #include "rmemd/daemon.h"
 #include "rmemd/system/systemd.h"
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/recent.h"
+#include "tls/context.h"
 #include "tls/guard.h"
 
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
@@ -107,13 +109,22 @@ static void dumps_refuse(void)
 		(void)prctl(PR_SET_DUMPABLE, 0);
 }
 
+/* The files that the configuration names, as a start reads them. */
+static int files_check(const struct config *config)
+{
+	struct tls_context *tls;
+	int err = auth_load(config, &tls);
+
+	if (!err)
+		tls_context_unref(tls);
+	return err;
+}
+
 static int serve(const struct config *config, const char *path, bool kept)
 {
 	struct daemon *daemon;
 	int err;
 
-	dumps_refuse();
-	tls_guard();
 	recent_open();
 	(void)log_ratelimit_open(
 		LOG_RATELIMIT_LOG,
@@ -149,7 +160,11 @@ int main(int argc, char **argv)
 	status = parse(argc, argv);
 	if (status >= 0)
 		return status;
+	dumps_refuse();
+	tls_guard();
 	err = load(&config_path, &config);
+	if (!err && check)
+		err = files_check(&config);
 	if (err && check) {
 		(void)fprintf(stderr, "rmemd: %s\n", err_text());
 		return EXIT_CONFIG;

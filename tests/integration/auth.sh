@@ -36,6 +36,16 @@ certificate()
 		-days "${5:-2}" -extfile <(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth\n' "$3") -out "$dir/$1.pem" 2>/dev/null
 }
 
+# files_refused PATTERN SED...: --check-config and a start refuse the edited configuration with PATTERN
+files_refused()
+{
+	local pattern=$1
+	shift
+	sed -e '' "$@" "$dir/rmemd.conf" >"$dir/bad.conf"
+	expect_error 78 "^rmemd: $pattern" "$RMEMD" --check-config --config "$dir/bad.conf"
+	expect_error "$start_status" "start-failed: $pattern" "$RMEMD" --config "$dir/bad.conf"
+}
+
 # ---- pre-shared keys ----
 
 "$RMEMCTL" keygen default "$dir"
@@ -115,6 +125,12 @@ echo nonsense >>"$dir/rmemd.psk"
 reload '^(error )?reload-failed: .*rmemd.psk: line 4: it is not TENANT:HEXKEY; nothing was changed'
 client ls >/dev/null
 ok "a reload with a malformed file changes nothing"
+start_status=78
+files_refused '\[server\] psk: key file .*/rmemd.psk: line 4: it is not TENANT:HEXKEY'
+start_status=1
+files_refused '\[server\] psk: key file .*/none: No such file' -e "s,^psk = .*,psk = $dir/none,"
+chmod 644 "$dir/all.psk"
+files_refused '\[server\] psk: key file .*/all.psk: .*chmod 640' -e "s,^psk = .*,psk = $dir/all.psk,"
 sed -i '/^error reload-failed/d' "$server_log"
 unset RMEM_PSK
 server_stop
@@ -157,6 +173,10 @@ expect_error 1 'does not know who signed the certificate' \
 # two by the client, which did not accept the server
 refused certificate 4
 expect_error 1 'the certificate of the other side: ' with "psk=$dir/red.psk" ls
+start_status=78
+files_refused '\[server\]: key .*/red.key: it is not that of the certificate' -e "s,^key = .*,key = $dir/red.key,"
+start_status=1
+files_refused '\[server\]: ca .*/none: No such file' -e "s,^ca = .*,ca = $dir/none,"
 server_stop
 
 # ---- a server without TLS ----
