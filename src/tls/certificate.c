@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include <openssl/bio.h>
 #include <openssl/x509v3.h>
@@ -145,4 +146,62 @@ bool certificate_matches(X509 *certificate, const char *patterns)
 			    : alternative_matches(certificate, &pattern))
 			return true;
 	return false;
+}
+
+/* ---- of a server ---- */
+
+/* Names that a client can ask for. */
+static bool names_host(const X509 *certificate)
+{
+	GENERAL_NAMES *names =
+		X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+	bool found = false;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(names) && !found; i++) {
+		int kind = sk_GENERAL_NAME_value(names, i)->type;
+
+		found = kind == GEN_DNS || kind == GEN_IPADD;
+	}
+	GENERAL_NAMES_free(names);
+	return found;
+}
+
+/* Why no client ever accepts it, or NULL. */
+static const char *server_fault(X509 *certificate)
+{
+	if (!(X509_get_extension_flags(certificate) & EXFLAG_XKUSAGE) ||
+	    !(X509_get_extended_key_usage(certificate) & XKU_SSL_SERVER))
+		return "its extended key usage has no serverAuth";
+	if (X509_check_purpose(certificate, X509_PURPOSE_SSL_SERVER, 0) != 1)
+		return "its key usage has no digitalSignature";
+	if (!names_host(certificate))
+		return "its subjectAltName has neither a host's name nor an address";
+	return NULL;
+}
+
+static int date_fault(const char *what, const ASN1_TIME *date)
+{
+	char text[32] = "?";
+	struct tm tm;
+
+	if (ASN1_TIME_to_tm(date, &tm) == 1)
+		(void)strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &tm);
+	return err_set(-EKEYEXPIRED, "%s %s: clients do not accept it", what, text);
+}
+
+int certificate_serves(X509 *certificate)
+{
+	const ASN1_TIME *begin = X509_get0_notBefore(certificate),
+			*end = X509_get0_notAfter(certificate);
+	const char *fault = server_fault(certificate);
+
+	if (fault)
+		return err_set(-EINVAL,
+			       "%s, so no client accepts it: make another one, see "
+			       "Certificates in rmem-deployment(7)",
+			       fault);
+	if (X509_cmp_current_time(begin) > 0)
+		return date_fault("it is not valid before", begin);
+	return X509_cmp_current_time(end) < 0 ? date_fault("it has expired at", end)
+					      : 0;
 }

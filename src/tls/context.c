@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/given_file.h"
+#include "tls/certificate.h"
 #include "tls/failure.h"
 #include "tls/context_use.h"
 #include "tls/stream.h"
@@ -428,6 +429,13 @@ int tls_context_channels(bool server, struct tls_context **ret_context)
 	SSL_CTX_set_keylog_callback(context->ctx, on_secret);
 	*ret_context = context;
 	return 0;
+}
+
+int tls_context_check_certificate(const struct tls_context *context)
+{
+	X509 *certificate = SSL_CTX_get0_certificate(context->ctx);
+
+	return certificate ? certificate_serves(certificate) : 0;
 }
 
 struct tls_context *tls_context_ref(struct tls_context *context)

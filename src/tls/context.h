@@ -39,6 +39,10 @@ int tls_context_server(const struct tls_params *params,
  * address, which is one of its subjectAltName. */
 int tls_context_client(const struct tls_params *params, const char *servername,
 		       struct tls_context **ret_context);
+/* Whether clients accept a server's certificate, as far as the server can tell; 0 too without one.
+ *   -EINVAL       no client ever does; the text says what is missing
+ *   -EKEYEXPIRED  it is not valid now */
+int tls_context_check_certificate(const struct tls_context *context);
 /* For data channels, each of which has a key of its own: struct channel_secrets.  -ENOMEM */
 int tls_context_channels(bool server, struct tls_context **ret_context);
 /* How many keys, or certificates that sign those of the other side, two contexts have, and how many of

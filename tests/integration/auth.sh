@@ -27,13 +27,13 @@ reload()
 	log_await "${1:-^reloaded: }" || fail "no reload"
 }
 
-# certificate NAME SUBJECT NAMES CA [DAYS]: write NAME.pem with its key, signed by CA
+# certificate NAME SUBJECT NAMES CA [DAYS [USAGE]]: write NAME.pem with its key, signed by CA
 certificate()
 {
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$2" \
 		-keyout "$dir/$1.key" -out "$dir/$1.csr" 2>/dev/null
 	openssl x509 -req -in "$dir/$1.csr" -CA "$dir/$4.pem" -CAkey "$dir/$4.key" -CAcreateserial \
-		-days "${5:-2}" -extfile <(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth\n' "$3") -out "$dir/$1.pem" 2>/dev/null
+		-days "${5:-2}" -extfile <(printf '%s\nextendedKeyUsage=%s\n' "${3:+subjectAltName=$3}" "${6:-serverAuth,clientAuth}") -out "$dir/$1.pem" 2>/dev/null
 }
 
 # files_refused PATTERN SED...: --check-config and a start refuse the edited configuration with PATTERN
@@ -173,10 +173,33 @@ expect_error 1 'does not know who signed the certificate' \
 # two by the client, which did not accept the server
 refused certificate 4
 expect_error 1 'the certificate of the other side: ' with "psk=$dir/red.psk" ls
+
+# ---- certificates that no client accepts ----
+
+certificate nameless "/CN=$LISTEN" '' ca
+certificate useless /CN=server "IP:$LISTEN" ca 2 clientAuth
+certificate expired /CN=server "IP:$LISTEN" ca -1
+chmod 600 "$dir"/*.key
 start_status=78
+for name in nameless useless; do
+	files_refused "\\[server\\] certificate .*/$name.pem: its (subjectAltName|extended key usage) .*rmem-deployment" \
+		-e "s,$dir/server,$dir/$name,"
+done
 files_refused '\[server\]: key .*/red.key: it is not that of the certificate' -e "s,^key = .*,key = $dir/red.key,"
 start_status=1
 files_refused '\[server\]: ca .*/none: No such file' -e "s,^ca = .*,ca = $dir/none,"
+sed "s,$dir/server,$dir/expired," "$dir/rmemd.conf" >"$dir/bad.conf"
+expect_error 0 'certificate-not-valid: .server. certificate .*/expired.pem: it has expired at ' \
+	"$RMEMD" --check-config --config "$dir/bad.conf"
+cp "$dir/nameless.pem" "$dir/server.pem"
+cp "$dir/nameless.key" "$dir/server.key"
+reload '^(error )?reload-failed: .*/server.pem: its subjectAltName .*; nothing was changed'
+with "$red&tenant=red" ls >/dev/null || fail "the certificate before the reload is not kept"
+cp "$dir/expired.pem" "$dir/server.pem"
+cp "$dir/expired.key" "$dir/server.key"
+reload '^certificate-not-valid: '
+expect_error 1 'certificate has expired' with "$red&tenant=red" ls
+sed -i '/^error reload-failed/d' "$server_log"
 server_stop
 
 # ---- a server without TLS ----

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "rmemd/config/changes.h"
 #include "tls/context.h"
 #include "tls/stream.h"
@@ -17,12 +18,27 @@ static const char *path_or_null(const char *path)
 	return *path ? path : NULL;
 }
 
+/* One that is not valid now is said and served: clients may have another clock. */
+static int certificate_check(const struct config *config,
+			     const struct tls_context *context)
+{
+	int err = tls_context_check_certificate(context);
+
+	if (err)
+		err = err_prefix(err, "[server] certificate %s", config->certificate);
+	if (err != -EKEYEXPIRED)
+		return err;
+	log_event(LOG_WARNING, "certificate-not-valid", NULL, "%s", err_text());
+	return 0;
+}
+
 int auth_load(const struct config *config, struct tls_context **ret_context)
 {
 	struct tls_params params = {
 		.certificate = path_or_null(config->certificate),
 		.key = path_or_null(config->key),
 	};
+	struct tls_context *context;
 	int err;
 
 	*ret_context = NULL;
@@ -35,8 +51,16 @@ int auth_load(const struct config *config, struct tls_context **ret_context)
 	}
 	if (config->auth != CONFIG_AUTH_PSK)
 		params.ca = config->ca;
-	err = tls_context_server(&params, ret_context);
-	return err ? err_prefix(err, "[server]") : 0;
+	err = tls_context_server(&params, &context);
+	if (err)
+		return err_prefix(err, "[server]");
+	err = certificate_check(config, context);
+	if (err) {
+		tls_context_unref(context);
+		return err;
+	}
+	*ret_context = context;
+	return 0;
 }
 
 static void count_compare(const char *key, const char *what,

@@ -15,8 +15,11 @@ struct config_changes;
 struct stream;
 struct tls_context;
 
-/* The keys and certificates that the configuration names; NULL for auth = none.
- *   -EACCES, -EINVAL, -ENOENT, -ENOMEM ...  the text names the file */
+/* The keys and certificates that the configuration names; NULL for auth = none.  A certificate that is
+ * not valid now is logged.
+ *   -EINVAL, for a certificate too that no client accepts
+ *   -EACCES, -ENOENT, -ENOMEM ...
+ * The text names the file. */
 int auth_load(const struct config *config, struct tls_context **ret_context);
 
 /* Append what differs between two contexts, of which each may be NULL: numbers of keys and

@@ -70,6 +70,9 @@ static X509 *certificate_fill(const struct test_certificate *params, EVP_PKEY *k
 	if (params->names)
 		extension_add(certificate, ca ? ca : certificate, NID_subject_alt_name,
 			      params->names);
+	if (params->key_usage)
+		extension_add(certificate, ca ? ca : certificate, NID_key_usage,
+			      params->key_usage);
 	if (ca || params->leaf)
 		usage = params->usage ? params->usage : "serverAuth,clientAuth";
 	if (*usage)

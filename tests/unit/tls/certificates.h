@@ -12,7 +12,8 @@ struct test_certificate {
 	int begin_days; /* it is valid from then on; 0: it is valid already */
 	const char
 		*usage; /* extendedKeyUsage; NULL: of servers and clients; "": none */
-	bool leaf;      /* signed by itself, but not as a CA */
+	const char *key_usage; /* as in openssl.cnf; NULL: any */
+	bool leaf;             /* signed by itself, but not as a CA */
 };
 
 /* Write FOLDER/NAME.pem, a certificate and its key, signed by FOLDER/CA.pem; ca NULL: by itself, as
