@@ -89,6 +89,12 @@ void tcp_conn_await_quiet(struct tcp_conn *conn)
 	(void)pthread_mutex_unlock(&conn->lock);
 }
 
+/* Whether no request may begin any more.  Sessions with thousands of streams are closed by one store. */
+static bool conn_is_killed(const struct tcp_conn *conn)
+{
+	return atomic_load(&conn->killed) || atomic_load(conn->until_ns) == 0;
+}
+
 static enum step conn_over(struct tcp_conn *conn, const char *why)
 {
 	(void)snprintf(conn->why, sizeof(conn->why), "%s", why);
@@ -529,8 +535,7 @@ static bool conn_has_space(const struct tcp_conn *conn)
 /* A step of the handshake: one message of the client, and the answer to it. */
 static enum tcp_run conn_handshake(struct tcp_conn *conn)
 {
-	int err = atomic_load(&conn->killed) ? -ECONNABORTED
-					     : tls_pipe_handshake(conn->tls);
+	int err = conn_is_killed(conn) ? -ECONNABORTED : tls_pipe_handshake(conn->tls);
 
 	if (err == -EAGAIN)
 		return TCP_RUN_WAITS;
@@ -558,7 +563,7 @@ static enum tcp_run conn_slice(struct tcp_conn *conn)
 	for (unsigned i = 0; i < SLICE_REQUESTS && in > 0 && out > 0; i++) {
 		enum step step;
 
-		if (atomic_load(&conn->killed))
+		if (conn_is_killed(conn))
 			return TCP_RUN_OVER;
 		if (!full &&
 		    (!conn_has_space(conn) || conn->buffers->unsent >= FLUSH_BYTES)) {

@@ -43,6 +43,10 @@ enum tcp_run {
 
 /* A session in a thread. */
 struct tcp_part {
+	struct fabric_session *session; /* constant */
+	/* owned by the receiver of the command or event */
+	struct tcp_command command; /* its streams are to end */
+	struct tcp_event closed;    /* the thread ends them */
 	struct list streams;
 	struct tcp_group ready; /* of them */
 	unsigned n_streams;     /* until the loop has removed them; the loop's */
@@ -54,8 +58,8 @@ struct tcp_conn {
 	uint32_t channel;
 	enum tcp_stage stage;
 	unsigned thread; /* the number of its data thread */
-	bool ended;      /* by the server, without channel_down() */
-	bool quiet;      /* ended, and tcp_conn_is_quiet() */
+	bool ended;      /* by channel_close(), without channel_down() */
+	bool quiet;      /* it or its session has ended, and tcp_conn_is_quiet() */
 	bool counted;    /* as one under TLS in the kernel */
 	/* both: constant */
 	struct fabric_session *session;
@@ -65,7 +69,8 @@ struct tcp_conn {
 	bool secure;      /* the handshake of TLS is done, or there is none */
 	bool in_kernel;   /* TLS; constant once secure */
 	uint64_t records; /* of TLS in the kernel, that were sent */
-	/* nothing is received from this time on; the loop moves it */
+	/* nothing is received from this time on; the loop moves it.  0: the session was closed, and
+	 * the stream ends as if it were killed */
 	const _Atomic uint64_t *until_ns;
 	struct tcp_part *part; /* of the session, in the thread that has the stream */
 	/* of its data thread, for the thread of handshakes */
@@ -120,7 +125,8 @@ void tcp_conn_free(struct tcp_conn *conn);
 /* Shut the stream down: its thread begins no request any more, and ends the stream later.  Does not
  * wait.  [loop] */
 void tcp_conn_kill(struct tcp_conn *conn);
-/* Whether no memory is read or written any more for a stream that was killed.  [loop] */
+/* Whether no memory is read or written any more for a stream that was killed, or whose session was
+ * closed.  [loop] */
 bool tcp_conn_is_quiet(struct tcp_conn *conn);
 /* The same, but wait for it: for one request at most.  [loop] */
 void tcp_conn_await_quiet(struct tcp_conn *conn);

@@ -23,6 +23,7 @@ enum tcp_command_kind {
 	TCP_COMMAND_STOP,
 	TCP_COMMAND_CONN,     /* serve a new connection */
 	TCP_COMMAND_DEREG_MR, /* end all access to a region that is in no table */
+	TCP_COMMAND_CLOSE,    /* end the streams of a session */
 };
 
 /* From the loop to a data thread. */

@@ -95,8 +95,9 @@ struct fabric_session {
 	struct list link; /* server->sessions */
 	void *cookie;
 	bool closing;
+	unsigned n_closing; /* threads that have not been told so yet */
 	struct tcp_event closed;
-	/* streams are served until this time; the data threads read it */
+	/* streams are served until this time; 0: closing.  The data threads read it */
 	_Atomic uint64_t until_ns;
 	struct list conns;
 	struct list waiting; /* the commands of those that wait for their handshake */
@@ -140,12 +141,21 @@ static void session_free(struct fabric_session *session)
 	free(session);
 }
 
-/* A session that is being closed ends when it has no streams and regions. */
+/* A session that is being closed ends when it has no streams and regions, and no thread has it. */
 static void session_check_closed(struct fabric_session *session)
 {
-	if (session->closing && list_empty(&session->conns) &&
+	if (session->closing && !session->n_closing && list_empty(&session->conns) &&
 	    list_empty(&session->mrs))
 		mailbox_post(&session->server->mailbox, &session->closed.link);
+}
+
+static void part_closed(struct tcp_event *event)
+{
+	struct fabric_session *session =
+		container_of(event, struct tcp_part, closed)->session;
+
+	session->n_closing--;
+	session_check_closed(session);
 }
 
 static void session_closed(struct tcp_event *event)
@@ -157,6 +167,17 @@ static void session_closed(struct tcp_event *event)
 
 	session_free(session);
 	server->events->session_closed(server->ctx, cookie);
+}
+
+static void part_init(struct fabric_session *session, unsigned thread)
+{
+	struct tcp_part *part = &session->parts[thread];
+
+	part->session = session;
+	part->command.kind = TCP_COMMAND_CLOSE;
+	part->closed.handle = part_closed;
+	list_init(&part->streams);
+	tcp_group_init(&part->ready, &session->tenant->ready[thread], true);
 }
 
 static int session_open(struct fabric_server *server, unsigned endpoint, void *cookie,
@@ -184,11 +205,8 @@ static int session_open(struct fabric_server *server, unsigned endpoint, void *c
 	list_init(&session->conns);
 	list_init(&session->waiting);
 	list_init(&session->mrs);
-	for (unsigned i = 0; i < server_parts(server); i++) {
-		list_init(&session->parts[i].streams);
-		tcp_group_init(&session->parts[i].ready, &session->tenant->ready[i],
-			       true);
-	}
+	for (unsigned i = 0; i < server_parts(server); i++)
+		part_init(session, i);
 	list_append(&server->sessions, &session->link);
 	*ret_session = session;
 	return 0;
@@ -202,6 +220,12 @@ static void conn_drop_waiting(struct tcp_conn *conn)
 	list_remove(&conn->command.link);
 	conn->stage = TCP_STAGE_OVER;
 	mailbox_post(&conn->session->server->mailbox, &conn->event.link);
+}
+
+/* By the server, without channel_down(). */
+static bool conn_has_ended(const struct tcp_conn *conn)
+{
+	return conn->ended || conn->session->closing;
 }
 
 static void conn_end(struct tcp_conn *conn)
@@ -290,7 +314,7 @@ static void conn_over_event(struct tcp_event *event)
 	struct fabric_server *server = session->server;
 
 	session->n_handshakes -= conn->stage == TCP_STAGE_HANDSHAKE;
-	if (!conn->ended) {
+	if (!conn_has_ended(conn)) {
 		if (conn->why[0])
 			server->stats.errors++;
 		/* the callee may close the session; this connection keeps it alive */
@@ -313,7 +337,7 @@ static void conn_up_event(struct tcp_event *event)
 	conn->counted = conn->in_kernel;
 	server->stats.tls_kernel += conn->counted;
 	conn->stage = TCP_STAGE_SERVED;
-	if (!conn->ended)
+	if (!conn_has_ended(conn))
 		server->events->channel_up(server->ctx, session->cookie, conn->channel);
 	session_begin_handshakes(session);
 }
@@ -409,13 +433,24 @@ err_refused:
 	(void)close(fd);
 }
 
+/* Its streams may be thousands, and to shut one down is a system call: their threads do that, as work
+ * of the session. */
 static void session_close(struct fabric_session *session)
 {
+	struct fabric_server *server = session->server;
+
 	if (session->closing)
 		return;
 	session->closing = true;
-	list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session)
-		conn_end(conn);
+	/* from here on no thread begins a request */
+	session->until_ns = 0;
+	list_for_each_entry_safe(struct tcp_conn, conn, &session->waiting, command.link)
+		conn_drop_waiting(conn);
+	if (!list_empty(&session->conns))
+		session->n_closing = server_parts(server);
+	for (unsigned i = 0; i < session->n_closing; i++)
+		mailbox_post(&server->threads[i].commands,
+			     &session->parts[i].command.link);
 	session_check_closed(session);
 }
 
@@ -512,10 +547,12 @@ static bool mr_is_unused(struct fabric_mr *mr)
 	bool unused = true;
 
 	list_for_each_entry(struct tcp_conn, conn, &mr->session->conns, in_session) {
-		/* a stream that was killed touches no memory once it is quiet */
-		if (conn->ended)
+		bool ended = conn_has_ended(conn);
+
+		/* a stream that has ended touches no memory once it is quiet */
+		if (ended)
 			conn->quiet = conn->quiet || tcp_conn_is_quiet(conn);
-		if (conn->ended ? !conn->quiet : !tcp_conn_try_release_mr(conn, mr))
+		if (ended ? !conn->quiet : !tcp_conn_try_release_mr(conn, mr))
 			unused = false;
 	}
 	return unused;

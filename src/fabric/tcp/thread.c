@@ -85,7 +85,8 @@ static void thread_serve_ready(struct tcp_thread *thread)
 
 static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
 {
-	/* edges: a stream stays ready until its socket has refused to go on */
+	/* Edges: a stream stays ready until its socket has refused to go on.  The first one comes at
+	 * once, as the socket can send, and ends a stream whose session was closed meanwhile. */
 	struct epoll_event event = {
 		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | (uint32_t)EPOLLET,
 		.data.ptr = conn,
@@ -108,6 +109,16 @@ static void thread_dereg_mr(struct tcp_thread *thread, struct tcp_key_entry *ent
 	tcp_key_entry_done(entry, thread->loop);
 }
 
+/* The session was closed: each stream gets a slice, which finds that out. */
+static void thread_close(struct tcp_thread *thread, struct tcp_part *part)
+{
+	list_for_each_entry(struct tcp_conn, conn, &part->streams, in_streams) {
+		if (list_empty(&conn->in_ready))
+			tcp_group_add(&part->ready, &conn->in_ready);
+	}
+	mailbox_post(thread->loop, &part->closed.link);
+}
+
 /* Carry out some commands; those left wake the thread again.  False: stop. */
 static bool thread_run_commands(struct tcp_thread *thread)
 {
@@ -127,6 +138,10 @@ static bool thread_run_commands(struct tcp_thread *thread)
 			thread_dereg_mr(
 				thread,
 				container_of(command, struct tcp_key_entry, command));
+			break;
+		case TCP_COMMAND_CLOSE:
+			thread_close(thread,
+				     container_of(command, struct tcp_part, command));
 			break;
 		}
 	}

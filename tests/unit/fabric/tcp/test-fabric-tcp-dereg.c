@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "unit/fabric/tcp/fabric-tcp-host.h"
 #include "fabric/inband.h"
@@ -84,6 +86,21 @@ enum inband_status __wrap_inband_serve(const struct inband_request *request,
 		ck_assert_int_eq(sem_wait(&go), 0);
 	}
 	return __real_inband_serve(request, memory, ret_result);
+}
+
+static unsigned loop_shutdowns;
+static atomic_uint thread_shutdowns;
+
+int __real_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how);
+
+int __wrap_shutdown(int fd, int how)
+{
+	if (gettid() == getpid())
+		loop_shutdowns++;
+	else
+		(void)atomic_fetch_add(&thread_shutdowns, 1);
+	return __real_shutdown(fd, how);
 }
 
 /* ---- another session ---- */
@@ -326,6 +343,51 @@ START_TEST(session_close__waits_for_no_request)
 }
 END_TEST
 
+/* It takes the loop no more for many streams than for one. */
+START_TEST(session_close__leaves_streams_to_their_threads)
+{
+	enum { STREAMS = 100 };
+	int fds[STREAMS];
+
+	for (unsigned i = 0; i < STREAMS; i++)
+		fds[i] = raw_channel_open();
+	ops->session_close(host.session);
+	ck_assert_uint_eq(loop_shutdowns, 0);
+	for (unsigned i = 0; i < STREAMS; i++)
+		raw_expect_end(fds[i]);
+	ck_assert_uint_eq(atomic_load(&thread_shutdowns), STREAMS);
+	host_deregister(host.mr);
+	host_await(&seen.closed, 1);
+	ck_assert_uint_eq(seen.downs, 0);
+	ck_assert_uint_eq(host_stats().channels, 0);
+	for (unsigned i = 0; i < STREAMS; i++)
+		raw_close(fds[i], false);
+}
+END_TEST
+
+/* A thread that is busy with another session keeps the closed one, as it has not heard of that. */
+START_TEST(session_close__waits_until_each_thread_knows)
+{
+	struct fabric_session *closed = host.session;
+	int fd = raw_channel_open(), busy;
+
+	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
+	busy = busy_channel_open();
+	ops->session_close(closed);
+	raw_expect_end(fd);
+	host_deregister(host.mr);
+	while (host_stats().channels > 1)
+		host_process_next();
+	for (unsigned i = 0; i < 10; i++)
+		ops->process(host.server);
+	ck_assert_uint_eq(seen.closed, 0);
+	ck_assert_int_eq(sem_post(&go), 0);
+	host_await(&seen.closed, 1);
+	raw_close(fd, false);
+	raw_close_await(busy, 1);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = unit_case("dereg", host_open_one, host_close);
@@ -340,5 +402,8 @@ int main(void)
 	tcase_add_test(tcase, reg_mr__that_fails_leaves_nothing);
 	tcase_add_test(tcase, channel_close__waits_for_one_request);
 	tcase_add_test(tcase, session_close__waits_for_no_request);
+	tcase_add_test(tcase, session_close__leaves_streams_to_their_threads);
+	tcase = unit_case("threads", host_open, host_close);
+	tcase_add_test(tcase, session_close__waits_until_each_thread_knows);
 	return unit_main();
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "fabric/tcp/buffers.h"
 #include "unit/fabric/tcp/fabric-tcp-host.h"
 #include "unit/unit.h"
 
@@ -160,6 +161,30 @@ START_TEST(session_close__does_not_wait_for_stalled_clients)
 	raw_close(writer, false);
 	raw_close(reader, false);
 	raw_close(idle, false);
+}
+END_TEST
+
+/* The thread waits for the client to read, and has as many answers for it as it keeps. */
+START_TEST(session_close__sends_no_memory_that_is_free)
+{
+	int fd = raw_channel_open(), observer = raw_channel_open();
+	char *got = malloc(STREAM_BYTES_MAX);
+	ssize_t n;
+
+	ck_assert_ptr_nonnull(got);
+	for (unsigned i = 0; i < 2 * TCP_REPLIES; i++)
+		raw_request(fd, STREAM_READ, 0, STREAM_BYTES_MAX, i);
+	await_no_progress(observer, fd);
+	ops->session_close(host.session);
+	host_deregister(host.mr);
+	host_await(&seen.deregistered, 1);
+	memset(host.memory, 0x55, MIDDLE);
+	while ((n = recv(fd, got, STREAM_BYTES_MAX, 0)) > 0)
+		ck_assert_ptr_null(memchr(got, 0x55, (size_t)n));
+	host_await(&seen.closed, 1);
+	raw_close(fd, false);
+	raw_close(observer, false);
+	free(got);
 }
 END_TEST
 
@@ -408,6 +433,7 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, dereg_mr__refuses_a_write_in_progress);
 	tcase_add_test(tcase, dereg_mr__refuses_reads_not_yet_sent);
+	tcase_add_test(tcase, session_close__sends_no_memory_that_is_free);
 	tcase_add_test(tcase, streams__of_a_thread_take_turns);
 	return unit_main();
 }

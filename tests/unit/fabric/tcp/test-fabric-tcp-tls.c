@@ -29,19 +29,29 @@ static const struct fabric_client_ops *const client_ops = &fabric_tcp_client;
 
 /* ---- handshakes that wait for the case ---- */
 
-static atomic_bool hold_handshake;
+static atomic_bool hold_handshake, hold_secured;
+static _Thread_local bool is_client;
 static sem_t held, go;
 
 int __real_tls_pipe_handshake(struct tls_pipe *pipe);
 int __wrap_tls_pipe_handshake(struct tls_pipe *pipe);
 
+static void handshake_wait(void)
+{
+	ck_assert_int_eq(sem_post(&held), 0);
+	ck_assert_int_eq(sem_wait(&go), 0);
+}
+
 int __wrap_tls_pipe_handshake(struct tls_pipe *pipe)
 {
-	if (atomic_exchange(&hold_handshake, false)) {
-		ck_assert_int_eq(sem_post(&held), 0);
-		ck_assert_int_eq(sem_wait(&go), 0);
-	}
-	return __real_tls_pipe_handshake(pipe);
+	int err;
+
+	if (atomic_exchange(&hold_handshake, false))
+		handshake_wait();
+	err = __real_tls_pipe_handshake(pipe);
+	if (!err && !is_client && atomic_exchange(&hold_secured, false))
+		handshake_wait();
+	return err;
 }
 
 /* ---- the proxy: one connection ---- */
@@ -152,6 +162,7 @@ static void *client_connect(void *arg)
 	};
 
 	(void)arg;
+	is_client = true;
 	memcpy(params.hello.token, host.token, sizeof(host.token));
 	memcpy(params.tls_key, client.key, sizeof(client.key));
 	client.err = wr_connect(client_ops, client.cq, &params, &client.channel);
@@ -413,12 +424,9 @@ START_TEST(handshake__that_stops_holds_no_other_session)
 }
 END_TEST
 
-/* While a handshake computes, data flow. */
-START_TEST(handshake__holds_no_data)
+/* Again with one data thread. */
+static void restart_one(void)
 {
-	char out[5000], in[sizeof(out)];
-	int fd;
-
 	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
 	teardown();
 	memset(&seen, 0, sizeof(seen));
@@ -427,6 +435,15 @@ START_TEST(handshake__holds_no_data)
 	memset(&client, 0, sizeof(client));
 	client.flags = ops->endpoint(host.server, 0)->flags;
 	memcpy(client.key, host.tls_key, sizeof(client.key));
+}
+
+/* While a handshake computes, data flow. */
+START_TEST(handshake__holds_no_data)
+{
+	char out[5000], in[sizeof(out)];
+	int fd;
+
+	restart_one();
 	connect_through();
 	ck_assert_msg(client.err == 0, "%s", client.text);
 	host_await(&seen.ups, 1);
@@ -482,8 +499,32 @@ START_TEST(handshakes__end_with_their_session)
 	ops->session_close(host.session);
 	host_await(&seen.closed, 1);
 	ck_assert_uint_eq(host_stats().channels, 0);
+	/* its handshake has not begun */
+	raw_expect_end(fds[UNDERWAY]);
 	for (unsigned i = 0; i <= UNDERWAY; i++)
 		raw_close(fds[i], false);
+}
+END_TEST
+
+/* The session is closed between the end of the handshake and the data thread's first look. */
+START_TEST(handshake__that_is_done_ends_with_its_session)
+{
+	struct pollfd pfd;
+
+	restart_one();
+	atomic_store(&hold_secured, true);
+	connect_through();
+	ck_assert_msg(client.err == 0, "%s", client.text);
+	ck_assert_int_eq(sem_wait(&held), 0);
+	host_deregister(host.mr);
+	ops->session_close(host.session);
+	/* the data thread has ended those that it has */
+	pfd = (struct pollfd){ .fd = ops->fd(host.server), .events = POLLIN };
+	ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(sem_post(&go), 0);
+	host_await(&seen.closed, 1);
+	ck_assert_uint_eq(seen.ups, 0);
+	ck_assert_uint_eq(host_stats().channels, 0);
 }
 END_TEST
 
@@ -503,5 +544,6 @@ int main(void)
 	tcase_add_test(tcase, handshake__holds_no_data);
 	tcase_add_test(tcase, handshakes__of_a_session_wait_for_others);
 	tcase_add_test(tcase, handshakes__end_with_their_session);
+	tcase_add_test(tcase, handshake__that_is_done_ends_with_its_session);
 	return unit_main();
 }

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "fabric/inband.h"
@@ -147,12 +148,15 @@ END_TEST
 /* ---- a server ---- */
 
 #define FLOODS 8u  /* streams of one session */
+#define ENDING 20u /* the same, in a session that is closed */
 #define QUEUED 20u /* requests in each of them */
 
 static atomic_uint served; /* requests of both sessions */
 static atomic_uint served_before_ping;
 static atomic_int pinged; /* the thread that served a ping */
 static atomic_bool hold_request;
+static atomic_bool slow_shutdown;
+static atomic_uint shut, shut_before_ping;
 static sem_t held, go;
 
 enum inband_status __real_inband_serve(const struct inband_request *request,
@@ -171,6 +175,7 @@ enum inband_status __wrap_inband_serve(const struct inband_request *request,
 
 	if (le32toh(request->op) == FABRIC_PING) {
 		atomic_store(&served_before_ping, n);
+		atomic_store(&shut_before_ping, atomic_load(&shut));
 		atomic_store(&pinged, gettid());
 	}
 	if (atomic_exchange(&hold_request, false)) {
@@ -178,6 +183,21 @@ enum inband_status __wrap_inband_serve(const struct inband_request *request,
 		ck_assert_int_eq(sem_wait(&go), 0);
 	}
 	return __real_inband_serve(request, memory, ret_result);
+}
+
+int __real_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how);
+
+/* The first one waits for the case, and the others take longer than anything else. */
+int __wrap_shutdown(int fd, int how)
+{
+	if (atomic_load(&slow_shutdown) && atomic_fetch_add(&shut, 1) == 0) {
+		ck_assert_int_eq(sem_post(&held), 0);
+		ck_assert_int_eq(sem_wait(&go), 0);
+	}
+	if (atomic_load(&slow_shutdown))
+		(void)usleep(1000);
+	return __real_shutdown(fd, how);
 }
 
 static void flood(int fd)
@@ -222,6 +242,39 @@ START_TEST(server__lets_sessions_take_turns)
 }
 END_TEST
 
+static void session_make(void)
+{
+	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
+}
+
+/* So do streams that end. */
+START_TEST(server__lets_sessions_end_in_turns)
+{
+	struct fabric_session *closed = host.session;
+	struct inband_request ping = inband_make(FABRIC_PING, 0, 0, 1);
+	int fds[ENDING], fd;
+
+	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
+	for (unsigned i = 0; i < ENDING; i++)
+		fds[i] = raw_channel_open();
+	session_make();
+	fd = raw_channel_open();
+	atomic_store(&slow_shutdown, true);
+	ops->session_close(closed);
+	ck_assert_int_eq(sem_wait(&held), 0);
+	raw_send(fd, &ping, sizeof(ping));
+	ck_assert_int_eq(sem_post(&go), 0);
+	(void)raw_expect_word(fd, 1);
+	ck_assert_uint_lt(atomic_load(&shut_before_ping), ENDING / 2);
+	host_deregister(host.mr);
+	host_await(&seen.closed, 1);
+	ck_assert_uint_eq(atomic_load(&shut), ENDING);
+	for (unsigned i = 0; i < ENDING; i++)
+		raw_close(fds[i], false);
+	raw_close_await(fd, 1);
+}
+END_TEST
+
 /* The thread that serves a stream. */
 static int thread_of(int fd)
 {
@@ -230,11 +283,6 @@ static int thread_of(int fd)
 	raw_send(fd, &ping, sizeof(ping));
 	(void)raw_expect_word(fd, 1);
 	return atomic_load(&pinged);
-}
-
-static void session_make(void)
-{
-	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
 }
 
 /* The comments count the streams of both threads. */
@@ -282,6 +330,7 @@ int main(void)
 	tcase_add_test(tcase, turns__forget_a_stream_that_ends);
 	tcase = unit_case("server", host_open_one, host_close);
 	tcase_add_test(tcase, server__lets_sessions_take_turns);
+	tcase_add_test(tcase, server__lets_sessions_end_in_turns);
 	tcase = unit_case("threads", host_open, host_close);
 	tcase_add_test(tcase, server__gives_a_stream_to_the_thread_with_the_fewest);
 	return unit_main();
