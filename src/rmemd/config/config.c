@@ -308,16 +308,25 @@ static bool has_text(const char *rest)
 	return *text && (*text != ';' || text == rest);
 }
 
+/* inih sees no more of a line than up to its first zero byte. */
+static int line_whole(const struct parse *parse, const char *line, size_t bytes)
+{
+	if (strlen(line) < bytes)
+		return err_set(-EINVAL, "the line has a zero byte: this is not a text "
+					"in UTF-8");
+	if (line[bytes - 1] != '\n' && !feof(parse->file))
+		return err_set(-EINVAL, "the line is too long; go on in the next line, "
+					"beginning with a blank");
+	return 0;
+}
+
 /* Check a line before inih does, which reports neither line numbers nor sections without keys. */
-static int line_check(struct parse *parse, const char *line, bool complete)
+static int line_check(struct parse *parse, const char *line)
 {
 	static const char bom[] = "\xef\xbb\xbf";
 	char name[FABRIC_DEVICE_MAX + 32];
 	size_t len;
 
-	if (!complete)
-		return err_set(-EINVAL, "the line is too long; go on in the next line, "
-					"beginning with a blank");
 	if (parse->line == 1 && strncmp(line, bom, strlen(bom)) == 0)
 		line += strlen(bom);
 	parse->continued = isblank((unsigned char)line[0]);
@@ -344,12 +353,18 @@ static int line_check(struct parse *parse, const char *line, bool complete)
 static char *on_line(char *buf, int bytes, void *stream)
 {
 	struct parse *parse = stream;
+	const char *end;
 	int err;
 
+	/* fgets() does not say how much it has read: the last zero byte is its own */
+	memset(buf, '\n', (size_t)bytes);
 	if (parse->err || !fgets(buf, bytes, parse->file))
 		return NULL;
 	parse->line++;
-	err = line_check(parse, buf, strchr(buf, '\n') || feof(parse->file));
+	end = memrchr(buf, '\0', (size_t)bytes);
+	err = line_whole(parse, buf, (size_t)(end - buf));
+	if (!err)
+		err = line_check(parse, buf);
 	if (err) {
 		parse_fail(parse, err);
 		return NULL;

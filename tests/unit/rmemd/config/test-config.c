@@ -34,14 +34,19 @@ static void teardown(void)
 	ck_assert_int_eq(unlink(path), 0);
 }
 
-static int load(const char *text)
+static int load_bytes(const char *text, size_t bytes)
 {
 	FILE *file = fopen(path, "w");
 
 	ck_assert_ptr_nonnull(file);
-	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_uint_eq(fwrite(text, 1, bytes, file), bytes);
 	ck_assert_int_eq(fclose(file), 0);
 	return config_load(path, &config);
+}
+
+static int load(const char *text)
+{
+	return load_bytes(text, strlen(text));
 }
 
 static void load_ok(const char *text)
@@ -580,6 +585,24 @@ START_TEST(load__takes_comments_behind_a_section)
 }
 END_TEST
 
+/* Wherever it is, also where it hides the end of the file. */
+START_TEST(load__refuses_zero_bytes)
+{
+	static const char text[] = "[server]\nport = 9000";
+	char bytes[sizeof(text)];
+
+	for (size_t i = 0; i < sizeof(text); i++) {
+		memcpy(bytes, text, sizeof(text));
+		bytes[i] = '\0';
+		ck_assert_int_eq(load_bytes(bytes, sizeof(bytes)), -EINVAL);
+		ck_assert_msg(
+			strstr(err_text(), i > 8 ? ":2: the line has a zero byte"
+						 : ":1: the line has a zero byte"),
+			"%zu: %s", i, err_text());
+	}
+}
+END_TEST
+
 START_TEST(load__refuses_lines_and_lists_that_are_too_long)
 {
 	char text[4096] = "[admin]\nsocket = /";
@@ -775,6 +798,7 @@ int main(void)
 			    sizeof(errors) / sizeof(errors[0]));
 	tcase_add_test(tc, load__compares_addresses_with_the_same_port);
 	tcase_add_test(tc, load__takes_comments_behind_a_section);
+	tcase_add_test(tc, load__refuses_zero_bytes);
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
 	tcase_add_test(tc, load__reads_the_rights_of_tenants);
 	tcase_add_test(tc, load__limits_the_number_of_tenants);
