@@ -10,11 +10,19 @@
 
 #include "rmemd/config/config.h"
 
+/* Written as in a URI. */
 static bool is_address(const char *host)
 {
-	struct in_addr address;
+	struct in6_addr address;
+	char inner[INET6_ADDRSTRLEN] = "";
+	size_t len = strlen(host);
 
-	return *host == '[' || inet_pton(AF_INET, host, &address) == 1;
+	if (*host != '[')
+		return inet_pton(AF_INET, host, &address) == 1;
+	if (host[len - 1] != ']' || len - 1 > sizeof(inner))
+		return false;
+	memcpy(inner, host + 1, len - 2);
+	return inet_pton(AF_INET6, inner, &address) == 1;
 }
 
 static bool is_this_host(const char *host)

@@ -445,13 +445,19 @@ int connect_client(void)
 
 int request(const char *method, const char *resource)
 {
+	return request_with(method, resource, "");
+}
+
+int request_with(const char *method, const char *resource, const char *header)
+{
 	char text[512];
 	size_t used = 0;
 	int fd = connect_client(), status = 0;
 
 	ck_assert_int_ge(fd, 0);
 	(void)snprintf(text, sizeof(text),
-		       "%s %s HTTP/1.0\r\nContent-Length: 0\r\n\r\n", method, resource);
+		       "%s %s HTTP/1.0\r\n%sContent-Length: 0\r\n\r\n", method,
+		       resource, header);
 	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	for (;;) {

@@ -51,6 +51,8 @@ int bind_socket(void);
 int connect_client(void);
 /* Send a request and run the loop until the reply is complete; returns its status. */
 int request(const char *method, const char *resource);
+/* The same with a header, "NAME: VALUE\r\n". */
+int request_with(const char *method, const char *resource, const char *header);
 extern char reply[1 << 20];
 /* The body of the reply.  It is freed by the next call, or the teardown. */
 json_t *body(void);

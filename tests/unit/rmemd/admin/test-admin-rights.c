@@ -180,6 +180,44 @@ START_TEST(requests__of_others_are_refused_and_counted)
 }
 END_TEST
 
+static int request_to(const char *host)
+{
+	char header[128];
+
+	(void)snprintf(header, sizeof(header), "Host: %s\r\n", host);
+	return request_with("GET", "/v1/status", header);
+}
+
+/* Whoever owns a name can make a browser ask this host by it. */
+START_TEST(names__of_others_are_refused)
+{
+	static const char *const own[] = { "localhost",
+					   "localhost:9746",
+					   "127.0.0.1",
+					   "127.0.0.1:9746",
+					   "[::1]",
+					   "[::1]:9746",
+					   "[2001:db8::1]:80",
+					   "[::ffff:10.0.0.7]",
+					   "[::FFFF:10.0.0.7]:1" };
+	static const char *const others[] = {
+		"evil.example",       "evil.example:9746", "127.0.0.1.evil.example",
+		"[::1].evil.example", "[.evil.example",    "[::1].evil.example:9746",
+		"[evil.example]",     "[::1.evil.example", "[10.0.0.7]",
+		"[::1]:80.evil",      "[::1]]:80.evil]",   "::1].evil.example",
+		"127.0.0.1.",         "0127.0.0.1",        "[]."
+	};
+
+	be_user(0, 0);
+	open_admin();
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		ck_assert_msg(request_to(own[i]) == 200, "%s", own[i]);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		ck_assert_msg(request_to(others[i]) == 403, "%s", others[i]);
+	ck_assert_uint_eq(counter("http_refused"), sizeof(others) / sizeof(others[0]));
+}
+END_TEST
+
 START_TEST(actions__act)
 {
 	open_admin();
@@ -360,6 +398,7 @@ int main(void)
 	tcase_add_test(tc, groups__are_found_by_name);
 	tc = unit_case("rights", admin_setup, admin_teardown);
 	tcase_add_test(tc, requests__of_others_are_refused_and_counted);
+	tcase_add_test(tc, names__of_others_are_refused);
 	tcase_add_test(tc, actions__act);
 	tcase_add_test(tc, actions__are_logged_with_who_acts);
 	tcase_add_test(tc, log_level__is_changed_and_logged_at_any_level);
