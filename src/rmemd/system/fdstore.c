@@ -100,7 +100,8 @@ static int file_check(const struct fdstore *store, const char *name, int fd)
 	    st.st_nlink != 1)
 		return err_set(-EINVAL,
 			       "%s/%s: it is not a file that the user of rmemd alone "
-			       "can reach: rmemd has not made it",
+			       "can reach: rmemd has not made it: remove it, or name "
+			       "another directory",
 			       store->path, name);
 	return 0;
 }

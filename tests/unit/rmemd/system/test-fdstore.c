@@ -444,19 +444,20 @@ START_TEST(directory__of_others_is_refused)
 	refuses(dir, "chmod 700");
 	ck_assert_int_eq(chmod(dir, 0700), 0);
 	ck_assert_int_eq(mkfifo(ledger, 0600), 0);
-	refuses(dir, "rmemd has not made it");
+	refuses(dir, "rmemd has not made it: remove it, or name another directory");
 	ck_assert_int_eq(unlink(ledger), 0);
 	fd = open(ledger, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(fchmod(fd, 0640), 0);
-	refuses(dir, "rmemd has not made it");
+	refuses(dir, "rmemd has not made it: remove it, or name another directory");
 	ck_assert_int_eq(fchmod(fd, 0600), 0);
 	ck_assert_int_eq(link(ledger, other), 0);
-	refuses(dir, "rmemd has not made it");
+	refuses(dir, "rmemd has not made it: remove it, or name another directory");
 	ck_assert_int_eq(unlink(other), 0);
 	if (geteuid() == 0) {
 		ck_assert_int_eq(fchown(fd, 12345, (gid_t)-1), 0);
-		refuses(dir, "rmemd has not made it");
+		refuses(dir,
+			"rmemd has not made it: remove it, or name another directory");
 		ck_assert_int_eq(chown(dir, 12345, (gid_t)-1), 0);
 		refuses(dir, "it belongs to user 12345");
 	}
