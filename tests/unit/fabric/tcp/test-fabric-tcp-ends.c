@@ -167,15 +167,25 @@ END_TEST
 /* The thread waits for the client to read, and has as many answers for it as it keeps. */
 START_TEST(session_close__sends_no_memory_that_is_free)
 {
-	int fd = raw_channel_open(), observer = raw_channel_open();
+	int fd = raw_channel_open(), observer = raw_channel_open(), other;
+	struct fabric_session *closed = host.session;
 	char *got = malloc(STREAM_BYTES_MAX);
 	ssize_t n;
 
 	ck_assert_ptr_nonnull(got);
+	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
+	other = raw_channel_open();
 	for (unsigned i = 0; i < 2 * TCP_REPLIES; i++)
 		raw_request(fd, STREAM_READ, 0, STREAM_BYTES_MAX, i);
 	await_no_progress(observer, fd);
-	ops->session_close(host.session);
+	ops->session_close(closed);
+	/* the thread does not hold the stream any more */
+	for (uint64_t i = 0; i < 10; i++) {
+		struct inband_request ping = inband_make(FABRIC_PING, 0, 0, i);
+
+		raw_send(other, &ping, sizeof(ping));
+		(void)raw_expect_word(other, i);
+	}
 	host_deregister(host.mr);
 	host_await(&seen.deregistered, 1);
 	memset(host.memory, 0x55, MIDDLE);
@@ -184,6 +194,7 @@ START_TEST(session_close__sends_no_memory_that_is_free)
 	host_await(&seen.closed, 1);
 	raw_close(fd, false);
 	raw_close(observer, false);
+	raw_close_await(other, 1);
 	free(got);
 }
 END_TEST
