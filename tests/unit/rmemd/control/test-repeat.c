@@ -188,6 +188,22 @@ START_TEST(restart__hides_names_with_control_characters)
 }
 END_TEST
 
+/* Ages are shown, and listed by. */
+START_TEST(restart__knows_no_session_of_the_future)
+{
+	const struct ledger_key key = { LEDGER_SESSION, 5, 0 };
+	const struct leases_restore with = { .tenant = control_find_tenant };
+	char value[32] = { 16, [16] = 'd', [18] = 'c', [20] = 'a' };
+
+	memset(value + 8, 0xff, 8); /* when it was opened */
+	ck_assert_int_eq(ledger_put(stage_control.ledger, &key, value, 22), 0);
+	ledger_commit(stage_control.ledger);
+	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
+	ck_assert_uint_le(sessions_find(stage_control.sessions, 5)->opened_ms,
+			  clock_now_ms());
+}
+END_TEST
+
 /* A session whose record is malformed ends, and no other. */
 START_TEST(restart__ends_a_malformed_session_alone)
 {
@@ -741,6 +757,7 @@ int main(void)
 	tcase_add_test(restart, restart__remembers_an_ended_lease);
 	tcase_add_test(restart, restart__restores_nothing_of_ended_sessions);
 	tcase_add_test(restart, restart__hides_names_with_control_characters);
+	tcase_add_test(restart, restart__knows_no_session_of_the_future);
 	tcase_add_test(restart, restart__ends_a_malformed_session_alone);
 	tcase_add_test(restart, restart__does_not_know_of_a_malformed_answer);
 	return unit_main();
