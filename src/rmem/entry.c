@@ -12,21 +12,20 @@
 /* A server may not make the tool grow without end. */
 #define ENTRIES_MAX 262144
 
-static int stat_collect(const struct rmem_stat *stat, void *arg)
+static int entry_add(struct entries *entries, const struct rmem_stat *stat)
 {
-	struct entries *entries = arg;
-
-	if (entries->pattern && fnmatch(entries->pattern, stat->name, 0))
-		return 0;
 	if (entries->n == ENTRIES_MAX)
-		return -E2BIG;
+		return err_set(-E2BIG,
+			       "there are more than %d names: give a longer beginning "
+			       "of those that you mean",
+			       ENTRIES_MAX);
 	if (entries->n == entries->room) {
 		size_t room = entries->room ? 2 * entries->room : 64;
 		struct rmem_stat *stats =
 			reallocarray(entries->stats, room, sizeof(*stats));
 
 		if (!stats)
-			return -ENOMEM;
+			return err_set(-ENOMEM, "out of memory");
 		entries->stats = stats;
 		entries->room = room;
 	}
@@ -34,21 +33,21 @@ static int stat_collect(const struct rmem_stat *stat, void *arg)
 	return 0;
 }
 
+static int stat_collect(const struct rmem_stat *stat, void *arg)
+{
+	struct entries *entries = arg;
+
+	if (!entries->pattern || fnmatch(entries->pattern, stat->name, 0) == 0)
+		entries->err = entry_add(entries, stat);
+	return entries->err;
+}
+
 int entries_list(rmem *session, const char *prefix, struct entries *entries)
 {
 	int err = rmem_list(session, prefix, stat_collect, entries);
 
-	switch (err) {
-	case -ENOMEM:
-		return err_set(err, "out of memory");
-	case -E2BIG:
-		return err_set(err,
-			       "there are more than %d names: give a longer beginning "
-			       "of those that you mean",
-			       ENTRIES_MAX);
-	default:
-		return session_result(err);
-	}
+	/* the library and the server have the same errors, with a text of their own */
+	return entries->err ? entries->err : session_result(err);
 }
 
 int json_print(json_t *value)

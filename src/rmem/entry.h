@@ -14,6 +14,7 @@ struct entries {
 	const char *pattern; /* as fnmatch(3), that the names match; NULL: any */
 	struct rmem_stat *stats;
 	size_t n, room;
+	int err; /* of collecting them; 0: none */
 };
 
 /* Collect what is stored under names that begin with `prefix`, NULL: any.  Begin with zeros and a
