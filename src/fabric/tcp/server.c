@@ -228,14 +228,19 @@ static bool conn_has_ended(const struct tcp_conn *conn)
 	return conn->ended || conn->session->closing;
 }
 
+static void conn_kill(struct tcp_conn *conn)
+{
+	tcp_conn_kill(conn);
+	if (conn->stage == TCP_STAGE_WAITS)
+		conn_drop_waiting(conn);
+}
+
 static void conn_end(struct tcp_conn *conn)
 {
 	if (conn->ended)
 		return;
 	conn->ended = true;
-	tcp_conn_kill(conn);
-	if (conn->stage == TCP_STAGE_WAITS)
-		conn_drop_waiting(conn);
+	conn_kill(conn);
 }
 
 /* A thread that looks at a stream later would find the new limit, so overdue streams end before. */
@@ -243,7 +248,7 @@ static void session_extend(struct fabric_session *session, uint64_t until_ns)
 {
 	if (clock_now_ns() >= session->until_ns)
 		list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session)
-			tcp_conn_kill(conn);
+			conn_kill(conn);
 	session->until_ns = until_ns;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "unit/fabric/server-events.h"
 #include "unit/fabric/tcp/fabric-tcp-host.h"
@@ -506,6 +507,28 @@ START_TEST(handshakes__end_with_their_session)
 }
 END_TEST
 
+/* Streams of a session that was not heard in time end, also those that wait: their handshakes, which
+ * would ask for the keys of their channels, do not begin. */
+START_TEST(handshakes__of_overdue_streams_do_not_begin)
+{
+	uint64_t now_ns = clock_now_ns();
+	int fds[UNDERWAY], waiting;
+
+	for (unsigned i = 0; i < UNDERWAY; i++)
+		fds[i] = raw_admitted();
+	waiting = raw_waiting(CHANNEL + 1);
+	ops->session_extend(host.session, now_ns);
+	ops->session_extend(host.session, now_ns + WAIT_MS * NS_PER_MS);
+	host_await(&seen.downs, UNDERWAY + 1);
+	raw_expect_end(waiting);
+	for (unsigned i = 0; i < UNDERWAY; i++)
+		raw_close(fds[i], false);
+	raw_close(waiting, false);
+	connect_through();
+	ck_assert_msg(client.err == 0, "%s", client.text);
+}
+END_TEST
+
 /* The session is closed between the end of the handshake and the data thread's first look. */
 START_TEST(handshake__that_is_done_ends_with_its_session)
 {
@@ -544,6 +567,7 @@ int main(void)
 	tcase_add_test(tcase, handshake__holds_no_data);
 	tcase_add_test(tcase, handshakes__of_a_session_wait_for_others);
 	tcase_add_test(tcase, handshakes__end_with_their_session);
+	tcase_add_test(tcase, handshakes__of_overdue_streams_do_not_begin);
 	tcase_add_test(tcase, handshake__that_is_done_ends_with_its_session);
 	return unit_main();
 }
