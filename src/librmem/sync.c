@@ -184,17 +184,20 @@ static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 {
 	struct rmem_completion completion;
-	int err = submit_begin(queue);
+	int result = submit_begin(queue);
+	bool posted;
 
-	if (err)
-		return err;
-	if (!submit_one(queue, op)) {
-		int result = submit_all(queue, op, 1);
-
-		return result < 0 ? result : op_await(queue);
-	}
+	if (result)
+		return result;
+	posted = submit_one(queue, op);
+	if (!posted)
+		result = submit_all(queue, op, 1);
+	submit_end(queue);
+	if (result < 0)
+		return result;
 	/* on TCP the server's program answers, and not at once */
-	if (queue->ops->needs_local_mr && poll_single(queue, &completion) == 1)
+	if (posted && queue->ops->needs_local_mr &&
+	    poll_single(queue, &completion) == 1)
 		return 0;
 	return op_await(queue);
 }

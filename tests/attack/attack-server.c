@@ -23,8 +23,11 @@
 #include "impostor.h"
 #include "wire/codec.h"
 
-/* In KiB; an idle client has 15 MiB, and ten times as much under AddressSanitizer. */
+/* In KiB.  An idle client has 15 MiB, and ten times as much under AddressSanitizer; a list of leases
+ * may be long. */
 #define CLIENT_MEMORY_MAX (400L << 10)
+/* Of a client that keeps nothing, in times of the first client's, which gets no further than TLS. */
+#define CLIENT_MEMORY_TIMES 3
 #define CLIENT_MS 40000
 #define ERROR_BYTES 400
 
@@ -87,6 +90,8 @@ static pid_t client_start(uint16_t port, const char *options, const char *comman
 static const char *client_check(int status, long memory, const char *error)
 {
 	static char text[200];
+	static long first;
+	long max = CLIENT_MEMORY_MAX;
 	const char *end = strchr(error, '\n');
 
 	if (!WIFEXITED(status)) {
@@ -96,7 +101,11 @@ static const char *client_check(int status, long memory, const char *error)
 	}
 	if (WEXITSTATUS(status) == 0)
 		return "the client trusts it";
-	if (memory > CLIENT_MEMORY_MAX)
+	if (first == 0)
+		first = memory;
+	if (impostor.manner->keeps_nothing)
+		max = CLIENT_MEMORY_TIMES * first;
+	if (memory > max)
 		return "the client took too much memory";
 	if (WEXITSTATUS(status) != 1 || !end || end[1] || strncmp(error, "rmem: ", 6)) {
 		(void)snprintf(text, sizeof(text), "status %d, %.100s",
@@ -427,6 +436,39 @@ static void answer_no_segments(struct impostor *with)
 	(void)impostor_send(with);
 }
 
+/* Each answer describes the lease with other keys, and an event says at once that they are stale:
+ * 64 segments at 8 endpoints make an attachment as large as there is. */
+static void answer_changing(struct impostor *with)
+{
+	static uint64_t rkey;
+	static struct wire_allocate first;
+	struct wire_lease *lease;
+
+	if (with->ask.type == WIRE_TYPE_allocate)
+		first = with->ask.allocate;
+	if (with->ask.type == WIRE_TYPE_attach) {
+		with->ask.type = WIRE_TYPE_allocate;
+		with->ask.allocate = first;
+	}
+	lease = lease_make(with);
+	if (!lease) {
+		(void)impostor_send(with);
+		return;
+	}
+	lease->n_segments = WIRE_SEGMENTS_MAX;
+	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++) {
+		lease->segments[i] = lease->segments[0];
+		lease->segments[i].bytes = lease->bytes / WIRE_SEGMENTS_MAX;
+	}
+	lease->segments[0].bytes += lease->bytes % WIRE_SEGMENTS_MAX;
+	lease->keys[0].rkey = rkey++;
+	if (!impostor_send(with))
+		return;
+	wire_msg_init(&with->msg, WIRE_TYPE_changed);
+	with->msg.changed.lease = 7;
+	(void)impostor_send(with);
+}
+
 static void liars_try(const char *psk)
 {
 	static const struct {
@@ -460,12 +502,17 @@ static void liars_try(const char *psk)
 		{ "a key at the end of the addresses", "put", welcome_good,
 		  answer_key_address },
 		{ "a lease without memory", "put", welcome_good, answer_no_segments },
+		{ "a lease whose keys change without end", "put", welcome_good,
+		  answer_changing },
 	};
 
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-		const struct impostor_manner manner = { .key = "red",
-							.welcome = lies[i].welcome,
-							.answer = lies[i].answer };
+		const struct impostor_manner manner = {
+			.key = "red",
+			.welcome = lies[i].welcome,
+			.answer = lies[i].answer,
+			.keeps_nothing = lies[i].answer == answer_changing
+		};
 
 		manner_try(lies[i].what, psk, lies[i].command, &manner);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The segments of a lease and their rkeys at each endpoint.  An attachment is constant: a change of
- * the lease creates a new attachment, and the old one stays while operations on the lease are
- * outstanding, because queues read it without a lock.
+ * the lease creates a new attachment, and the old one stays while calls of queues may read it, which
+ * they do without a lock (inflight.h).
  *
  * Threads: [any]. */
 #ifndef LIBRMEM_LEASE_ATTACHMENT_H
@@ -21,8 +21,10 @@ struct attachment_key {
 
 struct attachment {
 	struct attachment *older; /* under the session's lock */
-	uint64_t bytes;           /* length of the lease */
-	uint64_t plain_bytes;     /* `bytes` if the lease has one segment, else 0 */
+	/* counts the attachments of the session's leases from the first on; set when published */
+	uint64_t generation;
+	uint64_t bytes;       /* length of the lease */
+	uint64_t plain_bytes; /* `bytes` if the lease has one segment, else 0 */
 	unsigned n_segments;
 	/* lease offset of each segment's end, rising; the last is `bytes` */
 	uint64_t ends[WIRE_SEGMENTS_MAX];

@@ -13,6 +13,36 @@ void inflights_init(struct inflights *inflights)
 	list_init(&inflights->node);
 }
 
+void inflights_add(struct rmem *session, struct inflights *inflights)
+{
+	atomic_store(&inflights->generation, session->leases->generation);
+	list_append(&session->leases->inflights, &inflights->node);
+}
+
+void attachments_published(struct rmem *session, uint64_t generation)
+{
+	session->leases->generation = generation;
+	list_for_each_entry(struct inflights, inflights, &session->leases->inflights,
+			    node)
+		atomic_store_explicit(&inflights->generation, generation,
+				      memory_order_release);
+}
+
+bool attachments_read(const struct rmem *session, uint64_t generation)
+{
+	/* A call that begins after this sees the newest attachments, as both threads change one
+	 * word. */
+	list_for_each_entry(struct inflights, inflights, &session->leases->inflights,
+			    node) {
+		uint64_t reading = atomic_fetch_add_explicit(&inflights->reading, 0,
+							     memory_order_acq_rel);
+
+		if (reading != 0 && reading < generation)
+			return true;
+	}
+	return false;
+}
+
 /* A pair may have several entries. */
 struct inflight *inflight_search(struct inflights *inflights, struct rmem_lease *lease,
 				 struct rmem_buffer *buffer)
@@ -93,17 +123,4 @@ unsigned buffer_inflight(const struct rmem_buffer *buffer)
 {
 	return atomic_load_explicit(&buffer->outstanding, memory_order_acquire) +
 	       inflights_of(buffer->session, NULL, buffer);
-}
-
-bool lease_read(struct rmem_lease *lease)
-{
-	/* A queue that begins an operation after this sees the latest attachment, as both threads
-	 * change one word; an operation that began before is counted while it needs an older
-	 * attachment. */
-	list_for_each_entry(struct inflights, inflights,
-			    &lease->session->leases->inflights, node)
-		(void)atomic_fetch_add_explicit(&inflights->turns, 1,
-						memory_order_acq_rel);
-	(void)atomic_fetch_add_explicit(&lease->outstanding, 0, memory_order_acq_rel);
-	return lease_inflight(lease) > 0;
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Counts the operations that use a lease and a buffer, from their submission until their
- * completions are taken.  Meanwhile neither is freed, nor is an attachment of the lease, which
- * queues read without a lock.  Each queue counts in a table of its own: a counter shared by threads
- * would cost cache misses with each operation.  Uses for which that table has no room, sources of
- * copies, and buffers in a vectored operation's list are counted in the lease and the buffer.
+ * completions are taken.  Meanwhile neither is freed.  Each queue counts in a table of its own: a
+ * counter shared by threads would cost cache misses with each operation.  Uses for which that table
+ * has no room, sources of copies, and buffers in a vectored operation's list are counted in the lease
+ * and the buffer.
+ *
+ * Also tells which calls of queues may read a lease's older attachment: the calls read attachments
+ * without a lock, and keep no pointer to one when they end.
  *
  * Threads: [owner of the queue], and others as stated. */
 #ifndef LIBRMEM_LEASE_INFLIGHT_H
@@ -33,13 +36,39 @@ struct inflights {
 	/* in session->leases->inflights; under the session's lock */
 	struct list node;
 	struct inflight *last; /* the last pair used */
-	/* changed by the queue before it reads a lease's attachment, and by a thread that is about
-	 * to free an attachment */
-	_Atomic unsigned turns;
+	/* of the session's newest attachment; never 0.  Changed under the session's lock */
+	_Atomic uint64_t generation;
+	/* the same, when the owner's call began; 0: no call reads an attachment */
+	_Atomic uint64_t reading;
 	struct inflight table[INFLIGHT_MAX];
 };
 
 void inflights_init(struct inflights *inflights);
+/* The queue may have operations from now on.  Under the session's lock. */
+void inflights_add(struct rmem *session, struct inflights *inflights);
+
+/* From here until attachments_leave(), the owner may read the attachments of leases; not nested. */
+static inline void attachments_enter(struct inflights *inflights)
+{
+	uint64_t generation =
+		atomic_load_explicit(&inflights->generation, memory_order_acquire);
+
+	/* an exchange: see attachments_read() */
+	(void)atomic_exchange_explicit(&inflights->reading, generation,
+				       memory_order_acq_rel);
+}
+
+static inline void attachments_leave(struct inflights *inflights)
+{
+	atomic_store_explicit(&inflights->reading, 0, memory_order_release);
+}
+
+/* Calls that begin from now on read no attachment that one of this generation has replaced.  Under the
+ * session's lock. */
+void attachments_published(struct rmem *session, uint64_t generation);
+/* Whether a call of a queue may still read an attachment that one of this generation has replaced.
+ * Under the session's lock. */
+bool attachments_read(const struct rmem *session, uint64_t generation);
 
 /* The entry of the pair, when the pair is not the last one used; NULL: there is no room. */
 struct inflight *inflight_search(struct inflights *inflights, struct rmem_lease *lease,
@@ -49,8 +78,8 @@ RARE void inflight_begin_shared(struct rmem_lease *lease, struct rmem_buffer *bu
 RARE void inflight_end_shared(struct rmem_lease *lease, struct rmem_buffer *buffer,
 			      unsigned n);
 
-/* n more operations use the lease, whose attachment is not freed from now on, and the buffer (NULL:
- * none).  Returns the argument for inflight_end(). */
+/* n more operations use the lease and the buffer (NULL: none).  Returns the argument for
+ * inflight_end(). */
 static inline struct inflight *inflight_begin(struct inflights *inflights,
 					      struct rmem_lease *lease,
 					      struct rmem_buffer *buffer, unsigned n)
@@ -66,7 +95,6 @@ static inline struct inflight *inflight_begin(struct inflights *inflights,
 	}
 	n += atomic_load_explicit(&inflight->n, memory_order_relaxed);
 	atomic_store_explicit(&inflight->n, n, memory_order_release);
-	(void)atomic_fetch_add_explicit(&inflights->turns, 1, memory_order_acq_rel);
 	return inflight;
 }
 
@@ -85,8 +113,5 @@ static inline void inflight_end(struct inflight *inflight, struct rmem_lease *le
 /* Number of operations that use the lease, or the buffer.  Under the session's lock. */
 unsigned lease_inflight(const struct rmem_lease *lease);
 unsigned buffer_inflight(const struct rmem_buffer *buffer);
-/* Whether an older attachment of the lease may still be read.  False: all operations begun before
- * this call have ended.  Under the session's lock. */
-bool lease_read(struct rmem_lease *lease);
 
 #endif

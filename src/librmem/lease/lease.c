@@ -16,9 +16,17 @@
 #include "librmem/params.h"
 #include "wire/codec.h"
 
+/* Calls of queues are far shorter. */
+#define FREE_STEP_NS NS_PER_MS
+
 void lease_table_init(struct lease_table *table)
 {
-	*table = (struct lease_table){ .notice_fd = -1, .keep_due_ns = UINT64_MAX };
+	*table = (struct lease_table){
+		.notice_fd = -1,
+		.keep_due_ns = UINT64_MAX,
+		.free_ns = UINT64_MAX,
+		.generation = 1,
+	};
 	list_init(&table->kept);
 	list_init(&table->all);
 	notices_init(&table->notices);
@@ -32,19 +40,34 @@ void leases_want(struct rmem *session)
 	atomic_store_explicit(&session->leases->due, true, memory_order_release);
 }
 
-/* Free older attachments that no queue can read any more, or look again later. */
+/* Free older attachments that no queue can read any more, or look again soon. */
 static void superseded_free(struct rmem_lease *lease)
 {
 	struct attachment *attachment = lease_attachment(lease);
+	struct rmem *session = lease->session;
 
 	if (!attachment->older)
 		return;
-	if (lease_read(lease)) {
-		leases_want(lease->session);
+	if (attachments_read(session, attachment->generation)) {
+		session->leases->free_ns = clock_now_ns() + FREE_STEP_NS;
+		leases_want(session);
 		return;
 	}
 	attachment_free(attachment->older);
 	attachment->older = NULL;
+}
+
+/* Queues read the attachment from now on. */
+static void attachment_publish(struct rmem_lease *lease, struct attachment *attachment)
+{
+	const struct lease_table *table = lease->session->leases;
+
+	attachment->generation = table->generation + 1;
+	attachment->older = lease_attachment(lease);
+	atomic_store_explicit(&lease->attachment, attachment, memory_order_release);
+	atomic_store_explicit(&lease->bytes, attachment->bytes, memory_order_release);
+	attachments_published(lease->session, attachment->generation);
+	superseded_free(lease);
 }
 
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
@@ -66,10 +89,7 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 		attachment_free(attachment);
 		return 0;
 	}
-	attachment->older = old;
-	atomic_store_explicit(&lease->attachment, attachment, memory_order_release);
-	atomic_store_explicit(&lease->bytes, attachment->bytes, memory_order_release);
-	superseded_free(lease);
+	attachment_publish(lease, attachment);
 	return 0;
 }
 
@@ -130,14 +150,16 @@ static int rekey_send(struct rmem_lease *lease)
 			       &lease->rekey);
 }
 
-/* Send attach requests up to the limit. */
+/* Send attach requests up to the limit; not for a lease that has an older attachment, or a server
+ * that changes keys without end would fill the memory during one call of a queue. */
 static void rekeys_send(struct rmem *session)
 {
-	struct rmem_lease *lease;
-
-	while (session->leases->rekeys_sent < REKEYS_MAX &&
-	       (lease = list_first(&session->leases->rekeys_outstanding,
-				   struct rmem_lease, rekey_node))) {
+	list_for_each_entry_safe(struct rmem_lease, lease,
+				 &session->leases->rekeys_outstanding, rekey_node) {
+		if (session->leases->rekeys_sent >= REKEYS_MAX)
+			return;
+		if (lease_attachment(lease)->older)
+			continue;
 		list_remove(&lease->rekey_node);
 		if (atomic_load(&lease->status) == 0 && rekey_send(lease) == 0) {
 			session->leases->rekeys_sent++;
@@ -298,6 +320,7 @@ static void leases_work(struct rmem *session, uint64_t now_ns)
 	if (!atomic_exchange_explicit(&session->leases->due, false,
 				      memory_order_acq_rel))
 		return;
+	session->leases->free_ns = UINT64_MAX;
 	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
 		superseded_free(lease);
 		atomic_device_work(lease);
@@ -305,6 +328,14 @@ static void leases_work(struct rmem *session, uint64_t now_ns)
 		    !lease_verified(lease, atomic_load(&lease->asked)))
 			lease_rekey(lease);
 	}
+	rekeys_send(session);
+}
+
+static uint64_t leases_due(const struct rmem *session)
+{
+	uint64_t keeps_ns = keeps_due(session), free_ns = session->leases->free_ns;
+
+	return keeps_ns < free_ns ? keeps_ns : free_ns;
 }
 
 unsigned lease_verify(struct rmem_lease *lease)
@@ -481,7 +512,7 @@ const struct session_observer lease_observer = {
 	.state = leases_state,
 	.event = leases_event,
 	.work = leases_work,
-	.due = keeps_due,
+	.due = leases_due,
 	.endpoint_opened = leases_endpoint_opened,
 };
 

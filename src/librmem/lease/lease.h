@@ -49,6 +49,10 @@ struct lease_table {
 	uint64_t keep_due_ns; /* no lease is due before; UINT64_MAX: none is */
 	unsigned keeps_sent;  /* number of renewals under way */
 	atomic_bool due;      /* leases_work() has to look at the leases; [any] */
+	/* when it looks again for attachments that calls of queues still read; UINT64_MAX: there
+	 * are none */
+	uint64_t free_ns;
+	uint64_t generation; /* of the newest attachment; 1: there was none */
 };
 
 /* The one device that executes the atomics of a lease, for all sessions.  The server decides when
@@ -85,7 +89,7 @@ struct rmem_lease {
 	_Atomic int reason; /* enum rmem_reason: why it has ended; set before status */
 	_Atomic uint64_t bytes;
 	_Atomic int numa_node; /* node of the first byte; RMEM_NODE_ANY: unknown */
-	/* read only while the use of the lease is counted (inflight.h) */
+	/* read only between attachments_enter() and attachments_leave() */
 	_Atomic(struct attachment *) attachment;
 	/* number of checks of the rkeys that queues have asked for */
 	_Atomic unsigned asked;
@@ -132,7 +136,7 @@ static inline int lease_status(const struct rmem_lease *lease)
 		       : atomic_load_explicit(&lease->status, memory_order_acquire);
 }
 
-/* Only while the use of the lease is counted (inflight.h), or under the lock.  [any] */
+/* Only between attachments_enter() and attachments_leave(), or under the lock.  [any] */
 static inline struct attachment *lease_attachment(const struct rmem_lease *lease)
 {
 	return atomic_load_explicit(&lease->attachment, memory_order_acquire);

@@ -46,8 +46,8 @@ struct posted_op {
 struct posted_run {
 	struct fragment *fragment; /* NULL: a run, and the members below are set */
 	struct posted_head head;
-	const struct attachment *att; /* the rkeys it was posted with */
-	struct inflight *inflight;    /* see struct op */
+	uint64_t generation;       /* of the attachment it was posted with */
+	struct inflight *inflight; /* see struct op */
 	uint64_t deadline_ns;
 	unsigned n; /* 1 of a fragment */
 };

@@ -451,7 +451,8 @@ static bool refused_fragment_resolve(struct rmem_queue *queue,
 		/* the event of the lease has not come */
 		op_session_ended(queue, op);
 	} else if (++fragment->refusals > REFUSALS_MAX ||
-		   (fragment->att == att && op->todo.opcode != RMEM_OP_COPY)) {
+		   (fragment->generation == att->generation &&
+		    op->todo.opcode != RMEM_OP_COPY)) {
 		complete_failed(queue, op, -EACCES, "the server refuses the access");
 	} else {
 		list_remove(&fragment->node);

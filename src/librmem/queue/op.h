@@ -42,8 +42,8 @@ enum fragment_state {
 struct fragment {
 	struct list node; /* in free_fragments, a wait list, `refused` or `lost` */
 	struct op *op;
-	const struct attachment *att; /* the rkeys it was posted with */
-	struct channel *channel;      /* of the lost connection */
+	uint64_t generation;     /* of the attachment it was posted with */
+	struct channel *channel; /* of the lost connection */
 	/* members from here on, but `verify`, are 0 in a free fragment */
 	enum fragment_state state;
 	uint32_t bytes;

@@ -393,7 +393,7 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 		return err;
 	}
 	(void)pthread_mutex_lock(&session->lock);
-	list_append(&session->leases->inflights, &queue->inflights.node);
+	inflights_add(session, &queue->inflights);
 	channels_for_each(channel, &queue->channels)
 		channel_add(channel);
 	(void)pthread_mutex_unlock(&session->lock);

@@ -17,7 +17,7 @@ static struct fragment *op_make(struct rmem_queue *queue, const struct posted_ru
 	op->fence = false;
 	op->fragments = 1;
 	op->in_flight = 1;
-	op->own.att = run->att;
+	op->own.generation = run->generation;
 	op->own.state = FRAGMENT_POSTED;
 	op->own.bytes = (uint32_t)posted->bytes;
 	return &op->own;

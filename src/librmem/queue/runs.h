@@ -30,7 +30,7 @@ static inline void runs_put(struct rmem_queue *queue, struct send_side *side,
 
 	run->fragment = NULL;
 	memcpy(&run->head, ops, sizeof(run->head));
-	run->att = checked->att;
+	run->generation = checked->att->generation;
 	run->inflight = checked->inflight;
 	run->deadline_ns = deadline_ns;
 	run->n = n;

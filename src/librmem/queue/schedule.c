@@ -315,7 +315,7 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 	};
 	int result;
 
-	fragment->att = att;
+	fragment->generation = att->generation;
 	fragment->state = FRAGMENT_POSTED;
 	*channel_set_put(&queue->channels, side, 1) =
 		(struct posted_run){ .fragment = fragment, .n = 1 };
@@ -694,6 +694,7 @@ void schedule_progress(struct rmem_queue *queue, struct reaper *reaper)
 {
 	const struct rmem_completion *before = reaper ? reaper->next : NULL;
 
+	attachments_enter(&queue->inflights);
 	queue->now_ns = 0;
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
 		schedule_events(queue);
@@ -704,4 +705,5 @@ void schedule_progress(struct rmem_queue *queue, struct reaper *reaper)
 	if (!reaper || queue->channels.n_dead > 0 || schedule_waits(queue) ||
 	    (reaper->next == before && schedule_overdue(queue)))
 		queue_housekeeping(queue);
+	attachments_leave(&queue->inflights);
 }

@@ -194,9 +194,11 @@ __attribute__((noinline)) int submit_all(struct rmem_queue *queue,
 
 int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 {
-	int err = submit_begin(queue);
+	int result = submit_begin(queue);
 
-	if (err)
-		return err_prefix(err, "rmem_submit");
-	return n == 1 && submit_one(queue, ops) ? 1 : submit_all(queue, ops, n);
+	if (result)
+		return err_prefix(result, "rmem_submit");
+	result = n == 1 && submit_one(queue, ops) ? 1 : submit_all(queue, ops, n);
+	submit_end(queue);
+	return result;
 }

@@ -14,22 +14,30 @@
 #include "librmem/queue/validate.h"
 
 /* At the start of a call that submits: read the clock, handle events and time-outs.
- *   -ESTALE  the session is inherited */
+ *   -ESTALE  the session is inherited; submit_end() is not called then */
 static inline int submit_begin(struct rmem_queue *queue)
 {
 	uint64_t now_ns = clock_now_ns();
 
 	queue->now_ns = now_ns;
+	attachments_enter(&queue->inflights);
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire)) {
 		int err = session_own(queue->session);
 
-		if (err)
+		if (err) {
+			attachments_leave(&queue->inflights);
 			return err;
+		}
 		schedule_events(queue);
 	}
 	if (now_ns >= queue->next_deadline_ns)
 		deadlines_handle(queue, now_ns);
 	return 0;
+}
+
+static inline void submit_end(struct rmem_queue *queue)
+{
+	attachments_leave(&queue->inflights);
 }
 
 /* No operation waits, so a new one may be posted now. */

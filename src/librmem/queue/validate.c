@@ -102,8 +102,7 @@ static int atomic_check(const struct rmem_op *todo, const struct attachment *att
 int validate_start(const struct op *op, const char **ret_why)
 {
 	const struct rmem_op *todo = &op->todo;
-	const struct attachment *att =
-		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
+	const struct attachment *att = lease_attachment(todo->lease);
 	int err;
 
 	if (lease_ended(todo->lease))

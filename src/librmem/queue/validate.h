@@ -52,7 +52,6 @@ static inline void run_begin(struct run *run, struct rmem_queue *queue,
 {
 	const struct rmem_buffer *buffer = first->buffer;
 
-	/* before the lease is read: the thread that frees the lease must see its use */
 	run->inflight =
 		inflight_begin(&queue->inflights, first->lease, first->buffer, n);
 	run->att = lease_attachment(first->lease);

@@ -202,6 +202,7 @@ static int cancel(struct rmem_queue *queue, const struct selection *selection)
 
 	/* operations that have completed on the wire keep their result */
 	queue->now_ns = clock_now_ns();
+	attachments_enter(&queue->inflights);
 	complete_completions(queue, NULL);
 	runs_split_all(queue);
 	ops_for_each(op, &queue->table) {
@@ -210,6 +211,7 @@ static int cancel(struct rmem_queue *queue, const struct selection *selection)
 		n++;
 		deadlines_give_up(queue, op, -ECANCELED);
 	}
+	attachments_leave(&queue->inflights);
 	schedule_progress(queue, NULL);
 	return n;
 }

@@ -39,6 +39,7 @@ void fake_reset(void)
 	fake.dmabufs = 0;
 	fake.at_able = NULL;
 	fake.at_connect = NULL;
+	fake.at_prepare = NULL;
 	fake.sge_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
 	(void)strcpy(fake.no_inband, "none");
@@ -384,6 +385,8 @@ static struct fake_wr *wr_add(struct fabric_channel *channel,
 
 	if (channel->n + channel->n_put >= channel->depth)
 		abort();
+	if (fake.at_prepare)
+		fake.at_prepare(channel->owner);
 	channel->n_put++;
 	*wr = (struct fake_wr){
 		.opcode = batch->opcode,

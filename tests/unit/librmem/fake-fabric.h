@@ -116,6 +116,8 @@ struct fake {
 	void (*at_able)(void);
 	/* called by every connect(), which fails with its error; or NULL */
 	int (*at_connect)(void);
+	/* called, with the channel's owner, when an operation is prepared; or NULL */
+	void (*at_prepare)(const void *owner);
 	/* the error of every registration of a dma-buf; and how often, and from which descriptor
 	 * and offset, they were */
 	int dmabuf_err;

@@ -32,12 +32,21 @@ static int event(void *ctx, const struct wire_msg *msg)
 
 static const struct connection_events events = { answered, event };
 
+/* Keys are those of an attachment that is not freed meanwhile. */
+static void keys_are_read(const void *owner)
+{
+	const struct send_side *side = owner;
+
+	ck_assert_uint_gt(atomic_load(&side->channel->queue->inflights.reading), 0);
+}
+
 void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 {
 	struct rmem *session = &stage.session;
 	struct wire_welcome *welcome = &session->welcome;
 
 	fake_reset();
+	fake.at_prepare = keys_are_read;
 	memset(&stage, 0, sizeof(stage));
 	stage.through[0] = stage.through[1] = UINT8_MAX;
 	stage.now_ns = 1000000000;
@@ -97,12 +106,12 @@ void stage_close(void)
 	ck_assert_int_eq(fake.live, 0);
 }
 
-static struct attachment *attachment_new(unsigned n, unsigned char *const *segments,
-					 const uint64_t *bytes, const uint64_t *keys)
+/* What the server answers to an attach. */
+static struct wire_lease *answer_new(unsigned n, unsigned char *const *segments,
+				     const uint64_t *bytes, const uint64_t *keys)
 {
 	const unsigned endpoints = stage.session.welcome.n_endpoints;
 	struct wire_lease *answer = calloc(1, sizeof(*answer));
-	struct attachment *attachment = NULL;
 
 	answer->n_segments = (uint16_t)n;
 	for (unsigned i = 0; i < n; i++) {
@@ -118,16 +127,14 @@ static struct attachment *attachment_new(unsigned n, unsigned char *const *segme
 					.rkey = keys[i],
 				};
 	}
-	ck_assert_int_eq(
-		attachment_create(answer, &stage.session.endpoint_map, &attachment), 0);
-	free(answer);
-	return attachment;
+	return answer;
 }
 
 struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 			       unsigned char *const *segments, const uint64_t *bytes,
 			       const uint64_t *keys)
 {
+	struct wire_lease *answer = answer_new(n, segments, bytes, keys);
 	struct rmem_lease *lease = calloc(1, sizeof(*lease));
 
 	lease->session = &stage.session;
@@ -136,26 +143,20 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	list_init(&lease->rekey_node);
 	list_init(&lease->keep.node);
 	notice_source_init(&lease->notices);
-	atomic_store(&lease->attachment, attachment_new(n, segments, bytes, keys));
-	atomic_store(&lease->bytes, atomic_load(&lease->attachment)->bytes);
+	ck_assert_int_eq(lease_publish(lease, answer), 0);
 	ck_assert_int_eq(lease_enter(lease), 0);
+	free(answer);
 	return lease;
 }
 
 void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *segments,
 		 const uint64_t *bytes, const uint64_t *keys)
 {
-	struct attachment *attachment = attachment_new(n, segments, bytes, keys);
+	struct wire_lease *answer = answer_new(n, segments, bytes, keys);
 
 	(void)pthread_mutex_lock(&stage.session.lock);
-	/* as lease_publish() */
-	if (attachment_equal(attachment, atomic_load(&lease->attachment))) {
-		attachment_free(attachment);
-	} else {
-		attachment->older = atomic_load(&lease->attachment);
-		atomic_store(&lease->attachment, attachment);
-		atomic_store(&lease->bytes, attachment->bytes);
-	}
+	ck_assert_int_eq(lease_publish(lease, answer), 0);
+	free(answer);
 	atomic_store(&lease->verified, atomic_load(&lease->asked));
 	queues_wake(&stage.session);
 	(void)pthread_mutex_unlock(&stage.session.lock);

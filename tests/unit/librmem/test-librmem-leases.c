@@ -523,15 +523,18 @@ START_TEST(attachments__are_freed_when_unused)
 	rmem_lease *lease = open_with_lease(0);
 
 	queue_open(1);
-	/* no operation uses the old attachment */
-	ck_assert_int_eq(rmem_grow(lease, 1001), 0);
-	ck_assert_uint_eq(old_attachments(lease), 0);
-	/* a posted operation may read the old attachments */
 	fake.automatic = false;
 	submit_write(lease);
+	/* no call reads the old attachment, whatever is outstanding */
+	ck_assert_int_eq(rmem_grow(lease, 1001), 0);
+	ck_assert_uint_eq(old_attachments(lease), 0);
+	/* a call of the queue may */
+	attachments_enter(&queue->inflights);
 	for (uint64_t bytes = 1002; bytes <= 1004; bytes++)
 		ck_assert_int_eq(rmem_grow(lease, bytes), 0);
 	ck_assert_uint_eq(old_attachments(lease), 3);
+	attachments_leave(&queue->inflights);
+	AWAIT(old_attachments(lease) == 0);
 	/* an equal reply makes no new attachment */
 	before = atomic_load(&lease->attachment);
 	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
@@ -542,10 +545,41 @@ START_TEST(attachments__are_freed_when_unused)
 	fake.automatic = true;
 	fake_complete_all();
 	ck_assert_int_eq(wait_status(), 0);
-	AWAIT(old_attachments(lease) == 0);
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 1004);
 }
 END_TEST
+
+/* Each answer to an attach has another key. */
+static void key_edit(struct wire_msg *msg)
+{
+	static uint64_t key = 5000;
+
+	if (msg->type == WIRE_TYPE_lease)
+		msg->lease.keys[0].rkey = key++;
+}
+
+/* A server that changes a lease without end fills no memory while a call of a queue lasts. */
+START_TEST(attachments__are_two_while_a_call_lasts)
+{
+	rmem_lease *lease = open_with_lease(0);
+
+	queue_open(1);
+	proxy.edit = key_edit;
+	attachments_enter(&queue->inflights);
+	for (unsigned i = 0; i < 50; i++) {
+		proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+		ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	}
+	ck_assert_uint_eq(old_attachments(lease), 1);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 1);
+	/* and the last change is not forgotten */
+	attachments_leave(&queue->inflights);
+	proxy_await(WIRE_TYPE_attach, 2);
+	AWAIT(old_attachments(lease) == 0);
+	proxy.edit = NULL;
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = core_case("leases");
@@ -566,6 +600,7 @@ int main(void)
 	tcase_add_test(tc, lease_name__follows_the_server);
 	tcase_add_test(tc, keys__that_are_stale_are_requested_again);
 	tcase_add_test(tc, attachments__are_freed_when_unused);
+	tcase_add_test(tc, attachments__are_two_while_a_call_lasts);
 	tcase_add_test(tc, keys__requested_before_a_refusal_are_requested_again);
 	return unit_main();
 }
