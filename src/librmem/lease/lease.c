@@ -136,12 +136,19 @@ int lease_enter(struct rmem_lease *lease)
 static connection_done rekey_done;
 static void lease_rekey(struct rmem_lease *lease);
 
+static void rekey_uncount(struct rmem_lease *lease)
+{
+	lease->session->rekeys -= lease->counted;
+	lease->counted = false;
+}
+
 static int rekey_send(struct rmem_lease *lease)
 {
 	struct wire_msg request;
 
 	wire_msg_init(&request, WIRE_TYPE_attach);
 	lease->rekey_again = false;
+	lease->counted_sent = lease->counted;
 	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
 	request.attach.lease = lease->id;
 	request.attach.rights = (uint8_t)lease->rights;
@@ -165,7 +172,7 @@ static void rekeys_send(struct rmem *session)
 			session->leases->rekeys_sent++;
 			continue;
 		}
-		session->rekeys--;
+		rekey_uncount(lease);
 		/* a request that could not be sent is tried again by leases_work() */
 		(void)atomic_fetch_add(&lease->asked, 1);
 		leases_want(session);
@@ -178,8 +185,10 @@ static void rekey_finish(struct rmem_lease *lease)
 	bool again = lease->rekey_again && atomic_load(&lease->status) == 0;
 
 	lease->rekey = NULL;
-	session->rekeys--;
 	session->leases->rekeys_sent--;
+	/* a lease that changes all the time holds nobody up */
+	if (lease->counted_sent || !again)
+		rekey_uncount(lease);
 	/* the answer does not cover a check that was asked for after the request was sent */
 	if (again)
 		lease_rekey(lease);
@@ -222,7 +231,6 @@ static void lease_rekey(struct rmem_lease *lease)
 	}
 	if (!list_empty(&lease->rekey_node))
 		return;
-	session->rekeys++;
 	list_append(&session->leases->rekeys_outstanding, &lease->rekey_node);
 	rekeys_send(session);
 }
@@ -240,7 +248,7 @@ static void rekey_abandon(struct rmem_lease *lease)
 		return;
 	}
 	list_remove(&lease->rekey_node);
-	session->rekeys--;
+	rekey_uncount(lease);
 	rekeys_send(session);
 	/* session->rekeys may be 0 now, which ends SESSION_REKEY */
 	session_wake(session);
@@ -388,8 +396,11 @@ void leases_destroy(struct rmem *session)
 static void leases_rekey(struct rmem *session)
 {
 	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
-		if (atomic_load(&lease->status) == 0)
-			lease_rekey(lease);
+		if (atomic_load(&lease->status) != 0)
+			continue;
+		session->rekeys += !lease->counted;
+		lease->counted = true;
+		lease_rekey(lease);
 	}
 }
 

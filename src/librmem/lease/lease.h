@@ -114,6 +114,8 @@ struct rmem_lease {
 	struct connection_call *rekey; /* the attach request under way; NULL: none */
 	/* attach again after the request under way, which may be too early */
 	bool rekey_again;
+	/* counted in session->rekeys; the request under way was sent since then */
+	bool counted, counted_sent;
 	struct keep keep;
 	bool watched;                 /* the program gets its notifications */
 	struct notice_source notices; /* in session->leases->notices */

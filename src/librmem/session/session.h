@@ -158,8 +158,10 @@ struct rmem {
 	struct backoff backoff;
 	unsigned attempt_ms; /* the time of an attempt to resume; 0: none has begun */
 	unsigned pings;      /* heartbeats not answered yet */
-	unsigned rekeys;     /* number of leases to be attached again */
-	bool sync_due;       /* the session's own queue has to handle events */
+	/* number of leases not attached again yet since the session has resumed, or an endpoint was
+	 * opened */
+	unsigned rekeys;
+	bool sync_due; /* the session's own queue has to handle events */
 	uint64_t resumes;
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];

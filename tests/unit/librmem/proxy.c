@@ -291,6 +291,15 @@ static void forward(void)
 	}
 }
 
+static void change_send(void)
+{
+	static struct wire_msg event;
+
+	wire_msg_init(&event, WIRE_TYPE_changed);
+	event.changed.lease = msg.lease.lease;
+	send_msg(&client, &event);
+}
+
 static void on_server_msg(void)
 {
 	if (proxy.edit)
@@ -300,6 +309,9 @@ static void on_server_msg(void)
 	if (msg.type == WIRE_TYPE_lease)
 		record_lease();
 	record();
+	if (proxy.change && msg.type == WIRE_TYPE_lease &&
+	    requests[msg.id % IDS].type == WIRE_TYPE_attach)
+		change_send();
 	forward();
 }
 

@@ -62,19 +62,17 @@ START_TEST(resume__with_many_leases)
 }
 END_TEST
 
-/* rmem_queue_create() waits for the keys of all leases. */
+/* A session that has resumed waits for the keys of all leases. */
 START_TEST(queue_create__does_not_wait_for_a_freed_lease)
 {
 	uint64_t start = clock_now_ms();
 	rmem_lease *lease = open_with_lease(0);
-	unsigned channels = proxy.seen[WIRE_TYPE_open_channel];
 	pthread_t thread;
 
 	proxy.hold = WIRE_TYPE_attach;
-	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	proxy_cut();
 	proxy_await(WIRE_TYPE_attach, 1);
 	ck_assert_int_eq(pthread_create(&thread, NULL, run_queue_create, &queue), 0);
-	proxy_await(WIRE_TYPE_open_channel, channels + 1);
 	/* an ended lease is freed without a request */
 	proxy_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
@@ -87,6 +85,42 @@ START_TEST(queue_create__does_not_wait_for_a_freed_lease)
 	/* sooner than after its time-out of 10 s */
 	ck_assert_uint_lt(clock_now_ms() - start, 8000);
 	proxy_release();
+}
+END_TEST
+
+/* The lease is being attached again when the connection is lost, and ends before the answer. */
+START_TEST(session__resumes_when_a_lease_ends_meanwhile)
+{
+	rmem_lease *lease = open_with_lease(0);
+
+	proxy.hold = WIRE_TYPE_attach;
+	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	proxy_await(WIRE_TYPE_attach, 1);
+	proxy_cut();
+	proxy_await(WIRE_TYPE_attach, 2);
+	proxy_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	proxy_release();
+	AWAIT(info().resumes == 1);
+}
+END_TEST
+
+/* A lease that changes before each answer to an attach is attached again without end, and holds
+ * nobody up. */
+START_TEST(session__resumes_and_connects_while_a_lease_changes)
+{
+	rmem_lease *lease = open_with_lease(_i ? RMEM_NO_THREAD : 0);
+
+	proxy.change = true;
+	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	queue_open(1);
+	ck_assert_int_eq(queue_write(lease), 0);
+	proxy_cut();
+	AWAIT(rmem_ping(client, NULL) == 0 && info().resumes == 1);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+	ck_assert_int_eq(queue_write(lease), 0);
+	ck_assert_uint_gt(proxy.seen[WIRE_TYPE_attach], 2);
+	proxy.change = false;
 }
 END_TEST
 
@@ -438,6 +472,9 @@ int main(void)
 	tcase_add_test(tc, session__resumes_after_a_lost_connection);
 	tcase_add_test(tc, resume__with_many_leases);
 	tcase_add_test(tc, queue_create__does_not_wait_for_a_freed_lease);
+	tcase_add_test(tc, session__resumes_when_a_lease_ends_meanwhile);
+	tcase_add_loop_test(tc, session__resumes_and_connects_while_a_lease_changes, 0,
+			    2);
 	tcase_add_loop_test(tc, alloc__whose_reply_was_lost_takes_effect_once, 0, 2);
 	tcase_add_test(tc, calls__whose_reply_was_lost_take_effect_once);
 	tcase_add_test(tc, alloc__whose_error_was_lost_fails);
