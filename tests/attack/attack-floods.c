@@ -32,6 +32,7 @@
 #define SESSION_KIB 256
 #define CHANNEL_KIB 24
 #define HTTP_KIB 384
+#define LEDGER_KIB 6144 /* three huge pages */
 
 #ifdef __SANITIZE_ADDRESS__
 #define LIMIT_FACTOR 10 /* freed memory stays, and there is more beside each piece */
@@ -325,7 +326,19 @@ static void unread_flood(void)
 	flood_end(SESSION_KIB);
 }
 
-/* Requests that fail, which are remembered. */
+/* Requests that fail, which are remembered.  False: one is refused otherwise. */
+static bool errors_ask(struct peer *peer)
+{
+	for (unsigned n = 0; n < 300; n++) {
+		peer_message(peer, WIRE_TYPE_attach);
+		memset(peer->msg.attach.name, 'n', WIRE_NAME_MAX);
+		peer->msg.attach.rights = WIRE_RIGHT_READ;
+		if (peer_ask(peer) != -ENOENT)
+			return false;
+	}
+	return true;
+}
+
 static void errors_flood(void)
 {
 	struct peer *peers[PEERS];
@@ -333,13 +346,7 @@ static void errors_flood(void)
 	flood_begin("control: many requests that fail");
 	for (unsigned i = 0; i < PEERS; i++) {
 		peers[i] = peer_open("mallory");
-		for (unsigned n = 0; n < 300; n++) {
-			peer_message(peers[i], WIRE_TYPE_attach);
-			memset(peers[i]->msg.attach.name, 'n', WIRE_NAME_MAX);
-			peers[i]->msg.attach.rights = WIRE_RIGHT_READ;
-			must(peer_ask(peers[i]) == -ENOENT,
-			     "a lease that is not there");
-		}
+		must(errors_ask(peers[i]), "a lease that is not there");
 	}
 	memory_look();
 	peers_end(peers);
@@ -408,4 +415,42 @@ void attack_floods(void)
 void attack_floods_tls(void)
 {
 	tls_flood("channels under TLS", CHANNEL);
+}
+
+/* ---- the ledger, which is of all tenants ---- */
+
+/* With the latest replies of each as many as there can be, the ledger would have twice its room. */
+#define SESSIONS 160
+
+static int named_allocate(struct peer *peer)
+{
+	peer_message(peer, WIRE_TYPE_allocate);
+	peer->msg.allocate.bytes = 4096;
+	peer->msg.allocate.node = -1;
+	(void)strcpy(peer->msg.allocate.name, "named");
+	return peer_ask(peer);
+}
+
+/* Sessions that can resume, and ask for their replies again. */
+void attack_floods_ledger(void)
+{
+	struct peer *peer, *other;
+
+	attempt("the ledger: replies of many sessions of a tenant", NULL, 1);
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		peer = peer_connect("mallory");
+		/* they are refused once there is no room */
+		if (!peer_hello(peer, "mallory", 0, NULL))
+			(void)errors_ask(peer);
+		peer_close(peer);
+	}
+	other = peer_connect("red");
+	if (peer_hello(other, "red", 0, NULL))
+		attempt_admitted("another tenant has no room for a session");
+	else if (named_allocate(other))
+		attempt_admitted("another tenant has no room for a named lease");
+	else
+		attempt_measured(usage_ledger_kib(counter_get("status pid")),
+				 LEDGER_KIB, "KiB");
+	peer_close(other);
 }

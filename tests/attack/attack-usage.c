@@ -3,6 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "attack.h"
 
@@ -20,6 +23,32 @@ uint64_t usage_memory_kib(uint64_t pid)
 			break;
 	(void)fclose(file);
 	must(kib > 0, "the daemon has no memory");
+	return kib;
+}
+
+uint64_t usage_ledger_kib(uint64_t pid)
+{
+	char folder[64], name[400], link[300];
+	struct dirent *entry;
+	uint64_t kib = 0;
+	struct stat st;
+	DIR *fds;
+
+	(void)snprintf(folder, sizeof(folder), "/proc/%" PRIu64 "/fd", pid);
+	fds = opendir(folder);
+	must(fds, "the daemon's files cannot be seen");
+	while ((entry = readdir(fds))) {
+		ssize_t n;
+
+		(void)snprintf(name, sizeof(name), "%s/%s", folder, entry->d_name);
+		n = readlink(name, link, sizeof(link) - 1);
+		link[n > 0 ? n : 0] = '\0';
+		/* the file, in whatever mount namespace it is */
+		if (strstr(link, "/ledger") && !stat(name, &st))
+			kib = (uint64_t)st.st_blocks / 2;
+	}
+	(void)closedir(fds);
+	must(kib > 0, "the daemon has no ledger");
 	return kib;
 }
 

@@ -33,6 +33,7 @@ static const struct {
 	{ "server", attack_server },
 	{ "floods", attack_floods },
 	{ "floods-tls", attack_floods_tls },
+	{ "floods-ledger", attack_floods_ledger },
 	{ "strangers", attack_strangers },
 	{ "strangers-both", attack_strangers_both },
 	{ "requests", attack_requests },

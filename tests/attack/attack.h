@@ -68,6 +68,8 @@ int admin_request(const char *method, const char *path);
 
 /* Its anonymous memory. */
 uint64_t usage_memory_kib(uint64_t pid);
+/* The file of its ledger, in a directory. */
+uint64_t usage_ledger_kib(uint64_t pid);
 /* Time of the CPU that its threads have used. */
 struct usage_cpu {
 	uint64_t loop_ns, others_ns;
@@ -93,6 +95,8 @@ void attack_restart(void);
 void attack_floods(void);
 /* Of a daemon whose channels are under TLS. */
 void attack_floods_tls(void);
+/* Of a daemon whose ledger has no more room than it should need. */
+void attack_floods_ledger(void);
 /* Of a daemon that asks for a key, and of one that asks for a key or a certificate. */
 void attack_strangers(void);
 void attack_strangers_both(void);

@@ -177,6 +177,15 @@ mapfile -t here < <(wanted restart)
 run_attack "${here[@]}"
 server_stop
 
+# the configuration of daemons with two tenants
+pings_config="
+[tenant red]
+[tenant mallory]
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+"
+
 # ---- floods, of whom an own daemon is measured ----
 
 mapfile -t here < <(wanted floods)
@@ -195,6 +204,16 @@ tls = yes"
 	server_restart
 	run_attack floods-tls
 	server_stop
+	# where no more is free than the pool and the ledger need
+	config_extra=$pings_config pool_size=16M grace=60s
+	if unshare -m true 2>/dev/null; then
+		netns_exec=(unshare -m sh -c "mount -t tmpfs -o mode=700,size=22M none '$state' && exec \"\$@\"" sh)
+	fi
+	server_config
+	server_restart
+	run_attack floods-ledger
+	server_stop
+	netns_exec=() pool_size=192M grace=10s
 fi
 
 # ---- what others cost the daemon and honest sessions is measured ----
@@ -210,14 +229,6 @@ pings_run()
 	server_stop
 }
 
-# what both have in their configuration
-pings_config="
-[tenant red]
-[tenant mallory]
-[server]
-auth = psk
-psk = $dir/rmemd.psk
-"
 mapfile -t here < <(wanted strangers)
 if [ ${#here[@]} -gt 0 ]; then
 	ports_choose
