@@ -23,6 +23,7 @@
 
 #define REFUSED "status counters connections_refused"
 #define PLACE "status counters refused place"
+#define OF_KEY "status counters refused wrong_key"
 #define CONNECTIONS 8
 #define KIND_MS (UINT64_C(500) * attack_options.rounds)
 #define QUIET_MS (UINT64_C(1500) * attack_options.rounds)
@@ -85,9 +86,13 @@ static void first_prepare(const struct kind *kind)
 		first_bytes = client_hello_write(&kind->hello, first);
 		return;
 	}
-	if (kind->message != OFFERED)
+	if (kind->message != OFFERED) {
 		offer = hello_offer_of("mallory",
 				       kind->message == WRONG_KEY ? "red" : "mallory");
+		/* of what OpenSSL offers first a server with a certificate takes a suite that
+		 * does not go with keys */
+		offer.suites = "TLS_AES_128_GCM_SHA256";
+	}
 	offer.groups = kind->groups;
 	first_bytes = hello_first(&offer, first, sizeof(first));
 }
@@ -222,7 +227,7 @@ static void kind_try(const char *auth, const struct kind *kind)
 
 	(void)snprintf(what, sizeof(what), "%s: %s", auth, kind->what);
 	first_prepare(kind);
-	attempt(what, REFUSED, 1);
+	attempt(what, kind->message == WRONG_KEY ? OF_KEY : REFUSED, 1);
 	measure = measure_begin();
 	/* slow ones take their time anyway */
 	until_ms = clock_now_ms() + (kind->message == SLOW ? 0 : KIND_MS);
