@@ -14,11 +14,11 @@
 #include "tls/stream.h"
 #include "wire/codec.h"
 
-struct crowd;
 struct evbuffer;
 struct event;
 struct handshake;
 struct handshakes;
+struct origin;
 
 /* Bytes of a client's requests that are read before they are handled. */
 #define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
@@ -32,17 +32,22 @@ struct connections {
 		unchecked; /* the same, until connections_recheck() has come to them */
 	struct slice_queue rechecks;
 	struct slice_work recheck;
-	struct list unauthenticated; /* without one, the oldest first */
-	struct list crowds;          /* of these, by their addresses */
-	unsigned n_unauthenticated;
+	struct list
+		unauthenticated; /* without one, the oldest first: they have places */
+	struct list waiting;     /* for a place, the oldest first */
+	struct list crowds;      /* of both, by their addresses: struct origin */
+	unsigned n_unauthenticated, n_waiting;
 	uint64_t changed_ns; /* when a place was taken or left last */
+	struct slice_work admission;
+	struct event *stuck; /* a look at the places, while somebody waits */
 	uint8_t frame[WIRE_FRAME_MAX];
 	uint8_t inbox[INBOX_BYTES]; /* of the connection whose turn it is */
 };
 
 /* A connection goes through these in their order, and may leave some out. */
 enum socket_state {
-	SOCKET_HANDSHAKES, /* of TLS; it ends at the deadline */
+	SOCKET_WAITS,      /* for a place; it ends at a deadline, and is not read */
+	SOCKET_HANDSHAKES, /* of TLS; it ends at a deadline */
 	SOCKET_GREETS,     /* no hello yet; it ends at the same deadline */
 	SOCKET_SERVES,     /* it has a session, whose fence is the limit */
 	SOCKET_CLOSES,     /* the last messages are sent, until a deadline of its own */
@@ -53,7 +58,7 @@ struct client_socket {
 	struct connections *connections;
 	struct list link;
 	enum socket_state state;
-	struct crowd *crowd;         /* while it has no session */
+	struct origin *origin;       /* while it has no session */
 	struct handshake *handshake; /* has the stream until it is done; or NULL */
 	struct stream stream;
 	struct event *readable, *writable, *deadline;

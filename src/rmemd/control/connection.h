@@ -86,14 +86,12 @@ void connections_close(struct connections *connections);
 /* Serve a connected socket, and own it, also on failure.  Handles bytes that have arrived, which
  * may end the connection.  If too many connections have no session, one of the address that has most of
  * them ends: the oldest that waits for nothing; without one the oldest, if that address has more than
- * this one would have.
- *   -EBUSY  the address has its share of those that are in their handshakes
+ * this one would have.  Otherwise this one waits, unread, until there is a place for it; the next place
+ * is for the address that has fewest.  If too many wait, the newest ends of the address from which most
+ * have come.
  *   -ENOMEM */
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address);
-/* Whether there is no place for a connection, whatever its address.  Ends those handshakes whose clients
- * do not answer, if no place becomes free otherwise. */
-bool connections_full(struct connections *connections);
 /* End the connections that have no session yet, whose handshake may be older than the configuration;
  * and, in slices, the sessions of clients that the configuration does not accept any more. */
 void connections_recheck(struct connections *connections);

@@ -31,13 +31,40 @@
 /* If no place becomes free for this time, handshakes end whose clients have not answered in it. */
 #define ANSWER_NS (250 * NS_PER_MS)
 
-/* From here on the socket has no session, and is one of the crowd of its address, which NULL stands for
- * without memory. */
-static void place_take(struct client_socket *socket, struct crowd *crowd)
+/* Who comes from one address, without a session. */
+struct origin {
+	struct crowd crowd; /* all of them */
+	unsigned n_waiting; /* of these, for a place */
+};
+
+/* NULL: no memory */
+static struct origin *origin_join(struct connections *connections,
+				  const struct fabric_address *address)
+{
+	struct crowd *crowd =
+		crowd_join(&connections->crowds, address, sizeof(struct origin));
+
+	return crowd ? container_of(crowd, struct origin, crowd) : NULL;
+}
+
+static void origin_leave(struct client_socket *socket)
+{
+	if (socket->origin)
+		crowd_leave(&socket->origin->crowd);
+	socket->origin = NULL;
+}
+
+static void admit_soon(struct connections *connections)
+{
+	if (connections->n_waiting > 0)
+		slices_add(&connections->control->slices, &connections->slices,
+			   &connections->admission);
+}
+
+static void place_take(struct client_socket *socket)
 {
 	struct connections *connections = socket->connections;
 
-	socket->crowd = crowd;
 	connections->n_unauthenticated++;
 	connections->changed_ns = clock_now_ns();
 	list_move(&connections->unauthenticated, &socket->link);
@@ -47,23 +74,33 @@ static void place_leave(struct client_socket *socket)
 {
 	struct connections *connections = socket->connections;
 
-	crowd_leave(socket->crowd);
-	socket->crowd = NULL;
+	origin_leave(socket);
 	connections->n_unauthenticated--;
 	connections->changed_ns = clock_now_ns();
+	admit_soon(connections);
 }
 
-static struct crowd *crowd_of(struct connections *connections,
-			      const struct fabric_address *address)
+static void wait_begin(struct client_socket *socket)
 {
-	return crowd_join(&connections->crowds, address, sizeof(struct crowd));
+	socket->origin->n_waiting++;
+	socket->connections->n_waiting++;
+}
+
+static void wait_end(struct client_socket *socket)
+{
+	socket->origin->n_waiting--;
+	socket->connections->n_waiting--;
 }
 
 static void socket_free(struct client_socket *socket, const char *why)
 {
 	session_connection_lost(&socket->connection, why);
-	if (socket->state != SOCKET_SERVES)
+	if (socket->state == SOCKET_WAITS) {
+		wait_end(socket);
+		origin_leave(socket);
+	} else if (socket->state != SOCKET_SERVES) {
 		place_leave(socket);
+	}
 	list_remove(&socket->link);
 	slices_remove(&socket->work);
 	event_drop(&socket->readable);
@@ -124,8 +161,10 @@ static void op_close(struct connection *connection)
 {
 	struct client_socket *socket = socket_of(connection);
 
-	if (socket->state == SOCKET_SERVES)
-		place_take(socket, crowd_of(socket->connections, &connection->address));
+	if (socket->state == SOCKET_SERVES) {
+		socket->origin = origin_join(socket->connections, &connection->address);
+		place_take(socket);
+	}
 	socket->state = SOCKET_CLOSES;
 	socket->why = "closed";
 	/* nothing was said yet, and its stream is not ours */
@@ -440,30 +479,30 @@ static int no_memory(void)
 	return err_set(-ENOMEM, "no memory for a connection");
 }
 
-static int socket_start(struct client_socket *socket, int fd)
+/* It has a place. */
+static int socket_start(struct client_socket *socket)
 {
 	struct event_base *base = socket->connection.control->base;
 	struct tls_context *tls = socket->connection.control->tls;
+	int fd = socket->stream.fd, err = 0;
 
-	int err = 0;
-
-	if (!tls)
-		stream_plain(&socket->stream, fd);
-	else
+	socket->refusal = REFUSAL_LATE;
+	socket->why = "no hello in time";
+	socket->state = tls ? SOCKET_HANDSHAKES : SOCKET_GREETS;
+	if (tls) {
+		socket->stream.fd = -1;
 		err = handshake_open(socket->connections->handshakes, fd, tls,
 				     &socket->connection.address, on_handshake, socket,
 				     &socket->handshake);
+	}
 	if (err)
 		return err;
-	socket->state = tls ? SOCKET_HANDSHAKES : SOCKET_GREETS;
 	socket->output = evbuffer_new();
 	socket->readable =
 		event_make(base, fd, EV_READ | EV_PERSIST, on_readable, socket);
 	socket->writable =
 		event_make(base, fd, EV_WRITE | EV_PERSIST, on_writable, socket);
-	socket->deadline = event_make(base, -1, 0, on_deadline, socket);
-	if (!socket->output || !socket->readable || !socket->writable ||
-	    !socket->deadline)
+	if (!socket->output || !socket->readable || !socket->writable)
 		return no_memory();
 	socket_set_deadline(socket, CONNECTION_HELLO_MS);
 	/* a thread looks first at a socket under TLS */
@@ -496,22 +535,25 @@ static bool keeps_place(const struct client_socket *socket)
 	       (socket->state != SOCKET_CLOSES && socket->answered_ns);
 }
 
-static unsigned crowd_size(const struct client_socket *socket)
+/* Those of its address. */
+static unsigned places_of(const struct client_socket *socket)
 {
-	return socket->crowd ? socket->crowd->n : 0;
+	const struct origin *origin = socket->origin;
+
+	return origin ? origin->crowd.n - origin->n_waiting : 0;
 }
 
 /* Whether the socket has to give way rather than the other one, which is older. */
 static bool gives_way(const struct client_socket *socket,
 		      const struct client_socket *other)
 {
-	if (crowd_size(socket) != crowd_size(other))
-		return crowd_size(socket) > crowd_size(other);
+	if (places_of(socket) != places_of(other))
+		return places_of(socket) > places_of(other);
 	return !keeps_place(socket) && keeps_place(other);
 }
 
-/* The connection whose place one of a crowd of n may have; NULL: there is none.  It is of the address that
- * has most places; and if it keeps its place, then only for an address that has fewer. */
+/* The connection whose place an address that would have n of them may have; NULL: there is none.  It is of
+ * the address that has most; and if it keeps its place, then only for an address that has fewer. */
 static struct client_socket *place_find(const struct connections *connections,
 					unsigned n)
 {
@@ -522,7 +564,7 @@ static struct client_socket *place_find(const struct connections *connections,
 		if (!found || gives_way(socket, found))
 			found = socket;
 	}
-	return found && (!keeps_place(found) || crowd_size(found) > n) ? found : NULL;
+	return found && (!keeps_place(found) || places_of(found) > n) ? found : NULL;
 }
 
 /* End the handshakes whose clients have had time to answer. */
@@ -538,66 +580,141 @@ static void places_clear(struct connections *connections)
 	}
 }
 
-/* Whether one of a crowd of n can have a place. */
-static bool place_is_there(struct connections *connections, unsigned n)
+/* Make a place for an address that has n then.  False: there is none. */
+static bool place_make(struct connections *connections, unsigned n)
 {
-	if (!places_used(connections) || place_find(connections, n))
+	struct client_socket *other;
+
+	if (!places_used(connections))
 		return true;
+	other = place_find(connections, n);
+	if (other)
+		socket_refuse(other, REFUSAL_PLACE, crowded);
 	/* as long as handshakes are done, others need not end */
-	if (clock_now_ns() - connections->changed_ns >= ANSWER_NS)
+	else if (clock_now_ns() - connections->changed_ns >= ANSWER_NS)
 		places_clear(connections);
 	return !places_used(connections);
 }
 
-bool connections_full(struct connections *connections)
+/* ---- newcomers, who wait for a place ---- */
+
+/* The oldest of the address that has fewest places. */
+static struct client_socket *newcomer_first(const struct connections *connections)
 {
-	/* of an address that has no place yet */
-	return !place_is_there(connections, 1);
+	struct client_socket *first = NULL;
+
+	list_for_each_entry(struct client_socket, socket, &connections->waiting, link) {
+		if (!first || places_of(socket) < places_of(first))
+			first = socket;
+	}
+	return first;
 }
 
-static int place_make(struct connections *connections, const struct crowd *crowd)
+/* The newest of the address from which most have come. */
+static struct client_socket *newcomer_last(const struct connections *connections)
 {
-	if (!crowd)
+	struct client_socket *last = NULL;
+
+	list_for_each_entry(struct client_socket, socket, &connections->waiting, link) {
+		if (!last || socket->origin->crowd.n >= last->origin->crowd.n)
+			last = socket;
+	}
+	return last;
+}
+
+static void newcomer_admit(struct client_socket *socket)
+{
+	place_take(socket);
+	if (socket_start(socket))
+		socket_refuse(socket, REFUSAL_PLACE, err_text());
+	else
+		/* usually the hello has arrived already; this may end the connection */
+		on_readable(socket->stream.fd, EV_READ, socket);
+}
+
+/* A slice: who has begun a handshake makes work, and others get their turn between. */
+static bool admit_next(struct slice_work *work)
+{
+	struct connections *connections =
+		container_of(work, struct connections, admission);
+	struct client_socket *first = newcomer_first(connections);
+
+	if (!first)
+		return false;
+	wait_end(first);
+	if (!place_make(connections, places_of(first))) {
+		/* then there is none for others */
+		wait_begin(first);
+		return false;
+	}
+	newcomer_admit(first);
+	return connections->n_waiting > 0;
+}
+
+static void stuck_watch(struct connections *connections)
+{
+	const struct timeval pause = timeval_of_ms(ANSWER_NS / NS_PER_MS);
+
+	/* without memory the next newcomer has the same effect */
+	if (connections->n_waiting > 0)
+		(void)event_add(connections->stuck, &pause);
+}
+
+/* Handshakes have not gone on, perhaps, or a reload has made places. */
+static void on_stuck(evutil_socket_t, short, void *arg)
+{
+	admit_soon(arg);
+	stuck_watch(arg);
+}
+
+static int newcomer_make(struct connections *connections, int fd,
+			 const struct fabric_address *address)
+{
+	struct client_socket *socket = calloc(1, sizeof(*socket));
+
+	if (socket)
+		socket->origin = origin_join(connections, address);
+	if (!socket || !socket->origin) {
+		free(socket);
+		(void)close(fd);
 		return no_memory();
-	if (!place_is_there(connections, crowd->n))
-		return err_set(-EBUSY, "no place for one more connection of its "
-				       "address, before others say hello");
-	if (places_used(connections))
-		socket_refuse(place_find(connections, crowd->n), REFUSAL_PLACE,
-			      crowded);
+	}
+	socket->connections = connections;
+	socket->refusal = REFUSAL_PLACE;
+	socket->why = "no place has become free in time";
+	stream_plain(&socket->stream, fd);
+	connection_init(&socket->connection, &connection_ops, connections->control,
+			address);
+	slice_work_init(&socket->work, socket_serve);
+	list_init(&socket->link);
+	wait_begin(socket);
+	list_append(&connections->waiting, &socket->link);
+	socket->deadline =
+		event_make(connections->control->base, -1, 0, on_deadline, socket);
+	if (!socket->deadline) {
+		socket_free(socket, "no memory");
+		return no_memory();
+	}
+	socket_set_deadline(socket, CONNECTION_HELLO_MS);
 	return 0;
 }
 
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address)
 {
-	struct control *control = connections->control;
-	struct crowd *crowd = crowd_of(connections, address);
-	struct client_socket *socket = NULL;
-	int err = place_make(connections, crowd);
+	int err = newcomer_make(connections, fd, address);
 
-	if (!err)
-		socket = calloc(1, sizeof(*socket));
-	if (!socket) {
-		crowd_leave(crowd);
-		(void)close(fd);
-		return err ? err : no_memory();
-	}
-	socket->connections = connections;
-	socket->stream.fd = -1;
-	socket->refusal = REFUSAL_LATE;
-	socket->why = "no hello in time";
-	connection_init(&socket->connection, &connection_ops, control, address);
-	slice_work_init(&socket->work, socket_serve);
-	list_init(&socket->link);
-	place_take(socket, crowd);
-	err = socket_start(socket, fd);
-	if (err) {
-		socket_free(socket, err_text());
+	if (err)
 		return err;
+	if (connections->n_waiting > 1) {
+		admit_soon(connections);
+	} else {
+		(void)admit_next(&connections->admission);
+		stuck_watch(connections);
 	}
-	/* usually the hello has arrived already; this may end the connection */
-	on_readable(fd, EV_READ, socket);
+	if (connections->n_waiting > connections->control->newcomers_max)
+		socket_refuse(newcomer_last(connections), REFUSAL_PLACE,
+			      "too many of its address wait for a place");
 	return 0;
 }
 
@@ -672,8 +789,17 @@ static void sockets_close(struct list *list)
 		connection_close(&socket->connection);
 }
 
+static void sockets_free(struct list *list)
+{
+	struct client_socket *socket;
+
+	while ((socket = list_first(list, struct client_socket, link)))
+		socket_free(socket, "the server stops");
+}
+
 void connections_drain(struct connections *connections)
 {
+	sockets_free(&connections->waiting);
 	/* closing moves an active connection to the list `unauthenticated` */
 	sockets_close(&connections->unauthenticated);
 	sockets_close(&connections->active);
@@ -700,10 +826,16 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	slice_queue_init(&connections->rechecks, SLICE_TENANT);
 	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
+	list_init(&connections->waiting);
 	list_init(&connections->crowds);
 	slice_queue_init(&connections->slices, SLICE_STRANGERS);
-	err = handshakes_open(control->base, &connections->handshakes);
+	slice_work_init(&connections->admission, admit_next);
+	connections->stuck = event_make(control->base, -1, 0, on_stuck, connections);
+	err = connections->stuck
+		      ? handshakes_open(control->base, &connections->handshakes)
+		      : err_set(-ENOMEM, "no memory for the connections");
 	if (err) {
+		event_drop(&connections->stuck);
 		free(connections);
 		return err;
 	}
@@ -711,22 +843,17 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	return 0;
 }
 
-static void sockets_free(struct list *list)
-{
-	struct client_socket *socket;
-
-	while ((socket = list_first(list, struct client_socket, link)))
-		socket_free(socket, "the server stops");
-}
-
 void connections_close(struct connections *connections)
 {
 	if (!connections)
 		return;
 	slices_remove(&connections->recheck);
+	sockets_free(&connections->waiting);
 	sockets_free(&connections->active);
 	sockets_free(&connections->unchecked);
 	sockets_free(&connections->unauthenticated);
+	slices_remove(&connections->admission);
+	event_drop(&connections->stuck);
 	handshakes_close(connections->handshakes);
 	free(connections);
 }

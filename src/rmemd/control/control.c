@@ -348,6 +348,7 @@ static void set_descriptors(struct control *control)
 	bool sessions_fit = fits.sessions == wanted.sessions;
 
 	control->sessions_fit = (uint32_t)fits.sessions;
+	control->newcomers_max = plan.newcomers;
 	endpoints_set_channels(&control->endpoints, fits.channels);
 	if (sessions_fit && fits.channels == wanted.channels)
 		return;

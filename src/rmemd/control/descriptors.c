@@ -35,8 +35,8 @@ uint64_t descriptors_limit(void)
 	return getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur;
 }
 
-/* Those that are neither for sessions nor for their channels.  Connections without a hello are
- * limited on their own, at each port. */
+/* Those that are neither for sessions, nor for their channels, nor for newcomers.  Connections without
+ * a hello are limited on their own, at each port. */
 static uint64_t other_descriptors(const struct config *config, unsigned n_tcp)
 {
 	return OTHERS + (uint64_t)POOL_DESCRIPTORS * config->n_pools +
@@ -50,8 +50,12 @@ struct descriptors_plan descriptors_divide(uint64_t limit, const struct config *
 	uint64_t others = other_descriptors(config, n_tcp);
 	/* the process starts even if it can serve one session only */
 	uint64_t left = limit > others + 2 ? limit - others : 2;
+	unsigned newcomers = left / 8 < DESCRIPTORS_NEWCOMERS_MAX
+				     ? (unsigned)(left / 8)
+				     : DESCRIPTORS_NEWCOMERS_MAX;
 	struct descriptors wanted = { .sessions = config->sessions_max }, fits;
 
+	left -= newcomers;
 	if (n_tcp)
 		wanted.channels = wanted.sessions * config->channels_max;
 	fits.sessions =
@@ -61,7 +65,8 @@ struct descriptors_plan descriptors_divide(uint64_t limit, const struct config *
 	left -= fits.sessions;
 	fits.channels = wanted.channels < left ? wanted.channels : left;
 	return (struct descriptors_plan){ .wanted = wanted,
-					  .needed = others + wanted.sessions +
-						    wanted.channels,
+					  .needed = others + DESCRIPTORS_NEWCOMERS_MAX +
+						    wanted.sessions + wanted.channels,
+					  .newcomers = newcomers,
 					  .fits = fits };
 }

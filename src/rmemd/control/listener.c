@@ -17,12 +17,10 @@
 #include "rmemd/loop/events.h"
 #include "rmemd/loop/turn.h"
 
-/* Connections that the kernel holds while handshakes are under way: the clients of a rack. */
+/* Connections that the kernel holds until the loop comes to them: the clients of a rack. */
 #define BACKLOG 1024
 /* Pause after an error: without a free descriptor accept(2) fails again at once. */
 #define PAUSE_MS 100
-/* Pause until handshakes have gone on. */
-#define FULL_MS 2
 /* Accepted in a row before others get their turn. */
 #define ACCEPTS_MAX 16
 /* The kernel holds back a connection that sends nothing for about this long; the time for the
@@ -64,17 +62,6 @@ static void listener_pause(struct listener *listener, const struct timeval *paus
 		listener_enable(listener);
 }
 
-/* Whether there is no place, whoever connects; then the kernel holds them. */
-static bool listener_pause_while_full(struct listener *listener)
-{
-	const struct timeval pause = timeval_of_ms(FULL_MS);
-	bool full = connections_full(listener->control->connections);
-
-	if (full)
-		listener_pause(listener, &pause);
-	return full;
-}
-
 static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 		      struct sockaddr *sockaddr, int, void *arg)
 {
@@ -92,7 +79,6 @@ static void on_accept(struct evconnlistener *, evutil_socket_t fd,
 	if (connection_accept(control->connections, fd, &from))
 		connection_refused(control, REFUSAL_PLACE,
 				   fabric_address_text(&from, name), err_text());
-	(void)listener_pause_while_full(listener);
 }
 
 static void on_error(struct evconnlistener *, void *arg)
@@ -112,8 +98,7 @@ static void on_resume(evutil_socket_t, short, void *arg)
 	struct listener *listener = arg;
 
 	listener->n_accepted = 0;
-	if (!listener_pause_while_full(listener))
-		listener_enable(listener);
+	listener_enable(listener);
 }
 
 /* All options but the first are for accepted sockets, which inherit them: they save time, and find

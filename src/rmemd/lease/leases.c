@@ -55,8 +55,7 @@ void leases_close(struct leases *leases)
 		/* the fabrics are closed, and send no events */
 		list_for_each_entry_safe(struct mr, mr, &ended->dying, link)
 			mr_free(mr);
-		slices_remove(&ended->tenant->answer);
-		list_move(&leases->changed, &ended->changed);
+		lease_changed(ended);
 	}
 	leases_run(leases);
 	free(leases);
@@ -276,7 +275,7 @@ void lease_mr_registered(void *, void *mr_cookie, int err, const char *text,
 	}
 	if (err) {
 		mr_free(mr);
-		(void)waiters_fail(attachment, err, text);
+		waiters_fail(lease, attachment, err, text);
 	} else {
 		mr_set_live(mr);
 		mr->key = *key;

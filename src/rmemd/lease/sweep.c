@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/sweep.h"
 
-#include <errno.h>
 #include <limits.h>
 
 #include "rmemd/lease/attachment.h"
 
-/* Attachments, keys and requests of one slice. */
+/* Attachments and keys of one slice. */
 #define KEYS_PER_SLICE 128
 
-/* Returns the number of its keys, and of the requests that wait for them. */
+/* Returns the number of its keys. */
 static unsigned end_attachment(const struct sweep *sweep, struct attachment *attachment)
 {
-	unsigned n = attachment_fence(attachment) +
-		     waiters_fail(attachment, -ESTALE, LEASE_ENDED_TEXT);
+	unsigned n_keys = attachment_fence(attachment);
 
 	if (sweep->reason && attachment->client->id != sweep->except)
 		attachment_revoke(attachment, (enum wire_reason)sweep->reason);
 	else
 		attachment_end(attachment);
-	return n;
+	return n_keys;
 }
 
 static struct attachment *sweep_next(const struct lease *lease)

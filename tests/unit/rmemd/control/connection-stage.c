@@ -18,6 +18,7 @@ void connections_setup(void)
 {
 	control_setup();
 	stage_config.connections_max = 2;
+	stage_control.newcomers_max = 3;
 	base = event_base_new();
 	ck_assert_ptr_nonnull(base);
 	stage_control.base = base;

@@ -30,19 +30,19 @@ START_TEST(limit__is_raised_to_the_hard_one)
 END_TEST
 
 static const struct {
-	uint64_t limit; /* besides those that are neither for sessions nor channels */
+	uint64_t limit; /* besides those that are for none of these */
 	uint32_t sessions_max;
-	unsigned n_tcp;
+	unsigned n_tcp, newcomers;
 	uint64_t sessions, channels;
 } divided[] = {
-	{ 1024 * (CHANNELS + 1), 1024, 1, 1024, 1024 * CHANNELS },
-	{ 1024 * (CHANNELS + 1) - 1, 1024, 2, 1024, 1024 * CHANNELS - 1 },
+	{ 1024 * (CHANNELS + 2), 1024, 1, 1024, 1024, 1024 * CHANNELS },
+	{ 1024 * (CHANNELS + 2) - 1, 1024, 2, 1024, 1024, 1024 * CHANNELS - 1 },
 	/* channels leave their descriptors to sessions */
-	{ 1500, 1024, 1, 750, 750 },
-	{ 5000, 1024, 1, 1024, 3976 },
+	{ 1600, 1024, 1, 200, 700, 700 },
+	{ 8000, 1024, 1, 1000, 1024, 5976 },
 	/* no channel needs a descriptor */
-	{ 1500, 1024, 0, 1024, 0 },
-	{ 1000, 1024, 0, 1000, 0 },
+	{ 1600, 1024, 0, 200, 1024, 0 },
+	{ 1000, 1024, 0, 125, 875, 0 },
 };
 
 START_TEST(descriptors__are_divided)
@@ -54,9 +54,11 @@ START_TEST(descriptors__are_divided)
 	config.sessions_max = divided[_i].sessions_max;
 	plan = descriptors_divide(0, &config, n_tcp);
 	ck_assert_uint_eq(plan.wanted.sessions, config.sessions_max);
-	others = plan.needed - plan.wanted.sessions - plan.wanted.channels;
+	others = plan.needed - DESCRIPTORS_NEWCOMERS_MAX - plan.wanted.sessions -
+		 plan.wanted.channels;
 	ck_assert_uint_ge(others, config.connections_max * (1 + n_tcp));
 	plan = descriptors_divide(others + divided[_i].limit, &config, n_tcp);
+	ck_assert_uint_eq(plan.newcomers, divided[_i].newcomers);
 	ck_assert_uint_eq(plan.fits.sessions, divided[_i].sessions);
 	ck_assert_uint_eq(plan.fits.channels, divided[_i].channels);
 }

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "unit/rmemd/control/connection-stage.h"
+#include "rmemd/control/client_socket.h"
 #include "rmemd/control/listener.h"
 #include "tls/stream.h"
 #include "unit/unit.h"
@@ -255,6 +256,7 @@ static void setup_tls(void)
 {
 	setup();
 	stage_control.tls = key_context(open_server);
+	stage_control.newcomers_max = HANDSHAKES - stage_config.connections_max;
 }
 
 static void teardown_tls(void)
@@ -288,6 +290,14 @@ static void run_until_connected(unsigned n)
 	run_loop();
 }
 
+static void run_until_refused(unsigned n)
+{
+	while (stage_control.counters.refused[REFUSAL_PLACE] < n) {
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+		slices_run(&stage_control.slices);
+	}
+}
+
 static void run_until_active(unsigned n)
 {
 	while (sessions_in(SESSION_ACTIVE) < n) {
@@ -315,14 +325,13 @@ static void open_session_of(struct stream *stream)
 	run_until_active(n + 1);
 }
 
-/* A rack comes back, a client at each address: as long as handshakes are done, none ends for another one. */
-START_TEST(listener__leaves_connections_to_the_kernel_while_it_is_full)
+/* A rack comes back, behind one address or with one for each client: all get in. */
+START_TEST(listener__lets_newcomers_wait_while_it_is_full)
 {
-	unsigned max = stage_config.connections_max;
-
-	handshakes_begin(1);
-	run_until_connected(max);
-	ck_assert_uint_eq(stage_control.counters.connections, max);
+	handshakes_begin((unsigned)_i);
+	run_until_connected(HANDSHAKES);
+	/* a place that is left is enough */
+	ck_assert_int_eq(event_del(connections->stuck), 0);
 	for (unsigned i = 0; i < HANDSHAKES; i++)
 		open_session_of(&streams[i]);
 	ck_assert_uint_eq(stage_control.counters.connections_refused, 0);
@@ -334,41 +343,63 @@ START_TEST(listener__ends_handshakes_that_do_not_go_on)
 {
 	unsigned max = stage_config.connections_max;
 
-	handshakes_begin(1);
-	for (unsigned n = 2 * max; n <= HANDSHAKES; n += max) {
-		run_until_connected(n - max);
-		ck_assert_uint_eq(stage_control.counters.connections, n - max);
+	handshakes_begin((unsigned)_i);
+	run_until_connected(HANDSHAKES);
+	ck_assert_uint_eq(stage_control.counters.connections_refused, 0);
+	for (unsigned n = max; n < HANDSHAKES; n += max) {
 		stage_now_ms += 300;
-		run_until_connected(n);
-		ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE],
-				  n - max);
+		run_until_refused(n);
+		run_loop();
+		ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE], n);
 	}
+	for (unsigned i = HANDSHAKES - max; i < HANDSHAKES; i++)
+		open_session_of(&streams[i]);
 }
 END_TEST
 
-/* One address has all places, with handshakes that do not go on: it gets no more of them, and those of
- * another address do. */
+/* One address has all places, with handshakes that do not go on, and all that wait for one: that of another
+ * address gets one of each, and those that are left go on. */
 START_TEST(listener__gives_each_address_its_share)
 {
-	unsigned max = stage_config.connections_max;
 	struct tls_context *context = key_context(open_client);
 	struct stream newcomer;
 	int fd;
 
 	handshakes_begin(0);
 	run_until_connected(HANDSHAKES);
-	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE],
-			  HANDSHAKES - max);
 	fd = connect_from(2);
 	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	ck_assert_int_eq(stream_tls(&newcomer, fd, context), 0);
 	tls_context_unref(context);
 	open_session_of(&newcomer);
-	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE],
-			  HANDSHAKES - max + 1);
-	/* it was the oldest one that gave way */
-	open_session_of(&streams[1]);
+	/* the oldest one gave way in its place, and the newest one had waited */
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE], 2);
+	for (unsigned i = 1; i + 1 < HANDSHAKES; i++)
+		open_session_of(&streams[i]);
 	stream_close(&newcomer);
+}
+END_TEST
+
+/* It waits as long as it would have for its hello. */
+START_TEST(listener__lets_newcomers_wait_for_a_time)
+{
+	unsigned n = 0;
+
+	handshakes_begin(0);
+	run_until_connected(HANDSHAKES);
+	list_for_each_entry(struct client_socket, socket, &connections->waiting, link) {
+		ck_assert(event_pending(socket->deadline, EV_TIMEOUT, NULL));
+		n++;
+	}
+	ck_assert_uint_eq(n, HANDSHAKES - stage_config.connections_max);
+	while (!list_empty(&connections->waiting)) {
+		event_active(
+			list_first(&connections->waiting, struct client_socket, link)
+				->deadline,
+			EV_TIMEOUT, 0);
+		run_loop();
+	}
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE], n);
 }
 END_TEST
 
@@ -398,9 +429,10 @@ int main(void)
 	tcase_add_test(tc, listener__fails_if_it_cannot_be_watched);
 	tcase_add_test(tc, listener__accepts_later_if_it_cannot_be_watched);
 	tc = unit_case("handshakes", setup_tls, teardown_tls);
-	tcase_add_test(tc, listener__leaves_connections_to_the_kernel_while_it_is_full);
-	tcase_add_test(tc, listener__ends_handshakes_that_do_not_go_on);
+	tcase_add_loop_test(tc, listener__lets_newcomers_wait_while_it_is_full, 0, 2);
+	tcase_add_loop_test(tc, listener__ends_handshakes_that_do_not_go_on, 0, 2);
 	tcase_add_test(tc, listener__gives_each_address_its_share);
+	tcase_add_test(tc, listener__lets_newcomers_wait_for_a_time);
 	tcase_add_test(tc, listener__does_not_answer_a_client_that_has_left);
 	return unit_main();
 }
