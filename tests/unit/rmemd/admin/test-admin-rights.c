@@ -205,7 +205,8 @@ START_TEST(names__of_others_are_refused)
 		"[::1].evil.example", "[.evil.example",    "[::1].evil.example:9746",
 		"[evil.example]",     "[::1.evil.example", "[10.0.0.7]",
 		"[::1]:80.evil",      "[::1]]:80.evil]",   "::1].evil.example",
-		"127.0.0.1.",         "0127.0.0.1",        "[]."
+		"127.0.0.1.",         "0127.0.0.1",        "[].",
+		"[::ffff:10.0.0.7x"
 	};
 
 	be_user(0, 0);
