@@ -25,6 +25,7 @@ int attachment_add(struct lease *lease, struct lease_client *client, unsigned ri
 		.n_leaves = client->n_leaves,
 	};
 	list_init(&attachment->mrs);
+	list_init(&attachment->waiters);
 	list_init(&attachment->watching);
 	list_init(&attachment->in_events);
 	notice_source_init(&attachment->notices);
@@ -87,6 +88,7 @@ static void attachment_unlink(struct attachment *attachment)
 	struct lease *lease = attachment->lease;
 
 	(void)deregister_all(attachment);
+	(void)waiters_fail(attachment, -ESTALE, LEASE_ENDED_TEXT);
 	attachment_unwatch(attachment);
 	attachment_unrecord(attachment);
 	list_remove(&attachment->in_events);
@@ -97,8 +99,6 @@ static void attachment_unlink(struct attachment *attachment)
 	lease->n_attachments--;
 	attachment->client->n_attachments--;
 	attachment->client->lent_bytes -= lease->bytes;
-	if (lease->state != LEASE_ENDED)
-		waiters_fail(lease, attachment, -ESTALE, LEASE_ENDED_TEXT);
 	lease_changed(lease);
 }
 

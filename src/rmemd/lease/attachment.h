@@ -30,8 +30,9 @@ struct attachment {
 	uint64_t ended_id;     /* not 0: id of the ended lease; EVENT_ENDED is unread */
 	struct list in_events; /* in client->with_events, while there are events */
 	struct list mrs;       /* pending and live, the oldest first */
-	struct list watching;  /* in lease->watchers, if the client watches the lease */
-	bool told;             /* of the present notification: struct fanout */
+	struct list waiters;  /* requests that wait for its keys, struct lease_waiter */
+	struct list watching; /* in lease->watchers, if the client watches the lease */
+	bool told;            /* of the present notification: struct fanout */
 	struct notice_source notices; /* of the lease, in client->notices */
 };
 

@@ -352,7 +352,6 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 	lease_unrecord_ended(lease);
 	ledger_commit(lease->leases->ledger);
 	lease_unlink(lease);
-	waiters_fail(lease, NULL, -ESTALE, LEASE_ENDED_TEXT);
 	/* at a shutdown clients are told that the server stops */
 	sweep_start(lease, NULL, granted && reason != WIRE_REASON_SHUTDOWN ? reason : 0,
 		    except ? except->id : 0);

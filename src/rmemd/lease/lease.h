@@ -234,9 +234,10 @@ struct lease_waiter {
 	/* The rest is for lease/ alone. */
 	struct lease *lease;
 	enum lease_wait kind;
-	uint64_t begun_ns; /* clock_now_ns() */
-	struct list link;  /* in lease->waiters */
-	bool checked;      /* in the present round: lease->round */
+	uint64_t begun_ns;         /* clock_now_ns() */
+	struct list link;          /* in lease->waiters */
+	struct list in_attachment; /* in attachment->waiters */
+	bool checked;              /* in the present round: lease->round */
 	uint64_t old_bytes;
 	struct list waiting;   /* in leases->waiting, while it waits for memory */
 	struct list in_tenant; /* in tenant->waiters or ->untried, meanwhile */

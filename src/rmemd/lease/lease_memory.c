@@ -169,17 +169,23 @@ static int lease_grow(struct lease *lease, const struct lease_client *client,
 /* -EAGAIN: the memory is not clean yet. */
 static int waiter_serve(struct lease_waiter *waiter)
 {
-	int err = waiter->lease->leases->draining
-			  ? err_set(-ESHUTDOWN, LEASES_DRAINING)
-			  : lease_grow(waiter->lease, waiter->attachment->client,
-				       waiter->wanted_bytes);
+	struct lease *lease = waiter->lease;
+	int err;
 
+	/* it may not have been told yet */
+	if (lease->state == LEASE_ENDED)
+		err = err_set(-ESTALE, LEASE_ENDED_TEXT);
+	else if (lease->leases->draining)
+		err = err_set(-ESHUTDOWN, LEASES_DRAINING);
+	else
+		err = lease_grow(lease, waiter->attachment->client,
+				 waiter->wanted_bytes);
 	if (err == -EAGAIN)
 		return err;
 	waiter_end_memory(waiter);
 	if (err)
 		waiter_fail(waiter, err, err_text());
-	lease_changed(waiter->lease);
+	lease_changed(lease);
 	return 0;
 }
 

@@ -2,8 +2,8 @@
 /* The table of leases, for lease/ alone: its structures, lookups, and the work list.
  *
  * A request, an event of the fabric or of the pools, or a timer that changes a lease puts it on the
- * work list with lease_changed() and ends with leases_run(), which alone finishes or fails the
- * requests that wait for the lease, and frees a lease that has ended.
+ * work list with lease_changed() and ends with leases_run(), which alone, at once or in slices,
+ * finishes or fails the requests that wait for the lease, and frees a lease that has ended.
  *
  * Threads: [loop]. */
 #ifndef RMEMD_LEASE_LEASE_TABLE_H
@@ -67,7 +67,7 @@ struct lease {
 	struct tree_node in_named; /* in tenant->named, if it has a name */
 	struct list all;           /* in leases->all or ->ended */
 	struct list in_owner;      /* in owner->owned */
-	struct list changed;       /* in leases->changed */
+	struct list changed;       /* in leases->changed, or tenant->answering */
 
 	struct segment **segments;
 	unsigned n_segments;
@@ -85,6 +85,7 @@ struct lease {
 	struct list dying;     /* memory regions being deregistered */
 	struct list waiters;   /* struct lease_waiter */
 	bool round;            /* the waiters with this value were checked */
+	bool again;            /* it has changed since this round began */
 	bool resizing;         /* one request at a time */
 	bool cut;              /* dying keys may still reach behind the lease's end */
 
@@ -103,6 +104,7 @@ struct lease {
 /* Put the lease on the work list. */
 static inline void lease_changed(struct lease *lease)
 {
+	lease->again = true;
 	if (list_empty(&lease->changed))
 		list_append(&lease->leases->changed, &lease->changed);
 }
@@ -176,17 +178,17 @@ void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease 
 		struct attachment *attachment);
 /* Have leases_run() fail the request; the first error counts. */
 void waiter_fail(struct lease_waiter *waiter, int err, const char *text);
-/* waiter_fail() for all requests that wait for keys of this attachment, or with NULL of any; -ESTALE:
- * it has ended. */
-void waiters_fail(struct lease *lease, const struct attachment *attachment, int err,
-		  const char *text);
+/* waiter_fail() for all requests that wait for keys of this attachment, which are of one session;
+ * -ESTALE: it has ended.  Returns their number. */
+unsigned waiters_fail(struct attachment *attachment, int err, const char *text);
 /* Begin or end to wait for memory. */
 void waiter_begin_memory(struct lease_waiter *waiter);
 void waiter_end_memory(struct lease_waiter *waiter);
 
 /* ---- work_list.c ---- */
 
-/* Run the work list until it is empty: the last step of every event. */
+/* Run the work list until it is empty: the last step of every event.  Of many requests that wait for
+ * one lease the first are looked at, and the others in slices, as work of the lease's tenant. */
 void leases_run(struct leases *leases);
 
 #endif

@@ -55,7 +55,8 @@ void leases_close(struct leases *leases)
 		/* the fabrics are closed, and send no events */
 		list_for_each_entry_safe(struct mr, mr, &ended->dying, link)
 			mr_free(mr);
-		lease_changed(ended);
+		slices_remove(&ended->tenant->answer);
+		list_move(&leases->changed, &ended->changed);
 	}
 	leases_run(leases);
 	free(leases);
@@ -275,7 +276,7 @@ void lease_mr_registered(void *, void *mr_cookie, int err, const char *text,
 	}
 	if (err) {
 		mr_free(mr);
-		waiters_fail(lease, attachment, err, text);
+		(void)waiters_fail(attachment, err, text);
 	} else {
 		mr_set_live(mr);
 		mr->key = *key;

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/sweep.h"
 
+#include <errno.h>
 #include <limits.h>
 
 #include "rmemd/lease/attachment.h"
 
-/* Attachments and keys of one slice. */
+/* Attachments, keys and requests of one slice. */
 #define KEYS_PER_SLICE 128
 
-/* Returns the number of its keys. */
+/* Returns the number of its keys, and of the requests that wait for them. */
 static unsigned end_attachment(const struct sweep *sweep, struct attachment *attachment)
 {
-	unsigned n_keys = attachment_fence(attachment);
+	unsigned n = attachment_fence(attachment) +
+		     waiters_fail(attachment, -ESTALE, LEASE_ENDED_TEXT);
 
 	if (sweep->reason && attachment->client->id != sweep->except)
 		attachment_revoke(attachment, (enum wire_reason)sweep->reason);
 	else
 		attachment_end(attachment);
-	return n_keys;
+	return n;
 }
 
 static struct attachment *sweep_next(const struct lease *lease)

@@ -26,6 +26,8 @@ void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 	list_init(&tenant->waiters);
 	list_init(&tenant->wanting);
 	slice_work_init(&tenant->serve, NULL);
+	list_init(&tenant->answering);
+	slice_work_init(&tenant->answer, NULL);
 }
 
 void tenant_destroy(struct tenant *tenant)

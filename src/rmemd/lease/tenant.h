@@ -79,6 +79,9 @@ struct tenant {
 	struct list wanting; /* in leases->wanting, while there are any */
 	struct slice_work serve;
 	bool serve_again; /* memory has changed since the round began */
+	/* Its leases whose requests are being looked at, struct lease. */
+	struct list answering;
+	struct slice_work answer;
 };
 
 /* The caller has the first reference. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "rmemd/lease/lease_table.h"
+#include "rmemd/lease/attachment.h"
 
 void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease *lease,
 		struct attachment *attachment)
@@ -18,7 +18,10 @@ void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease 
 	waiter->begun_ns = clock_now_ns();
 	list_init(&waiter->waiting);
 	list_init(&waiter->in_tenant);
+	list_init(&waiter->in_attachment);
 	list_append(&lease->waiters, &waiter->link);
+	if (attachment)
+		list_append(&attachment->waiters, &waiter->in_attachment);
 	lease_changed(lease);
 }
 
@@ -65,15 +68,18 @@ void waiter_fail(struct lease_waiter *waiter, int err, const char *text)
 	lease_changed(waiter->lease);
 }
 
-void waiters_fail(struct lease *lease, const struct attachment *attachment, int err,
-		  const char *text)
+unsigned waiters_fail(struct attachment *attachment, int err, const char *text)
 {
-	list_for_each_entry(struct lease_waiter, waiter, &lease->waiters, link) {
-		if (waiter->kind == LEASE_WAIT_END || !waiter->attachment ||
-		    (attachment && waiter->attachment != attachment))
-			continue;
+	unsigned n = 0;
+
+	list_for_each_entry_safe(struct lease_waiter, waiter, &attachment->waiters,
+				 in_attachment) {
 		waiter_fail(waiter, err, text);
-		if (err == -ESTALE)
-			waiter->attachment = NULL;
+		n++;
+		if (err != -ESTALE)
+			continue;
+		list_remove(&waiter->in_attachment);
+		waiter->attachment = NULL;
 	}
+	return n;
 }

@@ -2,6 +2,7 @@
 /* The consequences of changed leases: requests that wait for a lease are done or fail, its extents
  * lose their unused ends, and when it has ended and its keys are dead it is freed. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -9,6 +10,9 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger.h"
+
+/* Requests that are looked at before others get their turn. */
+#define CHECKS_PER_SLICE 64
 
 /* Restore the state before the request. */
 static void waiter_undo(struct lease_waiter *waiter)
@@ -50,6 +54,7 @@ static void waiter_fail_now(struct lease_waiter *waiter, int err)
 
 	waiter_fail(waiter, err, err_text());
 	list_remove(&waiter->link);
+	list_remove(&waiter->in_attachment);
 	waiter_undo(waiter);
 	if (waiter->ends_lease && waiter->lease->state == LEASE_READY)
 		lease_terminate(waiter->lease, WIRE_REASON_FREED, NULL);
@@ -72,10 +77,13 @@ static int waiter_check(const struct lease_waiter *waiter)
 
 	if (waiter->err)
 		return waiter->err;
-	if (!list_empty(&waiter->waiting))
-		return 0;
 	if (waiter->kind == LEASE_WAIT_END)
 		return lease_is_swept(waiter->lease);
+	/* the sweep may not have come to the attachment */
+	if (waiter->lease->state == LEASE_ENDED)
+		return err_set(-ESTALE, LEASE_ENDED_TEXT);
+	if (!list_empty(&waiter->waiting))
+		return 0;
 	keys = attachment_check_keys(waiter->attachment);
 	if (keys <= 0)
 		return keys;
@@ -127,63 +135,100 @@ static void waiter_finish(struct lease_waiter *waiter)
 	if (kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes)
 		lease_send_changed(lease, waiter->attachment->client, 0);
 	list_remove(&waiter->link);
+	list_remove(&waiter->in_attachment);
 	waiter->done(waiter, 0, "");
 }
 
-/* The next waiter to be checked in this round, which goes behind those that were; NULL: there is none.
- * The end of one may end others. */
+/* The next waiter to be checked, which goes behind those that were in this round; NULL: all were, and
+ * nothing has changed since it began. */
 static struct lease_waiter *next_waiter(struct lease *lease)
 {
 	struct lease_waiter *waiter =
 		list_first(&lease->waiters, struct lease_waiter, link);
 
-	if (!waiter || waiter->checked == lease->round)
+	if (!waiter)
 		return NULL;
+	if (waiter->checked == lease->round) {
+		if (!lease->again)
+			return NULL;
+		lease->again = false;
+		lease->round = !lease->round;
+	}
 	waiter->checked = lease->round;
 	list_move(&lease->waiters, &waiter->link);
 	return waiter;
 }
 
-/* End the waiters whose conditions are met or which have failed.  False: there were none. */
-static bool lease_end_waiters(struct lease *lease)
+/* End the waiters whose conditions are met or which have failed.  False: it has looked at `max`. */
+static bool lease_end_waiters(struct lease *lease, unsigned max)
 {
-	struct lease_waiter *waiter;
-	bool ended = false;
+	for (unsigned n = 0; n < max; n++) {
+		struct lease_waiter *waiter = next_waiter(lease);
+		int result;
 
-	lease->round = !lease->round;
-	while ((waiter = next_waiter(lease))) {
-		int result = waiter_check(waiter);
-
-		ended |= result != 0;
+		if (!waiter)
+			return true;
+		result = waiter_check(waiter);
+		/* the end of one may end others, and changes the lease then */
 		if (result > 0)
 			waiter_finish(waiter);
 		else if (result < 0)
 			waiter_fail_now(waiter, result);
 	}
-	return ended;
+	return false;
+}
+
+static bool tenant_answer(struct slice_work *work)
+{
+	struct tenant *tenant = container_of(work, struct tenant, answer);
+	struct lease *lease = list_first(&tenant->answering, struct lease, changed);
+	struct leases *leases = lease->leases;
+	bool more;
+
+	tenant_ref(tenant);
+	list_move(&leases->changed, &lease->changed);
+	/* this may free the lease */
+	leases_run(leases);
+	more = !list_empty(&tenant->answering);
+	tenant_unref(tenant);
+	return more;
+}
+
+static void lease_answer_later(struct lease *lease)
+{
+	struct tenant *tenant = lease->tenant;
+
+	list_move(&tenant->answering, &lease->changed);
+	tenant->answer.run = tenant_answer;
+	slices_add(lease->leases->slices, &tenant->slices, &tenant->answer);
+}
+
+static void lease_free_now(struct lease *lease)
+{
+	struct leases *leases = lease->leases;
+
+	list_remove(&lease->changed);
+	list_remove(&lease->all);
+	lease_delete(lease);
+	if (leases_none_left(leases) && leases->events->none_left)
+		leases->events->none_left(leases->ctx);
 }
 
 static void lease_process_changes(struct lease *lease)
 {
-	while (lease_end_waiters(lease))
-		;
+	const struct leases *leases = lease->leases;
+
 	if (list_empty(&lease->dying)) {
 		/* no key reaches behind the segments any more */
 		for (unsigned i = 0; lease->cut && i < lease->n_segments; i++)
 			segment_shed(lease->segments[i]);
 		lease->cut = false;
-		if (lease->state == LEASE_ENDED && !lease->sweep.runs) {
-			struct leases *leases = lease->leases;
-
-			list_remove(&lease->changed);
-			list_remove(&lease->all);
-			lease_delete(lease);
-			if (leases_none_left(leases) && leases->events->none_left)
-				leases->events->none_left(leases->ctx);
-			return;
-		}
 	}
-	if (lease->leases->reclaiming && lease->state == LEASE_READY)
+	if (!lease_end_waiters(lease, leases->closing ? UINT_MAX : CHECKS_PER_SLICE))
+		lease_answer_later(lease);
+	else if (lease->state == LEASE_ENDED && lease_is_swept(lease))
+		lease_free_now(lease);
+	else if (leases->reclaiming && lease->state == LEASE_READY)
 		lease_send_wanted(lease);
 }
 
@@ -206,13 +251,14 @@ bool lease_waiter_cancel(struct lease_waiter *waiter)
 {
 	struct lease *lease = waiter->lease;
 	struct leases *leases = lease->leases;
-	bool grown =
-		waiter->kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes;
+	bool grown = lease->state != LEASE_ENDED && waiter->kind == LEASE_WAIT_GROW &&
+		     lease->bytes > waiter->old_bytes;
 	bool undone = !grown && waiter->kind != LEASE_WAIT_TRIM &&
 		      waiter->kind != LEASE_WAIT_END;
 
 	waiter_end_memory(waiter);
 	list_remove(&waiter->link);
+	list_remove(&waiter->in_attachment);
 	if (grown && !lease_record(lease)) {
 		ledger_commit(leases->ledger);
 		/* the memory is allocated already: keep the growth */

@@ -179,6 +179,7 @@ void stage_teardown(void)
 	if (stage_leases)
 		fake_pools_check(stage_leases);
 	leases_close(stage_leases);
+	ck_assert(!slices_wait(&stage_slices));
 	ledger_close(stage_ledger);
 	lease_client_destroy(&stage_a);
 	lease_client_destroy(&stage_b);

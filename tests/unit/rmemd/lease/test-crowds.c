@@ -6,11 +6,13 @@
 #include <stdlib.h>
 
 #include "rmemd/lease/attachment.h"
+#include "rmemd/state/ledger.h"
 #include "unit/rmemd/lease-stage.h"
 #include "unit/unit.h"
 
 #define CROWD 300u
-#define SLICE_MAX 65u /* attachments, with a key each */
+#define SLICE_MAX 65u   /* attachments, with a key each */
+#define ANSWERS_MAX 64u /* in a slice */
 
 static unsigned checks;
 
@@ -25,7 +27,7 @@ int __wrap_attachment_check_keys(struct attachment *attachment)
 
 static struct tenant other;
 static struct lease_client crowd[CROWD];
-static struct call calls[CROWD], one, two;
+static struct call calls[CROWD], one, two, three;
 static uint64_t lease;
 
 static void crowd_open(void)
@@ -104,6 +106,14 @@ static void end(enum end how)
 		send_free(how == END_FREE ? &one : &two, &stage_a, lease);
 }
 
+/* The turn is over after it. */
+static void run_slice(void)
+{
+	stage_turn = (struct turn){ .running = true, .first_ns = 1 };
+	stage_wakes = 0;
+	slices_run(&stage_slices);
+}
+
 /* In each slice a part; the request is answered when all keys are dead. */
 START_TEST(end__of_a_crowd_is_in_slices)
 {
@@ -114,10 +124,7 @@ START_TEST(end__of_a_crowd_is_in_slices)
 	while (stage_wakes > 0) {
 		left = fake_fabric_alive();
 		ck_assert_uint_eq(one.replies, 0);
-		/* the turn is over after a slice */
-		stage_turn = (struct turn){ .running = true, .first_ns = 1 };
-		stage_wakes = 0;
-		slices_run(&stage_slices);
+		run_slice();
 		ck_assert_uint_le(left - fake_fabric_alive(), SLICE_MAX);
 		slices++;
 	}
@@ -161,17 +168,97 @@ START_TEST(free__of_a_crowd_that_leaves_meanwhile)
 }
 END_TEST
 
-/* The requests that wait for keys fail now, not in the slice that ends the attachment. */
-START_TEST(free__of_a_crowd_fails_its_requests_at_once)
+static unsigned crowd_replies(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < CROWD; i++)
+		n += calls[i].replies;
+	return n;
+}
+
+/* A few of the crowd are answered at once, and in each slice. */
+static void expect_answers_in_slices(void)
+{
+	unsigned answered = crowd_replies(), before;
+
+	ck_assert_uint_le(answered, ANSWERS_MAX);
+	while (stage_wakes > 0) {
+		before = answered;
+		run_slice();
+		answered = crowd_replies();
+		ck_assert_uint_le(answered - before, ANSWERS_MAX);
+	}
+}
+
+/* The requests that wait for keys fail, before or after the slice that ends the attachment. */
+START_TEST(free__of_a_crowd_fails_its_requests_in_slices)
 {
 	crowd_attach(0, CROWD);
 	send_free(&one, &stage_a, lease);
+	/* or the daemon stops */
+	if (_i == 1)
+		return;
+	expect_answers_in_slices();
 	for (unsigned i = 0; i < CROWD; i++)
 		expect_reply(&calls[i], -ESTALE);
-	ck_assert_uint_gt(fake_fabric_alive(), CROWD);
-	slices_run(&stage_slices);
 	fake_fabric_settle();
 	expect_reply(&one, 0);
+}
+END_TEST
+
+/* One more client of the lease's tenant, which comes behind the crowd. */
+static struct lease_client last;
+
+static void last_attach(void)
+{
+	lease_client_init(&last, 100 + CROWD, &stage_tenant);
+	stage_connect(&last, 0);
+	ck_assert_int_eq(call_attach(&two, &last, "n", STAGE_RW), 0);
+}
+
+static void last_leave(void)
+{
+	stage_fence(&last);
+	fake_fabric_settle();
+	lease_client_destroy(&last);
+}
+
+/* A growth waits behind the crowd, and has not been told yet that the lease has ended. */
+START_TEST(free__of_a_crowd_lets_it_grow_no_more)
+{
+	last_attach();
+	send_allocate(&one, &stage_b, (FAKE_PAGES - 1) * FAKE_PAGE, "");
+	fake_fabric_settle();
+	ck_assert_int_eq(call_free(&stage_b, one.lease.lease), 0);
+	crowd_attach(0, CROWD);
+	send_resize(&two, &last, lease, 2 * FAKE_PAGE);
+	ck_assert_int_eq(lease_remove(&stage_tenant, "n", call_begin(&three)), 0);
+	ck_assert_uint_eq(two.replies, 0);
+	stage_scrub();
+	slices_run(&stage_slices);
+	expect_reply(&two, -ESTALE);
+	fake_fabric_settle();
+	expect_reply(&three, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	last_leave();
+}
+END_TEST
+
+/* As above, but it has its memory, and the client is lost. */
+START_TEST(free__of_a_crowd_undoes_a_growth)
+{
+	last_attach();
+	crowd_attach(0, CROWD);
+	send_resize(&two, &last, lease, 2 * FAKE_PAGE);
+	ck_assert_int_eq(lease_remove(&stage_tenant, "n", call_begin(&three)), 0);
+	ck_assert_uint_eq(two.replies, 0);
+	ck_assert(lease_waiter_cancel(&two.waiter));
+	slices_run(&stage_slices);
+	fake_fabric_settle();
+	expect_reply(&three, 0);
+	ck_assert_uint_eq(ledger_count(stage_ledger), 0);
+	last_leave();
 }
 END_TEST
 
@@ -192,11 +279,13 @@ START_TEST(changes__look_at_each_request_a_few_times)
 	/* the key that dies is the oldest */
 	checks = 0;
 	ck_assert(fake_fabric_step(0));
+	expect_answers_in_slices();
 	expect_reply(&calls[0], 0);
 	expect_reply(&calls[CROWD - 1], 0);
 	ck_assert_uint_eq(calls[1].replies, 0);
 	ck_assert_uint_le(checks, 2 * CROWD);
 	fake_fabric_settle();
+	slices_run(&stage_slices);
 	expect_reply(&calls[1], 0);
 }
 END_TEST
@@ -209,7 +298,9 @@ int main(void)
 	tcase_add_test(tcase, free__of_a_crowd_frees_the_name_at_once);
 	tcase_add_loop_test(tcase, free__of_a_crowd_that_leaves_meanwhile, 0, 3);
 	tcase = unit_case("requests", setup_slow, teardown);
-	tcase_add_test(tcase, free__of_a_crowd_fails_its_requests_at_once);
+	tcase_add_loop_test(tcase, free__of_a_crowd_fails_its_requests_in_slices, 0, 2);
+	tcase_add_test(tcase, free__of_a_crowd_lets_it_grow_no_more);
+	tcase_add_test(tcase, free__of_a_crowd_undoes_a_growth);
 	tcase_add_test(tcase, changes__look_at_each_request_a_few_times);
 	return unit_main();
 }
