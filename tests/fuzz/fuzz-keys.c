@@ -71,10 +71,14 @@ static void run_file(const uint8_t *data, size_t bytes, bool is_ca)
 	struct tls_context *context;
 	int err = tls_context_server(&params, &context);
 
+	if (err) {
+		failed(err);
+		return;
+	}
+	err = tls_context_check_certificate(context);
 	if (err)
 		failed(err);
-	else
-		tls_context_unref(context);
+	tls_context_unref(context);
 }
 
 static X509 *client_certificate(void)
