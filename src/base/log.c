@@ -6,12 +6,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/utf8.h"
 
 #define TEXT_BYTES 1024
-#define STAMP_BYTES 32
 
 static log_sink *sink = log_stderr;
 static const struct log_tap *tap;
@@ -123,43 +121,6 @@ void log_stderr(int level, const char *event, const struct log_ctx *ctx,
 	n = snprintf(buf, sizeof(buf), "%s%s\n", level <= LOG_ERR ? "error " : "",
 		     line);
 	/* one write, so that lines of several threads do not mix */
-	(void)fwrite(buf, (size_t)n, 1, stderr);
-}
-
-static const char *level_name(int level)
-{
-	static const char *const names[] = { [LOG_ERR] = "error",
-					     [LOG_WARNING] = "warning",
-					     [LOG_NOTICE] = "notice",
-					     [LOG_INFO] = "info",
-					     [LOG_DEBUG] = "debug" };
-
-	return names[level < LOG_ERR ? LOG_ERR : level > LOG_DEBUG ? LOG_DEBUG : level];
-}
-
-static void stamp_format(char buf[STAMP_BYTES])
-{
-	struct timespec now = { 0 };
-	struct tm tm = { 0 };
-	size_t used;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	(void)gmtime_r(&now.tv_sec, &tm);
-	used = strftime(buf, STAMP_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(buf + used, STAMP_BYTES - used, ".%03uZ",
-		       (unsigned)(now.tv_nsec / 1000000));
-}
-
-void log_stderr_stamped(int level, const char *event, const struct log_ctx *ctx,
-			const char *text)
-{
-	char stamp[STAMP_BYTES], line[LOG_LINE_BYTES],
-		buf[LOG_LINE_BYTES + STAMP_BYTES + 16];
-	int n;
-
-	stamp_format(stamp);
-	log_format(line, event, ctx, text);
-	n = snprintf(buf, sizeof(buf), "%s %s %s\n", stamp, level_name(level), line);
 	(void)fwrite(buf, (size_t)n, 1, stderr);
 }
 

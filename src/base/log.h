@@ -38,8 +38,6 @@ void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ct
 
 /* The sink for stderr: the line of log_format(), after "error " for errors. */
 log_sink log_stderr;
-/* The same with time (UTC) and level: "2026-11-25T09:30:00.125Z notice ready: ...". */
-log_sink log_stderr_stamped;
 
 /* Besides the sink, which gets the lines of its level alone, a tap gets those that it wants, of any
  * level.  It is asked before the line is made.  NULL: no tap. */

@@ -100,6 +100,20 @@ static void refused_show(FILE *out, const json_t *answer)
 		(void)fputc('\n', out);
 }
 
+static const struct field dropped_fields[] = {
+	{ "log        ", "counters", "log_lines_dropped", CELL_NUMBER, "-" },
+	{ " lines dropped, as nobody read them\n", NULL, NULL, CELL_TEXT, NULL },
+	{ 0 },
+};
+
+static void dropped_show(FILE *out, const json_t *answer)
+{
+	const json_t *counters = json_object_get(answer, "counters");
+
+	if (json_integer_value(json_object_get(counters, "log_lines_dropped")))
+		fields_print(out, dropped_fields, answer);
+}
+
 static const struct field draining_fields[] = {
 	{ "draining   for ", "draining", "age_ms", CELL_TIME, "-" },
 	{ ", deadline: ", "draining", "left_ms", CELL_TIME, "none" },
@@ -117,6 +131,7 @@ static void status_show(FILE *out, const json_t *answer)
 	fabric_show(out, answer, "tcp");
 	fields_print(out, status_rest, answer);
 	refused_show(out, answer);
+	dropped_show(out, answer);
 }
 
 const struct command status_command = {

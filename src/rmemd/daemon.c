@@ -32,6 +32,7 @@
 #include "rmemd/pool/resize.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/restarts.h"
+#include "rmemd/system/log_output.h"
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/progress.h"
 #include "rmemd/system/systemd.h"
@@ -118,6 +119,7 @@ static void on_status(evutil_socket_t, short, void *arg)
 	struct daemon *daemon = arg;
 
 	log_ratelimit_flush();
+	log_output_flush();
 	if (!daemon->stopping && describe(daemon))
 		systemd_status(daemon->status_text);
 }

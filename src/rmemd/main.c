@@ -16,9 +16,10 @@
 #include "rmemd/config/config.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/daemon.h"
-#include "rmemd/system/systemd.h"
+#include "rmemd/system/log_output.h"
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/recent.h"
+#include "rmemd/system/systemd.h"
 #include "tls/context.h"
 #include "tls/guard.h"
 
@@ -126,9 +127,8 @@ static int serve(const struct config *config, const char *path, bool kept)
 	int err;
 
 	recent_open();
-	(void)log_ratelimit_open(
-		LOG_RATELIMIT_LOG,
-		systemd_log_sink(log_target ? target : config->log_target));
+	log_output_open(log_target ? target : config->log_target);
+	(void)log_ratelimit_open(LOG_RATELIMIT_LOG, log_output_sink);
 	log_set_sink(log_ratelimit_sink);
 	log_set_level(config->log_level);
 	/* a client that is gone is an error of write(2), not a reason to die */
@@ -170,7 +170,8 @@ int main(int argc, char **argv)
 		return EXIT_CONFIG;
 	}
 	if (err) {
-		log_set_sink(systemd_log_sink(target));
+		log_output_open(target);
+		log_set_sink(log_output_sink);
 		/* without memory or descriptors now, the next start may succeed */
 		return fail(err == -ENOMEM || err == -EMFILE || err == -ENFILE
 				    ? EXIT_FAILURE

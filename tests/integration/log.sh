@@ -82,3 +82,46 @@ ok "the journal's stream"
 expect_error 78 '^error start-failed: ' "$RMEMD" --log-target plain --config "$dir/none.conf"
 unset JOURNAL_STREAM
 expect_error 78 "${stamp}error start-failed: " "$RMEMD" --config "$dir/none.conf"
+
+# a pipe that nobody reads, and that is full: the daemon serves and stops as ever
+unset JOURNAL_STREAM
+mkfifo "$dir/pipe"
+exec {reader}<>"$dir/pipe"
+# pipe_await PATTERN: read the log until a line matches, which is then in `line`
+pipe_await()
+{
+	until IFS= read -r -t $((60 * patience)) -u "$reader" line && [[ $line =~ $1 ]]; do
+		[ -n "$line" ] || fail "no line in the pipe matches $1"
+	done
+}
+sed -i 's/^target = .*/target = plain/' "$dir/rmemd.conf"
+"$RMEMD" --config "$dir/rmemd.conf" 2>"$dir/pipe" &
+server_pid=$!
+pids+=("$server_pid")
+uri="rmem://$LISTEN:$port?fabric=$FABRIC"
+pipe_await ^ready:
+background ping ping -i 10ms
+status_await '.sessions.active == 1' 60 || fail "no session: $(cat "$dir/ping.err")"
+# no room for one byte more
+dd if=/dev/zero of="$dir/pipe" bs=4096 oflag=nonblock 2>/dev/null || true
+for _ in {1..5}; do
+	rmemctl reload >/dev/null || fail "no reload"
+done
+dropped=$(status_get .counters.log_lines_dropped)
+[ "$dropped" -ge 5 ] || fail "$dropped lines were dropped"
+rmemctl status | grep -qx "log  *$dropped lines dropped, as nobody read them" ||
+	fail "$(rmemctl status)"
+rmemctl metrics | grep -qx "rmemd_log_lines_dropped_total $dropped" || fail "no metric"
+status_await '.sessions.active == 1 and .counters.sessions_fenced == 0' 1 || fail "it was fenced"
+ok "a full pipe"
+
+dd if="$dir/pipe" of=/dev/null bs=65536 count=1 2>/dev/null
+pipe_await 'log-dropped: '
+[ "$line" = "log-dropped: $dropped lines were dropped, as nobody read them" ] || fail "$line"
+ok "$line"
+
+dd if=/dev/zero of="$dir/pipe" bs=4096 oflag=nonblock 2>/dev/null || true
+kill -TERM "$server_pid"
+process_await "$server_pid" 30 || fail "it does not stop while its log is full"
+[ "$process_status" -eq 0 ] || fail "status $process_status"
+ok "a full pipe does not keep it from stopping"

@@ -23,12 +23,12 @@ src/librmem/channel: base tls wire fabric librmem/session rmem/rmem.h
 src/librmem/lease: base wire fabric librmem/session librmem/channel librmem/params.h rmem/rmem.h
 src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease librmem/params.h rmem/rmem.h
 src/rmemd: base tls wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/state rmemd/system
-src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/system/recent.h
+src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/system/log_output.h rmemd/system/recent.h
 src/rmemd/config: base tls/certificate.h fabric rmemd/lease rmemd/pool
 src/rmemd/control: base tls wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool rmemd/state
 src/rmemd/lease: base wire fabric rmemd/config rmemd/loop rmemd/pool rmemd/state
 src/rmemd/loop: base
-src/rmemd/metrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool
+src/rmemd/metrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool rmemd/system/log_output.h
 src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state

@@ -20,6 +20,7 @@
 #include "rmemd/pool/addition.h"
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/resize.h"
+#include "rmemd/system/log_output.h"
 #include "rmemd/system/recent.h"
 
 /* ---- /v1/status ---- */
@@ -134,6 +135,7 @@ static json_t *counters_view(const struct admin_sources *from)
 	view_number(&object, "admin_views_refused", counters->admin_views_refused);
 	view_number(&object, "admin_acts_refused", counters->admin_acts_refused);
 	view_number(&object, "http_refused", counters->http_refused);
+	view_number(&object, "log_lines_dropped", log_output_dropped());
 	return object;
 }
 

@@ -13,6 +13,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/pool/pools.h"
+#include "rmemd/system/log_output.h"
 
 /* Those of one slice. */
 #define SESSIONS_STEP 128
@@ -60,6 +61,7 @@ static void add_server(struct sample_server *server, const struct sample_sources
 	server->views_refused = counters->admin_views_refused;
 	server->acts_refused = counters->admin_acts_refused;
 	server->http_refused = counters->http_refused;
+	server->log_lines_dropped = log_output_dropped();
 	server->turns_long = control->turn.n_long;
 	server->turn_cpu_ns = turn_recent_ns(&control->turn.cpu);
 	server->turn_wall_ns = turn_recent_ns(&control->turn.wall);

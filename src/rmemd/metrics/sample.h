@@ -46,6 +46,7 @@ struct sample_server {
 	uint64_t leases_granted, leases_expired, leases_waited, leases_waited_ms;
 	uint64_t connections, requests;
 	uint64_t views_refused, acts_refused, http_refused;
+	uint64_t log_lines_dropped;
 	uint64_t turns_long, turn_cpu_ns, turn_wall_ns; /* the latter: recent maximum */
 	struct durations grants, registrations, turns;
 };

@@ -89,6 +89,8 @@ const struct metric metrics[] = {
 	  COUNTER, SERVER(acts_refused), PLAIN, "action=\"act\"" },
 	{ "rmemd_http_refused_total", "Over HTTP: connections that sent too much, requests to names of other hosts.",
 	  COUNTER, SERVER(http_refused), PLAIN, "" },
+	{ "rmemd_log_lines_dropped_total", "Lines of the log that were dropped, as nobody read them.",
+	  COUNTER, SERVER(log_lines_dropped), PLAIN, "" },
 
 	{ "rmemd_tenant_sessions", "Sessions of the tenant.",
 	  GAUGE, TENANT(sessions), PLAIN, "" },

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define SD_JOURNAL_SUPPRESS_LOCATION
 #include "rmemd/system/systemd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <systemd/sd-daemon.h>
-#include <systemd/sd-journal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,8 +16,6 @@
 
 /* The prefix of the names of stored files. */
 #define KEPT_PREFIX "rmem-"
-#define FIELDS_MAX 10
-#define RECORD_BYTES 4096
 #define DRAINED_PATH_BYTES 256
 
 /* ---- sockets ---- */
@@ -230,103 +223,4 @@ int systemd_watchdog_start(struct event_base *base)
 void systemd_watchdog_stop(void)
 {
 	event_drop(&watchdog);
-}
-
-/* ---- journal ---- */
-
-/* Fields of one line; those that do not fit are left out. */
-struct record {
-	char text[RECORD_BYTES];
-	size_t used;
-	struct iovec fields[FIELDS_MAX];
-	int n_fields;
-};
-
-static void __attribute__((format(printf, 2, 3)))
-record_add(struct record *record, const char *fmt, ...)
-{
-	size_t room = sizeof(record->text) - record->used;
-	char *field = record->text + record->used;
-	va_list ap;
-	int len;
-
-	va_start(ap, fmt);
-	len = vsnprintf(field, room, fmt, ap);
-	va_end(ap);
-	if (len < 0 || (size_t)len >= room || record->n_fields == FIELDS_MAX)
-		return;
-	record->fields[record->n_fields++] = (struct iovec){ field, (size_t)len };
-	record->used += (size_t)len + 1;
-}
-
-void systemd_journal_sink(int level, const char *event, const struct log_ctx *ctx,
-			  const char *text)
-{
-	char line[LOG_LINE_BYTES];
-	struct record record = { .used = 0 };
-
-	/* people see the message alone, so it has the context too */
-	log_format(line, event, ctx, text);
-	record_add(&record, "MESSAGE=%s", line);
-	record_add(&record, "PRIORITY=%d", level);
-	record_add(&record, "SYSLOG_IDENTIFIER=rmemd");
-	record_add(&record, "RMEM_EVENT=%s", event);
-	if (ctx && ctx->session)
-		record_add(&record, "RMEM_SESSION=%" PRIu64, ctx->session);
-	if (ctx && ctx->lease)
-		record_add(&record, "RMEM_LEASE=%" PRIu64, ctx->lease);
-	if (ctx && ctx->pool)
-		record_add(&record, "RMEM_POOL=%s", ctx->pool);
-	if (ctx && ctx->device)
-		record_add(&record, "RMEM_DEVICE=%s", ctx->device);
-	if (ctx && ctx->peer)
-		record_add(&record, "RMEM_PEER=%s", ctx->peer);
-	if (ctx && ctx->tenant)
-		record_add(&record, "RMEM_TENANT=%s", ctx->tenant);
-	/* without the journal stderr may still be read */
-	if (sd_journal_sendv(record.fields, record.n_fields) < 0)
-		log_stderr_stamped(level, event, ctx, text);
-}
-
-/* The journal has the time of each line of its stream, and its level from this prefix. */
-static void stream_sink(int level, const char *event, const struct log_ctx *ctx,
-			const char *text)
-{
-	char line[LOG_LINE_BYTES], buf[LOG_LINE_BYTES + 8];
-	int n;
-
-	log_format(line, event, ctx, text);
-	n = snprintf(buf, sizeof(buf), "<%d>%s\n", level, line);
-	(void)fwrite(buf, (size_t)n, 1, stderr);
-}
-
-/* systemd names the device and inode of the stream it gave us. */
-static bool stderr_is_journal(void)
-{
-	const char *stream = getenv("JOURNAL_STREAM");
-	char expected[64];
-	struct stat st;
-
-	if (!stream || fstat(STDERR_FILENO, &st))
-		return false;
-	(void)snprintf(expected, sizeof(expected), "%ju:%ju", (uintmax_t)st.st_dev,
-		       (uintmax_t)st.st_ino);
-	return strcmp(stream, expected) == 0;
-}
-
-log_sink *systemd_log_sink(enum config_log_target target)
-{
-	bool stream = stderr_is_journal();
-
-	switch (target) {
-	case CONFIG_LOG_JOURNAL:
-		return systemd_journal_sink;
-	case CONFIG_LOG_PLAIN:
-		return log_stderr;
-	case CONFIG_LOG_STDERR:
-		return stream ? stream_sink : log_stderr_stamped;
-	case CONFIG_LOG_AUTO:
-		break;
-	}
-	return stream ? systemd_journal_sink : log_stderr_stamped;
 }

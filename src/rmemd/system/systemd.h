@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The interfaces of systemd: readiness, status, watchdog, sockets passed at start, file descriptor
- * store, journal lines with fields.  Without systemd every call does nothing.
- * Threads: [loop], but systemd_journal_sink [any]. */
+ * store.  Without systemd every call does nothing.  Threads: [loop]. */
 #ifndef RMEMD_SYSTEM_SYSTEMD_H
 #define RMEMD_SYSTEM_SYSTEMD_H
 
 #include <event2/event.h>
 
-#include "base/log.h"
 #include "rmemd/config/config.h"
 
 #define SYSTEMD_CONTROL_MAX CONFIG_LIST_MAX
@@ -62,13 +60,5 @@ int systemd_stay_started(void);
  * loop that hangs is noticed.  -ENOMEM.  Stop before the base is freed. */
 int systemd_watchdog_start(struct event_base *base);
 void systemd_watchdog_stop(void);
-
-/* A line to the journal: MESSAGE (from log_format()), PRIORITY, SYSLOG_IDENTIFIER and RMEM_EVENT,
- * _SESSION, _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has them. */
-log_sink systemd_journal_sink;
-
-/* The sink for a target.  When stderr is a stream of the journal, CONFIG_LOG_AUTO is the journal, and
- * lines of CONFIG_LOG_STDERR have the prefix "<N>" for their level instead of time and level. */
-log_sink *systemd_log_sink(enum config_log_target target);
 
 #endif

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages to the service manager, passed sockets, and the journal. */
+/* Messages to the service manager, and passed sockets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -238,140 +235,6 @@ END_TEST
 
 /* ---- journal ---- */
 
-/* A fake journal that only this process sees; 0: no permission to mount. */
-static int open_journal(void)
-{
-	int fd;
-
-	if (unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS))
-		return 0;
-	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
-	if (mount("tmpfs", "/run", "tmpfs", 0, NULL))
-		return 0;
-	ck_assert_int_eq(mkdir("/run/systemd", 0755), 0);
-	ck_assert_int_eq(mkdir("/run/systemd/journal", 0755), 0);
-	fd = socket_at("/run/systemd/journal/socket", SOCK_DGRAM);
-	ck_assert_int_gt(fd, 0);
-	return fd;
-}
-
-static void assert_line(const char *record, const char *line)
-{
-	char with_newlines[256];
-
-	(void)snprintf(with_newlines, sizeof(with_newlines), "\n%s\n", line);
-	ck_assert_msg(strstr(record, with_newlines) != NULL, "no line %s in %s", line,
-		      record);
-}
-
-START_TEST(journal__receives_fields)
-{
-	const struct log_ctx ctx = { .session = 7,
-				     .lease = 9,
-				     .pool = "a",
-				     .device = "rxe0",
-				     .peer = "[::1]:5",
-				     .tenant = "default" };
-	int journal = open_journal();
-	char record[4096];
-
-	if (!journal) {
-		printf("# skipped: no permission for a mount namespace\n");
-		return;
-	}
-	systemd_journal_sink(LOG_WARNING, "lease-expired", &ctx, "revoked");
-	(void)snprintf(record, sizeof(record), "\n%s", received(journal));
-	assert_line(record, "MESSAGE=lease-expired: revoked [session=7 lease=9 pool=a "
-			    "device=rxe0 peer=[::1]:5 tenant=default]");
-	assert_line(record, "PRIORITY=4");
-	assert_line(record, "SYSLOG_IDENTIFIER=rmemd");
-	assert_line(record, "RMEM_EVENT=lease-expired");
-	assert_line(record, "RMEM_SESSION=7");
-	assert_line(record, "RMEM_LEASE=9");
-	assert_line(record, "RMEM_POOL=a");
-	assert_line(record, "RMEM_DEVICE=rxe0");
-	assert_line(record, "RMEM_PEER=[::1]:5");
-	assert_line(record, "RMEM_TENANT=default");
-
-	systemd_journal_sink(LOG_INFO, "ready", NULL, "here");
-	(void)snprintf(record, sizeof(record), "\n%s", received(journal));
-	assert_line(record, "MESSAGE=ready: here");
-	assert_line(record, "RMEM_EVENT=ready");
-	ck_assert_ptr_null(strstr(record, "RMEM_SESSION"));
-}
-END_TEST
-
-/* What the sink writes to stderr. */
-static const char *written(log_sink *sink, int level)
-{
-	const struct log_ctx ctx = { .tenant = "a" };
-	static char text[256];
-	int fds[2], saved = dup(STDERR_FILENO);
-	ssize_t n;
-
-	ck_assert_int_eq(pipe(fds), 0);
-	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
-	sink(level, "event", &ctx, "text");
-	ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
-	n = read(fds[0], text, sizeof(text) - 1);
-	ck_assert_int_gt(n, 0);
-	text[n] = '\0';
-	(void)close(fds[0]);
-	(void)close(fds[1]);
-	(void)close(saved);
-	return text;
-}
-
-START_TEST(log_sink__stamps_its_lines)
-{
-	static const char *const names[] = { [LOG_ERR] = "error",
-					     [LOG_WARNING] = "warning",
-					     [LOG_NOTICE] = "notice",
-					     [LOG_INFO] = "info",
-					     [LOG_DEBUG] = "debug" };
-	char end[64];
-
-	for (int level = LOG_ERR; level <= LOG_DEBUG; level++) {
-		const char *line = written(log_stderr_stamped, level);
-		struct tm tm = { 0 };
-		const char *rest = strptime(line, "%Y-%m-%dT%H:%M:%S", &tm);
-		double age;
-
-		ck_assert_msg(rest && *rest == '.', "%s", line);
-		age = difftime(time(NULL), timegm(&tm));
-		ck_assert_msg(age >= -1 && age < 3600, "%s", line);
-		(void)snprintf(end, sizeof(end), "Z %s event: text [tenant=a]\n",
-			       names[level]);
-		ck_assert_str_eq(rest + 4, end);
-	}
-}
-END_TEST
-
-START_TEST(log_sink__auto_follows_the_stream)
-{
-	char stream[64];
-	struct stat st;
-
-	ck_assert_int_eq(unsetenv("JOURNAL_STREAM"), 0);
-	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr_stamped);
-	ck_assert(systemd_log_sink(CONFIG_LOG_STDERR) == log_stderr_stamped);
-	ck_assert(systemd_log_sink(CONFIG_LOG_PLAIN) == log_stderr);
-	ck_assert(systemd_log_sink(CONFIG_LOG_JOURNAL) == systemd_journal_sink);
-	ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
-	(void)snprintf(stream, sizeof(stream), "%lu:%lu", (unsigned long)st.st_dev,
-		       (unsigned long)st.st_ino);
-	ck_assert_int_eq(setenv("JOURNAL_STREAM", stream, 1), 0);
-	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == systemd_journal_sink);
-	ck_assert(systemd_log_sink(CONFIG_LOG_PLAIN) == log_stderr);
-	/* neither the time twice, nor without a level */
-	ck_assert_str_eq(written(systemd_log_sink(CONFIG_LOG_STDERR), LOG_WARNING),
-			 "<4>event: text [tenant=a]\n");
-	/* stderr was redirected after the start */
-	ck_assert_int_eq(setenv("JOURNAL_STREAM", "1:1", 1), 0);
-	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr_stamped);
-}
-END_TEST
-
 int main(void)
 {
 	TCase *tc = unit_case("notify", setup, teardown);
@@ -382,8 +245,5 @@ int main(void)
 	tcase_add_test(tc, watchdog__is_served_by_the_loop);
 	tcase_add_test(tc, listen_fds__are_sorted_by_kind);
 	tcase_add_test(tc, listen_fds__of_other_kinds_are_refused);
-	tcase_add_test(tc, journal__receives_fields);
-	tcase_add_test(tc, log_sink__stamps_its_lines);
-	tcase_add_test(tc, log_sink__auto_follows_the_stream);
 	return unit_main();
 }
