@@ -162,11 +162,17 @@ int attachment_check_keys(struct attachment *attachment)
 	return missing > 0 ? 0 : missing < 0 ? missing : 1;
 }
 
-void attachment_cut(struct attachment *attachment, const struct segment *segment)
+unsigned attachment_cut(struct attachment *attachment)
 {
-	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
-		if (mr->segment == segment && mr->bytes > segment->bytes)
-			mr_deregister(mr);
+	unsigned n = 0;
+
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link) {
+		if (mr->bytes <= mr->segment->bytes)
+			continue;
+		mr_deregister(mr);
+		n++;
+	}
+	return n;
 }
 
 static bool mr_is_retired(const struct mr *mr)

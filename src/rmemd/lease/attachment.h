@@ -60,8 +60,8 @@ int attachment_register_missing(struct attachment *attachment);
 /* 1: it has all its keys, also those that are missing since segments or ports have changed; 0: not yet;
  * or -errno. */
 int attachment_check_keys(struct attachment *attachment);
-/* Deregister keys that reach behind the end of a segment. */
-void attachment_cut(struct attachment *attachment, const struct segment *segment);
+/* Deregister keys that reach behind the end of their segments; returns their number. */
+unsigned attachment_cut(struct attachment *attachment);
 /* Longer MRs have replaced shorter MRs, which stay for operations under way, up to a limit. */
 void attachment_retire(struct attachment *attachment);
 /* Deregister all keys, as the client's fabric_sessions are closed; returns their number. */

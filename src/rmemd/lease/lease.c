@@ -361,13 +361,12 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 	lease_changed(lease);
 }
 
-void lease_send_changed(struct lease *lease, const struct lease_client *except,
-			unsigned reason)
+void lease_send_grown(struct lease *lease, const struct lease_client *except)
 {
 	list_for_each_entry(struct attachment, attachment, &lease->attachments,
 			    in_lease) {
 		if (attachment->client != except)
-			attachment_add_changed(attachment, reason);
+			attachment_add_changed(attachment, 0);
 	}
 }
 
@@ -386,14 +385,6 @@ void lease_set_bytes(struct lease *lease, uint64_t bytes)
 	lease->bytes = bytes;
 }
 
-static void cut_segment(struct lease *lease, struct segment *segment, uint64_t bytes)
-{
-	segment->bytes = bytes;
-	list_for_each_entry(struct attachment, attachment, &lease->attachments,
-			    in_lease)
-		attachment_cut(attachment, segment);
-}
-
 void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except)
 {
 	unsigned n_segments = lease->n_segments;
@@ -404,11 +395,11 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *e
 
 		start -= segment->bytes;
 		if (start < bytes) {
-			cut_segment(lease, segment, bytes - start);
+			segment->bytes = bytes - start;
 			lease->cut = true;
 			break;
 		}
-		cut_segment(lease, segment, 0);
+		segment->bytes = 0;
 		lease->n_segments--;
 	}
 	lease_set_bytes(lease, bytes);
@@ -421,6 +412,6 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *e
 	ledger_commit(lease->leases->ledger);
 	while (n_segments > lease->n_segments)
 		segment_release(lease->segments[--n_segments]);
-	lease_send_changed(lease, except, WIRE_REASON_TRIMMED);
+	sweep_cut(lease, except ? except->id : 0);
 	lease_changed(lease);
 }

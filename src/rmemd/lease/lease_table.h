@@ -87,7 +87,7 @@ struct lease {
 	bool round;            /* the waiters with this value were checked */
 	bool again;            /* it has changed since this round began */
 	bool resizing;         /* one request at a time */
-	bool cut;              /* dying keys may still reach behind the lease's end */
+	bool cut;              /* keys may still reach behind the lease's end */
 
 	struct share *shares; /* with other tenants */
 	unsigned n_shares;
@@ -145,11 +145,10 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 		     const struct lease_client *except);
 /* The lease has another length. */
 void lease_set_bytes(struct lease *lease, uint64_t bytes);
-/* Cut the lease to `bytes`, and tell all clients that have it attached, except `except`. */
+/* Cut the lease to `bytes`, and tell all clients that have it attached, except `except`: see sweep.h. */
 void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except);
-/* Tell all these clients, except `except`, that the lease changed; reason 0: it grew. */
-void lease_send_changed(struct lease *lease, const struct lease_client *except,
-			unsigned reason);
+/* Tell all these clients, except `except`, that the lease grew. */
+void lease_send_grown(struct lease *lease, const struct lease_client *except);
 
 /* ---- lease_memory.c ---- */
 

@@ -22,6 +22,24 @@ static unsigned end_attachment(const struct sweep *sweep, struct attachment *att
 	return n;
 }
 
+/* Returns the number of its keys that were ended. */
+static unsigned cut_attachment(const struct sweep *sweep, struct attachment *attachment)
+{
+	unsigned n = attachment_cut(attachment);
+
+	if (attachment->client->id != sweep->cut_except)
+		attachment_add_changed(attachment, WIRE_REASON_TRIMMED);
+	return n;
+}
+
+static unsigned sweep_attachment(const struct sweep *sweep,
+				 struct attachment *attachment)
+{
+	if (sweep->ends && !(sweep->stays && sweep->stays(attachment)))
+		return end_attachment(sweep, attachment);
+	return sweep->cuts ? cut_attachment(sweep, attachment) : 0;
+}
+
 static struct attachment *sweep_next(const struct lease *lease)
 {
 	return attachment_next_after(lease, lease->sweep.after);
@@ -34,10 +52,11 @@ static void sweep_some(struct lease *lease, unsigned max)
 
 	for (unsigned n = 0; n < max && (attachment = sweep_next(lease)); n++) {
 		sweep->after = attachment->client->id;
-		if (!sweep->stays || !sweep->stays(attachment))
-			n += end_attachment(sweep, attachment);
+		n += sweep_attachment(sweep, attachment);
 	}
 	sweep->runs = sweep_next(lease);
+	if (!sweep->runs)
+		sweep->ends = sweep->cuts = false;
 }
 
 static bool sweep_work(struct slice_work *work)
@@ -59,21 +78,34 @@ void sweep_init(struct sweep *sweep)
 	slice_work_init(&sweep->work, sweep_work);
 }
 
-void sweep_start(struct lease *lease,
-		 bool (*stays)(const struct attachment *attachment), unsigned reason,
-		 uint64_t except)
+static void sweep_begin(struct lease *lease)
 {
 	struct leases *leases = lease->leases;
 	struct sweep *sweep = &lease->sweep;
 
 	sweep->runs = true;
-	sweep->stays = stays;
 	sweep->after = 0;
-	sweep->reason = reason;
-	sweep->except = except;
 	sweep_some(lease, leases->closing ? UINT_MAX : KEYS_PER_SLICE);
 	if (sweep->runs)
 		slices_add(leases->slices, &lease->tenant->slices, &sweep->work);
+}
+
+void sweep_start(struct lease *lease,
+		 bool (*stays)(const struct attachment *attachment), unsigned reason,
+		 uint64_t except)
+{
+	lease->sweep.ends = true;
+	lease->sweep.stays = stays;
+	lease->sweep.reason = reason;
+	lease->sweep.except = except;
+	sweep_begin(lease);
+}
+
+void sweep_cut(struct lease *lease, uint64_t except)
+{
+	lease->sweep.cuts = true;
+	lease->sweep.cut_except = except;
+	sweep_begin(lease);
 }
 
 void sweep_end(struct sweep *sweep)

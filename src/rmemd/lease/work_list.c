@@ -64,7 +64,7 @@ static void waiter_fail_now(struct lease_waiter *waiter, int err)
 	waiter->done(waiter, waiter->err, text);
 }
 
-/* Whether the attachments that the lease has lost have ended, and their keys are dead. */
+/* Whether the attachments and keys that the lease has lost have ended, and the keys are dead. */
 static bool lease_is_swept(const struct lease *lease)
 {
 	return !lease->sweep.runs && list_empty(&lease->dying);
@@ -87,7 +87,7 @@ static int waiter_check(const struct lease_waiter *waiter)
 	keys = attachment_check_keys(waiter->attachment);
 	if (keys <= 0)
 		return keys;
-	return waiter->kind != LEASE_WAIT_TRIM || list_empty(&waiter->lease->dying);
+	return waiter->kind != LEASE_WAIT_TRIM || lease_is_swept(waiter->lease);
 }
 
 static int lease_grant(struct lease *lease)
@@ -133,7 +133,7 @@ static void waiter_finish(struct lease_waiter *waiter)
 	if (kind == LEASE_WAIT_GROW || kind == LEASE_WAIT_TRIM)
 		lease->resizing = false;
 	if (kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes)
-		lease_send_changed(lease, waiter->attachment->client, 0);
+		lease_send_grown(lease, waiter->attachment->client);
 	list_remove(&waiter->link);
 	list_remove(&waiter->in_attachment);
 	waiter->done(waiter, 0, "");
@@ -218,7 +218,7 @@ static void lease_process_changes(struct lease *lease)
 {
 	const struct leases *leases = lease->leases;
 
-	if (list_empty(&lease->dying)) {
+	if (lease_is_swept(lease)) {
 		/* no key reaches behind the segments any more */
 		for (unsigned i = 0; lease->cut && i < lease->n_segments; i++)
 			segment_shed(lease->segments[i]);
@@ -263,7 +263,7 @@ bool lease_waiter_cancel(struct lease_waiter *waiter)
 		ledger_commit(leases->ledger);
 		/* the memory is allocated already: keep the growth */
 		lease->resizing = false;
-		lease_send_changed(lease, waiter->attachment->client, 0);
+		lease_send_grown(lease, waiter->attachment->client);
 	} else {
 		waiter_undo(waiter);
 	}

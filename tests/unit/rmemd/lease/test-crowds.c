@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lease that hundreds of sessions have attached, or wait for: how much of its end, and of the end of
- * a share, is done at once, and how often requests are looked at.  The linker calls the function
+/* A lease that hundreds of sessions have attached, or wait for: how much of its end, of a cut, and of the
+ * end of a share is done at once, and how often requests are looked at.  The linker calls the function
  * here instead of the daemon's (-Wl,--wrap). */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static struct lease_client crowd[CROWD];
 static struct call calls[CROWD], one, two, three;
 static uint64_t lease;
 
-static void crowd_open(void)
+static void crowd_open(uint64_t bytes)
 {
 	const struct tenant_params params = {
 		.name = "other",
@@ -44,7 +44,7 @@ static void crowd_open(void)
 		lease_client_init(&crowd[i], 100 + i, &other);
 		stage_connect(&crowd[i], 0);
 	}
-	lease = new_lease(&one, &stage_a, 1, "n");
+	lease = new_lease(&one, &stage_a, bytes, "n");
 	ck_assert_int_eq(lease_share(stage_leases, &stage_a, lease, "other", STAGE_RW,
 				     call_begin(&one)),
 			 0);
@@ -63,7 +63,7 @@ static void crowd_attach(unsigned first, unsigned n)
 static void setup(void)
 {
 	stage_setup_now();
-	crowd_open();
+	crowd_open(2 * FAKE_PAGE);
 	crowd_attach(0, CROWD);
 	ck_assert_uint_eq(fake_fabric_alive(), CROWD + 1);
 }
@@ -71,7 +71,7 @@ static void setup(void)
 static void setup_slow(void)
 {
 	stage_setup();
-	crowd_open();
+	crowd_open(1);
 }
 
 static void teardown(void)
@@ -138,12 +138,70 @@ START_TEST(end__of_a_crowd_is_in_slices)
 }
 END_TEST
 
+/* One more client of the lease's tenant, which comes behind the crowd. */
+static struct lease_client last;
+
+static void last_attach(void)
+{
+	lease_client_init(&last, 100 + CROWD, &stage_tenant);
+	stage_connect(&last, 0);
+	ck_assert_int_eq(call_attach(&two, &last, "n", STAGE_RW), 0);
+}
+
+static void last_leave(void)
+{
+	stage_fence(&last);
+	ck_assert(!lease_client_release(&last, 1));
+	fake_fabric_settle();
+	lease_client_destroy(&last);
+}
+
+/* Alone, with the end of the share after or before it, or with the end of the lease after it. */
+enum cut { CUT_ALONE, CUT_THEN_SHARE, SHARE_THEN_CUT, CUT_THEN_FREE };
+#define CUTS 4
+
+/* Memory is free, and the request is answered, when no key reaches it. */
+START_TEST(cut__of_a_crowd_is_in_slices)
+{
+	unsigned left;
+
+	last_attach();
+	if (_i == SHARE_THEN_CUT)
+		end(END_SHARE);
+	send_resize(&three, &stage_a, lease, 1);
+	ck_assert_uint_ge(fake_fabric_alive(), CROWD - 2 * SLICE_MAX);
+	if (_i == CUT_THEN_SHARE || _i == CUT_THEN_FREE)
+		end(_i == CUT_THEN_SHARE ? END_SHARE : END_FREE);
+	while (stage_wakes > 0) {
+		left = fake_fabric_alive();
+		ck_assert_uint_eq(_i != CUT_THEN_FREE && three.replies, 0);
+		ck_assert_uint_eq(fake_pools_lent(), 2);
+		run_slice();
+		ck_assert_uint_le(left - fake_fabric_alive(), SLICE_MAX);
+	}
+	expect_reply(&three, _i == CUT_THEN_FREE ? -ESTALE : 0);
+	if (_i == CUT_ALONE) {
+		ck_assert_uint_eq(stage_changed.n, CROWD + 1);
+		ck_assert_uint_eq(stage_revoked.n, 0);
+		/* now nothing is cut */
+		end(END_SHARE);
+		while (stage_wakes > 0)
+			run_slice();
+		ck_assert_uint_eq(stage_changed.n, CROWD + 1);
+	}
+	ck_assert_uint_eq(stage_revoked.n, _i == CUT_THEN_FREE ? CROWD + 1 : CROWD);
+	ck_assert_uint_eq(fake_fabric_alive(), _i == CUT_THEN_FREE ? 0 : 1);
+	ck_assert_uint_eq(fake_pools_lent(), _i == CUT_THEN_FREE ? 0 : 1);
+	last_leave();
+}
+END_TEST
+
 /* While a crowd's keys die the lease is no more, its name is free, and its memory is not. */
 START_TEST(free__of_a_crowd_frees_the_name_at_once)
 {
 	send_free(&one, &stage_a, lease);
 	ck_assert_int_eq(call_allocate(&two, &stage_b, 1, "n"), 0);
-	ck_assert_uint_eq(fake_pools_lent(), 2);
+	ck_assert_uint_eq(fake_pools_lent(), 3);
 	ck_assert_int_eq(call_rekey(&two, &crowd[CROWD - 1], lease), -ESTALE);
 	slices_run(&stage_slices);
 	expect_reply(&one, 0);
@@ -206,23 +264,6 @@ START_TEST(free__of_a_crowd_fails_its_requests_in_slices)
 	expect_reply(&one, 0);
 }
 END_TEST
-
-/* One more client of the lease's tenant, which comes behind the crowd. */
-static struct lease_client last;
-
-static void last_attach(void)
-{
-	lease_client_init(&last, 100 + CROWD, &stage_tenant);
-	stage_connect(&last, 0);
-	ck_assert_int_eq(call_attach(&two, &last, "n", STAGE_RW), 0);
-}
-
-static void last_leave(void)
-{
-	stage_fence(&last);
-	fake_fabric_settle();
-	lease_client_destroy(&last);
-}
 
 /* A growth waits behind the crowd, and has not been told yet that the lease has ended. */
 START_TEST(free__of_a_crowd_lets_it_grow_no_more)
@@ -295,6 +336,7 @@ int main(void)
 	TCase *tcase = unit_case("crowds", setup, teardown);
 
 	tcase_add_loop_test(tcase, end__of_a_crowd_is_in_slices, 0, ENDS);
+	tcase_add_loop_test(tcase, cut__of_a_crowd_is_in_slices, 0, CUTS);
 	tcase_add_test(tcase, free__of_a_crowd_frees_the_name_at_once);
 	tcase_add_loop_test(tcase, free__of_a_crowd_that_leaves_meanwhile, 0, 3);
 	tcase = unit_case("requests", setup_slow, teardown);
