@@ -108,8 +108,8 @@ bool lease_client_leave(struct lease_client *client, unsigned max)
 	return client->leaving != 0;
 }
 
-/* Remove about `max` owned leases from the ledger, which one commit in lease_terminate() ends
- * together; returns their number. */
+/* Remove owned leases with about `max` attachments from the ledger, which one commit in
+ * lease_terminate() ends together; returns their number. */
 static unsigned unrecord_owned(const struct lease_client *client, unsigned max)
 {
 	unsigned n_leases = 0, n = 0;
@@ -117,7 +117,7 @@ static unsigned unrecord_owned(const struct lease_client *client, unsigned max)
 	list_for_each_entry(const struct lease, lease, &client->owned, in_owner) {
 		if (n >= max)
 			break;
-		lease_unrecord_ended(lease);
+		lease_unrecord(lease);
 		n += 1 + lease->n_attachments;
 		n_leases++;
 	}

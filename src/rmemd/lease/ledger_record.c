@@ -126,14 +126,6 @@ void lease_unrecord(const struct lease *lease)
 	remove_record(lease->leases, lease_key(lease->id));
 }
 
-void lease_unrecord_ended(const struct lease *lease)
-{
-	lease_unrecord(lease);
-	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
-			    in_lease)
-		attachment_unrecord(attachment);
-}
-
 /* ---- reading ---- */
 
 static bool rights_are_good(uint32_t rights)

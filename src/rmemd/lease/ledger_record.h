@@ -25,10 +25,9 @@ int attachment_record(const struct attachment *attachment);
  * -ENOSPC */
 int lease_record_reserve(const struct lease *lease);
 
-/* Stage the removal of a record, if there is one.  No effect while the table is being closed. */
+/* Stage the removal of a record, if there is one.  No effect while the table is being closed.  Without the
+ * lease's record those of its attachments mean nothing. */
 void lease_unrecord(const struct lease *lease);
-/* With the records of its attachments. */
-void lease_unrecord_ended(const struct lease *lease);
 void attachment_unrecord(const struct attachment *attachment);
 
 /* ---- reading ---- */

@@ -14,7 +14,7 @@
 #define SLICE_MAX 65u   /* attachments, with a key each */
 #define ANSWERS_MAX 64u /* in a slice */
 
-static unsigned checks;
+static unsigned checks, removals;
 
 int __real_attachment_check_keys(struct attachment *attachment);
 int __wrap_attachment_check_keys(struct attachment *attachment);
@@ -23,6 +23,15 @@ int __wrap_attachment_check_keys(struct attachment *attachment)
 {
 	checks++;
 	return __real_attachment_check_keys(attachment);
+}
+
+void __real_ledger_remove(struct ledger *ledger, const struct ledger_key *key);
+void __wrap_ledger_remove(struct ledger *ledger, const struct ledger_key *key);
+
+void __wrap_ledger_remove(struct ledger *ledger, const struct ledger_key *key)
+{
+	removals++;
+	__real_ledger_remove(ledger, key);
 }
 
 static struct tenant other;
@@ -120,12 +129,15 @@ START_TEST(end__of_a_crowd_is_in_slices)
 	unsigned left, slices = 0;
 
 	end((enum end)_i);
+	ck_assert_uint_le(removals, 2 * SLICE_MAX);
 	ck_assert_uint_ge(fake_fabric_alive(), CROWD - 2 * SLICE_MAX);
 	while (stage_wakes > 0) {
 		left = fake_fabric_alive();
+		removals = 0;
 		ck_assert_uint_eq(one.replies, 0);
 		run_slice();
 		ck_assert_uint_le(left - fake_fabric_alive(), SLICE_MAX);
+		ck_assert_uint_le(removals, SLICE_MAX);
 		slices++;
 	}
 	ck_assert_uint_ge(slices, 2);

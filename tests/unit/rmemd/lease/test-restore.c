@@ -330,7 +330,7 @@ START_TEST(restore__drops_freed_leases)
 {
 	(void)new_lease(&one, &stage_a, 100, "n");
 	ledger_commit(stage_ledger);
-	/* its keys are still dying */
+	/* its keys are still dying, and that its attachment has ended is not committed */
 	send_free(&two, &stage_a, one.lease.lease);
 	ck_assert_uint_eq(two.replies, 0);
 	ck_assert_int_eq(crash(), 0);
