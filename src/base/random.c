@@ -1,28 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/random.h"
 
+#include <errno.h>
 #include <sys/random.h>
 
-void random_bytes(void *dst, size_t bytes)
+#include "base/clock.h"
+#include "base/err.h"
+
+/* 0 or -errno */
+static int fill(void *dst, size_t bytes)
 {
 	unsigned char *p = dst;
 
 	while (bytes > 0) {
 		ssize_t n = getrandom(p, bytes, 0);
 
-		/* only EINTR is possible, with nothing read */
-		if (n <= 0)
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n < 0)
 			continue;
 		p += n;
 		bytes -= (size_t)n;
 	}
+	return 0;
+}
+
+int random_bytes(void *dst, size_t bytes)
+{
+	int err = fill(dst, bytes);
+
+	return err ? err_errno(err, "getrandom(), which a filter of system calls such "
+				    "as seccomp must allow")
+		   : 0;
 }
 
 uint64_t random_u64(void)
 {
 	uint64_t value;
 
-	random_bytes(&value, sizeof(value));
+	if (fill(&value, sizeof(value))) {
+		value = clock_now_ns();
+		return random_next(&value);
+	}
 	return value;
 }
 

@@ -9,9 +9,11 @@
 
 #include "base/modular.h"
 
-/* Fill with bytes from getrandom(2), which waits until the kernel's generator is ready and then
- * cannot fail. */
-void random_bytes(void *dst, size_t bytes);
+/* Fill with bytes from getrandom(2), which waits until the kernel's generator is ready.
+ * -errno with text: the process may not call it */
+int random_bytes(void *dst, size_t bytes);
+/* Where nothing but chance depends on the number: it is the clock's if the process may not call
+ * getrandom(2). */
 uint64_t random_u64(void);
 
 /* The next number of a sequence that begins with *state, from random_u64(); without a system call.

@@ -18,19 +18,21 @@
 #define PATH_BYTES 512
 #define LINE_BYTES (1 + TLS_TENANT_MAX + 1 + 2 * KEY_BYTES + 2)
 
-/* TENANT:HEXKEY between two newlines; returns its length. */
-static size_t line_make(const char *tenant, char line[LINE_BYTES])
+/* TENANT:HEXKEY between two newlines; returns its length, or -errno. */
+static int line_make(const char *tenant, char line[LINE_BYTES])
 {
 	uint8_t key[KEY_BYTES];
-	int used = snprintf(line, LINE_BYTES, "\n%s:", tenant);
+	int used = snprintf(line, LINE_BYTES, "\n%s:", tenant),
+	    err = random_bytes(key, sizeof(key));
 
-	random_bytes(key, sizeof(key));
+	if (err)
+		return err;
 	for (size_t i = 0; i < sizeof(key); i++)
 		used += snprintf(line + used, LINE_BYTES - (size_t)used, "%02x",
 				 key[i]);
 	explicit_bzero(key, sizeof(key));
 	used += snprintf(line + used, LINE_BYTES - (size_t)used, "\n");
-	return (size_t)used;
+	return used;
 }
 
 /* Write and close the file. */
@@ -113,8 +115,7 @@ static int line_check(const char *tenant)
 static int keygen(const char *tenant, const char *folder)
 {
 	char client[PATH_BYTES], server[PATH_BYTES], line[LINE_BYTES];
-	int err = line_check(tenant);
-	size_t bytes;
+	int err = line_check(tenant), bytes;
 
 	if (err)
 		return err;
@@ -124,9 +125,11 @@ static int keygen(const char *tenant, const char *folder)
 		    sizeof(server))
 		return err_set(-ENAMETOOLONG, "the folder's name is too long");
 	bytes = line_make(tenant, line);
-	err = client_write(client, line + 1, bytes - 1);
+	if (bytes < 0)
+		return bytes;
+	err = client_write(client, line + 1, (size_t)bytes - 1);
 	if (!err) {
-		err = server_append(server, line, bytes);
+		err = server_append(server, line, (size_t)bytes);
 		if (err)
 			(void)unlink(client);
 	}

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/units.h"
 #include "fabric/address.h"
 #include "rmemd/admin/admin.h"
@@ -521,12 +522,22 @@ static void fill_sources(struct daemon *daemon)
 		sources->listeners[i] = daemon->listeners[i]->name;
 }
 
+/* Sessions have random tokens, and keys over TCP are random; without them nobody could be served. */
+static int check_random(void)
+{
+	unsigned char byte;
+
+	return random_bytes(&byte, sizeof(byte));
+}
+
 static int open_all(struct daemon *daemon)
 {
 	static struct systemd_fds fds;
 	int err = tenants_set(&daemon->tenants, daemon->config.tenants,
 			      daemon->config.n_tenants);
 
+	if (!err)
+		err = check_random();
 	if (!err)
 		err = systemd_stay_started();
 	if (!err)

@@ -38,7 +38,7 @@ struct party *party_new(void)
 
 	ck_assert_ptr_nonnull(party);
 	party->id = random_u64();
-	random_bytes(party->token, sizeof(party->token));
+	ck_assert_int_eq(random_bytes(party->token, sizeof(party->token)), 0);
 	if (endpoint.address.family == 0) {
 		uint16_t port = endpoint.address.port;
 

@@ -115,15 +115,16 @@ void *sim_alloc(size_t bytes)
 
 /* ---- what else is random ---- */
 
-void __wrap_random_bytes(void *dst, size_t bytes);
+int __wrap_random_bytes(void *dst, size_t bytes);
 uint64_t __wrap_random_u64(void);
 
-void __wrap_random_bytes(void *dst, size_t bytes)
+int __wrap_random_bytes(void *dst, size_t bytes)
 {
 	unsigned char *at = dst;
 
 	for (; bytes > 0; bytes--)
 		*at++ = (unsigned char)random_next(&state);
+	return 0;
 }
 
 uint64_t __wrap_random_u64(void)

@@ -11,31 +11,39 @@
 #define ADDR_MASK UINT64_C(0x00007ffffffff000)
 #define PAGE_MASK UINT64_C(0xfff)
 
-/* An unpredictable number.  A system call for each number would take longer than the rest of
- * a small allocation, so the kernel is asked for many at once.  A number in use is erased here. */
-static uint64_t number_draw(void)
+/* Two unpredictable numbers.  A system call for each would take longer than the rest of a small
+ * allocation, so the kernel is asked for many at once.  A number in use is erased here. */
+static int numbers_draw(uint64_t ret_numbers[2])
 {
 	static uint64_t numbers[32];
 	static unsigned left;
-	uint64_t number;
 
 	if (left == 0) {
+		int err = random_bytes(numbers, sizeof(numbers));
+
+		if (err)
+			return err;
 		left = sizeof(numbers) / sizeof(numbers[0]);
-		random_bytes(numbers, sizeof(numbers));
 	}
-	number = numbers[--left];
-	numbers[left] = 0;
-	return number;
+	for (unsigned i = 0; i < 2; i++) {
+		ret_numbers[i] = numbers[--left];
+		numbers[left] = 0;
+	}
+	return 0;
 }
 
 /* The client is given a random address: it must not learn the daemon's addresses, and a client
  * that ignores the address is refused, as with RDMA.  The offset in the page is kept. */
-static struct fabric_key key_new(const void *addr)
+static int key_new(const void *addr, struct fabric_key *ret_key)
 {
-	return (struct fabric_key){
-		.addr = (number_draw() & ADDR_MASK) | ((uintptr_t)addr & PAGE_MASK),
-		.rkey = number_draw(),
-	};
+	uint64_t numbers[2];
+	int err = numbers_draw(numbers);
+
+	if (err)
+		return err;
+	ret_key->addr = (numbers[0] & ADDR_MASK) | ((uintptr_t)addr & PAGE_MASK);
+	ret_key->rkey = numbers[1];
+	return 0;
 }
 
 int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
@@ -44,13 +52,18 @@ int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
 {
 	struct fabric_mr *mr =
 		calloc(1, sizeof(*mr) + n_threads * sizeof(mr->entries[0]));
+	int err;
 
 	if (!mr)
 		return err_errno(-ENOMEM, "registering %zu bytes", bytes);
+	err = key_new(addr, &mr->key);
+	if (err) {
+		free(mr);
+		return err;
+	}
 	list_init(&mr->link);
 	mr->cookie = cookie;
 	mr->session = session;
-	mr->key = key_new(addr);
 	mr->base = addr;
 	mr->bytes = bytes;
 	mr->rights = rights;

@@ -415,12 +415,13 @@ int session_open(struct connection *connection, const char *tenant_name,
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
 	session_set_tenant(session, sessions->next_id, tenant);
-	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);
 	session->opened_ms = clock_now_ms();
 	(void)snprintf(session->address, sizeof(session->address), "%s",
 		       connection->name);
-	err = session_record(session);
+	err = random_bytes(session->token, sizeof(session->token));
+	if (!err)
+		err = session_record(session);
 	if (!err)
 		err = session_insert(session);
 	if (err) {

@@ -224,10 +224,9 @@ struct fabric_qp_info verbs_qp_info_make(const struct verbs_port *local,
 		.rd_atomic = rd_atomic,
 		.retry_count = limits.retry_count,
 		.rnr_retry_count = limits.rnr_retry_count,
+		.psn = random_u64() & BITS_24,
 	};
 
-	random_bytes(&info.psn, sizeof(info.psn));
-	info.psn &= BITS_24;
 	memcpy(info.gid, local->gid, sizeof(info.gid));
 	return info;
 }
