@@ -36,6 +36,7 @@
 #include "rmemd/system/log_output.h"
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/progress.h"
+#include "rmemd/system/signals.h"
 #include "rmemd/system/systemd.h"
 #include "tls/context.h"
 #include "tls/prepare.h"
@@ -312,6 +313,7 @@ static int open_events(struct daemon *daemon)
 		if (!daemon->signals[i] || event_add(daemon->signals[i], NULL))
 			return err_set(-ENOMEM, "no memory for the signals");
 	}
+	signals_release();
 	daemon->status = event_make(daemon->base, -1, EV_PERSIST, on_status, daemon);
 	if (!daemon->status || event_add(daemon->status, &status_period))
 		return err_set(-ENOMEM, "no memory for the event of the status");
@@ -390,9 +392,10 @@ static void on_pool(void *, const struct pool_status *status, const char *note)
 		  status->node_got, note && *note ? "; " : "", note ? note : "");
 }
 
-static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
+static int on_populating(void *ctx, uint64_t done, uint64_t bytes)
 {
 	progress_report(ctx, done, bytes);
+	return signals_check();
 }
 
 static void on_stays(const struct pool_params *params)

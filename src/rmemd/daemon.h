@@ -9,7 +9,8 @@
 struct daemon;
 
 /* Open everything the configuration names.  `config` is copied; config_path, borrowed, is what a
- * reload reads, or NULL: the defaults.  -errno with text that names cause and remedy. */
+ * reload reads, or NULL: the defaults.  -errno with text that names cause and remedy.
+ *   -ECANCELED  it was asked to stop */
 int daemon_open(const struct config *config, const char *config_path,
 		struct daemon **ret_daemon);
 /* Serve until asked to stop.  Returns 0 after an orderly stop. */

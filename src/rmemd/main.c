@@ -19,6 +19,7 @@
 #include "rmemd/system/log_output.h"
 #include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/recent.h"
+#include "rmemd/system/signals.h"
 #include "rmemd/system/systemd.h"
 #include "tls/context.h"
 #include "tls/guard.h"
@@ -136,6 +137,11 @@ static int serve(const struct config *config, const char *path, bool kept)
 	log_event(LOG_NOTICE, "started", NULL, "rmemd " PACKAGE_VERSION ", %s",
 		  path ? path : "no configuration file: the defaults");
 	err = daemon_open(config, path, &daemon);
+	if (err == -ECANCELED) {
+		log_event(LOG_NOTICE, "stopped", NULL, "%s while it started",
+			  err_text());
+		return EXIT_SUCCESS;
+	}
 	/* -EINVAL: the configuration asks for something that this host can never do */
 	if (err)
 		return fail(err == -EINVAL ? config_status(kept) : EXIT_FAILURE);
@@ -162,6 +168,8 @@ int main(int argc, char **argv)
 		return status;
 	dumps_refuse();
 	tls_guard();
+	if (!check)
+		signals_hold();
 	err = load(&config_path, &config);
 	if (!err && check)
 		err = files_check(&config);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What a host may refuse, as a container or a limit of the user does.
+# What hosts do to programs: what they refuse them, and signals at a bad time.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 
@@ -27,3 +27,33 @@ expect_error 1 "^error start-failed: $refused" \
 	timeout 60 "$without_random" "$RMEMD" --config "$dir/rmemd.conf"
 expect_error 1 "^rmemctl: $refused" timeout 60 "$without_random" "$RMEMCTL" keygen one "$dir"
 [ ! -e "$dir/one.psk" ] || fail "a key that is not random"
+
+# ---- signals while the daemon starts ----
+
+pool_size=512M
+server_config
+
+# signal_start NAME PATTERN: start a daemon and send a signal while its memory is populated; wait for a
+# line
+signal_start()
+{
+	server_log=$dir/rmemd.log
+	: >"$server_log"
+	log_from=1
+	"$RMEMD" --config "$dir/rmemd.conf" >"$server_log" 2>&1 &
+	server_pid=$!
+	pids+=("$server_pid")
+	log_await ^started: 60 || fail "no start"
+	kill "-$1" "$server_pid"
+	log_await "$2" 60 || fail "no line matches $2 after SIG$1 while it starts"
+}
+
+for name in TERM INT; do
+	signal_start "$name" ^stopped:
+	process_await "$server_pid" 60 || fail "it does not end"
+	[ "$process_status" -eq 0 ] || fail "status $process_status after SIG$name"
+	ok "SIG$name: $(tail -n 1 "$server_log")"
+done
+signal_start HUP ^reloaded:
+server_stop
+ok "SIGHUP"

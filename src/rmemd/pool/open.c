@@ -82,18 +82,22 @@ static void opening_done(struct openings *openings, struct pool *pool)
 
 /* ---- the stages ---- */
 
-static void openings_report(const struct openings *openings)
+static void openings_report(struct openings *openings)
 {
 	const struct pools_events *events = openings->events;
 	const struct pools *pools = openings->pools;
 	uint64_t done = 0, bytes = 0;
+	int err;
 
+	if (!events->populating)
+		return;
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		done += atomic_load(&pools->pool[i]->job.work.done);
 		bytes += atomic_load(&pools->pool[i]->job.work.bytes);
 	}
-	if (events->populating)
-		events->populating(events->ctx, done, bytes);
+	err = events->populating(events->ctx, done, bytes);
+	if (err)
+		openings_fail(openings, err);
 }
 
 /* Until n pools have been opened or have failed. */

@@ -132,8 +132,8 @@ struct pools_events {
 	/* A pool is open; the note tells why `auto` did not take the largest pages, or is "". */
 	void (*ready)(void *ctx, const struct pool_status *status, const char *note);
 	/* The populated bytes of all pools: at the beginning, about every second, and with each
-	 * pool that is ready. */
-	void (*populating)(void *ctx, uint64_t done, uint64_t bytes);
+	 * pool that is ready.  -errno with text: stop, and fail with it. */
+	int (*populating)(void *ctx, uint64_t done, uint64_t bytes);
 };
 
 /* Map, bind, prefault and pin all pools, pools of different nodes at the same time; start the

@@ -185,7 +185,7 @@ static void on_ready(void *ctx, const struct pool_status *status, const char *no
 	progress->ready++;
 }
 
-static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
+static int on_populating(void *ctx, uint64_t done, uint64_t bytes)
 {
 	struct progress *progress = ctx;
 
@@ -196,6 +196,7 @@ static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
 	ck_assert_uint_eq(bytes, 14 * MIB);
 	progress->done = done;
 	progress->bytes = bytes;
+	return 0;
 }
 
 START_TEST(open__reports_its_progress)
@@ -230,6 +231,24 @@ static void refuse_call(unsigned number)
 	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
 	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
+
+/* Ask for an end when the first pool is ready. */
+static int on_canceled(void *ctx, uint64_t done, uint64_t)
+{
+	(void)ctx;
+	return done ? err_set(-ECANCELED, "asked to stop") : 0;
+}
+
+START_TEST(open__ends_when_it_is_asked_to)
+{
+	const struct pools_events events = { .populating = on_canceled };
+	unsigned fds = count_fds();
+
+	ck_assert_int_eq(pools_open(several, N_SEVERAL, &events, &pools), -ECANCELED);
+	ck_assert_str_eq(err_text(), "asked to stop");
+	check_closed(fds);
+}
+END_TEST
 
 /* Pools that fail before, while and after the others are opened. */
 static const struct {
@@ -358,6 +377,7 @@ int main(void)
 	tcase_add_test(tc, open__explains_a_low_memlock_limit);
 	tcase_add_test(tc, open__refuses_a_file_with_other_pages);
 	tcase_add_test(tc, open__reports_its_progress);
+	tcase_add_test(tc, open__ends_when_it_is_asked_to);
 	tcase_add_loop_test(tc, open__closes_all_pools_if_one_fails, 0,
 			    sizeof(failures) / sizeof(failures[0]));
 	tcase_add_test(tc, open__explains_that_binding_is_refused);
