@@ -51,6 +51,9 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 #define WIRE_RIGHT_READ 1u
 #define WIRE_RIGHT_WRITE 2u
 #define WIRE_RENAME_REPLACE 1u
+/* detach.flags: nobody has used what was allocated; if no session has attached the lease since then, it
+ * ends */
+#define WIRE_DETACH_UNDO 1u
 /* renew.ttl_ms: the time that was given last */
 #define WIRE_TTL_SAME (UINT64_C(1) << 63)
 /* endpoint.flags: the device reports refused writes as done (iWARP); the client confirms
@@ -234,7 +237,9 @@ enum wire_reason {
 	STR(name, WIRE_NAME_MAX)                                   \
 	U8(reach)                   /* as in allocate */           \
 	STR(tenant, WIRE_LABEL_MAX) /* that shares it; "": its own */
-#define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
+#define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                 \
+	U32(flags) /* WIRE_DETACH_* */
 #define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U64(lease)                                                \
 	U64(ttl_ms)

@@ -90,7 +90,7 @@ static bool reason_holds(const struct program *program, const struct held *held,
 	case RMEM_REASON_REVOKED:
 		return daemon_may_revoke;
 	case RMEM_REASON_FREED:
-		return held->may_end;
+		return held->may_end || held->detaching;
 	case RMEM_REASON_UNKNOWN:
 		return may_end(held) || held->detaching || program->lost;
 	default:

@@ -178,7 +178,7 @@ static void channel_close(struct rmem *session, struct channel *channel)
  * another control connection. */
 static void channel_close_give_up(struct rmem *session, struct channel *channel)
 {
-	connection_abandon(channel->call, NULL, NULL);
+	(void)connection_abandon(channel->call, NULL, NULL);
 	channel->call = NULL;
 	channel->stage = CHANNEL_WANTED;
 	session_distrust(session, WIRE_TYPE_close_channel);
@@ -468,7 +468,7 @@ static bool channel_put_off(struct rmem *session, struct channel *channel, int e
 	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
 
 	if (channel->call)
-		connection_abandon(channel->call, channel_undo, session);
+		(void)connection_abandon(channel->call, channel_undo, session);
 	channel->call = NULL;
 	channel_close_remote(session, channel);
 	channel->stage = CHANNEL_USED;
@@ -624,7 +624,7 @@ void channel_remove(struct channel *channel)
 		(void)pthread_cond_wait(&session->changed, &session->lock);
 	list_remove(&channel->node);
 	if (channel->call)
-		connection_abandon(channel->call, channel_undo, session);
+		(void)connection_abandon(channel->call, channel_undo, session);
 	channel_unwatch(channel);
 	channel_close_remote(session, channel);
 }

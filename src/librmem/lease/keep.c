@@ -65,7 +65,7 @@ void keep_abandon(struct rmem_lease *lease)
 	(void)keep_stop(lease);
 	if (!lease->keep.call)
 		return;
-	connection_abandon(lease->keep.call, NULL, NULL);
+	(void)connection_abandon(lease->keep.call, NULL, NULL);
 	lease->session->leases->keeps_sent--;
 }
 

@@ -25,10 +25,12 @@ void lease_table_init(struct lease_table *table)
 		.notice_fd = -1,
 		.keep_due_ns = UINT64_MAX,
 		.free_ns = UINT64_MAX,
+		.give_back_ns = UINT64_MAX,
 		.generation = 1,
 	};
 	list_init(&table->kept);
 	list_init(&table->all);
+	list_init(&table->unwanted);
 	notices_init(&table->notices);
 	list_init(&table->rekeys_outstanding);
 	list_init(&table->inflights);
@@ -127,8 +129,27 @@ int lease_enter(struct rmem_lease *lease)
 
 	if (map_insert(&session->leases->by_id, &lease->by_id, map_hash_u64(lease->id)))
 		return err_set(-ENOMEM, "no memory for a lease's handle");
+	lease->known = true;
 	list_append(&session->leases->all, &lease->node);
 	return 0;
+}
+
+/* Events do not find the lease any more. */
+static void lease_forget(struct rmem_lease *lease)
+{
+	if (lease->known)
+		map_remove(&lease->session->leases->by_id, &lease->by_id);
+	lease->known = false;
+}
+
+void lease_replace(struct rmem *session, uint64_t id)
+{
+	struct rmem_lease *lease = lease_find(session, id);
+
+	if (!lease)
+		return;
+	lease_end(lease, RMEM_REASON_FREED);
+	lease_forget(lease);
 }
 
 /* ---- attaching again ---- */
@@ -242,7 +263,7 @@ static void rekey_abandon(struct rmem_lease *lease)
 
 	if (lease->rekey) {
 		/* it attaches nothing that would have to be detached */
-		connection_abandon(lease->rekey, NULL, NULL);
+		(void)connection_abandon(lease->rekey, NULL, NULL);
 		session->leases->rekeys_sent--;
 	} else if (list_empty(&lease->rekey_node)) {
 		return;
@@ -324,6 +345,7 @@ static void atomic_device_work(struct rmem_lease *lease)
 static void leases_work(struct rmem *session, uint64_t now_ns)
 {
 	keeps_work(session, now_ns);
+	give_backs_work(session, now_ns);
 	/* cleared first: later requests are found below, or set `due` again */
 	if (!atomic_exchange_explicit(&session->leases->due, false,
 				      memory_order_acq_rel))
@@ -341,9 +363,14 @@ static void leases_work(struct rmem *session, uint64_t now_ns)
 
 static uint64_t leases_due(const struct rmem *session)
 {
-	uint64_t keeps_ns = keeps_due(session), free_ns = session->leases->free_ns;
+	const struct lease_table *table = session->leases;
+	uint64_t due_ns = keeps_due(session);
 
-	return keeps_ns < free_ns ? keeps_ns : free_ns;
+	if (table->free_ns < due_ns)
+		due_ns = table->free_ns;
+	if (give_backs_due(session) < due_ns)
+		due_ns = give_backs_due(session);
+	return due_ns;
 }
 
 unsigned lease_verify(struct rmem_lease *lease)
@@ -367,10 +394,11 @@ void lease_drop(struct rmem_lease *lease)
 {
 	rekey_abandon(lease);
 	if (lease->atomic_device.call)
-		connection_abandon(lease->atomic_device.call, NULL, NULL);
+		(void)connection_abandon(lease->atomic_device.call, NULL, NULL);
 	keep_abandon(lease);
 	watch_cancel(lease);
-	map_remove(&lease->session->leases->by_id, &lease->by_id);
+	session_late_drop(&lease->ended_late);
+	lease_forget(lease);
 	list_remove(&lease->node);
 	attachment_free(lease_attachment(lease));
 	lease_name_set(lease, "");
@@ -384,6 +412,7 @@ void leases_destroy(struct rmem *session)
 	(void)pthread_mutex_lock(&session->lock);
 	list_for_each_entry_safe(struct rmem_lease, lease, &table->all, node)
 		lease_drop(lease);
+	give_backs_drop(table);
 	map_destroy(&table->by_id);
 	notices_close(&table->notices);
 	if (table->notice_fd >= 0)

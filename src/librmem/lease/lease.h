@@ -35,6 +35,9 @@ enum atomic_device_state {
 struct lease_table {
 	struct list all;
 	struct map by_id;
+	/* granted too late for a caller, and not given back yet */
+	struct list unwanted;
+	uint64_t give_back_ns; /* when to try again; UINT64_MAX: none is to be tried */
 	/* leases that wait to be attached again; rmem_lease.rekey_node */
 	struct list rekeys_outstanding;
 	unsigned rekeys_sent; /* number of leases being attached again */
@@ -108,8 +111,12 @@ struct rmem_lease {
 	/* calls that have returned the handle, less those that have given it back */
 	unsigned references;
 	bool ending; /* the request that ends the last one is under way */
-	struct list node;
+	/* of a request that ends the lease, whose caller has gone */
+	struct session_late ended_late;
+	struct list node; /* in `all`, or in `unwanted` */
 	struct map_node by_id;
+	bool known;             /* in by_id */
+	unsigned detach_flags;  /* of a lease in `unwanted` */
 	struct list rekey_node; /* in rekeys_outstanding: waits to be attached again */
 	struct connection_call *rekey; /* the attach request under way; NULL: none */
 	/* attach again after the request under way, which may be too early */
@@ -197,6 +204,26 @@ uint64_t keeps_due(const struct rmem *session);
 /* The session has resumed: all renewals are due soon. */
 void keeps_resumed(struct rmem *session);
 
+/* ---- lease_end.c ---- */
+
+/* -EBUSY: operations use the lease.  Under the lock. */
+int lease_check_idle(const struct rmem_lease *lease);
+/* -EACCES */
+int lease_check_writable(const struct rmem_lease *lease);
+/* The late answer to a request that ends the lease, rmem_lease.ended_late. */
+connection_done lease_ended_late;
+
+/* ---- give_back.c, under the lock ---- */
+
+/* Give back the lease with this id, which the server has granted too late; until it has confirmed
+ * that, the request is repeated.  The handle, which is in no list, is used for that and then freed.
+ *   flags  WIRE_DETACH_* */
+void lease_give_back(struct rmem_lease *handle, uint64_t id, unsigned flags);
+void give_backs_work(struct rmem *session, uint64_t now_ns);
+uint64_t give_backs_due(const struct rmem *session);
+/* The session ends, and all that it has with it. */
+void give_backs_drop(struct lease_table *table);
+
 /* ---- lease.c ---- */
 
 /* Put the call and the lease before the text of an error; returns `err`. */
@@ -228,6 +255,9 @@ void lease_end(struct rmem_lease *lease, enum rmem_reason reason);
  * [any] */
 unsigned lease_verify(struct rmem_lease *lease);
 bool lease_verified(const struct rmem_lease *lease, unsigned count);
+/* The server grants the lease with this id afresh: a handle that the session has of it ends, and is
+ * not found any more.  Under the lock. */
+void lease_replace(struct rmem *session, uint64_t id);
 /* Free the handle, which nothing may use.  Under the lock. */
 void lease_drop(struct rmem_lease *lease);
 

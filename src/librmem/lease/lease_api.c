@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls on leases: allocate, attach, detach, destroy, rename, share, grow, shrink, renew, keep. */
+/* The calls on leases: allocate, attach, rename, share, grow, shrink, renew, keep. */
 #include <rmem/rmem.h>
 
 #include <errno.h>
@@ -20,54 +20,64 @@
 /* ---- getting a lease ---- */
 
 /* The server has granted the lease: from here on events find the lease. */
-static int lease_granted(void *ctx, const struct wire_msg *reply)
+static int lease_granted(struct rmem_lease *lease, const struct wire_lease *answer)
 {
-	struct rmem_lease *lease = ctx;
 	int err;
 
-	lease->id = reply->lease.lease;
-	lease->rights = reply->lease.rights & (RMEM_READ | RMEM_WRITE);
-	if (lease_find(lease->session, lease->id))
-		return err_set(-EPROTO, "the server grants lease %" PRIu64 " twice",
-			       lease->id);
-	err = lease_publish(lease, &reply->lease);
+	lease->id = answer->lease;
+	lease->rights = answer->rights & (RMEM_READ | RMEM_WRITE);
+	err = lease_publish(lease, answer);
 	if (err)
 		return err;
 	err = lease_enter(lease);
 	if (err) {
 		attachment_free(lease_attachment(lease));
+		atomic_store(&lease->attachment, NULL);
 		lease_name_set(lease, "");
 	}
 	return err;
 }
 
-/* Free a lease that was allocated too late for its caller. */
-static int allocate_undo(void *ctx, int err, const struct wire_msg *reply)
+static int allocated(void *ctx, const struct wire_msg *reply)
 {
-	struct rmem *session = ctx;
-	struct wire_msg request;
+	struct rmem_lease *lease = ctx;
 
+	if (lease_find(lease->session, reply->lease.lease))
+		return err_set(-EPROTO, "the server grants lease %" PRIu64 " twice",
+			       reply->lease.lease);
+	return lease_granted(lease, &reply->lease);
+}
+
+/* The server grants what the session does not have: an older handle has ended, though this session has
+ * not been told, or the answer to its detach came too late. */
+static int attached(void *ctx, const struct wire_msg *reply)
+{
+	struct rmem_lease *lease = ctx;
+
+	lease_replace(lease->session, reply->lease.lease);
+	return lease_granted(lease, &reply->lease);
+}
+
+/* The handle is owned by this function. */
+static int allocated_late(void *ctx, int err, const struct wire_msg *reply)
+{
 	if (err)
-		return 0;
-	wire_msg_init(&request, WIRE_TYPE_free);
-	request.free.lease = reply->lease.lease;
-	/* if the request cannot be sent, the lease ends with the session */
-	(void)connection_call(session->connection, &request, NULL, NULL, NULL);
+		free(ctx);
+	else
+		lease_give_back(ctx, reply->lease.lease, WIRE_DETACH_UNDO);
 	return 0;
 }
 
-/* Detach a lease that was attached too late for its caller. */
-static int attach_undo(void *ctx, int err, const struct wire_msg *reply)
+static int attached_late(void *ctx, int err, const struct wire_msg *reply)
 {
-	struct rmem *session = ctx;
-	struct wire_msg request;
+	struct rmem_lease *lease = ctx;
 
-	if (err || lease_find(session, reply->lease.lease))
+	if (err) {
+		free(lease);
 		return 0;
-	wire_msg_init(&request, WIRE_TYPE_detach);
-	request.detach.lease = reply->lease.lease;
-	/* if the request cannot be sent, the lease is detached with the session */
-	(void)connection_call(session->connection, &request, NULL, NULL, NULL);
+	}
+	lease_replace(lease->session, reply->lease.lease);
+	lease_give_back(lease, reply->lease.lease, 0);
 	return 0;
 }
 
@@ -75,6 +85,9 @@ static int attach_undo(void *ctx, int err, const struct wire_msg *reply)
 static int lease_request(struct rmem *session, const struct wire_msg *request,
 			 struct rmem_lease **ret_lease)
 {
+	const bool allocates = request->type == WIRE_TYPE_allocate;
+	struct session_late late = { .done = allocates ? allocated_late
+						       : attached_late };
 	struct rmem_lease *lease = calloc(1, sizeof(*lease));
 	int err;
 
@@ -85,17 +98,15 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	list_init(&lease->node);
 	list_init(&lease->rekey_node);
 	list_init(&lease->keep.node);
+	lease->ended_late.done = lease_ended_late;
 	notice_source_init(&lease->notices);
-	err = session_call_undo(session, request, lease_granted,
-				request->type == WIRE_TYPE_allocate ? allocate_undo
-								    : attach_undo,
-				lease);
-	if (err) {
+	err = session_call_late(session, request, allocates ? allocated : attached,
+				&late, lease);
+	if (!err)
+		*ret_lease = lease;
+	else if (!late.passed)
 		free(lease);
-		return err;
-	}
-	*ret_lease = lease;
-	return 0;
+	return err;
 }
 
 static int rights_check(unsigned rights)
@@ -310,117 +321,6 @@ int rmem_attach_shared(rmem *session, const char *tenant, const char *name,
 			   : 0);
 }
 
-/* ---- ending a lease ---- */
-
-/* -EBUSY: operations use the lease.  Under the lock. */
-static int idle_check(const struct rmem_lease *lease)
-{
-	unsigned n = lease_inflight(lease);
-
-	if (n > 0)
-		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
-	return 0;
-}
-
-/* Give back one of several references and return 0; or return 1, if it is the last one or the lease
- * ends for `all`: until that request is answered no thread takes another. */
-static int reference_drop(struct rmem_lease *lease, bool all)
-{
-	bool last;
-	int err = 0;
-
-	(void)pthread_mutex_lock(&lease->session->lock);
-	last = lease->references <= 1 || all;
-	if (last) {
-		err = idle_check(lease);
-		lease->ending = !err;
-	} else {
-		lease->references--;
-	}
-	(void)pthread_mutex_unlock(&lease->session->lock);
-	return err ? err : last;
-}
-
-/* Free the handle, unless other references to it are left; a lease that has ended already is no
- * error.  Under the session's lock. */
-static int reference_dropped(struct rmem_lease *lease, int err)
-{
-	lease->ending = false;
-	if (err && err != -ESTALE && err != -ENOENT)
-		return err;
-	if (--lease->references > 0)
-		lease_end(lease, RMEM_REASON_FREED);
-	else
-		lease_drop(lease);
-	return 0;
-}
-
-/* From here on the lease may be attached again, by another handle. */
-static int ending_answered(void *ctx, const struct wire_msg *reply)
-{
-	(void)reply;
-	return reference_dropped(ctx, 0);
-}
-
-/* End the lease, in this session or for `all`. */
-static int lease_finish(struct rmem_lease *lease, bool all)
-{
-	struct rmem *session = lease->session;
-	struct wire_msg request;
-	int err = session_own(session);
-
-	wire_msg_init(&request, all ? WIRE_TYPE_free : WIRE_TYPE_detach);
-	if (all)
-		request.free.lease = lease->id;
-	else
-		request.detach.lease = lease->id;
-	if (err)
-		return err;
-	err = reference_drop(lease, all);
-	if (err <= 0)
-		return err;
-	err = -ESTALE;
-	if (atomic_load(&lease->status) == 0)
-		err = session_call(session, &request, ending_answered, lease);
-	/* the answer has dropped the reference */
-	if (!err)
-		return 0;
-	(void)pthread_mutex_lock(&session->lock);
-	err = reference_dropped(lease, err);
-	(void)pthread_mutex_unlock(&session->lock);
-	return err;
-}
-
-int rmem_detach(rmem_lease *lease)
-{
-	int err;
-
-	if (!lease)
-		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
-	err = lease_finish(lease, false);
-	return err_end(err ? lease_error(lease, err, "rmem_detach") : 0);
-}
-
-static int writable_check(const struct rmem_lease *lease)
-{
-	if (lease->rights & RMEM_WRITE)
-		return 0;
-	return err_set(-EACCES, "it is attached for reading only");
-}
-
-int rmem_destroy(rmem_lease *lease)
-{
-	int err;
-
-	if (!lease)
-		return err_set(-EINVAL, "rmem_destroy: the lease is NULL");
-	/* a lease that has ended needs no protection */
-	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
-	if (!err)
-		err = lease_finish(lease, true);
-	return err_end(err ? lease_error(lease, err, "rmem_destroy") : 0);
-}
-
 /* ---- changing a lease ---- */
 
 /* Send a request that changes a writable lease that has not ended. */
@@ -433,7 +333,7 @@ static int lease_change(struct rmem_lease *lease, const struct wire_msg *request
 		return err;
 	if (atomic_load(&lease->status) != 0)
 		return err_set(-ESTALE, "%s", lease_ended_text(lease));
-	err = writable_check(lease);
+	err = lease_check_writable(lease);
 	return err ? err : session_call(lease->session, request, take, ctx);
 }
 
@@ -554,7 +454,7 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 	if (session_own(lease->session))
 		return err_prefix(-ESTALE, "rmem_shrink");
 	(void)pthread_mutex_lock(&lease->session->lock);
-	err = idle_check(lease);
+	err = lease_check_idle(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);
 	if (bytes > rmem_lease_bytes(lease))
 		err = err_set(-EINVAL, "%" PRIu64 " bytes is longer than it is", bytes);

@@ -354,16 +354,17 @@ int connection_call(struct connection *connection, const struct wire_msg *reques
 	return 0;
 }
 
-void connection_abandon(struct connection_call *call, connection_done *done, void *ctx)
+bool connection_abandon(struct connection_call *call, connection_done *done, void *ctx)
 {
 	/* a frame that was not sent completely has no effect; a channel request ends with its
 	 * socket */
 	if (!call->begun && (!call->asked || call->type == WIRE_TYPE_open_channel)) {
 		call_free(call);
-		return;
+		return false;
 	}
 	call->done = done;
 	call->ctx = ctx;
+	return true;
 }
 
 static struct connection_call *call_find(struct connection *connection, uint64_t id)

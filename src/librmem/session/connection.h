@@ -68,9 +68,9 @@ void connection_ready(struct connection *connection);
 int connection_call(struct connection *connection, const struct wire_msg *request,
 		    connection_done *done, void *ctx,
 		    struct connection_call **ret_call);
-/* No thread waits for the call any more.  A call that has changed nothing at the server is dropped;
- * else `done` (NULL: nothing) undoes what the reply brings. */
-void connection_abandon(struct connection_call *call, connection_done *done, void *ctx);
+/* No thread waits for the call any more.  False: it had changed nothing at the server, and is dropped;
+ * true: `done` (NULL: nothing) gets its end. */
+bool connection_abandon(struct connection_call *call, connection_done *done, void *ctx);
 
 /* Send and receive as much as possible without blocking.  -errno with text: the socket is lost
  * (-ECONNRESET, -ECONNREFUSED, -EPROTO ...); no call was dropped yet. */

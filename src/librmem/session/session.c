@@ -209,7 +209,7 @@ struct waiter {
 	enum wire_type type;
 	uint64_t begin_ns;
 	session_take *take;
-	connection_done *undo;
+	struct session_late *late; /* NULL: a late answer is dropped */
 	void *ctx;
 	struct connection_call *call;
 	bool done;
@@ -223,8 +223,10 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 
 	if (!err && waiter->take) {
 		err = waiter->take(waiter->ctx, reply);
-		if (err && err != -EPROTO && waiter->undo)
-			(void)waiter->undo(waiter->session, 0, reply);
+		if (err && err != -EPROTO && waiter->late) {
+			waiter->late->passed = true;
+			(void)waiter->late->done(waiter->ctx, 0, reply);
+		}
 	}
 	waiter->done = true;
 	err_save(&waiter->failed, err);
@@ -256,6 +258,27 @@ static void call_receive(struct rmem *session, const struct waiter *waiter, int 
 	}
 }
 
+void session_late_drop(struct session_late *late)
+{
+	if (late->call)
+		(void)connection_abandon(late->call, NULL, NULL);
+	late->call = NULL;
+	late->passed = false;
+}
+
+/* Nobody waits for the reply any more. */
+static void waiter_leave(struct waiter *waiter)
+{
+	struct session_late *late = waiter->late;
+	bool kept =
+		connection_abandon(waiter->call, late ? late->done : NULL, waiter->ctx);
+
+	if (!late || !kept)
+		return;
+	late->passed = true;
+	late->call = waiter->call;
+}
+
 /* Wait for the reply until end_ns, and unless `cancelled` is NULL only while the session is not lost
  * and *cancelled is false. */
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
@@ -272,7 +295,7 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 	}
 	if (waiter->done)
 		return waiter->failed.err ? err_restore(&waiter->failed) : 0;
-	connection_abandon(waiter->call, waiter->undo, session);
+	waiter_leave(waiter);
 	if (lost)
 		return err_set(-ECONNRESET, "the session was lost meanwhile");
 	return err_set(-ETIMEDOUT, "no answer to %s within %" PRIu64 " ms",
@@ -293,6 +316,8 @@ static int call(struct rmem *session, struct waiter *waiter,
 	waiter->type = request->type;
 	waiter->begin_ns = clock_now_ns();
 	(void)pthread_mutex_lock(&session->lock);
+	if (waiter->late)
+		session_late_drop(waiter->late);
 	/* the reply may come at once */
 	fd = session->served ? connection_take_over(session->connection) : -1;
 	err = connection_call(session->connection, request, waiter_done, waiter,
@@ -309,10 +334,10 @@ static int call(struct rmem *session, struct waiter *waiter,
 	return err;
 }
 
-int session_call_undo(struct rmem *session, const struct wire_msg *request,
-		      session_take *take, connection_done *undo, void *ctx)
+int session_call_late(struct rmem *session, const struct wire_msg *request,
+		      session_take *take, struct session_late *late, void *ctx)
 {
-	struct waiter waiter = { .take = take, .undo = undo, .ctx = ctx };
+	struct waiter waiter = { .take = take, .late = late, .ctx = ctx };
 
 	return call(session, &waiter, request, session_end_ns(session), NULL);
 }
@@ -320,7 +345,7 @@ int session_call_undo(struct rmem *session, const struct wire_msg *request,
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 session_take *take, void *ctx)
 {
-	return session_call_undo(session, request, take, NULL, ctx);
+	return session_call_late(session, request, take, NULL, ctx);
 }
 
 int session_call_until(struct rmem *session, const struct wire_msg *request,

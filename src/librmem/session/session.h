@@ -197,10 +197,20 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 int session_call_until(struct rmem *session, const struct wire_msg *request,
 		       session_take *take, void *ctx, uint64_t end_ns);
 
-/* As session_call(); `undo`, with the session as its ctx, releases what a reply grants that comes
- * too late, or that `take` refuses. */
-int session_call_undo(struct rmem *session, const struct wire_msg *request,
-		      session_take *take, connection_done *undo, void *ctx);
+/* What becomes of an answer that comes after the time-out, or that `take` refuses. */
+struct session_late {
+	connection_done
+		*done; /* gets it, with the call's ctx, and sets `call` to NULL */
+	/* under the session's lock */
+	bool passed;                  /* `done` was called, or will be */
+	struct connection_call *call; /* that has no answer yet; NULL: none */
+};
+
+/* As session_call(); a late answer to the call before is dropped. */
+int session_call_late(struct rmem *session, const struct wire_msg *request,
+		      session_take *take, struct session_late *late, void *ctx);
+/* Drop the answer that has not come.  Under the lock. */
+void session_late_drop(struct session_late *late);
 
 /* As session_call(), until end_ns, and only while the session is not lost and *cancelled is
  * false; a thread that sets it also signals `changed`.

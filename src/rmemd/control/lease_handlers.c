@@ -83,9 +83,18 @@ static int check_share(const struct wire_share *share)
 	return share->rights ? lease_check_rights(share->rights) : 0;
 }
 
+static int check_detach(const struct wire_detach *detach)
+{
+	if (detach->flags & ~WIRE_DETACH_UNDO)
+		return err_set(-EINVAL, "detach: unknown flags %#x", detach->flags);
+	return 0;
+}
+
 int check_started(const struct wire_msg *msg)
 {
 	switch (msg->type) {
+	case WIRE_TYPE_detach:
+		return check_detach(&msg->detach);
 	case WIRE_TYPE_allocate:
 		return check_allocate(&msg->allocate);
 	case WIRE_TYPE_attach:
@@ -148,7 +157,8 @@ int start_detach(struct session *session, const struct wire_msg *msg,
 		 struct lease_waiter *waiter)
 {
 	return lease_detach(leases_of(session), &session->lease_client,
-			    msg->detach.lease, waiter);
+			    msg->detach.lease, msg->detach.flags & WIRE_DETACH_UNDO,
+			    waiter);
 }
 
 int start_rename(struct session *session, const struct wire_msg *msg,

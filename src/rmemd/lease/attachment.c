@@ -41,15 +41,6 @@ int attachment_add(struct lease *lease, struct lease_client *client, unsigned ri
 	return 0;
 }
 
-void attachment_set_rights(struct attachment *attachment, unsigned rights)
-{
-	struct lease *lease = attachment->lease;
-
-	lease->n_writers -= (attachment->rights & WIRE_RIGHT_WRITE) != 0;
-	lease->n_writers += (rights & WIRE_RIGHT_WRITE) != 0;
-	attachment->rights = rights;
-}
-
 struct attachment *attachment_next_after(const struct lease *lease, uint64_t session)
 {
 	struct tree_node *node = tree_above(&lease->by_session, session, 0);

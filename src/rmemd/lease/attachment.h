@@ -40,8 +40,6 @@ struct attachment {
  * attachment_end().  -ENOMEM */
 int attachment_add(struct lease *lease, struct lease_client *client, unsigned rights,
 		   struct attachment **ret_attachment);
-/* Its keys may write from now on, or not any more. */
-void attachment_set_rights(struct attachment *attachment, unsigned rights);
 /* The attachment of the session with this id, or NULL. */
 struct attachment *attachment_find(const struct lease *lease, uint64_t session);
 /* The attachment of the first session with a higher id, or NULL. */

@@ -177,24 +177,25 @@ int lease_attach(struct leases *leases, struct lease_client *client,
 		err = rights_check_write(client->tenant);
 	if (err)
 		return err;
-	attachment = find_attachment(leases, client, lease->id);
-	if (attachment && !attachment->fenced)
+	/* a request that is repeated was found by its id, whether it took effect or not */
+	if (find_attachment(leases, client, lease->id))
 		return err_set(-EBUSY, "this session has %s attached already",
 			       QUOTED(name));
-	if (attachment) {
-		/* the request is repeated, as its reply may have been lost with the connection */
-		attachment_set_rights(attachment, rights);
-		return lease_reattach(leases, client, lease->id, waiter);
-	}
 	err = tenant_check_open(client->tenant);
 	if (!err)
 		err = check_reach(lease, client);
 	if (!err)
 		err = tenant_check_attachment(client->tenant);
+	if (!err && !lease->visited)
+		err = lease_record_reserve(lease);
 	if (!err)
 		err = attachment_add(lease, client, rights, &attachment);
 	if (err)
 		return err;
+	if (!lease->visited) {
+		lease->visited = true;
+		(void)lease_record(lease);
+	}
 	waiter_add(waiter, LEASE_WAIT_ATTACH, lease, attachment);
 	leases_run(leases);
 	return 0;
@@ -227,14 +228,14 @@ static void end_and_wait(struct lease *lease, enum wire_reason reason,
 }
 
 int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id,
-		 struct lease_waiter *waiter)
+		 bool undo, struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
 	int err = find_attached(leases, client, id, WIRE_RIGHT_READ, &attachment);
 
 	if (err)
 		return err;
-	if (attachment->lease->owner) {
+	if (attachment->lease->owner || (undo && !attachment->lease->visited)) {
 		end_and_wait(attachment->lease, WIRE_REASON_FREED, client, waiter);
 		return 0;
 	}

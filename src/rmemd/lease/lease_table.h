@@ -88,6 +88,7 @@ struct lease {
 	bool again;            /* it has changed since this round began */
 	bool resizing;         /* one request at a time */
 	bool cut;              /* keys may still reach behind the lease's end */
+	bool visited;          /* it was attached by its name */
 
 	struct share *shares; /* with other tenants */
 	unsigned n_shares;

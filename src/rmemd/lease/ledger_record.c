@@ -51,6 +51,7 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.placement = (uint32_t)lease->placement,
 		.atomic_kind = lease->atomic_device.kind,
 		.n_shares = lease->n_shares,
+		.visited = lease->visited,
 		.creator = lease->creator ? lease->creator->session : 0,
 	};
 	char *end = value;

@@ -50,7 +50,7 @@ struct lease_head {
 	uint32_t placement;
 	char atomic_device[FABRIC_DEVICE_MAX];
 	uint32_t n_shares;
-	uint32_t unused;
+	uint32_t visited;
 	uint64_t creator; /* session; 0: not known, and there are no texts of it */
 };
 

@@ -136,6 +136,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	lease->ttl_ms = head->ttl_ms;
 	lease->due_ms = head->due_ms;
 	lease->generation = head->generation;
+	lease->visited = head->visited != 0;
 	lease->atomic_device.kind = (enum fabric_kind)head->atomic_kind;
 	memcpy(lease->atomic_device.name, head->atomic_device,
 	       sizeof(lease->atomic_device.name));

@@ -224,7 +224,7 @@ START_TEST(alloc__that_times_out_frees_the_granted_lease)
 	ck_assert_int_eq(alloc_result(), -ETIMEDOUT);
 	ck_assert_uint_eq(core_leases(), 1);
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
-	proxy_await(WIRE_TYPE_free, 1);
+	proxy_await(WIRE_TYPE_detach, 1);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_allocate], 2);
 	ck_assert_uint_eq(core_leases(), 0);
 }
@@ -247,7 +247,7 @@ START_TEST(reply__that_comes_too_late_frees_the_lease)
 	ck_assert_int_eq(alloc_result(), -ETIMEDOUT);
 	/* the proxy sends the delayed reply behind that to the ping */
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	proxy_await(WIRE_TYPE_free, 1);
+	proxy_await(WIRE_TYPE_detach, 1);
 }
 END_TEST
 

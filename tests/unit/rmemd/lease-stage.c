@@ -258,7 +258,7 @@ void send_attach(struct call *call, struct lease_client *client, const char *nam
 
 void send_detach(struct call *call, struct lease_client *client, uint64_t id)
 {
-	accepted(lease_detach(stage_leases, client, id, call_begin(call)));
+	accepted(lease_detach(stage_leases, client, id, false, call_begin(call)));
 }
 
 void send_resize(struct call *call, struct lease_client *client, uint64_t id,

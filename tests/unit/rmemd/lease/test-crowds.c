@@ -321,8 +321,9 @@ START_TEST(changes__look_at_each_request_a_few_times)
 	crowd_attach(0, 1);
 	fake_fabric_settle();
 	crowd_attach(1, CROWD / 2);
-	ck_assert_int_eq(
-		lease_detach(stage_leases, &crowd[0], lease, call_begin(&calls[0])), 0);
+	ck_assert_int_eq(lease_detach(stage_leases, &crowd[0], lease, false,
+				      call_begin(&calls[0])),
+			 0);
 	for (unsigned i = CROWD / 2 + 1; i < CROWD; i++)
 		ck_assert_int_eq(lease_share(stage_leases, &stage_a, lease, "third",
 					     STAGE_RW, call_begin(&calls[i])),

@@ -83,15 +83,17 @@ START_TEST(fence__ends_keys_but_not_leases)
 }
 END_TEST
 
-START_TEST(attach__may_be_repeated_after_a_fence)
+/* An attach that is new does not change what the session has, also before it has new keys. */
+START_TEST(attach__after_a_fence_finds_the_attachment)
 {
 	(void)new_lease(&one, &stage_a, 100, "n");
 	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
 	stage_fence(&stage_b);
 	fake_fabric_settle();
 	stage_connect(&stage_b, 0);
-	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
-	ck_assert_uint_eq(two.lease.rights, WIRE_RIGHT_READ);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), -EBUSY);
+	ck_assert_int_eq(call_rekey(&two, &stage_b, one.lease.lease), 0);
+	ck_assert_uint_eq(two.lease.rights, STAGE_RW);
 	ck_assert_uint_eq(two.lease.n_keys, 1);
 	ck_assert_uint_eq(stage_b.n_attachments, 1);
 	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -EBUSY);
@@ -213,7 +215,7 @@ END_TEST
 static void add_common(TCase *tc)
 {
 	tcase_add_test(tc, fence__ends_keys_but_not_leases);
-	tcase_add_test(tc, attach__may_be_repeated_after_a_fence);
+	tcase_add_test(tc, attach__after_a_fence_finds_the_attachment);
 	tcase_add_test(tc, keys__are_made_for_the_ports_of_the_memory);
 	tcase_add_test(tc, rekey__adds_a_key_for_a_new_port);
 }

@@ -346,7 +346,7 @@ static void random_request(struct call *at)
 		err = lease_reattach(stage_leases, client, random_id(), waiter);
 		break;
 	case 4:
-		err = lease_detach(stage_leases, client, random_id(), waiter);
+		err = lease_detach(stage_leases, client, random_id(), false, waiter);
 		break;
 	case 5:
 		err = lease_free(stage_leases, client, random_id(), waiter);

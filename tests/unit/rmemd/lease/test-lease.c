@@ -281,8 +281,9 @@ START_TEST(requests__need_an_attached_lease)
 	ck_assert_int_eq(call_rename(&stage_b, id, "m", true), -ESTALE);
 	ck_assert_int_eq(call_resize(&two, &stage_b, id, 200), -ESTALE);
 	ck_assert_int_eq(call_rekey(&two, &stage_b, id), -ESTALE);
-	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, call_begin(&two)),
-			 -ESTALE);
+	ck_assert_int_eq(
+		lease_detach(stage_leases, &stage_b, id, false, call_begin(&two)),
+		-ESTALE);
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -ESTALE);
 	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
