@@ -41,6 +41,8 @@
 /* of all pages of a list: as many leases as a tenant may have */
 #define WIRE_LISTED_MAX 16777216
 #define WIRE_NOTICES_MAX 256
+/* of a session, without a reply */
+#define WIRE_REQUESTS_MAX 256
 /* of notice.lost: this number or more */
 #define WIRE_LOST_MAX UINT32_MAX
 /* of welcome.fence_ms: a client waits up to twice that time for a server that does not answer */

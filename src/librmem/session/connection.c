@@ -28,7 +28,7 @@
 struct connection_call {
 	struct list node;
 	struct connection *connection;
-	uint64_t id;
+	uint64_t id;      /* 0: in `held` */
 	uint64_t sent_ns; /* when the first byte was sent */
 	enum wire_type type;
 	connection_done *done;
@@ -52,8 +52,10 @@ struct connection {
 	int ended;         /* error of new calls; 0: accepted */
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
-	struct list calls; /* in the order of their ids */
-	unsigned n_calls;  /* with one whose callback runs */
+	struct list calls;    /* in the order of their ids */
+	struct list held;     /* not sent yet, and without an id */
+	unsigned n_calls;     /* of both, with one whose callback runs */
+	unsigned n_unreplied; /* those of them that have an id */
 	size_t in_bytes, in_room;
 	uint8_t *in; /* received, and not a whole frame yet */
 };
@@ -100,6 +102,7 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 	connection->ctx = ctx;
 	connection->next_id = 1;
 	list_init(&connection->calls);
+	list_init(&connection->held);
 	*ret_control = connection;
 	return 0;
 }
@@ -118,6 +121,7 @@ static void call_free(struct connection_call *call)
 {
 	list_remove(&call->node);
 	call->connection->n_calls--;
+	call->connection->n_unreplied -= call->id > 0;
 	free(call);
 }
 
@@ -131,21 +135,22 @@ static int call_finish(struct connection_call *call, int err,
 	return result;
 }
 
-/* Remove the calls, `all` or those that end with their socket, from the list, then end them: a
- * callback may add new calls. */
+/* Move the calls, `all` or those that end with their socket, to the list `failed`. */
+static void calls_take(struct list *calls, bool all, struct list *failed)
+{
+	list_for_each_entry_safe(struct connection_call, call, calls, node)
+		if (all || call->type == WIRE_TYPE_hello || call->type == WIRE_TYPE_bye)
+			list_move(failed, &call->node);
+}
+
+/* Remove the calls from their lists, then end them: a callback may add new calls. */
 static void calls_fail(struct connection *connection, int err, const char *text,
 		       bool all)
 {
 	struct list failed = LIST_INIT(failed);
 
-	list_for_each_entry_safe(struct connection_call, call, &connection->calls,
-				 node) {
-		if (!all && call->type != WIRE_TYPE_hello &&
-		    call->type != WIRE_TYPE_bye)
-			continue;
-		list_remove(&call->node);
-		list_append(&failed, &call->node);
-	}
+	calls_take(&connection->calls, all, &failed);
+	calls_take(&connection->held, all, &failed);
 	list_for_each_entry_safe(struct connection_call, call, &failed, node) {
 		list_remove(&call->node);
 		(void)err_set(err, "%s", text);
@@ -274,20 +279,56 @@ static int call_send(struct connection *connection, struct connection_call *call
 	return 0;
 }
 
+/* The server accepts only so many requests, and answers heartbeats and the end of the session at once. */
+static bool call_may_go(const struct connection *connection,
+			const struct connection_call *call)
+{
+	if (!connection->ready || call->type == WIRE_TYPE_hello)
+		return call->type == WIRE_TYPE_hello;
+	return connection->n_unreplied < WIRE_REQUESTS_MAX ||
+	       call->type == WIRE_TYPE_ping || call->type == WIRE_TYPE_bye;
+}
+
+/* The call is the last that was sent: ids rise on the wire. */
+static void call_number(struct connection *connection, struct connection_call *call)
+{
+	call->id = connection->next_id++;
+	wire_frame_number(call->frame, call->id);
+	connection->n_unreplied++;
+	list_move(&connection->calls, &call->node);
+}
+
+/* Send those that were sent on an earlier socket, or in part. */
+static int calls_resend(struct connection *connection)
+{
+	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
+		int err = 0;
+
+		if (call->sent < call->bytes &&
+		    (connection->ready || call->type == WIRE_TYPE_hello))
+			err = call_send(connection, call);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 static int calls_send(struct connection *connection)
 {
-	int err = 0;
+	int err;
 
 	/* connection_io() begins the handshake when the socket is writable */
 	if (!connection->stream.handshaken)
 		return interest_set(connection, true);
-	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
-		if (call->sent == call->bytes ||
-		    (!connection->ready && call->type != WIRE_TYPE_hello))
-			continue;
-		err = call_send(connection, call);
+	err = calls_resend(connection);
+	list_for_each_entry_safe(struct connection_call, call, &connection->held,
+				 node) {
 		if (err)
 			break;
+		if (!call_may_go(connection, call))
+			continue;
+		call_number(connection, call);
+		err = call_send(connection, call);
 	}
 	if (err < 0)
 		return err;
@@ -311,13 +352,11 @@ static int call_create(struct connection *connection, const struct wire_msg *req
 	memcpy(call->frame, frame, (size_t)n);
 	call->connection = connection;
 	connection->n_calls++;
-	wire_frame_number(call->frame, connection->next_id);
-	call->id = connection->next_id++;
 	call->type = request->type;
 	call->done = done;
 	call->ctx = ctx;
 	call->bytes = (size_t)n;
-	list_append(&connection->calls, &call->node);
+	list_append(&connection->held, &call->node);
 	*ret_call = call;
 	return 0;
 }

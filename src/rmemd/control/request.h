@@ -92,7 +92,7 @@ void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t 
 /* ---- waiting and repeated requests ---- */
 
 /* Limit of waiting requests of a session. */
-#define REQUESTS_MAX 256
+#define REQUESTS_MAX WIRE_REQUESTS_MAX
 
 /* A waiting request. */
 struct request {

@@ -468,14 +468,13 @@ END_TEST
 START_TEST(calls__without_a_reply_have_a_limit)
 {
 	struct result first, late = { 0 };
-	struct connection_call *call;
 	uint64_t id = 0;
 
 	say_hello();
 	for (unsigned i = 0; i < CONNECTION_CALLS_MAX; i++) {
-		call = request(WIRE_TYPE_stat, &first);
-		id = receive()->id;
-		connection_abandon(call, NULL, NULL);
+		(void)request(WIRE_TYPE_stat, &first);
+		if (i < WIRE_REQUESTS_MAX)
+			id = receive()->id;
 	}
 	ck_assert_int_eq(connection_call(connection, message(WIRE_TYPE_stat), on_done,
 					 &late, NULL),
@@ -492,6 +491,47 @@ START_TEST(calls__without_a_reply_have_a_limit)
 	connection_end(connection, -ESTALE, "it is over");
 	ck_assert_int_eq(first.err, -ESTALE);
 	ck_assert_int_eq(late.err, -ESTALE);
+}
+END_TEST
+
+/* The server accepts no more requests: they wait, but heartbeats and the end of the session go. */
+START_TEST(requests__beyond_the_limit_of_the_server_wait)
+{
+	uint64_t ids[WIRE_REQUESTS_MAX], id;
+	struct result result;
+
+	say_hello();
+	for (unsigned i = 0; i < WIRE_REQUESTS_MAX; i++) {
+		(void)request(WIRE_TYPE_stat, &result);
+		ids[i] = receive()->id;
+	}
+	(void)request(WIRE_TYPE_renew, &result);
+	ck_assert_int_eq(receive()->type, 0);
+	(void)request(WIRE_TYPE_ping, &result);
+	ck_assert_int_eq(receive()->type, WIRE_TYPE_ping);
+	/* the ping has no reply yet either */
+	reply(WIRE_TYPE_entries, ids[0]);
+	ck_assert_int_eq(connection_io(connection), 0);
+	ck_assert_int_eq(receive()->type, 0);
+	reply(WIRE_TYPE_entries, ids[1]);
+	ck_assert_int_eq(connection_io(connection), 0);
+	ck_assert_int_eq(receive()->type, WIRE_TYPE_renew);
+	(void)request(WIRE_TYPE_bye, &result);
+	ck_assert_int_eq(receive()->type, WIRE_TYPE_bye);
+	/* they are repeated as they were sent, what waits comes behind */
+	(void)request(WIRE_TYPE_share, &result);
+	connection_drop(connection);
+	reconnect();
+	say_hello();
+	id = 0;
+	for (unsigned i = 0; i < WIRE_REQUESTS_MAX; i++) {
+		const struct wire_msg *msg = receive();
+
+		ck_assert_uint_gt(msg->id, id);
+		id = msg->id;
+	}
+	ck_assert_int_eq(receive()->type, 0);
+	connection_end(connection, -ESTALE, "it is over");
 }
 END_TEST
 
@@ -655,6 +695,7 @@ int main(void)
 	tcase_add_test(tc, abandon__passes_the_reply_to_the_other_callback);
 	tcase_add_test(tc, abandon__after_a_loss_keeps_an_allocation);
 	tcase_add_test(tc, calls__without_a_reply_have_a_limit);
+	tcase_add_test(tc, requests__beyond_the_limit_of_the_server_wait);
 	tcase_add_test(tc, events__reach_the_callback);
 	tcase_add_loop_test_raise_signal(tc, callback__that_closes_the_socket_aborts,
 					 SIGABRT, 0, 2);
