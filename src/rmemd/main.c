@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -122,12 +123,22 @@ static int files_check(const struct config *config)
 	return err;
 }
 
+/* In microseconds of the clock, so that no two processes have the same numbers; below 2^53, which JSON
+ * carries exactly. */
+static uint64_t events_begin(void)
+{
+	struct timespec now = { 0 };
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 static int serve(const struct config *config, const char *path, bool kept)
 {
 	struct daemon *daemon;
 	int err;
 
-	recent_open();
+	recent_open(events_begin());
 	log_output_open(log_target ? target : config->log_target);
 	(void)log_ratelimit_open(LOG_RATELIMIT_LOG, log_output_sink);
 	log_set_sink(log_ratelimit_sink);

@@ -140,8 +140,7 @@ int followers_add(struct followers *followers, struct evhttp_request *request,
 	}
 	follower->followers = followers;
 	follower->filter = *filter;
-	/* a number that is not reached yet is of the last process */
-	follower->after = filter->after <= recent_last() ? filter->after : 0;
+	follower->after = recent_resume(filter->after);
 	list_init(&follower->link);
 	followers->n++;
 	stream = stream_start(request, &events_source, follower, followers->slices,

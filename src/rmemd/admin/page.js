@@ -649,7 +649,7 @@ function restarted(status) {
 	return last && (status.pid !== last.pid || status.uptime_ms < last.uptime_ms);
 }
 
-// Those since the last time; a daemon that was restarted counts from the beginning.
+// Those since the last time; those of a process before are not shown.
 async function readEvents(status) {
 	const kept = restarted(status) ? [] : view.events;
 	const known = kept.length ? kept[kept.length - 1].number : 0;

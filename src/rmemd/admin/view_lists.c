@@ -345,6 +345,7 @@ bool view_events(const struct admin_sources *, struct view_page *page)
 {
 	const struct recent_event *event;
 
+	page->after = recent_resume(page->after);
 	while (!page_full(page) && (event = recent_after(page->after))) {
 		uint64_t missed = event->number - page->after - 1;
 

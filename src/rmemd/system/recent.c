@@ -19,7 +19,8 @@ struct ring {
 static struct recent_event events_at[RECENT_MAX], acts_at[RECENT_ACTS_MAX];
 static struct ring events = { .at = events_at, .max = RECENT_MAX };
 static struct ring acts = { .at = acts_at, .max = RECENT_ACTS_MAX };
-static uint64_t last; /* the number of the last one */
+static uint64_t before_first; /* the number before that of the first one */
+static uint64_t last;         /* that of the last one */
 static struct log_ratelimit *limit;
 static void (*watcher)(void *ctx);
 static void *watcher_ctx;
@@ -91,11 +92,12 @@ static bool event_wanted(int level, const char *event, const struct log_ctx *ctx
 	return log_ratelimit_passes(limit, level, event, ctx);
 }
 
-void recent_open(void)
+void recent_open(uint64_t begin)
 {
 	static const struct log_tap tap = { event_wanted, event_keep };
 
-	last = events.n = acts.n = 0;
+	before_first = last = begin;
+	events.n = acts.n = 0;
 	limit = log_ratelimit_open(LOG_RATELIMIT_RECENT, event_keep);
 	log_set_tap(&tap);
 }
@@ -103,6 +105,11 @@ void recent_open(void)
 uint64_t recent_last(void)
 {
 	return last;
+}
+
+uint64_t recent_resume(uint64_t number)
+{
+	return number >= before_first && number <= last ? number : before_first;
 }
 
 const struct recent_event *recent_after(uint64_t number)

@@ -27,10 +27,14 @@ struct recent_event {
 	char text[RECENT_TEXT_BYTES];
 };
 
-/* Keep the events from now on. */
-void recent_open(void);
-/* The number of the last event; 0: none. */
+/* Keep the events from now on; the first one has the number behind `begin`, which is above those of
+ * all processes before. */
+void recent_open(uint64_t begin);
+/* The number of the last event; `begin`: none. */
 uint64_t recent_last(void);
+/* Behind which number to go on for somebody who has seen the events up to this one: `begin`, if it is
+ * of another process, or 0. */
+uint64_t recent_resume(uint64_t number);
 /* The first event that is kept with a higher number, or NULL.  Borrowed until the next event. */
 const struct recent_event *recent_after(uint64_t number);
 /* Call on_event() for each event, which must not log; NULL: not any more. */

@@ -28,7 +28,7 @@ static void setup(void)
 	now_ms = 1000000;
 	clock_set_source(fake_clock);
 	log_set_level(LOG_ERR);
-	recent_open();
+	recent_open(0);
 	admin_setup();
 	open_admin();
 }
@@ -150,6 +150,39 @@ START_TEST(follower__chooses)
 END_TEST
 
 /* It does not read, while more happens than is kept. */
+/* The next process has logged as many events as the last one when its follower is back. */
+START_TEST(events__of_a_new_process_begin_with_its_first)
+{
+	json_t *array;
+	int fd;
+
+	for (unsigned i = 0; i < 3; i++)
+		log_event(LOG_INFO, "old", NULL, "x");
+	recent_open(1000);
+	for (unsigned i = 0; i < 5; i++)
+		log_event(LOG_INFO, "new", NULL, "%u", i);
+	fd = follow("&after=3");
+	(void)received(fd);
+	check_has("{\"number\":1001,\"missed\":0,");
+	ck_assert_int_eq(close(fd), 0);
+	fd = follow("&after=1003");
+	(void)received(fd);
+	ck_assert_ptr_null(strstr(reply, "\"number\":1003,"));
+	check_has("{\"number\":1004,\"missed\":0,");
+	ck_assert_int_eq(close(fd), 0);
+	turns(10);
+	/* a number that the clock, which was set back, has not reached */
+	for (unsigned i = 0; i < 2; i++) {
+		array = json_object_get(
+			get(i ? "/v1/events?after=2000" : "/v1/events?after=3"),
+			"events");
+		ck_assert_uint_eq(json_array_size(array), 5);
+		array = json_object_get(json_array_get(array, 0), "missed");
+		ck_assert_int_eq(json_integer_value(array), 0);
+	}
+}
+END_TEST
+
 START_TEST(follower__that_is_slow_is_told_what_it_missed)
 {
 	const unsigned n = 3 * RECENT_MAX;
@@ -232,6 +265,7 @@ int main(void)
 	tcase_add_test(tc, events__are_listed);
 	tcase_add_test(tc, follower__gets_each_event_as_it_comes);
 	tcase_add_test(tc, follower__chooses);
+	tcase_add_test(tc, events__of_a_new_process_begin_with_its_first);
 	tcase_add_test(tc, follower__that_is_slow_is_told_what_it_missed);
 	tcase_add_test(tc, followers__are_limited);
 	tcase_add_test(tc, follower__gets_empty_lines);

@@ -34,7 +34,7 @@ static void setup(void)
 	clock_set_source(fake_clock);
 	log_set_sink(count_line);
 	log_set_level(LOG_WARNING);
-	recent_open();
+	recent_open(0);
 }
 
 static void teardown(void)
