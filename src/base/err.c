@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,13 +45,23 @@ int err_set(int err, const char *fmt, ...)
 	return err;
 }
 
-int err_errno(int err, const char *fmt, ...)
+static const char *description(int err)
 {
 	const char *desc = strerrordesc_np(-err);
+
+	/* the usual text names no limit */
+	if (err == -EFBIG)
+		return "the file would be larger than its file system, or the limit of "
+		       "this process (ulimit -f, LimitFSIZE=), allows";
+	return desc ? desc : "unknown error";
+}
+
+int err_errno(int err, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	text_set(desc ? desc : "unknown error", fmt, ap);
+	text_set(description(err), fmt, ap);
 	va_end(ap);
 	return err;
 }

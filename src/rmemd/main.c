@@ -172,6 +172,8 @@ int main(int argc, char **argv)
 	bool kept = systemd_passed_ledger();
 	int status, err;
 
+	/* a file that may not grow is an error of write(2), not a reason to die */
+	(void)signal(SIGXFSZ, SIG_IGN);
 	if (standard_fds_open())
 		return fail(EXIT_FAILURE);
 	status = parse(argc, argv);

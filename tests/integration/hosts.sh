@@ -21,7 +21,27 @@ client get data "$dir/read" || fail "no get without random numbers"
 client_exec=()
 same "$dir/data" "$dir/read"
 ok "clients without random numbers"
+
+# ---- limits of file sizes ----
+
+# limited KIB COMMAND...: no file may become larger
+limited()
+{
+	(ulimit -f "$1" && "${@:2}")
+}
+too_large='the file would be larger than its file system, or the limit of this process \(ulimit -f, LimitFSIZE=\), allows$'
+
+mkdir "$dir/files"
+expect_error 1 "^rmem: get: writing the output: $too_large" \
+	limited 64 client get data "$dir/files/read"
+[ -z "$(ls -A "$dir/files")" ] || fail "files are left: $(ls -A "$dir/files")"
+head -c 10000 "$dir/data" >"$dir/files/read"
+expect_error 1 "^rmem: get: " limited 64 client get data "$dir/files/read"
+[ "$(ls -A "$dir/files")" = read ] || fail "files are left: $(ls -A "$dir/files")"
+head -c 10000 "$dir/data" | cmp - "$dir/files/read" || fail "the old file has changed"
 server_stop
+expect_error 1 "^error start-failed: pool 'small': a file of [0-9]+ bytes: $too_large" \
+	limited 20000 "$RMEMD" --config "$dir/rmemd.conf" --log-target plain
 
 expect_error 1 "^error start-failed: $refused" \
 	timeout 60 "$without_random" "$RMEMD" --config "$dir/rmemd.conf"
