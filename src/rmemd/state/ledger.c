@@ -271,6 +271,19 @@ static void record_write(struct ledger *ledger, const struct ledger_key *key,
 	record->crc = record_crc(record);
 }
 
+static bool has_value(const struct ledger *ledger, const struct ledger_key *key,
+		      const void *value, size_t bytes)
+{
+	const struct entry *entry = entry_find(ledger, key);
+	const struct record *record;
+
+	if (!entry)
+		return false;
+	record = record_at(ledger, entry_at(ledger, entry));
+	return record->bytes == bytes &&
+	       (!bytes || memcmp(record + 1, value, bytes) == 0);
+}
+
 int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
 	       size_t bytes)
 {
@@ -279,6 +292,8 @@ int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *
 
 	if (bytes > LEDGER_VALUE_MAX)
 		return err_set(-EINVAL, "%zu bytes for one entry of the ledger", bytes);
+	if (has_value(ledger, key, value, bytes))
+		return 0;
 	err = ledger_reserve(ledger, bytes);
 	if (err)
 		return err;

@@ -33,7 +33,8 @@ int ledger_open(int fd, struct ledger **ret_ledger);
 /* Staged changes are dropped; the file stays.  NULL: nothing. */
 void ledger_close(struct ledger *ledger);
 
-/* Stage a value for a key, which replaces its former one.  -ENOMEM, -ENOSPC */
+/* Stage a value for a key, which replaces its former one; the same value again takes no room.
+ * -ENOMEM, -ENOSPC */
 int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
 	       size_t bytes);
 /* Reserve room for a value of `bytes`: the next put of up to that, for a key that has a value,

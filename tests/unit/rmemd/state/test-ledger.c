@@ -216,6 +216,28 @@ START_TEST(put__refuses_a_large_value)
 }
 END_TEST
 
+START_TEST(put__of_the_same_value_writes_nothing)
+{
+	uint64_t tail;
+
+	ck_assert_int_eq(put(model, 0, 1, 100), 0);
+	ck_assert_int_eq(put(model, 1, 1, 0), 0);
+	ledger_commit(ledger);
+	reopen();
+	tail = ledger->tail;
+	ck_assert_int_eq(put(model, 0, 1, 100), 0);
+	ck_assert_int_eq(put(model, 1, 1, 0), 0);
+	ck_assert_uint_eq(ledger->tail, tail);
+	/* another length, another value, and one after it was removed */
+	ck_assert_int_eq(put(model, 0, 1, 99), 0);
+	ck_assert_int_eq(put(model, 0, 2, 99), 0);
+	drop(model, 1);
+	ck_assert_int_eq(put(model, 1, 1, 0), 0);
+	ledger_commit(ledger);
+	check_reopened();
+}
+END_TEST
+
 START_TEST(random_operations__agree_with_a_model)
 {
 	struct value committed[KEYS] = { { 0 } };
@@ -682,6 +704,7 @@ int main(void)
 	tcase_add_test(tc, commit__keeps_staged_values);
 	tcase_add_test(tc, close__drops_staged_values);
 	tcase_add_test(tc, put__refuses_a_large_value);
+	tcase_add_test(tc, put__of_the_same_value_writes_nothing);
 	tcase_add_test(tc, random_operations__agree_with_a_model);
 	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
 	tcase_add_test(tc, open__refuses_a_newer_version);
