@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "fabric/address.h"
+#include "fabric/listen.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/metrics_address.h"
 #include "rmemd/config/changes.h"
@@ -533,6 +534,25 @@ static int check_random(void)
 	return random_bytes(&byte, sizeof(byte));
 }
 
+static void warn_missing_address(const char *key, const struct fabric_address *address)
+{
+	char host[FABRIC_ADDRESS_TEXT];
+
+	if (!fabric_address_is_loopback(address) && !fabric_address_is_here(address))
+		log_event(LOG_WARNING, "address-missing", NULL,
+			  "%s: this host does not have the address %s; connections "
+			  "there are accepted once it has",
+			  key, fabric_address_host(address, host));
+}
+
+static void warn_missing_addresses(const struct config *config)
+{
+	for (unsigned i = 0; i < config->n_listen; i++)
+		warn_missing_address("[server] listen", &config->listen[i]);
+	if (config->metrics_listen.family)
+		warn_missing_address("[metrics] listen", &config->metrics_listen);
+}
+
 static int open_all(struct daemon *daemon)
 {
 	static struct systemd_fds fds;
@@ -572,6 +592,7 @@ static int open_all(struct daemon *daemon)
 		err = control_start(&daemon->control, daemon->pools);
 	if (err)
 		return err;
+	warn_missing_addresses(&daemon->config);
 	fill_sources(daemon);
 	count_restart(daemon);
 	err = open_ports(daemon);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Daemon and client in two network namespaces with a cable between them: over IPv4 and IPv6; with the
-# cable pulled for longer than the fence time and for longer than the grace time; and with a silent
-# name server.
+# cable pulled for longer than the fence time and for longer than the grace time; with an address that
+# the host gets late; and with a silent name server.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq ip
@@ -114,6 +114,29 @@ client put name "$dir/in"
 client rm name
 lent_zero 20
 server_stop
+
+# an address that comes after the daemon: it waits for it
+LISTEN="10.9.0.3, fd09::3"
+config_extra="[metrics]
+listen = 10.9.0.3:9746"
+server_config
+LISTEN=10.9.0.3
+server_restart
+for key in server metrics; do
+	grep -q "^address-missing: \[$key\] listen: this host does not have the address $LISTEN; " \
+		"$server_log" || fail "$(cat "$server_log")"
+done
+client --timeout 1s ping -c 1 2>"$dir/err" && fail "a host without the address answers"
+ip -n "$far" address add "$LISTEN/24" dev eth0
+ip -n "$far" address add fd09::3/64 dev eth0 nodad
+uri="rmem://[fd09::3]:$port?fabric=tcp" client put name "$dir/in"
+client get name "$dir/out"
+same "$dir/in" "$dir/out"
+"${client_exec[@]}" bash -c "exec 3<>/dev/tcp/$LISTEN/9746 &&
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3" | grep -q ^rmemd_build_info ||
+	fail "no metrics"
+server_stop
+ok "an address that comes later"
 
 # a name server that never answers: packets to its link address arrive nowhere.  The resolver itself
 # would wait for 10 s and more

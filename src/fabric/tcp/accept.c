@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "fabric/address.h"
 #include "fabric/crowd.h"
+#include "fabric/listen.h"
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
 #include "wire/codec.h"
@@ -314,23 +315,7 @@ static void acceptor_timing(struct tcp_source *source)
 
 static int listen_on(const struct fabric_address *address)
 {
-	struct sockaddr_storage addr;
-	socklen_t len = fabric_address_to_sockaddr(address, &addr);
-	int fd, err, on = 1, v6only = !fabric_address_is_any(address);
-
-	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-	    (addr.ss_family == AF_INET6 &&
-	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) != 0) ||
-	    bind(fd, (struct sockaddr *)&addr, len) != 0 ||
-	    listen(fd, LISTEN_QUEUE) != 0) {
-		err = -errno;
-		(void)close(fd);
-		return err;
-	}
-	return fd;
+	return fabric_listen(address, !fabric_address_is_any(address), LISTEN_QUEUE);
 }
 
 /* Listen on the wildcard of both families, or of IPv4 without IPv6. */

@@ -2,14 +2,13 @@
 #include "rmemd/admin/metrics_address.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "fabric/address.h"
+#include "fabric/listen.h"
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/http.h"
 #include "rmemd/admin/metrics_resource.h"
@@ -64,30 +63,19 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	}
 }
 
-static int socket_open(int fd, const struct fabric_address *address)
+/* A descriptor, or -errno with text. */
+static int listen_at(const struct fabric_address *address)
 {
-	struct sockaddr_storage at;
-	socklen_t bytes = fabric_address_to_sockaddr(address, &at);
-	const int on = 1;
 	char name[FABRIC_ADDRESS_TEXT];
+	int fd = fabric_listen(address, true, BACKLOG);
 
 	(void)fabric_address_text(address, name);
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    (address->family == 6 &&
-	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))))
-		return err_errno(-errno, "[metrics] listen = %s", name);
-	if (!bind(fd, (struct sockaddr *)&at, bytes) && !listen(fd, BACKLOG))
-		return 0;
-	if (errno == EADDRINUSE)
-		return err_set(-EADDRINUSE,
+	if (fd == -EADDRINUSE)
+		return err_set(fd,
 			       "[metrics] listen = %s: the port is taken, perhaps by "
 			       "another rmemd: choose another one",
 			       name);
-	if (errno == EADDRNOTAVAIL)
-		return err_set(-EADDRNOTAVAIL,
-			       "[metrics] listen = %s: this host has no such address",
-			       name);
-	return err_errno(-errno, "[metrics] listen = %s", name);
+	return fd < 0 ? err_errno(fd, "[metrics] listen = %s", name) : fd;
 }
 
 int metrics_address_open(struct event_base *base, const struct admin_sources *sources,
@@ -101,11 +89,9 @@ int metrics_address_open(struct event_base *base, const struct admin_sources *so
 		return err_errno(-ENOMEM, "[metrics] listen");
 	address->sources = sources;
 	slice_queue_init(&address->slices, SLICE_STRANGERS);
-	address->fd = socket(at->family == 4 ? AF_INET : AF_INET6,
-			     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	err = address->fd < 0 ? err_errno(-errno, "[metrics] listen: socket")
-			      : socket_open(address->fd, at);
-	if (!err)
+	address->fd = listen_at(at);
+	err = address->fd;
+	if (address->fd >= 0)
 		err = http_open(base, address->fd, on_request, address,
 				&sources->control->counters.http_refused,
 				&address->http);

@@ -14,9 +14,8 @@ struct admin_sources;
 struct metrics_address;
 
 /* Serve at an address with its port.  Borrows base and sources, which must outlive it.
- *   -EADDRINUSE     the port is taken
- *   -EADDRNOTAVAIL  it is not an address of this host
- *   -ENOMEM, ...    with text */
+ *   -EADDRINUSE  the port is taken
+ *   -ENOMEM, ... with text */
 int metrics_address_open(struct event_base *base, const struct admin_sources *sources,
 			 const struct fabric_address *address,
 			 struct metrics_address **ret_address);

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "fabric/listen.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
 #include "rmemd/loop/events.h"
@@ -178,42 +179,22 @@ int listener_open_fd(struct control *control, int fd, struct listener **ret_list
 	return 0;
 }
 
-static int bind_and_listen(int fd, const struct fabric_address *address)
-{
-	struct sockaddr_storage at;
-	socklen_t bytes = fabric_address_to_sockaddr(address, &at);
-	const int on = 1;
-	char name[FABRIC_ADDRESS_TEXT];
-
-	(void)fabric_address_text(address, name);
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
-		return err_errno(-errno, "%s", name);
-	if (address->family == 6 &&
-	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)))
-		return err_errno(-errno, "%s", name);
-	if (!bind(fd, (struct sockaddr *)&at, bytes) && !listen(fd, BACKLOG))
-		return 0;
-	if (errno == EADDRINUSE)
-		return err_set(
-			-EADDRINUSE,
-			"%s is taken, perhaps by another rmemd: stop that, or set "
-			"[server] port",
-			name);
-	return err_errno(-errno, "%s", name);
-}
-
 int listener_open(struct control *control, const struct fabric_address *address,
 		  struct listener **ret_listener)
 {
-	int fd = socket(address->family == 4 ? AF_INET : AF_INET6,
-			SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int err;
+	char name[FABRIC_ADDRESS_TEXT];
+	int fd = fabric_listen(address, true, BACKLOG), err;
 
+	(void)fabric_address_text(address, name);
+	if (fd == -EADDRINUSE)
+		return err_set(
+			fd,
+			"%s is taken, perhaps by another rmemd: stop that, or set "
+			"[server] port",
+			name);
 	if (fd < 0)
-		return err_errno(-errno, "a socket to listen on");
-	err = bind_and_listen(fd, address);
-	if (!err)
-		err = listener_open_fd(control, fd, ret_listener);
+		return err_errno(fd, "%s", name);
+	err = listener_open_fd(control, fd, ret_listener);
 	if (err)
 		(void)close(fd);
 	return err;

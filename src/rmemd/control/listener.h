@@ -27,7 +27,8 @@ bool listener_skips(const struct fabric_address *address, int err);
 
 /* Listen on one address.  Borrows control.
  *   -EADDRINUSE  the port is taken; the text names it and the remedy
- *   -EADDRNOTAVAIL, -EAFNOSUPPORT  this host does not have the address
+ *   -EADDRNOTAVAIL, -EAFNOSUPPORT  this host does not have the address, which is loopback, or its
+ *                                  family
  *   -EACCES, -EMFILE ... */
 int listener_open(struct control *control, const struct fabric_address *address,
 		  struct listener **ret_listener);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TCP sockets that listen.  Threads: [any]. */
+#ifndef FABRIC_LISTEN_H
+#define FABRIC_LISTEN_H
+
+#include <stdbool.h>
+
+#include "fabric/fabric.h"
+
+/* A socket that listens at the address, non-blocking and close-on-exec.  Connections come once the
+ * host has the address: at boot it may be late.  Loopback is there, or it is not.
+ * v6only: an address of IPv6 takes no connections over IPv4.
+ * -errno without text: -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT ... */
+int fabric_listen(const struct fabric_address *address, bool v6only, int backlog);
+/* Whether the host has the address now, as far as it can be found out. */
+bool fabric_address_is_here(const struct fabric_address *address);
+
+#endif
