@@ -30,7 +30,7 @@ static int nowhere_ensure(struct rmem_queue *queue)
 	if (!lease || !att) {
 		free(lease);
 		free(att);
-		return err_set(-ENOMEM, "rmem_submit: no memory for pings");
+		return err_set(-ENOMEM, "no memory for pings");
 	}
 	att->bytes = 1;
 	att->n_segments = 1;
@@ -57,11 +57,9 @@ static int source_check(const struct rmem_queue *queue,
 			const struct rmem_source *source)
 {
 	if (!source)
-		return err_set(-EINVAL, "rmem_submit: a copy without its source");
+		return err_set(-EINVAL, "a copy without its source");
 	if (!source->lease || source->lease->session != queue->session)
-		return err_set(
-			-EINVAL,
-			"rmem_submit: the source's lease is not of this session");
+		return err_set(-EINVAL, "the source's lease is not of this session");
 	return 0;
 }
 
@@ -72,11 +70,11 @@ int inband_able(struct rmem_queue *queue, const struct rmem_op *todo)
 	if (todo->opcode == RMEM_OP_COPY && source_check(queue, todo->source))
 		return -EINVAL;
 	if (opcode_is_remote(todo->opcode) && todo->buffer)
-		return err_set(-EINVAL, "rmem_submit: an operation without local "
+		return err_set(-EINVAL, "an operation without local "
 					"memory has a buffer");
 	err = endpoints_check(queue, FABRIC_CAN_INBAND);
 	if (err)
-		return err_prefix(err, "rmem_submit");
+		return err;
 	return todo->opcode == RMEM_OP_PING ? nowhere_ensure(queue) : 0;
 }
 

@@ -187,7 +187,7 @@ __attribute__((noinline)) int submit_all(struct rmem_queue *queue,
 		return (int)accepted;
 	return err ? err
 		   : err_set(-EOVERFLOW,
-			     "rmem_submit: %u operations are outstanding, as many as "
+			     "%u operations are outstanding, as many as "
 			     "the queue holds",
 			     queue->table.n_ops);
 }
@@ -200,5 +200,5 @@ int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 		return err_prefix(result, "rmem_submit");
 	result = n == 1 && submit_one(queue, ops) ? 1 : submit_all(queue, ops, n);
 	submit_end(queue);
-	return result;
+	return result < 0 ? err_prefix(result, "rmem_submit") : result;
 }

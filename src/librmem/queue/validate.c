@@ -19,25 +19,24 @@ static RARE int atomic_form(const struct rmem_queue *queue, const struct rmem_op
 	int err;
 
 	if (!op->atomic)
-		return err_set(-EINVAL, "rmem_submit: an atomic without its operands");
+		return err_set(-EINVAL, "an atomic without its operands");
 	err = endpoints_check(queue, FABRIC_CAN_ATOMICS);
-	return err ? err_prefix(err, "rmem_submit: an atomic") : 0;
+	return err ? err_prefix(err, "an atomic") : 0;
 }
 
 static RARE int list_form(const struct rmem_queue *queue, const struct rmem_op *op)
 {
 	if (op->n_vec > RMEM_VEC_MAX)
-		return err_set(-EINVAL,
-			       "rmem_submit: n_vec is %" PRIu64 ", more than %d",
-			       op->n_vec, RMEM_VEC_MAX);
+		return err_set(-EINVAL, "n_vec is %" PRIu64 ", more than %d", op->n_vec,
+			       RMEM_VEC_MAX);
 	if (op->n_vec > 0 && !op->vec)
-		return err_set(-EINVAL, "rmem_submit: vec is NULL");
+		return err_set(-EINVAL, "vec is NULL");
 	if (op->buffer)
-		return err_set(-EINVAL, "rmem_submit: the buffers of a vectored "
+		return err_set(-EINVAL, "the buffers of a vectored "
 					"operation are in its list");
 	for (unsigned i = 0; i < op->n_vec; i++)
 		if (op->vec[i].buffer && op->vec[i].buffer->session != queue->session)
-			return err_set(-EINVAL, "rmem_submit: a buffer in the list is "
+			return err_set(-EINVAL, "a buffer in the list is "
 						"not of this session");
 	return 0;
 }
@@ -52,7 +51,7 @@ static int opcode_form(struct rmem_queue *queue, const struct rmem_op *op)
 		return 0;
 	if (opcode_is_inband(op->opcode))
 		return inband_able(queue, op);
-	return err_set(-EINVAL, "rmem_submit: opcode %d is unknown", (int)op->opcode);
+	return err_set(-EINVAL, "opcode %d is unknown", (int)op->opcode);
 }
 
 int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
@@ -62,18 +61,15 @@ int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
 	if (err)
 		return err;
 	if (op->flags & ~(RMEM_OP_FENCE | RMEM_OP_DEADLINE))
-		return err_set(-EINVAL, "rmem_submit: flags 0x%x are unknown",
-			       op->flags);
+		return err_set(-EINVAL, "flags 0x%x are unknown", op->flags);
 	if (op->reserved[0] | op->reserved[1])
-		return err_set(-EINVAL, "rmem_submit: reserved members are not 0");
+		return err_set(-EINVAL, "reserved members are not 0");
 	if (!op->lease && op->opcode == RMEM_OP_PING)
 		return 0;
 	if (!op->lease || op->lease->session != queue->session)
-		return err_set(-EINVAL,
-			       "rmem_submit: the lease is not of this session");
+		return err_set(-EINVAL, "the lease is not of this session");
 	if (op->buffer && op->buffer->session != queue->session)
-		return err_set(-EINVAL,
-			       "rmem_submit: the buffer is not of this session");
+		return err_set(-EINVAL, "the buffer is not of this session");
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* The text of rmem_error(): there after a call that failed, gone after one that did not. */
 #include <errno.h>
 
+#include "librmem/lease/lease.h"
 #include "unit/librmem/core-case.h"
 
 static rmem_lease *lease;
@@ -171,10 +172,26 @@ START_TEST(error__is_empty_after_a_success)
 }
 END_TEST
 
+/* The text names the function that was called. */
+START_TEST(error__names_its_call)
+{
+	struct rmem_lease foreign = { .session = NULL };
+
+	open_with(0);
+	ck_assert_int_eq(call_alloc(), 0);
+	ck_assert_int_eq(rmem_copy(lease, 0, &foreign, 0, 8), -EINVAL);
+	ck_assert_str_eq(rmem_error(),
+			 "rmem_copy: the source's lease is not of this session");
+	ck_assert_int_eq(rmem_readv(lease, 0, NULL, 1), -EINVAL);
+	ck_assert_str_eq(rmem_error(), "rmem_readv: vec is NULL");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = core_case("error");
 
 	tcase_add_test(tcase, error__is_empty_after_a_success);
+	tcase_add_test(tcase, error__names_its_call);
 	return unit_main();
 }
