@@ -131,6 +131,19 @@ start_status=1
 files_refused '\[server\] psk: key file .*/none: No such file' -e "s,^psk = .*,psk = $dir/none,"
 chmod 644 "$dir/all.psk"
 files_refused '\[server\] psk: key file .*/all.psk: .*chmod 640' -e "s,^psk = .*,psk = $dir/all.psk,"
+# a key that does not come back: the program is told why its session could not be resumed
+sed -i 's/^fence = .*/fence = 1s/; s/^grace = .*/grace = 1s/' "$dir/rmemd.conf"
+sed -i '/nonsense/d' "$dir/rmemd.psk"
+cp "$dir/stranger/red.psk" "$dir/red.psk"
+reload
+background holder watch data
+status_await '.sessions.active == 1' 20 || fail "no session: $(cat "$dir/holder.err")"
+cp "$dir/default.psk" "$dir/rmemd.psk"
+reload
+process_await "$client_pid" 60 || fail "a client whose key was removed does not end"
+grep 'its grace time was over before it could be resumed: .*does not know this key' "$dir/holder.err" ||
+	fail "$(cat "$dir/holder.err")"
+
 sed -i '/^error reload-failed/d' "$server_log"
 unset RMEM_PSK
 server_stop

@@ -112,6 +112,7 @@ struct rmem {
 	char server[96];                    /* address:port */
 	struct sockaddr_storage peer;       /* zero behind the address */
 	char downgrade[SESSION_TEXT_BYTES]; /* "": none */
+	char cause[SESSION_TEXT_BYTES]; /* why the server was lost last, or is still */
 	/* the layers' parts of the session */
 	struct domain_set *domains;
 	struct channel_table *channels;

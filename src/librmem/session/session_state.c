@@ -8,7 +8,6 @@
 #include "librmem/session/session.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -287,6 +286,7 @@ static void session_down(struct rmem *session)
 	/* the server counts from the receipt of the last heartbeat, which was sent before now */
 	if (session->state == SESSION_UP)
 		session->fenced_ns = now + session->welcome.fence_ms * NS_PER_MS;
+	(void)snprintf(session->cause, sizeof(session->cause), "%s", err_text());
 	session->state = SESSION_WAIT;
 	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
@@ -342,6 +342,19 @@ static uint64_t end_ns(const struct rmem *session)
 	return fence_ns(session) + session->welcome.grace_ms * NS_PER_MS;
 }
 
+/* The grace time is over. */
+static void session_expire(struct rmem *session)
+{
+	char text[SESSION_TEXT_BYTES];
+
+	(void)snprintf(
+		text, sizeof(text),
+		"the session is lost: its grace time was over before it could be "
+		"resumed: %.150s",
+		session->cause);
+	session_lose(session, text);
+}
+
 static void session_retry(struct rmem *session, uint64_t now_ns)
 {
 	session->state = SESSION_HELLO;
@@ -368,15 +381,15 @@ static void timers_work(struct rmem *session, uint64_t now_ns)
 	case SESSION_HELLO:
 		if (now_ns < session->retry_ns)
 			break;
+		(void)err_set(-ETIMEDOUT, "no answer within %u ms",
+			      session->attempt_ms);
 		if (session->attempt_ms < ATTEMPT_MAX_MS)
 			session->attempt_ms *= 2;
 		session_down(session);
 		break;
 	case SESSION_WAIT:
 		if (now_ns >= end_ns(session))
-			session_lose(session,
-				     "the session is lost: its server was away for "
-				     "longer than its grace time");
+			session_expire(session);
 		else if (now_ns >= session->retry_ns)
 			session_retry(session, now_ns);
 		break;
@@ -429,7 +442,6 @@ static enum rmem_step reached_tell(const struct rmem *session, enum rmem_step st
 
 int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 {
-	uint64_t start = clock_now_ns();
 	int err = hello_send(session, end, welcome_first);
 	enum rmem_step step = RMEM_STEP_RESOLVED;
 
@@ -438,12 +450,12 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 		step = reached_tell(session, step);
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
-		uint64_t now = clock_now_ns();
 		unsigned ms = session_left_ms(session->retry_ns);
 
-		if (now >= session->retry_ns)
-			return err_set(-ETIMEDOUT, "no answer within %" PRIu64 " ms",
-				       (now - start) / NS_PER_MS);
+		/* looking its name up, and the addresses before, may have taken a part */
+		if (clock_now_ns() >= session->retry_ns)
+			return err_set(-ETIMEDOUT, "no answer within %u ms",
+				       session_timeout_ms(session));
 		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
 		    errno != EINTR)
 			return err_errno(-errno, "poll");

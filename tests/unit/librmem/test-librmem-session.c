@@ -354,6 +354,9 @@ START_TEST(session__is_lost_after_the_grace_time)
 	proxy_fail(WIRE_TYPE_hello, EAGAIN, 0);
 	proxy_cut();
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
+	ck_assert_ptr_nonnull(strstr(
+		rmem_error(), "its grace time was over before it could be resumed: "));
 }
 END_TEST
 
