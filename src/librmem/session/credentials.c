@@ -148,10 +148,11 @@ int credentials_open(struct credentials *credentials, struct uri *uri,
 		err = keys_ask(uri, options, &keys);
 	else if (!err && *uri->psk)
 		err = keys_load(uri, &keys);
-	if (err || (!keys && !*uri->ca))
-		return err;
 	credentials->psk = keys != NULL;
-	return context_open(keys, uri, &credentials->tls);
+	if (!err && (keys || *uri->ca))
+		err = context_open(keys, uri, &credentials->tls);
+	/* ENOENT says that there is no lease of a name */
+	return err == -ENOENT ? -ENOKEY : err;
 }
 
 void credentials_renew(struct credentials *credentials, struct uri *uri)

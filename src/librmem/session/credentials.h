@@ -32,7 +32,8 @@ struct credentials {
 /* Load the files that the URI or the environment names, or ask the program for its key; the tenant
  * becomes that of the key, unless one is given.
  *   -EACCES  others can read the file of a key, or it has no key of the tenant
- *   -EINVAL, -ENOENT, -ENOMEM ... */
+ *   -ENOKEY  there is no such file
+ *   -EINVAL, -ENOMEM ... */
 int credentials_open(struct credentials *credentials, struct uri *uri,
 		     const struct rmem_options *options);
 /* Load the files for another attempt to connect if they have changed, as keys and certificates are

@@ -461,9 +461,25 @@ START_TEST(open__tries_the_next_address_of_a_name)
 	proxy.mute = true;
 	start = clock_now_ms();
 	ck_assert_int_eq(open_within(0, 300), -ETIMEDOUT);
+	/* and that is the time of which the text tells */
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "no answer within 300 ms"));
 	ck_assert_uint_ge(clock_now_ms() - start, 300);
 	ck_assert_uint_lt(clock_now_ms() - start, 5000);
 	(void)close(fd);
+}
+END_TEST
+
+/* ENOENT would say that there is no lease of a name. */
+START_TEST(open__without_its_key_file_is_no_missing_lease)
+{
+	static const char *const files[] = { "psk=/none/a.psk", "ca=/none/ca.pem" };
+	char text[128];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		(void)snprintf(text, sizeof(text), "rmem://127.0.0.1:1?%s", files[i]);
+		ck_assert_int_eq(rmem_open(text, NULL, &client), -ENOKEY);
+		ck_assert_ptr_nonnull(strstr(rmem_error(), "No such file"));
+	}
 }
 END_TEST
 
@@ -565,6 +581,7 @@ int main(void)
 	tcase_add_test(tc, open__of_a_mute_server_times_out);
 	tcase_add_test(tc, open__tries_the_next_address_of_a_name);
 	tcase_add_test(tc, open__names_the_address_that_refuses);
+	tcase_add_test(tc, open__without_its_key_file_is_no_missing_lease);
 	tcase_add_test(tc, open__tells_the_steps);
 	tcase_add_test(tc, open__tells_no_step_that_failed);
 	tcase_add_test(tc, open__accepts_the_first_options);
