@@ -158,15 +158,16 @@ int list_sort_by(json_t *array, const char *key, bool down)
 	return 0;
 }
 
-int list_sort(const struct column *columns, json_t *array)
+int list_sort_check(const struct column *columns)
 {
-	bool down = sort && *sort == '-';
-	const char *key;
-
 	if (!sort)
 		return 0;
-	key = list_key(columns, sort + down);
-	if (!key)
-		return err_set(-EINVAL, "--sort: %s", err_text());
-	return list_sort_by(array, key, down);
+	sort_down = *sort == '-';
+	sort_key = list_key(columns, sort + sort_down);
+	return sort_key ? 0 : err_set(-EINVAL, "--sort: %s", err_text());
+}
+
+int list_sort(json_t *array)
+{
+	return sort ? list_sort_by(array, sort_key, sort_down) : 0;
 }

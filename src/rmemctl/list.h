@@ -22,9 +22,10 @@ void list_parameters(struct client_parameter ret_parameters[LIST_PARAMETERS]);
 
 /* Whether --sort was given. */
 bool list_is_sorted(void);
-/* Sort the items as --sort asks for, by the title of a column or by a member of the JSON.  No effect
- * without it.  -EINVAL: there is no such column; -ENOMEM */
-int list_sort(const struct column *columns, json_t *array);
+/* Find the column of --sort, if it was given, by its title or as in the JSON.  -EINVAL: there is none */
+int list_sort_check(const struct column *columns);
+/* Sort the items as --sort asks for, after list_sort_check().  No effect without it.  -ENOMEM */
+int list_sort(json_t *array);
 
 /* The key of the column with this title or key, or NULL, with text. */
 const char *list_key(const struct column *columns, const char *text);

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/standard_fds.h"
 #include "rmemctl/command.h"
+#include "rmemctl/list.h"
 
 #define EXIT_USAGE 2
 #define HELP_COLUMN 24 /* of the summaries; a wider synopsis has a line of its own */
@@ -55,6 +56,8 @@ static int command_parse(const struct command *command, int argc, char **argv)
 		err = options_check();
 	if (!err && (n < command->args_min || n > command->args_max))
 		err = err_set(-EINVAL, "it takes %s", command->args);
+	if (!err && command->columns)
+		err = list_sort_check(command->columns);
 	if (!err && command->check)
 		err = command->check(argv + optind);
 	return err;

@@ -26,7 +26,7 @@ static void names_print(const struct column *columns, const json_t *array, FILE 
 static int items_show(const struct command *command, json_t *items, bool wide,
 		      FILE *out)
 {
-	int err = list_sort(command->columns, items);
+	int err = list_sort(items);
 
 	if (err)
 		return err;
@@ -74,7 +74,7 @@ static int json_show(const struct command *command, const char *body, FILE *out)
 	}
 	answer = json_loads(body, 0, NULL);
 	array = json_object_get(answer, list_name(command));
-	err = json_is_array(array) ? list_sort(command->columns, array)
+	err = json_is_array(array) ? list_sort(array)
 				   : err_set(-EPROTO, "rmemd's answer has no list");
 	if (!err && (json_dumpf(answer, out, JSON_COMPACT | JSON_ENSURE_ASCII) ||
 		     fputc('\n', out) == EOF))

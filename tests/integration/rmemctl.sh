@@ -76,7 +76,7 @@ rmemctl holders -o wide | grep -qE "$session .*active .*read-write .*rmem\[" ||
 	fail "holders: $(rmemctl holders -o wide)"
 rmemctl --json leases --sort=-size |
 	jq -e '[.leases[].bytes] | . == (sort | reverse)' >/dev/null || fail "leases by size"
-expect_error 1 "rmemctl: --sort: unknown column 'byts'; did you mean 'bytes'" rmemctl leases --sort byts
+expect_error 2 "rmemctl: leases: --sort: unknown column 'byts'; did you mean 'bytes'" rmemctl leases --sort byts
 expect_error 2 "rmemctl: sessions: --session: 'x' is not a number" rmemctl sessions --session x
 rmemctl events --name 'session-*' | grep -q "info session-opened: rmem.* \[session=$session " ||
 	fail "events: $(rmemctl events)"
