@@ -21,6 +21,11 @@ int standard_fds_open(void)
 	return 0;
 }
 
+int standard_output_text(const char *text)
+{
+	return fputs(text, stdout) == EOF ? err_errno(-errno, "writing the output") : 0;
+}
+
 int standard_output_close(void)
 {
 	bool failed = ferror(stdout) != 0;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/standard_fds.h"
 #include "rmem/session.h"
 
 /* A server may not make the tool grow without end. */
@@ -52,12 +53,15 @@ int entries_list(rmem *session, const char *prefix, struct entries *entries)
 
 int json_print(json_t *value)
 {
-	int err = 0;
+	char *text = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
+	int err;
 
-	if (!value)
-		return err_set(-ENOMEM, "out of memory");
-	if (json_dumpf(value, stdout, JSON_INDENT(2)) || putchar('\n') == EOF)
-		err = err_errno(-EIO, "writing the output");
 	json_decref(value);
+	if (!text)
+		return err_set(-ENOMEM, "out of memory");
+	err = standard_output_text(text);
+	/* standard_output_close() finds an error */
+	(void)putchar('\n');
+	free(text);
 	return err;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/standard_fds.h"
 #include "base/units.h"
 #include "rmemctl/client.h"
 #include "rmemctl/view.h"
@@ -25,7 +26,7 @@ static int act_answered(const struct command *command,
 	if (err)
 		return err;
 	if (options.json)
-		(void)fputs(body, stdout);
+		err = standard_output_text(body);
 	else
 		err = view_show(command, body, options.wide, stdout);
 	if (!err && ret_body)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/standard_fds.h"
 #include "base/units.h"
 #include "rmemctl/client.h"
 #include "rmemctl/view.h"
@@ -157,7 +158,7 @@ static int events_run(const struct command *command, char **)
 	if (err)
 		return err;
 	if (options.json)
-		(void)fputs(body, stdout);
+		err = standard_output_text(body);
 	else
 		err = view_show(command, body, options.wide, stdout);
 	free(body);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `metrics`: the daemon's numbers, in the format of Prometheus. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/standard_fds.h"
 #include "rmemctl/client.h"
 #include "rmemctl/command.h"
 
@@ -22,10 +22,9 @@ static int metrics_run(const struct command *, char **)
 
 	if (err)
 		return err;
-	/* standard_output_close() finds errors */
-	(void)fputs(body, stdout);
+	err = standard_output_text(body);
 	free(body);
-	return 0;
+	return err;
 }
 
 const struct command metrics_command = {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/standard_fds.h"
 #include "rmemctl/client.h"
 #include "rmemctl/list.h"
 
@@ -63,22 +64,26 @@ static int list_show(const struct command *command, const json_t *answer, bool w
 }
 
 /* The daemon's answer unchanged, or sorted. */
-static int json_show(const struct command *command, const char *body, FILE *out)
+static int json_show(const struct command *command, const char *body)
 {
 	json_t *answer, *array;
+	char *text = NULL;
 	int err;
 
-	if (!command->columns || !list_is_sorted()) {
-		(void)fputs(body, out);
-		return 0;
-	}
+	if (!command->columns || !list_is_sorted())
+		return standard_output_text(body);
 	answer = json_loads(body, 0, NULL);
 	array = json_object_get(answer, list_name(command));
 	err = json_is_array(array) ? list_sort(array)
 				   : err_set(-EPROTO, "rmemd's answer has no list");
-	if (!err && (json_dumpf(answer, out, JSON_COMPACT | JSON_ENSURE_ASCII) ||
-		     fputc('\n', out) == EOF))
-		err = err_errno(-ENOMEM, "the sorted answer");
+	if (!err) {
+		text = json_dumps(answer, JSON_COMPACT | JSON_ENSURE_ASCII);
+		err = text ? standard_output_text(text)
+			   : err_errno(-ENOMEM, "the sorted answer");
+	}
+	/* an error is found at the end */
+	(void)putchar('\n');
+	free(text);
 	json_decref(answer);
 	return err;
 }
@@ -111,7 +116,7 @@ int view_run(const struct command *command, char **)
 	if (err)
 		return err;
 	if (options.json)
-		err = json_show(command, body, stdout);
+		err = json_show(command, body);
 	else
 		err = view_show(command, body, options.wide, stdout);
 	free(body);

@@ -48,6 +48,15 @@ static const struct option_row options[] = {
 	{ 0 },
 };
 
+/* The exit status of a process that has only printed something. */
+static int output_end(void)
+{
+	if (!standard_output_close())
+		return EXIT_SUCCESS;
+	(void)fprintf(stderr, "rmemd: %s\n", err_text());
+	return EXIT_FAILURE;
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int parse(int argc, char **argv)
 {
@@ -69,7 +78,7 @@ static int parse(int argc, char **argv)
 			     "Lend the memory of this host.\n\n");
 		option_help(options);
 	}
-	return err ? EXIT_SUCCESS : -1;
+	return err ? output_end() : -1;
 }
 
 /* *path becomes NULL when the defaults serve because the default file does not exist. */
@@ -201,5 +210,5 @@ int main(int argc, char **argv)
 	if (!check)
 		return serve(&config, config_path, kept);
 	(void)printf("%s: good\n", config_path ? config_path : "the defaults");
-	return EXIT_SUCCESS;
+	return output_end();
 }

@@ -74,6 +74,7 @@ done
 if [ -w /dev/full ]; then
 	expect_error 1 'No space left' bash -c "'$RMEM' --help >/dev/full"
 	expect_error 1 'No space left' bash -c "'$RMEMCTL' --help >/dev/full"
+	expect_error 1 'No space left' bash -c "'$RMEMD' --help >/dev/full"
 fi
 ok "help and version"
 
@@ -81,6 +82,10 @@ ok "help and version"
 
 ports_choose
 server_config
+if [ -w /dev/full ]; then
+	expect_error 1 'rmemd: writing the output: No space left' \
+		bash -c "'$RMEMD' --check-config --config '$dir/rmemd.conf' >/dev/full"
+fi
 rmemd()
 {
 	timeout -k 5 60 "$RMEMD" "$@"

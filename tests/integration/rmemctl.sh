@@ -53,10 +53,10 @@ rmemctl --json sessions | jq -e '.sessions | length == 1 and .[0].state == "acti
 keys=$(rmemctl --json sessions | jq '.sessions[0].keys')
 [ "$keys" -ge 1 ] || fail "a session with a lease has $keys keys"
 [ "$(status_get .sessions.keys)" -eq "$keys" ] || fail "sessions.keys of the status"
-for option in "" --json; do
+for command in status "--json status" metrics "--json leases --sort size" "--json events"; do
 	[ -w /dev/full ] || break
-	# shellcheck disable=SC2086 # no argument, or one
-	! rmemctl $option status >/dev/full 2>"$dir/err" || fail "no error of a full device"
+	# shellcheck disable=SC2086 # several arguments
+	! rmemctl $command >/dev/full 2>"$dir/err" || fail "$command: no error of a full device"
 	grep -q 'writing the output: No space left' "$dir/err" || fail "$(cat "$dir/err")"
 done
 rmemctl leases | grep -q kept || fail "the named lease is not in the table"
