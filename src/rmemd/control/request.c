@@ -142,8 +142,9 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 		return HANDLER_LATER;
 	}
 	request->flags = 0;
-	/* as the error of the first allocate would, this one means that there is no lease */
+	/* as the error of the first request would, this one means that the client has no lease */
 	request->waiter.ends_lease = msg->type == WIRE_TYPE_allocate;
+	request->waiter.ends_attachment = msg->type == WIRE_TYPE_attach;
 	err = lease_reattach(session->sessions->control->leases, &session->lease_client,
 			     reply->lease, &request->waiter);
 	if (!err)

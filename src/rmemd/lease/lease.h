@@ -228,9 +228,9 @@ struct lease_waiter {
 	/* For done(err == 0) of allocate, attach, rekey and resize, to build the reply with
 	 * lease_describe(); borrowed until done() returns. */
 	struct attachment *attachment;
-	/* Set before lease_reattach() by its user: if that fails, the lease ends, unless that was
-	 * told by the function's result. */
-	bool ends_lease;
+	/* Set before lease_reattach() by its user: if that fails, unless the function's result told
+	 * so, the attachment ends; or the lease, if it was never attached by its name. */
+	bool ends_attachment, ends_lease;
 	/* The rest is for lease/ alone. */
 	struct lease *lease;
 	enum lease_wait kind;

@@ -47,6 +47,19 @@ static void waiter_undo(struct lease_waiter *waiter)
 	}
 }
 
+/* The client takes the error for that of its first request: it does not have the lease. */
+static void waiter_end(struct lease_waiter *waiter)
+{
+	struct lease *lease = waiter->lease;
+
+	if (lease->state != LEASE_READY)
+		return;
+	if (waiter->ends_lease && !lease->visited)
+		lease_terminate(lease, WIRE_REASON_FREED, NULL);
+	else if ((waiter->ends_lease || waiter->ends_attachment) && waiter->attachment)
+		attachment_end(waiter->attachment);
+}
+
 /* The error's text is err_text(), unless the request has failed already. */
 static void waiter_fail_now(struct lease_waiter *waiter, int err)
 {
@@ -56,8 +69,7 @@ static void waiter_fail_now(struct lease_waiter *waiter, int err)
 	list_remove(&waiter->link);
 	list_remove(&waiter->in_attachment);
 	waiter_undo(waiter);
-	if (waiter->ends_lease && waiter->lease->state == LEASE_READY)
-		lease_terminate(waiter->lease, WIRE_REASON_FREED, NULL);
+	waiter_end(waiter);
 	waiter->attachment = NULL;
 	/* done() may free the waiter before it uses the text */
 	memcpy(text, waiter->text, sizeof(text));

@@ -355,6 +355,47 @@ START_TEST(attach__is_answered_again)
 }
 END_TEST
 
+/* An error says that the client does not have it. */
+START_TEST(attach__without_new_keys_ends_the_attachment)
+{
+	uint64_t lease, id;
+
+	client_open(&other);
+	lease = client_allocate(&other, 100, "named");
+	client_open(&one);
+	(void)client_channel(&one, 1);
+	(void)client_ask(&one, to_attach("named"), WIRE_TYPE_lease);
+	id = one.answer.id;
+	lose_and_resume();
+	fake_fabric_fail_event(0, -EIO);
+	repeat_fail(to_attach("named"), id, EIO);
+	repeat_fail(to_attach("named"), id, ESTALE);
+	(void)client_ask(&two, to_attach("named"), WIRE_TYPE_lease);
+	ck_assert_uint_eq(two.answer.lease.lease, lease);
+	client_ok(&other, lease_message(WIRE_TYPE_free, lease));
+}
+END_TEST
+
+/* Another session may have stored something there. */
+START_TEST(allocate__without_new_keys_leaves_a_lease_that_is_used)
+{
+	uint64_t lease, id;
+
+	client_open_connected(&one);
+	lease = client_allocate(&one, 100, "named");
+	id = one.answer.id;
+	client_open(&other);
+	(void)client_ask(&other, to_attach("named"), WIRE_TYPE_lease);
+	client_ok(&other, lease_message(WIRE_TYPE_detach, lease));
+	lose_and_resume();
+	fake_fabric_fail_event(0, -EIO);
+	repeat_fail(to_allocate(100, "named"), id, EIO);
+	(void)client_ask(&two, to_attach("named"), WIRE_TYPE_lease);
+	ck_assert_uint_eq(two.answer.lease.lease, lease);
+	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
+}
+END_TEST
+
 /* Changes that another session makes before the request is repeated stay. */
 START_TEST(changes__are_not_made_twice)
 {
@@ -730,6 +771,8 @@ int main(void)
 	tcase_add_test(tc, allocate__not_repeated_ends_with_the_session);
 	tcase_add_test(tc, allocate__of_an_ended_lease_fails_with_estale);
 	tcase_add_test(tc, attach__is_answered_again);
+	tcase_add_test(tc, attach__without_new_keys_ends_the_attachment);
+	tcase_add_test(tc, allocate__without_new_keys_leaves_a_lease_that_is_used);
 	tcase_add_test(tc, changes__are_not_made_twice);
 	tcase_add_test(tc, failure__is_answered_again);
 	tcase_add_test(tc, refused_allocate__is_done_afresh);
