@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/utf8.h"
@@ -16,6 +17,9 @@
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
 #include "wire/codec.h"
+
+/* The longest wait between two attempts. */
+#define ATTEMPT_MAX_MS 160u
 
 /* ---- getting a lease ---- */
 
@@ -98,7 +102,8 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	list_init(&lease->node);
 	list_init(&lease->rekey_node);
 	list_init(&lease->keep.node);
-	lease->ended_late.done = lease_ended_late;
+	lease->ended_late = (struct session_late){ .done = lease_ended_late,
+						   .status = &lease->status };
 	notice_source_init(&lease->notices);
 	err = session_call_late(session, request, allocates ? allocated : attached,
 				&late, lease);
@@ -240,11 +245,34 @@ static int attach_again(struct rmem *session, const char *tenant, const char *na
 	return err ? err : reference_take(session, stat.id, rights, ret_lease);
 }
 
+/* What is in the way, such as a detach of another thread, takes a time. */
+struct attempts {
+	struct rmem *session;
+	struct backoff backoff;
+	uint64_t end_ns;
+};
+
+static struct attempts attempts_begin(struct rmem *session)
+{
+	return (struct attempts){ .session = session,
+				  .backoff = BACKOFF_INIT(ATTEMPT_MAX_MS),
+				  .end_ns = session_end_ns(session) };
+}
+
+/* Wait a little; false: the time is over. */
+static bool attempts_wait(struct attempts *attempts)
+{
+	if (clock_now_ns() >= attempts->end_ns)
+		return false;
+	session_pause(attempts->session, backoff_next(&attempts->backoff));
+	return true;
+}
+
 /* Between the two requests the lease may get another name, or be detached. */
 static int attach(struct rmem *session, const char *tenant, const char *name,
 		  unsigned rights, struct rmem_lease **ret_lease)
 {
-	const uint64_t end_ns = session_end_ns(session);
+	struct attempts attempts = attempts_begin(session);
 	int err = rights_check(rights);
 
 	if (err)
@@ -254,15 +282,16 @@ static int attach(struct rmem *session, const char *tenant, const char *name,
 		if (err != -EBUSY)
 			return err;
 		err = attach_again(session, tenant, name, rights, ret_lease);
-	} while ((err == -EAGAIN || err == -ENOENT) && clock_now_ns() < end_ns);
+	} while ((err == -EAGAIN || err == -ENOENT) && attempts_wait(&attempts));
 	return err == -EAGAIN ? -EBUSY : err;
 }
 
-/* Between the refusal and the attempt to attach it, the lease may end. */
+/* Between the refusal and the attempt to attach it, the lease may end; or it is being granted to another
+ * session. */
 static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params *params,
 			   struct rmem_lease **ret_lease)
 {
-	const uint64_t end_ns = session_end_ns(session);
+	struct attempts attempts = attempts_begin(session);
 	int err;
 
 	do {
@@ -273,7 +302,7 @@ static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params 
 			     ret_lease);
 		if (!err)
 			return 1;
-	} while (err == -ENOENT && clock_now_ns() < end_ns);
+	} while (err == -ENOENT && attempts_wait(&attempts));
 	return err;
 }
 

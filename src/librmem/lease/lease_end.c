@@ -88,8 +88,9 @@ static int lease_finish(struct rmem_lease *lease, bool all)
 	err = reference_drop(lease, all);
 	if (err <= 0)
 		return err;
-	err = -ESTALE;
-	if (atomic_load(&lease->status) == 0)
+	/* a second request could end what another thread has attached since the first */
+	err = session_late_await(session, &lease->ended_late);
+	if (!err)
 		err = session_call_late(session, &request, ending_answered,
 					&lease->ended_late, lease);
 	/* the answer has dropped the reference */

@@ -258,6 +258,33 @@ static void call_receive(struct rmem *session, const struct waiter *waiter, int 
 	}
 }
 
+/* Whether a request with this for a late answer may be sent. */
+static int late_check(const struct session_late *late)
+{
+	if (late && late->status && atomic_load(late->status) != 0)
+		return err_set(-ESTALE, "it has ended meanwhile");
+	return 0;
+}
+
+int session_late_await(struct rmem *session, const struct session_late *late)
+{
+	uint64_t end_ns = session_end_ns(session);
+	int before = cancel_disable();
+	bool over;
+
+	(void)pthread_mutex_lock(&session->lock);
+	while (late->call && !late_check(late) && clock_now_ns() < end_ns)
+		session_step(session, end_ns);
+	over = late->call && !late_check(late);
+	(void)pthread_mutex_unlock(&session->lock);
+	cancel_restore(before);
+	return over ? err_set(-ETIMEDOUT,
+			      "no answer to an earlier request to end it, after "
+			      "%u ms more",
+			      session_timeout_ms(session))
+		    : 0;
+}
+
 void session_late_drop(struct session_late *late)
 {
 	if (late->call)
@@ -316,8 +343,12 @@ static int call(struct rmem *session, struct waiter *waiter,
 	waiter->type = request->type;
 	waiter->begin_ns = clock_now_ns();
 	(void)pthread_mutex_lock(&session->lock);
-	if (waiter->late)
-		session_late_drop(waiter->late);
+	err = late_check(waiter->late);
+	if (err) {
+		(void)pthread_mutex_unlock(&session->lock);
+		cancel_restore(before);
+		return err;
+	}
 	/* the reply may come at once */
 	fd = session->served ? connection_take_over(session->connection) : -1;
 	err = connection_call(session->connection, request, waiter_done, waiter,
@@ -383,6 +414,18 @@ void session_call_bye(struct rmem *session, uint64_t end_ns)
 	wire_msg_init(&request, WIRE_TYPE_bye);
 	/* without the bye, the server ends the session by its clock */
 	(void)call(session, &waiter, &request, end_ns, NULL);
+}
+
+void session_pause(struct rmem *session, unsigned ms)
+{
+	uint64_t end_ns = clock_now_ns() + ms * NS_PER_MS;
+	int before = cancel_disable();
+
+	(void)pthread_mutex_lock(&session->lock);
+	while (clock_now_ns() < end_ns)
+		session_step(session, end_ns);
+	(void)pthread_mutex_unlock(&session->lock);
+	cancel_restore(before);
 }
 
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)

@@ -200,16 +200,21 @@ int session_call_until(struct rmem *session, const struct wire_msg *request,
 
 /* What becomes of an answer that comes after the time-out, or that `take` refuses. */
 struct session_late {
-	connection_done
-		*done; /* gets it, with the call's ctx, and sets `call` to NULL */
+	/* gets it, with the call's ctx, and sets `call` to NULL */
+	connection_done *done;
+	/* -ESTALE, and no request, unless this is 0; NULL: it does not matter */
+	const _Atomic int *status;
 	/* under the session's lock */
 	bool passed;                  /* `done` was called, or will be */
 	struct connection_call *call; /* that has no answer yet; NULL: none */
 };
 
-/* As session_call(); a late answer to the call before is dropped. */
+/* As session_call(), with no late answer outstanding. */
 int session_call_late(struct rmem *session, const struct wire_msg *request,
 		      session_take *take, struct session_late *late, void *ctx);
+/* Wait until no late answer is outstanding, at most session_timeout_ms().  [any], without the lock.
+ *   -ETIMEDOUT */
+int session_late_await(struct rmem *session, const struct session_late *late);
 /* Drop the answer that has not come.  Under the lock. */
 void session_late_drop(struct session_late *late);
 
@@ -219,6 +224,9 @@ void session_late_drop(struct session_late *late);
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  session_take *take, void *ctx, uint64_t end_ns,
 			  const atomic_bool *cancelled);
+
+/* Wait for a time, and drive the session meanwhile if no other thread does.  [any], without the lock. */
+void session_pause(struct rmem *session, unsigned ms);
 
 /* Before the session is closed: threads that do work that blocks give up within 100 ms. */
 void session_cancel(struct rmem *session);

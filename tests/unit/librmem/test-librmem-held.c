@@ -80,6 +80,20 @@ START_TEST(detach__that_is_answered_too_late_ends_the_handle)
 }
 END_TEST
 
+/* A second request could end what another thread has attached since the first. */
+START_TEST(detach__waits_for_the_answer_to_an_earlier_one)
+{
+	rmem_lease *lease = detached_late();
+
+	ck_assert_int_eq(rmem_detach(lease), -ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "earlier request"));
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_detach], 1);
+	proxy_release();
+	ck_assert_int_eq(rmem_detach(lease), 0);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_detach], 1);
+}
+END_TEST
+
 /* The handle is given back a second time, or not, before that answer. */
 START_TEST(attach__after_a_detach_without_an_answer)
 {
@@ -262,6 +276,7 @@ int main(void)
 
 	tcase_add_test(tc, attach__is_answered_before_the_detach);
 	tcase_add_test(tc, detach__that_is_answered_too_late_ends_the_handle);
+	tcase_add_test(tc, detach__waits_for_the_answer_to_an_earlier_one);
 	tcase_add_loop_test(tc, attach__after_a_detach_without_an_answer, 0, 2);
 	tcase_add_test(tc, attach__after_a_share_was_ended_and_given_again);
 	tcase_add_test(tc, attach__while_the_server_is_away_finds_the_handle);
