@@ -8,11 +8,15 @@
 #include "simulate/daemon.h"
 #include "simulate/fds.h"
 #include "simulate/keys.h"
+#include "simulate/mates.h"
 #include "simulate/network.h"
 #include "simulate/program.h"
 
 #define STACK_BYTES (256u << 10)
 #define FDS_MAX 4
+
+/* Each client has two threads: those of the clients, and those of their mates behind them. */
+#define THREADS (2 * SIM_CLIENTS)
 
 struct client {
 	ucontext_t context;
@@ -21,6 +25,7 @@ struct client {
 	bool reached;
 	struct pollfd fds[FDS_MAX]; /* it waits for these */
 	unsigned n_fds;
+	const void *cond;  /* or for this condition variable */
 	uint64_t until_ns; /* at most until then */
 	uint64_t paused_until_ns;
 	const char *call; /* NULL: it is in none */
@@ -30,13 +35,25 @@ struct client {
 
 enum phase clients_phase;
 
-static struct client clients[SIM_CLIENTS];
+static struct client clients[THREADS];
 static unsigned n_clients, running;
 static ucontext_t scheduler;
 
+#define threads_for_each(client)                                                    \
+	for (struct client *client = clients; client < clients + THREADS; client++) \
+		if (client->stack)
+
+static unsigned client_of(const struct client *thread)
+{
+	return (unsigned)(thread - clients) % SIM_CLIENTS;
+}
+
 static void client_main(void)
 {
-	program_run(running);
+	if (running < SIM_CLIENTS)
+		program_run(running);
+	else
+		mate_run(client_running());
 	clients[running].done = clients[running].reached = true;
 	/* not run again */
 	(void)swapcontext(&clients[running].context, &scheduler);
@@ -57,14 +74,19 @@ static void client_init(struct client *client)
 void clients_init(unsigned n)
 {
 	n_clients = n;
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		client_init(&clients[i]);
+		client_init(&clients[SIM_CLIENTS + i]);
+	}
 }
 
 void clients_end(void)
 {
-	for (unsigned i = 0; i < n_clients; i++)
-		(void)munmap(clients[i].stack, STACK_BYTES);
+	threads_for_each(client)
+	{
+		(void)munmap(client->stack, STACK_BYTES);
+		client->stack = NULL;
+	}
 	n_clients = 0;
 }
 
@@ -75,7 +97,7 @@ unsigned clients_count(void)
 
 unsigned client_running(void)
 {
-	return running;
+	return running % SIM_CLIENTS;
 }
 
 static bool is_ready(const struct client *client)
@@ -93,9 +115,7 @@ static bool is_ready(const struct client *client)
 
 bool clients_ready(void)
 {
-	for (unsigned i = 0; i < n_clients; i++)
-		if (is_ready(&clients[i]))
-			return true;
+	threads_for_each(client) if (is_ready(client)) return true;
 	return false;
 }
 
@@ -120,15 +140,14 @@ uint64_t clients_due_ns(void)
 {
 	uint64_t due = SIM_NEVER;
 
-	for (unsigned i = 0; i < n_clients; i++)
-		if (due_ns(&clients[i]) < due)
-			due = due_ns(&clients[i]);
+	threads_for_each(client) if (due_ns(client) < due) due = due_ns(client);
 	return due;
 }
 
 /* Is something in its way? */
-static void look_at(unsigned i)
+static void look_at(struct client *client)
 {
+	unsigned i = client_of(client);
 	bool cut = link_is_down(i, TO_DAEMON) || link_is_down(i, TO_CLIENT);
 	bool away = !daemon_up || daemon_paused_until_ns > sim_now_ns;
 	bool full = sim_faults.daemon_memory_ns > sim_now_ns ||
@@ -136,28 +155,28 @@ static void look_at(unsigned i)
 		    sim_faults.slow_device_ns > sim_now_ns;
 
 	if ((cut || away || full || keys_disturb(i)) &&
-	    clients[i].disturbed_ns < sim_now_ns)
-		clients[i].disturbed_ns = sim_now_ns;
+	    client->disturbed_ns < sim_now_ns)
+		client->disturbed_ns = sim_now_ns;
 }
 
-static void check_call(unsigned i)
+static void check_call(const struct client *client)
 {
-	const struct client *client = &clients[i];
-
 	if (client->call && sim_now_ns > client->call_end_ns)
-		sim_fail("client %u still waits in %s", i, client->call);
+		sim_fail("client %u still waits in %s", client_of(client),
+			 client->call);
 }
 
 bool clients_step(void)
 {
 	unsigned n = 0, picked = 0;
 
-	for (unsigned i = 0; i < n_clients; i++) {
-		look_at(i);
-		if (is_ready(&clients[i]) && sim_chance(++n))
-			picked = i;
-		else if (!clients[i].done && clients[i].paused_until_ns <= sim_now_ns)
-			check_call(i);
+	threads_for_each(client)
+	{
+		look_at(client);
+		if (is_ready(client) && sim_chance(++n))
+			picked = (unsigned)(client - clients);
+		else if (!client->done && client->paused_until_ns <= sim_now_ns)
+			check_call(client);
 	}
 	if (!n)
 		return false;
@@ -181,9 +200,23 @@ void client_wait(const struct pollfd *fds, unsigned n, uint64_t until_ns)
 	client->n_fds = 0;
 }
 
-void client_pause(unsigned i, uint64_t until_ns)
+void client_wait_cond(const void *cond, uint64_t until_ns)
 {
-	struct client *client = &clients[i];
+	struct client *client = &clients[running];
+
+	client->cond = cond;
+	client_wait(NULL, 0, until_ns);
+	client->cond = NULL;
+}
+
+void clients_signal(const void *cond)
+{
+	threads_for_each(client) if (client->cond == cond) client->until_ns =
+		sim_now_ns;
+}
+
+static void thread_pause(struct client *client, uint64_t until_ns)
+{
 	uint64_t from = client->paused_until_ns > sim_now_ns ? client->paused_until_ns
 							     : sim_now_ns;
 
@@ -193,22 +226,28 @@ void client_pause(unsigned i, uint64_t until_ns)
 	client->call_end_ns += until_ns - from;
 }
 
+void client_pause(unsigned i, uint64_t until_ns)
+{
+	thread_pause(&clients[i], until_ns);
+	thread_pause(&clients[SIM_CLIENTS + i], until_ns);
+}
+
 void clients_heal(void)
 {
-	for (unsigned i = 0; i < n_clients; i++)
-		clients[i].paused_until_ns = 0;
+	threads_for_each(client) client->paused_until_ns = 0;
 }
 
 void client_call_begin(const char *name, uint64_t limit_ms)
 {
 	clients[running].call = name;
 	clients[running].call_end_ns = sim_now_ns + limit_ms * SIM_MS;
-	sim_note("client %u: %s", running, name);
+	sim_note("client %u%s: %s", client_running(),
+		 running < SIM_CLIENTS ? "" : "'s mate", name);
 }
 
 void client_call_end(void)
 {
-	check_call(running);
+	check_call(&clients[running]);
 	clients[running].call = NULL;
 }
 
@@ -226,10 +265,7 @@ void client_reached(enum phase phase)
 
 bool clients_reached(void)
 {
-	for (unsigned i = 0; i < n_clients; i++)
-		if (!clients[i].reached)
-			return false;
-	for (unsigned i = 0; i < n_clients; i++)
-		clients[i].reached = clients[i].done;
+	threads_for_each(client) if (!client->reached) return false;
+	threads_for_each(client) client->reached = client->done;
 	return true;
 }

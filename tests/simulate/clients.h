@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The clients: programs that use librmem with RMEM_NO_THREAD, each on a stack of its own.  Where a
- * call would wait for a descriptor, the next step of the simulation follows. */
+/* The clients: programs that use librmem with RMEM_NO_THREAD, each with two threads, which are stacks of
+ * their own.  Where a call would wait for a descriptor or the other thread, the next step of the
+ * simulation follows. */
 #ifndef TESTS_SIMULATE_CLIENTS_H
 #define TESTS_SIMULATE_CLIENTS_H
 
@@ -40,6 +41,9 @@ unsigned clients_count(void);
 
 /* Wait for one of these descriptors, or until a time. */
 void client_wait(const struct pollfd *fds, unsigned n, uint64_t until_ns);
+/* Wait until the condition variable is signalled, or until a time. */
+void client_wait_cond(const void *cond, uint64_t until_ns);
+void clients_signal(const void *cond);
 /* A call of the library begins, which is to end within a time; it has ended. */
 void client_call_begin(const char *name, uint64_t limit_ms);
 void client_call_end(void);

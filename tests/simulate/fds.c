@@ -170,6 +170,7 @@ ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
 int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 				  clockid_t clock, const struct timespec *until);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
 
 int __wrap_eventfd(unsigned count, int)
 {
@@ -370,13 +371,28 @@ ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
 }
 
 /* A session has one thread here, so nobody would signal. */
-int __wrap_pthread_cond_clockwait(pthread_cond_t *, pthread_mutex_t *, clockid_t,
-				  const struct timespec *)
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+				  clockid_t, const struct timespec *until)
 {
-	sim_fail("a client waits for another thread");
+	uint64_t until_ns =
+		(uint64_t)until->tv_sec * 1000000000 + (uint64_t)until->tv_nsec;
+
+	(void)pthread_mutex_unlock(mutex);
+	client_wait_cond(cond, until_ns);
+	(void)pthread_mutex_lock(mutex);
+	return sim_now_ns < until_ns ? 0 : ETIMEDOUT;
 }
 
-int __wrap_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *)
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
-	sim_fail("a client waits for another thread");
+	clients_signal(cond);
+	return 0;
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	(void)pthread_mutex_unlock(mutex);
+	client_wait_cond(cond, SIM_NEVER);
+	(void)pthread_mutex_lock(mutex);
+	return 0;
 }

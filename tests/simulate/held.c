@@ -137,5 +137,5 @@ void held_session_gone(struct program *program)
 	program->queue = NULL;
 	program->visited = NULL;
 	program->lost = false;
-	program->late = 0;
+	memset(program->mates, 0, sizeof(program->mates));
 }

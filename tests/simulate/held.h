@@ -24,6 +24,15 @@ struct held {
 	struct model model;
 };
 
+#define MATES_LEASES 2u
+
+/* What one thread has of the leases that all clients of its tenant attach and detach. */
+struct mate {
+	rmem_lease *lease[MATES_LEASES]; /* NULL: none */
+	bool leaving[MATES_LEASES];      /* its detach was not answered in time */
+	rmem_lease *old[MATES_LEASES]; /* such a one, and the lease is attached again */
+};
+
 struct program {
 	unsigned number;
 	const char *tenant;
@@ -32,9 +41,11 @@ struct program {
 	rmem_lease *visited; /* of another tenant; NULL: none */
 	unsigned timeout_ms;
 	unsigned names; /* number of names ever used */
-	unsigned late;  /* allocations of this session that had no answer in time */
 	bool lost;      /* the session is lost for good */
-	bool proving;   /* no error may be */
+	bool closing;   /* the session is about to be closed */
+	unsigned calls; /* number of calls that the mate is in */
+	struct mate mates[2];
+	bool proving; /* no error may be */
 	struct held held[HELD_MAX];
 };
 

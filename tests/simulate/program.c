@@ -12,6 +12,7 @@
 #include "simulate/daemon.h"
 #include "simulate/held.h"
 #include "simulate/keys.h"
+#include "simulate/mates.h"
 #include "simulate/shares.h"
 #include "simulate/sim.h"
 #include "unit/borders.h"
@@ -74,10 +75,12 @@ static void program_open(struct program *program)
 
 static void program_close(struct program *program)
 {
+	mates_stop(program);
 	client_call_begin("rmem_close", 8000);
 	rmem_close(program->session);
 	client_call_end();
 	held_session_gone(program);
+	program->closing = false;
 }
 
 /* ---- leases ---- */
@@ -166,7 +169,6 @@ static void held_alloc(struct program *program)
 	server_call_begin(program, "rmem_alloc");
 	err = rmem_alloc(program->session, &params, &lease);
 	client_call_end();
-	program->late += err == -ETIMEDOUT;
 	if (program_failed(program, "rmem_alloc", err,
 			   align_is_good(params.align) ? no_room : refused))
 		return;
@@ -254,7 +256,8 @@ static void held_found(struct program *program, struct held *held, rmem_lease *l
 static void held_attach(struct program *program, struct held *held)
 {
 	/* -EBUSY: an earlier call, whose answer came too late, is not undone yet */
-	static const int also[] = { -ENOENT, -EDQUOT, -ENOTSUP, -EBUSY, 0 };
+	static const int also[] = { -ENOENT, -EDQUOT, -ENOTSUP, -EBUSY, 0 },
+			 proven[] = { -ENOENT, -EDQUOT, -ENOTSUP, 0 };
 	rmem_lease *lease;
 	int err;
 
@@ -271,7 +274,8 @@ static void held_attach(struct program *program, struct held *held)
 			 (unsigned long long)held->model.id, held->name);
 	if (err == -ENOENT)
 		held_drop(held);
-	else if (!program_failed(program, "rmem_attach", err, also))
+	else if (!program_failed(program, "rmem_attach", err,
+				 program->proving ? proven : also))
 		held_found(program, held, lease);
 }
 
@@ -466,7 +470,11 @@ static void act(struct program *program)
 {
 	struct held *held = held_pick(program);
 
-	switch (sim_random(13)) {
+	switch (sim_random(15)) {
+	case 14:
+	case 13:
+		mates_act(program, 0);
+		return;
 	case 12:
 		shares_visit(program);
 		return;
@@ -536,6 +544,7 @@ static void prove(struct program *program)
 	ping(program);
 	held_attach_all(program);
 	held_attach_all(program);
+	mates_prove(program);
 	for (unsigned i = 0; i < HELD_MAX; i++)
 		if (program->held[i].used && program->held[i].lease &&
 		    !program->held[i].may_end)
@@ -544,6 +553,11 @@ static void prove(struct program *program)
 	held_alloc(program);
 	names_sweep(program);
 	program->proving = false;
+}
+
+void mate_run(unsigned client)
+{
+	mates_work(&programs[client]);
 }
 
 void program_run(unsigned client)
@@ -566,7 +580,8 @@ void program_init(void)
 		program->number = i;
 		program->tenant = daemon_tenants[i % DAEMON_TENANTS];
 		program->names = 0;
-		program->proving = false;
+		program->proving = program->closing = false;
+		program->calls = 0;
 		for (unsigned k = 0; k < HELD_MAX; k++)
 			held_drop(&program->held[k]);
 		held_session_gone(program);
@@ -579,7 +594,7 @@ void program_check_owned(void)
 		struct program *program = &programs[i];
 		struct rmem_info info = rmem_info_init();
 		const struct session *session;
-		unsigned n = 0, late;
+		unsigned n = 0;
 
 		if (!program->session || rmem_info(program->session, &info))
 			continue;
@@ -598,11 +613,8 @@ void program_check_owned(void)
 				sim_note("  client %u holds lease %llu \"%s\"", i,
 					 (unsigned long long)program->held[k].model.id,
 					 program->held[k].name);
-		/* the library frees a lease that is granted too late once, and a daemon without
-		 * memory refuses that */
-		late = sim_faults.daemon_memory_was ? program->late : 0;
 		if (n < held_ephemeral(program, false) ||
-		    n > held_ephemeral(program, true) + late)
+		    n > held_ephemeral(program, true))
 			sim_fail("client %u has %u leases, and the daemon has %u of it",
 				 i, held_ephemeral(program, false), n);
 	}

@@ -5,8 +5,9 @@
 
 /* Without a past. */
 void program_init(void);
-/* The client's main function. */
+/* The client's main function, and that of its second thread. */
 void program_run(unsigned client);
+void mate_run(unsigned client);
 /* Each client has as many leases as the daemon has of it. */
 void program_check_owned(void);
 
