@@ -33,43 +33,51 @@ void lease_table_init(struct lease_table *table)
 	list_init(&table->unwanted);
 	notices_init(&table->notices);
 	list_init(&table->rekeys_outstanding);
+	list_init(&table->rekeys_held);
+	list_init(&table->superseded);
+	list_init(&table->work);
 	list_init(&table->inflights);
 	map_init(&table->by_id);
 }
 
-void leases_want(struct rmem *session)
+/* Free older attachments that no queue can read any more, or look again soon.  The first was replaced
+ * first: if a call may still read it, it may read the others too. */
+static void superseded_free(struct rmem *session)
 {
-	atomic_store_explicit(&session->leases->due, true, memory_order_release);
-}
+	struct lease_table *table = session->leases;
+	struct rmem_lease *lease;
 
-/* Free older attachments that no queue can read any more, or look again soon. */
-static void superseded_free(struct rmem_lease *lease)
-{
-	struct attachment *attachment = lease_attachment(lease);
-	struct rmem *session = lease->session;
+	table->free_ns = UINT64_MAX;
+	while ((lease = list_first(&table->superseded, struct rmem_lease,
+				   superseded))) {
+		struct attachment *attachment = lease_attachment(lease);
 
-	if (!attachment->older)
-		return;
-	if (attachments_read(session, attachment->generation)) {
-		session->leases->free_ns = clock_now_ns() + FREE_STEP_NS;
-		leases_want(session);
-		return;
+		if (attachments_read(session, attachment->generation)) {
+			table->free_ns = clock_now_ns() + FREE_STEP_NS;
+			return;
+		}
+		attachment_free(attachment->older);
+		attachment->older = NULL;
+		list_remove(&lease->superseded);
+		if (!list_empty(&lease->rekey_node))
+			list_move(&table->rekeys_outstanding, &lease->rekey_node);
 	}
-	attachment_free(attachment->older);
-	attachment->older = NULL;
 }
 
 /* Queues read the attachment from now on. */
 static void attachment_publish(struct rmem_lease *lease, struct attachment *attachment)
 {
-	const struct lease_table *table = lease->session->leases;
+	struct lease_table *table = lease->session->leases;
 
 	attachment->generation = table->generation + 1;
 	attachment->older = lease_attachment(lease);
 	atomic_store_explicit(&lease->attachment, attachment, memory_order_release);
 	atomic_store_explicit(&lease->bytes, attachment->bytes, memory_order_release);
 	attachments_published(lease->session, attachment->generation);
-	superseded_free(lease);
+	if (!attachment->older)
+		return;
+	list_move(&table->superseded, &lease->superseded);
+	superseded_free(lease->session);
 }
 
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
@@ -131,6 +139,9 @@ int lease_enter(struct rmem_lease *lease)
 		return err_set(-ENOMEM, "no memory for a lease's handle");
 	lease->known = true;
 	list_append(&session->leases->all, &lease->node);
+	list_init(&lease->superseded);
+	list_init(&lease->work);
+	atomic_store_explicit(&lease->may_want, true, memory_order_release);
 	return 0;
 }
 
@@ -156,6 +167,7 @@ void lease_replace(struct rmem *session, uint64_t id)
 
 static connection_done rekey_done;
 static void lease_rekey(struct rmem_lease *lease);
+static void lease_check(struct rmem_lease *lease);
 
 static void rekey_uncount(struct rmem_lease *lease)
 {
@@ -182,41 +194,44 @@ static int rekey_send(struct rmem_lease *lease)
  * that changes keys without end would fill the memory during one call of a queue. */
 static void rekeys_send(struct rmem *session)
 {
-	list_for_each_entry_safe(struct rmem_lease, lease,
-				 &session->leases->rekeys_outstanding, rekey_node) {
-		if (session->leases->rekeys_sent >= REKEYS_MAX)
+	struct lease_table *table = session->leases;
+	struct rmem_lease *lease;
+
+	while (table->rekeys_sent < REKEYS_MAX &&
+	       (lease = list_first(&table->rekeys_outstanding, struct rmem_lease,
+				   rekey_node))) {
+		if (lease_ended(lease)) {
+			list_remove(&lease->rekey_node);
+			rekey_uncount(lease);
+		} else if (lease_attachment(lease)->older) {
+			list_move(&table->rekeys_held, &lease->rekey_node);
+		} else if (rekey_send(lease) == 0) {
+			list_remove(&lease->rekey_node);
+			table->rekeys_sent++;
+		} else {
+			/* leases_work() tries again */
 			return;
-		if (lease_attachment(lease)->older)
-			continue;
-		list_remove(&lease->rekey_node);
-		if (atomic_load(&lease->status) == 0 && rekey_send(lease) == 0) {
-			session->leases->rekeys_sent++;
-			continue;
 		}
-		rekey_uncount(lease);
-		/* a request that could not be sent is tried again by leases_work() */
-		(void)atomic_fetch_add(&lease->asked, 1);
-		leases_want(session);
 	}
 }
 
 static void rekey_finish(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
-	bool again = lease->rekey_again && atomic_load(&lease->status) == 0;
+	bool again = lease->rekey_again && !lease_ended(lease);
 
 	lease->rekey = NULL;
 	session->leases->rekeys_sent--;
 	/* a lease that changes all the time holds nobody up */
 	if (lease->counted_sent || !again)
 		rekey_uncount(lease);
-	/* the answer does not cover a check that was asked for after the request was sent */
 	if (again)
 		lease_rekey(lease);
 	else
 		atomic_store_explicit(&lease->verified, lease->asking,
 				      memory_order_release);
-	leases_want(session);
+	/* the answer does not cover a check that was asked for after the request was sent */
+	lease_check(lease);
 	rekeys_send(session);
 	SESSION_NOTIFY(session, wake, session);
 }
@@ -254,6 +269,14 @@ static void lease_rekey(struct rmem_lease *lease)
 		return;
 	list_append(&session->leases->rekeys_outstanding, &lease->rekey_node);
 	rekeys_send(session);
+}
+
+/* Attach the lease again if a queue has asked for that, and no request is under way. */
+static void lease_check(struct rmem_lease *lease)
+{
+	if (!lease->rekey && !lease_ended(lease) &&
+	    !lease_verified(lease, atomic_load(&lease->asked)))
+		lease_rekey(lease);
 }
 
 /* Forget the attach request before the handle is freed. */
@@ -318,45 +341,77 @@ static int atomic_device_done(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-static void atomic_device_work(struct rmem_lease *lease)
+/* Ask the server, if a queue wants that and nobody has asked; not through an endpoint that is away:
+ * it may be back when the session resumes.  -errno: the request cannot be sent now. */
+static int atomic_device_ask(struct rmem_lease *lease)
 {
 	struct atomic_device *atomic_device = &lease->atomic_device;
+	const struct endpoint_map *map = &lease->session->endpoint_map;
 	unsigned wanted =
 		atomic_load_explicit(&atomic_device->wanted, memory_order_acquire);
 	struct wire_msg request;
 
 	if (wanted == 0 || atomic_device->call ||
-	    atomic_load(&atomic_device->state) != ATOMIC_DEVICE_UNKNOWN)
-		return;
-	/* if the request cannot be sent now, look again later */
-	leases_want(lease->session);
-	if (!endpoint_is_present(&lease->session->endpoint_map, wanted - 1))
-		return;
+	    atomic_load(&atomic_device->state) != ATOMIC_DEVICE_UNKNOWN ||
+	    !endpoint_is_present(map, wanted - 1))
+		return 0;
 	wire_msg_init(&request, WIRE_TYPE_fix_atomic_device);
 	request.fix_atomic_device.lease = lease->id;
-	request.fix_atomic_device.endpoint =
-		lease->session->endpoint_map.index[wanted - 1];
-	(void)connection_call(lease->session->connection, &request, atomic_device_done,
-			      lease, &atomic_device->call);
+	request.fix_atomic_device.endpoint = map->index[wanted - 1];
+	return connection_call(lease->session->connection, &request, atomic_device_done,
+			       lease, &atomic_device->call);
 }
 
 /* ---- due work ---- */
 
+void lease_want(struct rmem_lease *lease)
+{
+	struct lease_table *table = lease->session->leases;
+
+	/* what the caller wants was stored before: wants_take(), which allows the next one, sees it */
+	if (atomic_exchange_explicit(&lease->may_want, false, memory_order_acq_rel)) {
+		lease->next_want =
+			atomic_load_explicit(&table->wants, memory_order_relaxed);
+		while (!atomic_compare_exchange_weak_explicit(
+			&table->wants, &lease->next_want, lease, memory_order_release,
+			memory_order_relaxed))
+			;
+	}
+	session_wake(lease->session);
+}
+
+/* Move the leases that queues have enlisted to `work`. */
+static void wants_take(struct lease_table *table)
+{
+	struct rmem_lease *lease =
+		atomic_exchange_explicit(&table->wants, NULL, memory_order_acquire);
+
+	while (lease) {
+		struct rmem_lease *next = lease->next_want;
+
+		list_move(&table->work, &lease->work);
+		(void)atomic_exchange_explicit(&lease->may_want, true,
+					       memory_order_acq_rel);
+		lease = next;
+	}
+}
+
 static void leases_work(struct rmem *session, uint64_t now_ns)
 {
+	struct lease_table *table = session->leases;
+	struct rmem_lease *lease;
+
 	keeps_work(session, now_ns);
 	give_backs_work(session, now_ns);
-	/* cleared first: later requests are found below, or set `due` again */
-	if (!atomic_exchange_explicit(&session->leases->due, false,
-				      memory_order_acq_rel))
-		return;
-	session->leases->free_ns = UINT64_MAX;
-	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
-		superseded_free(lease);
-		atomic_device_work(lease);
-		if (!lease->rekey && atomic_load(&lease->status) == 0 &&
-		    !lease_verified(lease, atomic_load(&lease->asked)))
-			lease_rekey(lease);
+	if (now_ns >= table->free_ns)
+		superseded_free(session);
+	wants_take(table);
+	while ((lease = list_first(&table->work, struct rmem_lease, work))) {
+		lease_check(lease);
+		/* the next call of this function tries again */
+		if (atomic_device_ask(lease))
+			break;
+		list_remove(&lease->work);
 	}
 	rekeys_send(session);
 }
@@ -378,8 +433,7 @@ unsigned lease_verify(struct rmem_lease *lease)
 	unsigned count =
 		atomic_fetch_add_explicit(&lease->asked, 1, memory_order_release) + 1;
 
-	leases_want(lease->session);
-	session_wake(lease->session);
+	lease_want(lease);
 	return count;
 }
 
@@ -400,6 +454,10 @@ void lease_drop(struct rmem_lease *lease)
 	session_late_drop(&lease->ended_late);
 	lease_forget(lease);
 	list_remove(&lease->node);
+	/* it may be among them */
+	wants_take(lease->session->leases);
+	list_remove(&lease->work);
+	list_remove(&lease->superseded);
 	attachment_free(lease_attachment(lease));
 	lease_name_set(lease, "");
 	free(lease);
@@ -446,8 +504,11 @@ static void leases_state(struct rmem *session)
 		keeps_resumed(session);
 	if (session->state != SESSION_REKEY)
 		return;
-	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node)
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
 		watch_resumed(lease);
+		/* endpoints may be back */
+		list_move(&session->leases->work, &lease->work);
+	}
 	leases_rekey(session);
 }
 

@@ -31,15 +31,16 @@ enum atomic_device_state {
 	ATOMIC_DEVICE_REFUSED, /* the server refused */
 };
 
-/* A session's leases; all but `due` under the session's lock. */
+/* A session's leases; all but `wants` under the session's lock. */
 struct lease_table {
 	struct list all;
 	struct map by_id;
 	/* granted too late for a caller, and not given back yet */
 	struct list unwanted;
 	uint64_t give_back_ns; /* when to try again; UINT64_MAX: none is to be tried */
-	/* leases that wait to be attached again; rmem_lease.rekey_node */
-	struct list rekeys_outstanding;
+	/* leases that wait to be attached again, and those that have an older attachment, for which
+	 * they wait first; rmem_lease.rekey_node */
+	struct list rekeys_outstanding, rekeys_held;
 	unsigned rekeys_sent; /* number of leases being attached again */
 	/* bit mask of the endpoints with a channel since the session was opened or resumed */
 	unsigned opened;
@@ -51,9 +52,14 @@ struct lease_table {
 	struct list kept;
 	uint64_t keep_due_ns; /* no lease is due before; UINT64_MAX: none is */
 	unsigned keeps_sent;  /* number of renewals under way */
-	atomic_bool due;      /* leases_work() has to look at the leases; [any] */
-	/* when it looks again for attachments that calls of queues still read; UINT64_MAX: there
-	 * are none */
+	/* leases that leases_work() looks at; it goes over no others, of which there may be 60,000 */
+	struct list work; /* rmem_lease.work */
+	/* a stack of leases that queues have enlisted for it; rmem_lease.next_want.  [any] */
+	_Atomic(struct rmem_lease *) wants;
+	/* leases with older attachments, those replaced first in front; rmem_lease.superseded */
+	struct list superseded;
+	/* when to look again for those that calls of queues still read; UINT64_MAX: there are
+	 * none */
 	uint64_t free_ns;
 	uint64_t generation; /* of the newest attachment; 1: there was none */
 };
@@ -101,6 +107,10 @@ struct rmem_lease {
 
 	struct atomic_device atomic_device;
 
+	/* in the session's list of leases, and not in leases->wants */
+	atomic_bool may_want;
+	struct rmem_lease *next_want; /* in leases->wants */
+
 	/* uses not counted by a queue (inflight.h); on another cache line.  [any] */
 	_Atomic unsigned outstanding;
 
@@ -115,9 +125,11 @@ struct rmem_lease {
 	struct session_late ended_late;
 	struct list node; /* in `all`, or in `unwanted` */
 	struct map_node by_id;
-	bool known;             /* in by_id */
-	unsigned detach_flags;  /* of a lease in `unwanted` */
-	struct list rekey_node; /* in rekeys_outstanding: waits to be attached again */
+	bool known;                   /* in by_id */
+	unsigned detach_flags;        /* of a lease in `unwanted` */
+	struct list work, superseded; /* in leases->work, leases->superseded */
+	/* in rekeys_outstanding or rekeys_held: waits to be attached again */
+	struct list rekey_node;
 	struct connection_call *rekey; /* the attach request under way; NULL: none */
 	/* attach again after the request under way, which may be too early */
 	bool rekey_again;
@@ -244,8 +256,9 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
 /* Add the lease to the session's, so that events find it.  Under the lock.  -ENOMEM */
 int lease_enter(struct rmem_lease *lease);
 extern const struct session_observer lease_observer;
-/* Make leases_work() look at the leases: queues ask for rkeys or atomic devices.  [any] */
-void leases_want(struct rmem *session);
+/* A queue wants new rkeys or the atomic device of the lease, which it uses: make the driver look at
+ * it.  [any] */
+void lease_want(struct rmem_lease *lease);
 /* The lease with that id in this session, or NULL.  Under the lock. */
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
 /* End the lease: its operations fail.  Under the lock. */

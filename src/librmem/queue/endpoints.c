@@ -54,10 +54,8 @@ static bool atomic_device_want(struct rmem_queue *queue, struct rmem_lease *leas
 	if (endpoints == 0)
 		return false;
 	if (atomic_compare_exchange_strong(&lease->atomic_device.wanted, &nobody,
-					   (unsigned)__builtin_ctz(endpoints) + 1)) {
-		leases_want(lease->session);
-		session_wake(lease->session);
-	}
+					   (unsigned)__builtin_ctz(endpoints) + 1))
+		lease_want(lease);
 	return true;
 }
 
