@@ -110,6 +110,11 @@ sed -i 's/^listen = .*/&\nport = 7470/' $conf
 systemctl reload rmemd || fail "reload"
 logged -p warning 'reloaded.*restart.*\[server\] port.*\[tcp\] threads'
 [ "$(show MainPID)" = "$pid" ] || fail "reload has restarted the daemon"
+echo '[nothing]' >>$conf
+! systemctl reload rmemd || fail "the reload of a broken file succeeds"
+logged 'reload-failed.*nothing'
+sed -i '$d' $conf
+[ "$(show MainPID)" = "$pid" ] || fail "a failed reload has restarted the daemon"
 systemctl restart rmemd || fail "restart"
 # the port is that of the socket unit, not that of the configuration
 rmemctl status | grep -E '^control .*192.0.2.10:7460' || fail "the status shows another port"
