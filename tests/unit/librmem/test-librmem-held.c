@@ -216,7 +216,7 @@ START_TEST(late_lease__ends_if_nobody_has_seen_it)
 }
 END_TEST
 
-/* _i: who has used it has gone, also since the daemon was restarted. */
+/* _i: who has used it has gone; 2: and the daemon has been restarted since. */
 START_TEST(late_lease__stays_if_another_session_has_used_it)
 {
 	rmem *another;
@@ -228,6 +228,10 @@ START_TEST(late_lease__stays_if_another_session_has_used_it)
 	ck_assert_int_eq(rmem_write(theirs, 0, "stored", 6), 0);
 	if (_i)
 		ck_assert_int_eq(rmem_detach(theirs), 0);
+	if (_i == 2) {
+		server_restart();
+		proxy_await(WIRE_TYPE_allocate, 2);
+	}
 	proxy_release();
 	proxy_await(WIRE_TYPE_detach, 1);
 	AWAIT(nothing_unwanted());
@@ -281,7 +285,7 @@ int main(void)
 	tcase_add_test(tc, attach__after_a_share_was_ended_and_given_again);
 	tcase_add_test(tc, attach__while_the_server_is_away_finds_the_handle);
 	tcase_add_loop_test(tc, late_lease__ends_if_nobody_has_seen_it, 0, 2);
-	tcase_add_loop_test(tc, late_lease__stays_if_another_session_has_used_it, 0, 2);
+	tcase_add_loop_test(tc, late_lease__stays_if_another_session_has_used_it, 0, 3);
 	tcase_add_test(tc, late_attach__is_given_back);
 	tcase_add_test(tc, late_lease__goes_with_the_session);
 	return unit_main();
