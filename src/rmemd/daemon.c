@@ -216,6 +216,15 @@ static void in_force(const struct daemon *daemon, struct config *ret_config)
 		}
 }
 
+static int hold_room(const struct daemon *daemon)
+{
+	int err = sessions_hold_room(daemon->config.sessions_max, daemon->ledger);
+
+	if (err)
+		log_event(LOG_WARNING, "state-full", NULL, "%s", err_text());
+	return err;
+}
+
 /* Put a configuration that has been loaded in force, as far as that is possible now. */
 static void apply(struct daemon *daemon, const struct config *fresh,
 		  struct tls_context *tls)
@@ -229,6 +238,7 @@ static void apply(struct daemon *daemon, const struct config *fresh,
 	old_tls = daemon->control.tls;
 	daemon->control.tls = tls;
 	control_reload(&daemon->control);
+	(void)hold_room(daemon);
 	in_force(daemon, &now);
 	config_compare(&before, &now, &daemon->reloaded.changed);
 	auth_compare(old_tls, tls, &daemon->reloaded.changed);
@@ -440,7 +450,15 @@ static int open_state(struct daemon *daemon, const struct systemd_fds *fds)
 	if (err == -EPROTONOSUPPORT || err == -EBADMSG)
 		return err_set(err, "%s; %s", err_text(),
 			       fdstore_remedy(daemon->fdstore));
-	return err;
+	if (err == -ENOSPC)
+		return err_set(err, "%s: %s", fdstore_place(daemon->fdstore),
+			       err_text());
+	if (err)
+		return err;
+	ledger_set_place(daemon->ledger, fdstore_place(daemon->fdstore));
+	err = hold_room(daemon);
+	/* without room nothing is begun, but what was lent is served */
+	return ledger_count(daemon->ledger) > 0 ? 0 : err;
 }
 
 static int open_control(struct daemon *daemon)

@@ -110,7 +110,9 @@ cp "$state/ledger" "$dir/ledger"
 printf '\2' | dd of="$state/ledger" bs=1 seek=8 conv=notrunc status=none
 refused "start the newer rmemd again, or give up what is lent; remove the files in [server] state"
 cp "$dir/ledger" "$state/ledger"
-printf 'x' | dd of="$state/ledger" bs=1 seek=4140 conv=notrunc status=none
+slot=$(od -An -tu8 -j16 -N8 "$state/ledger")
+area=$(od -An -tu8 -j$((24 + 24 * slot)) -N8 "$state/ledger")
+printf 'x' | dd of="$state/ledger" bs=1 seek=$((area + 44)) conv=notrunc status=none
 refused "the ledger is damaged at byte"
 cp "$dir/ledger" "$state/ledger"
 chmod 755 "$state"

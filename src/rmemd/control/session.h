@@ -26,6 +26,7 @@ struct config;
 struct connection;
 struct control;
 struct leases_restore;
+struct ledger;
 struct session;
 
 struct sessions {
@@ -115,6 +116,8 @@ int sessions_open(struct control *control,
  *   -EBADMSG  a session of the ledger is malformed
  *   -ENOMEM */
 int sessions_restore(struct sessions *sessions, const struct leases_restore *with);
+/* Hold room in the ledger for as many, up to 4096, and some replies.  -ENOMEM, -ENOSPC */
+int sessions_hold_room(uint32_t max, struct ledger *ledger);
 /* Free all sessions, after connections, leases and fabrics.  The ledger keeps them.
  * NULL: no effect. */
 void sessions_close(struct sessions *sessions);

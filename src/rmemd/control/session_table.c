@@ -44,6 +44,11 @@ struct reply_head {
 	uint64_t dropped_id; /* of struct reply_cache, at that time */
 };
 
+/* With names of common lengths, and some replies. */
+#define SESSION_ROOM 256
+/* Their room, eight times that in the file, is there whether they are or not. */
+#define SESSIONS_HELD_MAX 4096
+
 #define REPLY_BYTES (sizeof(struct reply_head) + 1)
 
 /* ---- in memory ---- */
@@ -155,6 +160,14 @@ static struct ledger_key session_key(const struct session *session)
 static struct ledger_key reply_key(const struct session *session, uint64_t id)
 {
 	return (struct ledger_key){ LEDGER_REPLY, session->lease_client.id, id };
+}
+
+int sessions_hold_room(uint32_t max, struct ledger *ledger)
+{
+	return ledger_hold(ledger,
+			   SESSION_ROOM * (uint64_t)(max < SESSIONS_HELD_MAX
+							     ? max
+							     : SESSIONS_HELD_MAX));
 }
 
 int session_record(const struct session *session)

@@ -15,7 +15,9 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/units.h"
 #include "rmemd/state/ledger_file.h"
+#include "rmemd/state/ledger_value.h"
 
 /* "rmemledg" in the byte order of this machine: a file of the other byte order is no ledger. */
 #define MAGIC UINT64_C(0x6764656c6d656d72)
@@ -31,13 +33,27 @@
 #define PIECE_BYTES UINT64_C(65536)
 #define PIECE_COST(bytes) ((bytes) / 8)
 
+static int set_full_error(const struct ledger *ledger, int err, uint64_t end)
+{
+	if (err != -ENOSPC)
+		return err;
+	return err_set(err,
+		       "%s%sno room: the ledger of %s needs %s more, and %s are free: "
+		       "free some there, or make its file system larger, as by mount "
+		       "-o remount,size=",
+		       ledger->place ? ledger->place : "", ledger->place ? ": " : "",
+		       UNITS_BYTES(ledger->held), UNITS_BYTES(end - ledger->held),
+		       UNITS_BYTES(file_room(ledger)));
+}
+
 /* ---- moves to another area: a larger one, or one without obsolete records ----
  *
  * Why a move does not stall its caller.  A move begins when half of the active area A is used, or
  * later if that is obsolete.  Each commit of n bytes pays for 4 n bytes of the move.  To allocate
- * the new area, of up to 2 A, costs an eighth of its bytes; the records to copy are A / 2, and those
- * that come meanwhile.  So the move ends within A / 4 of new records.  When only A / 8 is left, as
- * in small areas or without room for a larger one, the move is completed at once. */
+ * the new area, of up to 2 A, and its twin costs an eighth of the bytes that the file gets, 2 A; the
+ * records to copy are A / 2, and those that come meanwhile.  So the move ends within A / 4 of new
+ * records.  When only A / 8 is left, as in small areas or without room for a larger one, the move is
+ * completed at once. */
 
 static bool is_stale(const struct ledger *ledger)
 {
@@ -49,23 +65,35 @@ static uint64_t move_bytes(const struct ledger *ledger)
 {
 	uint64_t bytes = round_up(AREA_FIRST_BYTES, ledger->unit);
 
-	while (bytes < 4 * ledger->fresh)
+	while (bytes < 4 * ledger->fresh || bytes < ledger->least)
 		bytes *= 2;
 	return bytes;
 }
 
-/* The least area that is enough until the next move. */
-static uint64_t move_bytes_min(const struct ledger *ledger)
+/* The active area may have no twin if an older build made it. */
+static bool has_twin(const struct ledger *ledger)
 {
-	return round_up(2 * ledger->fresh + STALE_BYTES_MAX + LEDGER_VALUE_MAX +
-				removals_bytes(ledger),
-			ledger->unit);
+	uint64_t end = ledger_file_bytes(ledger);
+
+	return ledger->held >= end && ledger->map_bytes >= end;
+}
+
+/* Little is left, and a move to the twin gives some. */
+static bool is_tight(const struct ledger *ledger)
+{
+	uint64_t bytes = ledger_area(ledger)->bytes;
+
+	return has_twin(ledger) &&
+	       ledger->tail + removals_bytes(ledger) > bytes - bytes / 8 &&
+	       ledger->tail - ledger->fresh >= bytes / 16;
 }
 
 static bool move_due(const struct ledger *ledger)
 {
 	uint64_t bytes = ledger_area(ledger)->bytes;
 
+	if (is_tight(ledger))
+		return true;
 	if (ledger->tail < ledger->move.not_before)
 		return false;
 	return is_stale(ledger) || (ledger->tail + removals_bytes(ledger) > bytes / 2 &&
@@ -80,66 +108,51 @@ static void move_begin(struct ledger *ledger, uint64_t bytes)
 				      .began = ledger->tail };
 }
 
-/* Without room the ledger stays where it is. */
 static void move_abandon(struct ledger *ledger)
 {
-	file_trim(ledger);
+	file_cut(ledger, ledger_file_bytes(ledger));
 	ledger->move = (struct move){ .phase = MOVE_NONE,
 				      .not_before = ledger->tail + STALE_BYTES_MAX };
 }
 
-/* Try the least area, if that is not what was refused. */
+/* Without room for a larger area, move to the twin if that gives some. */
 static void move_refused(struct ledger *ledger)
 {
-	uint64_t least = move_bytes_min(ledger);
+	uint64_t bytes = ledger_area(ledger)->bytes;
+	bool twin =
+		ledger->move.bytes > bytes && (is_stale(ledger) || is_tight(ledger));
 
-	if (!is_stale(ledger) || ledger->move.bytes <= least) {
-		move_abandon(ledger);
-		return;
-	}
-	file_trim(ledger);
-	move_begin(ledger, least);
-}
-
-static uint64_t piece_bytes(const struct ledger *ledger)
-{
-	uint64_t piece = round_up(PIECE_BYTES, ledger->unit);
-	uint64_t left = ledger->move.bytes - ledger->move.done;
-
-	return piece < left ? piece : left;
+	move_abandon(ledger);
+	if (twin)
+		move_begin(ledger, bytes);
 }
 
 /* The steps of a move return what they cost, as bytes copied. */
 static uint64_t allocate_step(struct ledger *ledger)
 {
 	struct move *move = &ledger->move;
-	uint64_t piece = piece_bytes(ledger);
+	uint64_t piece = round_up(PIECE_BYTES, ledger->unit);
+	uint64_t end = area_file_bytes(ledger, move->offset, move->bytes);
 
-	if (file_allocate(ledger, move->offset + move->done, piece)) {
+	if (!file_has_room(ledger, end) || file_allocate(ledger, end, piece) ||
+	    (ledger->held >= end && file_map(ledger, end))) {
 		move_refused(ledger);
 		return PIECE_COST(piece);
 	}
-	move->done += piece;
-	if (move->done < move->bytes)
+	if (ledger->held < end)
 		return PIECE_COST(piece);
-	if (file_map(ledger, move->offset + move->bytes))
-		move_abandon(ledger);
-	else
-		move->phase = MOVE_COPY;
+	move->phase = MOVE_COPY;
 	return PIECE_COST(piece);
 }
 
 /* All records are copied, and none is staged. */
 static void move_switch(struct ledger *ledger)
 {
-	struct move *move = &ledger->move;
-	struct move trim = { .phase = MOVE_TRIM,
-			     .offset = ledger_area(ledger)->offset,
-			     .bytes = ledger_area(ledger)->bytes };
+	const struct move *move = &ledger->move;
 
 	slot_activate(ledger, move->offset, move->bytes, move->end);
 	ledger->tail = move->end;
-	*move = trim;
+	ledger->move = (struct move){ .phase = MOVE_TRIM };
 }
 
 /* Of a key, the latest record counts.  A removal is copied only if it came after the move began,
@@ -176,17 +189,16 @@ static uint64_t copy_step(struct ledger *ledger)
 	return size;
 }
 
+/* From its end on, so that no step frees much. */
 static uint64_t trim_step(struct ledger *ledger)
 {
-	struct move *move = &ledger->move;
-	uint64_t piece = piece_bytes(ledger);
+	uint64_t piece = round_up(PIECE_BYTES, ledger->unit);
+	uint64_t end = ledger_file_bytes(ledger), held = ledger->held;
 
-	file_punch(ledger, move->offset + move->done, piece);
-	move->done += piece;
-	if (move->done == move->bytes) {
-		file_trim(ledger);
-		move->phase = MOVE_NONE;
-	}
+	if (held > end)
+		file_cut(ledger, held - end > piece ? held - piece : end);
+	if (ledger->held == held || ledger->held == end)
+		ledger->move.phase = MOVE_NONE;
 	return PIECE_COST(piece);
 }
 
@@ -219,19 +231,38 @@ static void move_on(struct ledger *ledger, uint64_t bytes)
 		 used > size - size / 8 ? UINT64_MAX : MOVE_BYTES_MIN + 4 * bytes);
 }
 
-/* Move to an area of at least `needed` bytes at once.  All records move, as a staged record may stand
- * for a committed one. */
-static int ledger_grow(struct ledger *ledger, uint64_t needed)
+/* What the values that count may fill of an area, with room for their removals, in a ledger that cannot
+ * grow.  What is lent leaves room for the sessions that use it, and for the replies that it is freed. */
+static uint64_t share_bytes(uint32_t kind, uint64_t bytes)
 {
-	uint64_t bytes = ledger_area(ledger)->bytes, offset;
-	int err;
+	switch (kind) {
+	case LEDGER_LEASE:
+		return bytes / 2;
+	case LEDGER_ATTACHMENT:
+		return bytes / 2 + bytes / 16;
+	default:
+		return bytes / 2 + bytes / 16 + bytes / LEDGER_HELD_SHARE;
+	}
+}
 
-	while (bytes < needed)
-		bytes *= 2;
-	offset = area_offset(ledger, bytes);
-	err = file_extend(ledger, offset, bytes);
+static bool has_room_to_grow(const struct ledger *ledger)
+{
+	uint64_t bytes = 2 * ledger_area(ledger)->bytes;
+
+	return file_has_room(
+		ledger, area_file_bytes(ledger, area_offset(ledger, bytes), bytes));
+}
+
+/* Move to an area of `bytes` at once.  All records move, as a staged record may stand for a committed
+ * one. */
+static int ledger_grow(struct ledger *ledger, uint64_t bytes)
+{
+	uint64_t offset = area_offset(ledger, bytes);
+	uint64_t end = area_file_bytes(ledger, offset, bytes);
+	int err = file_has_room(ledger, end) ? file_extend(ledger, end) : -ENOSPC;
+
 	if (err)
-		return err;
+		return set_full_error(ledger, err, end);
 	memcpy(ledger->map + offset, record_at(ledger, 0), ledger->tail);
 	for (struct map_node *node = NULL; (node = map_next(&ledger->entries, node));) {
 		struct entry *entry = container_of(node, struct entry, node);
@@ -239,21 +270,44 @@ static int ledger_grow(struct ledger *ledger, uint64_t needed)
 		entry->at[1 - ledger_slot(ledger)] = entry_at(ledger, entry);
 	}
 	slot_activate(ledger, offset, bytes, ledger_committed(ledger));
-	/* the new area may be where another move was to go, or what it left */
-	ledger->move = (struct move){ .phase = MOVE_NONE };
-	file_trim(ledger);
+	/* the new area may be where another move was to go */
+	ledger->move = (struct move){ .phase = MOVE_TRIM };
 	return 0;
 }
 
 /* ---- changes ---- */
 
-/* Also for a later removal of every key. */
+/* Room for a record, and for a later removal of every key.  kind: of what is new; 0: it has a record
+ * already */
+static int make_room(struct ledger *ledger, uint32_t kind, size_t bytes)
+{
+	uint64_t area = ledger_area(ledger)->bytes;
+	uint64_t more =
+		round_up(sizeof(struct record) + bytes, 8) + removals_bytes(ledger);
+
+	if (ledger->tail + more <= area &&
+	    (ledger->fresh + more <= share_bytes(kind, area) ||
+	     has_room_to_grow(ledger)))
+		return 0;
+	do
+		area *= 2;
+	while (ledger->tail + more > area);
+	return ledger_grow(ledger, area);
+}
+
 int ledger_reserve(struct ledger *ledger, size_t bytes)
 {
-	uint64_t needed = ledger->tail + round_up(sizeof(struct record) + bytes, 8) +
-			  removals_bytes(ledger);
+	return make_room(ledger, 0, bytes);
+}
 
-	return needed <= ledger_area(ledger)->bytes ? 0 : ledger_grow(ledger, needed);
+int ledger_hold(struct ledger *ledger, uint64_t bytes)
+{
+	uint64_t area = ledger_area(ledger)->bytes;
+
+	ledger->least = bytes * LEDGER_HELD_SHARE;
+	while (area < ledger->least)
+		area *= 2;
+	return area == ledger_area(ledger)->bytes ? 0 : ledger_grow(ledger, area);
 }
 
 static void record_write(struct ledger *ledger, const struct ledger_key *key,
@@ -294,7 +348,7 @@ int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *
 		return err_set(-EINVAL, "%zu bytes for one entry of the ledger", bytes);
 	if (has_value(ledger, key, value, bytes))
 		return 0;
-	err = ledger_reserve(ledger, bytes);
+	err = make_room(ledger, entry_find(ledger, key) ? 0 : key->kind, bytes);
 	if (err)
 		return err;
 	entry = entry_make(ledger, key);
@@ -334,10 +388,11 @@ static int begin(struct ledger *ledger)
 {
 	uint64_t bytes = round_up(AREA_FIRST_BYTES, ledger->unit);
 	struct header *head;
-	int err = file_extend(ledger, 0, ledger->unit + bytes);
+	uint64_t end = ledger->unit + 2 * bytes;
+	int err = file_extend(ledger, end);
 
 	if (err)
-		return err;
+		return set_full_error(ledger, err, end);
 	head = ledger_header(ledger);
 	head->version = LEDGER_VERSION;
 	atomic_store_explicit(&head->active, 0, memory_order_relaxed);
@@ -421,6 +476,19 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 	return 0;
 }
 
+/* An older build made no twin; without room for it the ledger is as it was.  The last process may have
+ * ended while it moved. */
+static void twin_adopt(struct ledger *ledger, uint64_t file_bytes)
+{
+	uint64_t end = ledger_file_bytes(ledger);
+
+	if (file_bytes > end)
+		file_cut(ledger, end);
+	(void)file_extend(ledger, end);
+	if (is_tight(ledger))
+		move_run(ledger, UINT64_MAX);
+}
+
 static int ledger_adopt(struct ledger *ledger)
 {
 	const long page = sysconf(_SC_PAGESIZE);
@@ -449,7 +517,11 @@ static int ledger_adopt(struct ledger *ledger)
 	if (atomic_load_explicit(&head->magic, memory_order_relaxed) != MAGIC)
 		return err_set(-EBADMSG, "this is no ledger of rmemd");
 	err = header_check(ledger, (uint64_t)st.st_size);
-	return err ? err : records_load(ledger);
+	if (!err)
+		err = records_load(ledger);
+	if (!err)
+		twin_adopt(ledger, (uint64_t)st.st_size);
+	return err;
 }
 
 int ledger_open(int fd, struct ledger **ret_ledger)
@@ -504,6 +576,11 @@ int ledger_each(const struct ledger *ledger, uint32_t kind,
 			return result;
 	}
 	return 0;
+}
+
+void ledger_set_place(struct ledger *ledger, const char *place)
+{
+	ledger->place = place;
 }
 
 size_t ledger_count(const struct ledger *ledger)

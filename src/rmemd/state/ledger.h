@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define LEDGER_VERSION 1
+#define LEDGER_HELD_SHARE 4
 /* Limit of a value, bytes. */
 #define LEDGER_VALUE_MAX 65536
 
@@ -32,6 +33,11 @@ struct ledger_key {
 int ledger_open(int fd, struct ledger **ret_ledger);
 /* Staged changes are dropped; the file stays.  NULL: nothing. */
 void ledger_close(struct ledger *ledger);
+/* Where its file is, for error texts; borrowed. */
+void ledger_set_place(struct ledger *ledger, const char *place);
+/* Hold room for `bytes` of sessions and replies, which what is lent does not take.  It is
+ * 1/LEDGER_HELD_SHARE of the ledger, which has its memory twice.  -ENOMEM, -ENOSPC */
+int ledger_hold(struct ledger *ledger, uint64_t bytes);
 
 /* Stage a value for a key, which replaces its former one; the same value again takes no room.
  * -ENOMEM, -ENOSPC */

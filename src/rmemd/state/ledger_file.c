@@ -14,15 +14,19 @@
  *   begin        fills in the header of an empty file; its magic is stored last, and without it the
  *                file counts as empty.
  *
- * Growing the file and cutting off what no area uses do not change what is read. */
+ * Growing the file and cutting off what no area uses do not change what is read.
+ *
+ * Why a full file system does no harm.  The active area has a twin, of its size, which has its memory
+ * all the time: records that count can always be moved there from those that do not.  The ledger moves
+ * to a larger area once that and its twin have their memory. */
 #include "rmemd/state/ledger_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
@@ -148,35 +152,53 @@ int file_map(struct ledger *ledger, uint64_t bytes)
 	return 0;
 }
 
-int file_allocate(const struct ledger *ledger, uint64_t offset, uint64_t bytes)
+uint64_t file_room(const struct ledger *ledger)
 {
-	int err;
+	struct statfs fs;
 
+	/* a file system without a limit reports the maximum, or no blocks at all */
+	if (fstatfs(ledger->fd, &fs) || fs.f_blocks == 0 ||
+	    fs.f_bavail > UINT64_MAX / (uint64_t)fs.f_bsize)
+		return UINT64_MAX;
+	return fs.f_bavail * (uint64_t)fs.f_bsize;
+}
+
+bool file_has_room(const struct ledger *ledger, uint64_t end)
+{
+	return end <= ledger->held || end - ledger->held <= file_room(ledger);
+}
+
+int file_allocate(struct ledger *ledger, uint64_t end, uint64_t most)
+{
+	uint64_t bytes = end > ledger->held ? end - ledger->held : 0;
+	int err = 0;
+
+	if (bytes > most)
+		bytes = most;
+	if (bytes == 0)
+		return 0;
 	do {
-		err = fallocate(ledger->fd, 0, (off_t)offset, (off_t)bytes) ? -errno
-									    : 0;
+		err = fallocate(ledger->fd, 0, (off_t)ledger->held, (off_t)bytes)
+			      ? -errno
+			      : 0;
 	} while (err == -EINTR);
-	return err ? err_errno(err, "%" PRIu64 " bytes for the ledger", bytes) : 0;
+	if (err)
+		return err_errno(err, "%" PRIu64 " bytes for the ledger", bytes);
+	ledger->held += bytes;
+	return 0;
 }
 
-int file_extend(struct ledger *ledger, uint64_t offset, uint64_t bytes)
+int file_extend(struct ledger *ledger, uint64_t end)
 {
-	int err = file_allocate(ledger, offset, bytes);
+	int err = file_allocate(ledger, end, UINT64_MAX);
 
-	return err ? err : file_map(ledger, offset + bytes);
+	return err ? err : file_map(ledger, end);
 }
 
-void file_punch(const struct ledger *ledger, uint64_t offset, uint64_t bytes)
+void file_cut(struct ledger *ledger, uint64_t end)
 {
-	(void)fallocate(ledger->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			(off_t)offset, (off_t)bytes);
-}
-
-void file_trim(const struct ledger *ledger)
-{
-	if (ftruncate(ledger->fd, (off_t)ledger_file_bytes(ledger)))
-		return;
-	file_punch(ledger, ledger->unit, ledger_area(ledger)->offset - ledger->unit);
+	if (!ftruncate(ledger->fd, (off_t)end) && ledger->held > end)
+		ledger->held = end;
 }
 
 /* ---- areas ---- */
@@ -192,9 +214,28 @@ void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes, uint6
 	atomic_store_explicit(&head->active, next, memory_order_release);
 }
 
+/* The offset of an area of `bytes` beside one of `size` at `offset`: the pair is at the begin of the
+ * file, unless an older build has put that one elsewhere. */
+static uint64_t offset_beside(const struct ledger *ledger, uint64_t offset,
+			      uint64_t size, uint64_t bytes)
+{
+	uint64_t upper = ledger->unit + bytes;
+
+	if (offset >= upper)
+		return ledger->unit;
+	return offset + size > upper ? offset + size : upper;
+}
+
 uint64_t area_offset(const struct ledger *ledger, uint64_t bytes)
 {
-	return ledger_area(ledger)->offset - ledger->unit >= bytes
-		       ? ledger->unit
-		       : ledger_file_bytes(ledger);
+	const struct area *area = ledger_area(ledger);
+
+	return offset_beside(ledger, area->offset, area->bytes, bytes);
+}
+
+uint64_t area_file_bytes(const struct ledger *ledger, uint64_t offset, uint64_t bytes)
+{
+	uint64_t twin = offset_beside(ledger, offset, bytes, bytes);
+
+	return (twin > offset ? twin : offset) + bytes;
 }

@@ -4,6 +4,7 @@
 #define RMEMD_LEDGER_LEDGER_FILE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -48,8 +49,7 @@ enum phase { MOVE_NONE, MOVE_ALLOCATE, MOVE_COPY, MOVE_TRIM };
 /* A move to another area: ledger.c. */
 struct move {
 	enum phase phase;
-	uint64_t offset, bytes; /* the new area; to be freed: the area that was left */
-	uint64_t done;          /* bytes of it that are allocated, or freed */
+	uint64_t offset, bytes; /* the new area */
 	uint64_t began;         /* end of the records when the move began */
 	uint64_t from;       /* the next record to copy, from the active area's start */
 	uint64_t end;        /* of the copied records, from the new area's start */
@@ -58,9 +58,12 @@ struct move {
 
 struct ledger {
 	int fd;
+	const char *place; /* of its file, for error texts; NULL: not known */
 	char *map;
 	uint64_t map_bytes;
 	uint64_t unit;  /* sizes in the file are multiples of it */
+	uint64_t least; /* bytes of an area; 0: as small as its records allow */
+	uint64_t held;  /* the file has its memory up to here */
 	uint64_t tail;  /* end of the staged records, from the area's start */
 	uint64_t fresh; /* bytes of the records that count */
 	struct map entries;
@@ -82,12 +85,6 @@ static inline uint64_t ledger_slot(const struct ledger *ledger)
 static inline struct area *ledger_area(const struct ledger *ledger)
 {
 	return &ledger_header(ledger)->areas[ledger_slot(ledger)];
-}
-
-/* The end of the active area; what is behind it may be cut off. */
-static inline uint64_t ledger_file_bytes(const struct ledger *ledger)
-{
-	return ledger_area(ledger)->offset + ledger_area(ledger)->bytes;
 }
 
 /* End of the committed records, from the area's start. */
@@ -126,19 +123,30 @@ void entries_destroy(struct ledger *ledger);
 
 /* Map `bytes` of the file, which is that long. */
 int file_map(struct ledger *ledger, uint64_t bytes);
-/* Allocate the memory of a range of the file: a store must not fail. */
-int file_allocate(const struct ledger *ledger, uint64_t offset, uint64_t bytes);
-/* Allocate a range of the file, and map it. */
-int file_extend(struct ledger *ledger, uint64_t offset, uint64_t bytes);
-/* Free a range of the file, or all that the active area does not use; a failure does no harm. */
-void file_punch(const struct ledger *ledger, uint64_t offset, uint64_t bytes);
-void file_trim(const struct ledger *ledger);
+/* Bytes that its file system can still give; UINT64_MAX: no limit is known. */
+uint64_t file_room(const struct ledger *ledger);
+/* Whether it can give the memory of the file up to `end`. */
+bool file_has_room(const struct ledger *ledger, uint64_t end);
+/* Allocate the memory of the file up to `end`, at most `most` more bytes: a store must not fail. */
+int file_allocate(struct ledger *ledger, uint64_t end, uint64_t most);
+/* Allocate the file up to `end`, and map it. */
+int file_extend(struct ledger *ledger, uint64_t end);
+/* Cut off what is behind `end`; a failure does no harm. */
+void file_cut(struct ledger *ledger, uint64_t end);
 
 /* Make an area the active one: what it holds counts from now on. */
 void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes,
 		   uint64_t end);
-/* The offset of an area that does not overlap the active one. */
+/* The offset of an area of `bytes` that does not overlap the active one. */
 uint64_t area_offset(const struct ledger *ledger, uint64_t bytes);
+/* The end of the file if an area is the active one: that of the area or of its twin. */
+uint64_t area_file_bytes(const struct ledger *ledger, uint64_t offset, uint64_t bytes);
+static inline uint64_t ledger_file_bytes(const struct ledger *ledger)
+{
+	return area_file_bytes(ledger, ledger_area(ledger)->offset,
+			       ledger_area(ledger)->bytes);
+}
+
 /* Room for a later removal of every key, and of one more. */
 static inline uint64_t removals_bytes(const struct ledger *ledger)
 {

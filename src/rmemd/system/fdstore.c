@@ -28,6 +28,7 @@
 
 struct fdstore {
 	char path[256]; /* of the directory; "": there is none */
+	char place[300];
 	int dir;
 	int ledger;
 	bool manager;    /* the service manager stores memfds */
@@ -503,6 +504,8 @@ int fdstore_open(const char *dir, const struct systemd_fds *fds,
 	for (unsigned i = 0; i < fds->n_kept; i++)
 		(void)file_add(store, fds->kept[i].name, fds->kept[i].fd);
 	store->n_sent = store->n_files;
+	(void)snprintf(store->place, sizeof(store->place), "[server] state = %s",
+		       *dir ? dir : "auto");
 	err = *dir ? dir_open(store, dir) : manager_open(store);
 	if (!err && *dir)
 		err = manager_release(store);
@@ -539,6 +542,11 @@ const char *fdstore_remedy(const struct fdstore *store)
 	return *store->path
 		       ? "remove the files in [server] state to give up what is lent"
 		       : "systemctl stop rmemd gives up what is lent";
+}
+
+const char *fdstore_place(const struct fdstore *store)
+{
+	return store->place;
 }
 
 int fdstore_ledger(const struct fdstore *store)

@@ -34,6 +34,8 @@ void fdstore_verify(struct fdstore *store, struct event_base *base,
 		    fdstore_verified *verified, void *ctx);
 /* How an administrator removes all the files, for an error text. */
 const char *fdstore_remedy(const struct fdstore *store);
+/* Where the files are, for an error text. */
+const char *fdstore_place(const struct fdstore *store);
 
 /* The file of the ledger, created if there is none; borrowed. */
 int fdstore_ledger(const struct fdstore *store);

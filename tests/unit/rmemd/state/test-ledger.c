@@ -12,6 +12,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "base/random.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_file.h"
+#include "rmemd/state/ledger_value.h"
 #include "unit/unit.h"
 
 #define KEYS 600
@@ -33,9 +35,11 @@ static int fd = -1;
 /* ---- the work of the ledger, as calls of others ---- */
 
 static struct work {
-	unsigned n_finds;            /* records looked at, or values changed */
-	uint64_t allocated, punched; /* bytes of the file */
+	unsigned n_finds;   /* records looked at, or values changed */
+	uint64_t allocated; /* bytes of the file */
 } work;
+
+static bool fs_full; /* the file system of the file gives nothing more */
 
 struct map_node *__real_map_find(const struct map *map, uint64_t hash);
 struct map_node *__wrap_map_find(const struct map *map, uint64_t hash);
@@ -49,19 +53,36 @@ int __real_fallocate(int file, int mode, off_t at, off_t bytes);
 int __wrap_fallocate(int file, int mode, off_t at, off_t bytes);
 int __wrap_fallocate(int file, int mode, off_t at, off_t bytes)
 {
-	*(mode ? &work.punched : &work.allocated) += (uint64_t)bytes;
+	struct stat st;
+
+	if (fs_full && !fstat(file, &st) && at + bytes > st.st_size) {
+		errno = ENOSPC;
+		return -1;
+	}
+	work.allocated += (uint64_t)bytes;
 	return __real_fallocate(file, mode, at, bytes);
+}
+
+int __real_fstatfs(int file, struct statfs *fs);
+int __wrap_fstatfs(int file, struct statfs *fs);
+int __wrap_fstatfs(int file, struct statfs *fs)
+{
+	int result = __real_fstatfs(file, fs);
+
+	if (fs_full)
+		fs->f_blocks = 1000;
+	return result;
 }
 
 /* ---- a model: the seed and size of each key's value ---- */
 
-struct value {
+struct item {
 	bool present;
 	unsigned char seed;
 	unsigned bytes;
 };
 
-static struct value model[KEYS];
+static struct item model[KEYS];
 
 static struct ledger_key key_of(unsigned key)
 {
@@ -69,16 +90,16 @@ static struct ledger_key key_of(unsigned key)
 	return (struct ledger_key){ KIND(key), key / 3, UINT64_MAX - key / 3 };
 }
 
-static void fill(unsigned char *dst, const struct value *value)
+static void fill(unsigned char *dst, const struct item *value)
 {
 	for (unsigned i = 0; i < value->bytes; i++)
 		dst[i] = (unsigned char)(value->seed + i);
 }
 
-static int put(struct value *values, unsigned key, unsigned char seed, unsigned bytes)
+static int put(struct item *values, unsigned key, unsigned char seed, unsigned bytes)
 {
 	static unsigned char data[LEDGER_VALUE_MAX];
-	struct value value = { true, seed, bytes };
+	struct item value = { true, seed, bytes };
 	struct ledger_key at = key_of(key);
 	int err;
 
@@ -89,7 +110,7 @@ static int put(struct value *values, unsigned key, unsigned char seed, unsigned 
 	return err;
 }
 
-static void drop(struct value *values, unsigned key)
+static void drop(struct item *values, unsigned key)
 {
 	struct ledger_key at = key_of(key);
 
@@ -98,7 +119,7 @@ static void drop(struct value *values, unsigned key)
 }
 
 struct seen {
-	const struct value *values;
+	const struct item *values;
 	unsigned n;
 };
 
@@ -118,7 +139,7 @@ static int compare(const struct ledger_key *key, const void *data, size_t bytes,
 }
 
 /* Whether a ledger holds these values and nothing else. */
-static bool holds(const struct ledger *opened, const struct value *values)
+static bool holds(const struct ledger *opened, const struct item *values)
 {
 	struct seen seen = { .values = values };
 	unsigned n = 0;
@@ -141,6 +162,7 @@ static int memfd(void)
 
 static void setup(void)
 {
+	fs_full = false;
 	fd = memfd();
 	ck_assert_int_eq(ledger_open(fd, &ledger), 0);
 }
@@ -191,7 +213,7 @@ END_TEST
 
 START_TEST(close__drops_staged_values)
 {
-	struct value staged[KEYS] = { { 0 } };
+	struct item staged[KEYS] = { { 0 } };
 
 	ck_assert_int_eq(put(model, 0, 1, 100), 0);
 	ledger_commit(ledger);
@@ -240,7 +262,7 @@ END_TEST
 
 START_TEST(random_operations__agree_with_a_model)
 {
-	struct value committed[KEYS] = { { 0 } };
+	struct item committed[KEYS] = { { 0 } };
 	uint64_t seed = random_u64();
 	uint64_t largest = 0;
 
@@ -298,6 +320,107 @@ START_TEST(remove__works_in_a_full_ledger)
 		ck_assert(holds(ledger, model));
 	}
 	check_reopened();
+}
+END_TEST
+
+/* ---- a full file system ---- */
+
+/* Puts of values of 100 bytes for new keys of a kind, until one is refused; each is committed. */
+static unsigned fill_up(uint32_t kind)
+{
+	static const char data[100];
+	unsigned n = 0;
+
+	for (;; n++) {
+		struct ledger_key key = { kind, n + 1, 0 };
+		int err = ledger_put(ledger, &key, data, sizeof(data));
+
+		ledger_commit(ledger);
+		if (err)
+			ck_assert_int_eq(err, -ENOSPC);
+		if (err)
+			return n;
+	}
+}
+
+static void remove_all(uint32_t kind, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct ledger_key key = { kind, i + 1, 0 };
+
+		ledger_remove(ledger, &key);
+	}
+	ledger_commit(ledger);
+}
+
+START_TEST(full__what_is_lent_leaves_room_for_its_users)
+{
+	const uint64_t bytes = 132; /* of a record */
+	unsigned n_leases, n_attachments;
+
+	ledger_set_place(ledger, "/there");
+	ck_assert_int_eq(ledger_hold(ledger, 256 * bytes), 0);
+	fs_full = true;
+	/* what is lent is a half at most, but for what was lent before it was known to be full */
+	n_leases = fill_up(LEDGER_LEASE);
+	ck_assert_uint_ge(n_leases, 256);
+	ck_assert_msg(strstr(err_text(), "/there: no room: the ledger of 516 KiB needs "
+					 "512 KiB more, and 0 B are free: free some "
+					 "there, or make its file system larger"),
+		      "%s", err_text());
+	n_attachments = fill_up(LEDGER_ATTACHMENT);
+	ck_assert_uint_gt(n_attachments, 20);
+	/* sessions come and go, and what is lent is freed, for ever */
+	for (unsigned round = 0; round < 50; round++) {
+		unsigned n = fill_up(LEDGER_SESSION);
+
+		ck_assert_msg(n >= 150, "%u sessions", n);
+		remove_all(LEDGER_SESSION, n);
+		reopen();
+		ck_assert_int_eq(ledger_hold(ledger, 256 * bytes), 0);
+	}
+	for (unsigned i = 0; i < n_leases; i++) {
+		struct ledger_key lease = { LEDGER_LEASE, i + 1, 0 };
+		struct ledger_key reply = { LEDGER_REPLY, 1, i };
+		const struct ledger_key old = { LEDGER_REPLY, 1, i - 10 };
+
+		ck_assert_msg(!ledger_put(ledger, &reply, "freed", 5), "%s",
+			      err_text());
+		ledger_remove(ledger, &lease);
+		ledger_remove(ledger, &old);
+		ledger_commit(ledger);
+	}
+	ck_assert_uint_ge(fill_up(LEDGER_LEASE), n_leases / 2);
+	/* there is room again */
+	fs_full = false;
+	for (unsigned i = 0; i < KEYS; i++)
+		ck_assert_int_eq(put(model, i, 1, 2000), 0);
+}
+END_TEST
+
+/* An older build made files without a twin; if there is no room for it, too, they are used. */
+START_TEST(open__gives_an_older_file_its_twin)
+{
+	struct stat st;
+
+	for (unsigned i = 0; i < 200; i++)
+		ck_assert_int_eq(put(model, i, (unsigned char)i, 1000), 0);
+	ledger_commit(ledger);
+	ck_assert_int_eq(ftruncate(fd, (off_t)(ledger_area(ledger)->offset +
+					       ledger_area(ledger)->bytes)),
+			 0);
+	fs_full = _i;
+	check_reopened();
+	for (unsigned i = 0; i < 200; i++) {
+		drop(model, i);
+		ledger_commit(ledger);
+	}
+	check_reopened();
+	fs_full = false;
+	check_reopened();
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_uint_eq((uint64_t)st.st_size, ledger_file_bytes(ledger));
+	ck_assert_uint_ge((uint64_t)st.st_size, 2 * ledger_area(ledger)->bytes);
 }
 END_TEST
 
@@ -366,10 +489,11 @@ END_TEST
 START_TEST(commit__does_a_small_part_of_a_move)
 {
 	const unsigned bytes = 3000, most = 4096 + 4 * (bytes + 40);
-	uint64_t smallest = UINT64_MAX;
 	unsigned n_moves = 0;
 
 	for (unsigned i = 0; i < 20 * KEYS; i++) {
+		uint64_t slot = ledger_slot(ledger), held = ledger->held;
+
 		ck_assert_int_eq(put(model, i * 7 % KEYS, (unsigned char)i, bytes), 0);
 		work = (struct work){ 0 };
 		ledger_commit(ledger);
@@ -379,11 +503,8 @@ START_TEST(commit__does_a_small_part_of_a_move)
 		/* a step may exceed what is left by itself */
 		ck_assert_uint_le(work.n_finds, most / (bytes + 32) + 1);
 		ck_assert_uint_le(work.allocated, 8 * most + 65536);
-		/* at the end of a move all holes are punched once more */
-		if (work.punched > 8 * most + 65536)
-			n_moves++;
-		if (ledger_file_bytes(ledger) < smallest)
-			smallest = ledger_file_bytes(ledger);
+		ck_assert_uint_ge(ledger->held + 8 * most + 65536, held);
+		n_moves += ledger_slot(ledger) != slot;
 	}
 	ck_assert_uint_gt(n_moves, 3);
 	/* the obsolete values of 20 rounds did not stay */
@@ -542,7 +663,7 @@ static struct progress {
 
 /* A group of changes: values are added, changed and removed.  Values that stay make a move take
  * several groups. */
-static void group_run(unsigned group, struct value *values)
+static void group_run(unsigned group, struct item *values)
 {
 	unsigned char seed = (unsigned char)(group * 7);
 
@@ -608,7 +729,7 @@ static bool file_changed(void)
 }
 
 /* Check what the next process would find if the traced one died here. */
-static void check_copy(struct value states[GROUPS + 1][KEYS], unsigned *found)
+static void check_copy(struct item states[GROUPS + 1][KEYS], unsigned *found)
 {
 	struct ledger *next = NULL;
 	int copy = memfd();
@@ -643,20 +764,22 @@ static unsigned stride_of(void)
 
 START_TEST(crash__between_any_two_instructions_loses_no_commit)
 {
-	static struct value states[GROUPS + 1][KEYS];
+	static struct item states[GROUPS + 1][KEYS];
 	unsigned stride = stride_of(), stores = (unsigned)(random_u64() % stride);
 	unsigned steps = 0, n_checks = 0, found = 0, began = 0;
 	bool spread = false;
+	uint64_t slot;
 	int status;
 	pid_t pid;
 
 	for (unsigned i = 0; i < GROUPS; i++) {
 		memcpy(states[i + 1], states[i], sizeof(states[i]));
+		slot = ledger_slot(ledger);
 		work = (struct work){ 0 };
 		group_run(i, states[i + 1]);
 		if (work.allocated)
 			began = i;
-		spread |= work.punched && i > began + 5;
+		spread |= ledger_slot(ledger) != slot && i > began + 2;
 	}
 	/* a move takes several commits */
 	ck_assert(spread);
@@ -707,6 +830,8 @@ int main(void)
 	tcase_add_test(tc, put__of_the_same_value_writes_nothing);
 	tcase_add_test(tc, random_operations__agree_with_a_model);
 	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
+	tcase_add_test(tc, full__what_is_lent_leaves_room_for_its_users);
+	tcase_add_loop_test(tc, open__gives_an_older_file_its_twin, 0, 2);
 	tcase_add_test(tc, open__refuses_a_newer_version);
 	tcase_add_test(tc, compact__needs_little_space);
 	tcase_add_test(tc, commit__does_a_small_part_of_a_move);
