@@ -64,7 +64,7 @@
  * If the server does not know the session any more, everything ends in ESTALE, also the
  * session's handles of named leases.  Then close the session, open another and attach the
  * leases by name.  A call that ends in ETIMEDOUT or ESTALE may or may not have taken effect; a
- * lease that is granted too late is freed or detached.
+ * lease that is granted too late is detached, and freed if it was never attached by its name.
  *
  * Losing a channel.  A channel that fails is replaced; the others carry on.
  *   - Its reads and writes are posted again once the server has confirmed that nothing of
@@ -391,7 +391,10 @@ RMEM_API int rmem_attach_shared(rmem *session, const char *tenant, const char *n
  * lease is freed.  The handle is gone on success; success also if the lease had ended already.
  * If the session got the handle several times, the call gives back one of them: only the last such
  * call detaches the lease and ends the handle, the others send nothing.
- *   EBUSY  operations of this session are outstanding: wait, or rmem_cancel()  [any] */
+ *   EBUSY      operations of this session are outstanding: wait, or rmem_cancel()
+ *   ETIMEDOUT  the handle is there still: call again, which waits for the same answer.  If the
+ *              lease is attached again meanwhile, that is another handle, and this one ends
+ * [any] */
 RMEM_API int rmem_detach(rmem_lease *lease);
 
 /* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent
