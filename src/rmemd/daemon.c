@@ -416,6 +416,12 @@ static void on_stays(const struct pool_params *params)
 		  "it was");
 }
 
+static int set_damage_error(const struct daemon *daemon, int err)
+{
+	return err_set(err, "%s: %s; %s", fdstore_place(daemon->fdstore), err_text(),
+		       fdstore_remedy(daemon->fdstore));
+}
+
 static int open_pools(struct daemon *daemon)
 {
 	static struct plan plan;
@@ -429,11 +435,10 @@ static int open_pools(struct daemon *daemon)
 
 	err = plan_make(&plan, &daemon->config, daemon->ledger, daemon->fdstore,
 			leases_use_pool, on_stays);
-	if (err == -EBADMSG)
-		return err_set(err, "%s; %s", err_text(),
-			       fdstore_remedy(daemon->fdstore));
 	if (!err)
 		err = pools_open(plan.pools, plan.n_pools, &events, &daemon->pools);
+	if (err == -EBADMSG)
+		return set_damage_error(daemon, err);
 	if (!err)
 		err = plan_record(&plan, daemon->pools, daemon->ledger,
 				  daemon->fdstore);
@@ -448,8 +453,7 @@ static int open_state(struct daemon *daemon, const struct systemd_fds *fds)
 		return err;
 	err = ledger_open(fdstore_ledger(daemon->fdstore), &daemon->ledger);
 	if (err == -EPROTONOSUPPORT || err == -EBADMSG)
-		return err_set(err, "%s; %s", err_text(),
-			       fdstore_remedy(daemon->fdstore));
+		return set_damage_error(daemon, err);
 	if (err == -ENOSPC)
 		return err_set(err, "%s: %s", fdstore_place(daemon->fdstore),
 			       err_text());

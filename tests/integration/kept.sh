@@ -124,9 +124,22 @@ mv "$state/$pool" "$state/aside"
 ln -s aside "$state/$pool"
 refused "$state/$pool: Too many levels of symbolic links"
 mv "$state/aside" "$state/$pool"
+mv "$state/$pool" "$state/aside"
+(umask 077 && head -c 1000 /dev/zero >"$state/$pool")
+refused "[server] state = $state: pool 'small': its file, $pool, is damaged: it has 1000 bytes, and not whole pages of 4 KiB; remove the files in [server] state"
+mv "$state/aside" "$state/$pool"
+# a ledger that is gone, or empty, may come back
+rm "$state/ledger"
+for _ in gone empty; do
+	refused "the ledger of what is lent in them is empty: put it back, or give them up: rm $state/pool-*"
+done
+cp "$dir/ledger" "$state/ledger"
+(umask 077 && : >"$state/pool-77")
 # the refused starts lost nothing, nor does an upgrade from an older build
 printf '\0' | dd of="$state/ledger" bs=1 seek=8 conv=notrunc status=none
 server_restart
+grep -q "^file-dropped: \[server\] state = $state: pool-77 is of no pool in the ledger" "$server_log" ||
+	fail "a file was removed without a line"
 [ "$(od -An -tu4 -j8 -N4 "$state/ledger")" -eq 1 ] || fail "an older build would accept the ledger"
 "$RMEM" -s "$uri&tenant=gone" get theirs "$dir/out" || fail "get as another tenant"
 same "$dir/in" "$dir/out"

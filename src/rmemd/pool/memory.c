@@ -432,12 +432,13 @@ static int memory_abandon(struct memory *memory, int node, struct memory_work *w
 }
 
 /* Use a file of the caller, and keep its content. */
-static int file_adopt(struct memory *memory, int file, uint64_t bytes_kept)
+static int file_adopt(struct memory *memory, const struct pool_params *params)
 {
+	const uint64_t bytes_kept = params->bytes_kept;
 	struct stat st;
 	int err;
 
-	memory->fd = fcntl(file, F_DUPFD_CLOEXEC, 3);
+	memory->fd = fcntl(params->file, F_DUPFD_CLOEXEC, 3);
 	if (memory->fd < 0 || fstat(memory->fd, &st))
 		return err_errno(-errno, "the pool's file");
 	err = file_check(memory);
@@ -447,7 +448,11 @@ static int file_adopt(struct memory *memory, int file, uint64_t bytes_kept)
 	if (bytes_kept && bytes_kept < memory->bytes)
 		memory->bytes = bytes_kept;
 	if (!memory->bytes || memory->bytes % memory->page_bytes)
-		return err_set(-EINVAL, "the pool's file is not in whole pages");
+		return err_set(-EBADMSG,
+			       "its file, pool-%" PRIu32 ", is damaged: it has %" PRIu64
+			       " bytes, and not whole pages of %s",
+			       params->id, (uint64_t)st.st_size,
+			       UNITS_BYTES(memory->page_bytes));
 	/* the last process ended while it resized the file */
 	if (memory->bytes < (uint64_t)st.st_size &&
 	    ftruncate(memory->fd, (off_t)memory->bytes))
@@ -459,9 +464,7 @@ static int file_adopt(struct memory *memory, int file, uint64_t bytes_kept)
 static int file_plan(struct memory *memory, const struct pool_params *params,
 		     struct memory_work *work)
 {
-	int err = params->file > 0
-			  ? file_adopt(memory, params->file, params->bytes_kept)
-			  : 0;
+	int err = params->file > 0 ? file_adopt(memory, params) : 0;
 
 	if (err || memory->kept)
 		return err;

@@ -37,6 +37,7 @@ struct memory_work {
 
 /*   -EINVAL  no such node
  *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK; the text has the remedy
+ *   -EBADMSG  the file that was kept is damaged
  *   -ECANCELED  told to stop
  *   others from the kernel, with text */
 int memory_open(const struct pool_params *params, struct memory_work *work,

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "rmemd/loop/events.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
@@ -86,6 +87,14 @@ static bool is_unknown_pool(const char *name, const uint32_t *ids, unsigned n_id
 		if (strcmp(pool_name(ids[i], own), name) == 0)
 			return false;
 	return true;
+}
+
+static void log_dropped(const struct fdstore *store, const char *name)
+{
+	log_event(
+		LOG_WARNING, "file-dropped", NULL,
+		"%s: %s is of no pool in the ledger, so nothing in it is lent: removed",
+		store->place, name);
 }
 
 /* ---- in a directory ---- */
@@ -164,6 +173,53 @@ static void path_trim(char *path)
 		path[--n] = '\0';
 }
 
+/* Call each() for the files of pools but these, until it returns false. */
+static int dir_each_unknown(const struct fdstore *store, const uint32_t *ids,
+			    unsigned n_ids,
+			    bool (*each)(const struct fdstore *, const char *name))
+{
+	int fd = openat(store->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int err = 0;
+
+	if (!dir) {
+		err = -errno;
+		if (fd >= 0)
+			(void)close(fd);
+		return err_errno(err, "%s", store->path);
+	}
+	while ((entry = readdir(dir)))
+		if (is_unknown_pool(entry->d_name, ids, n_ids) &&
+		    !each(store, entry->d_name))
+			break;
+	if (entry)
+		err = -EEXIST;
+	(void)closedir(dir);
+	return err;
+}
+
+static bool no_pool(const struct fdstore *, const char *)
+{
+	return false;
+}
+
+/* What is lent in files of pools only their ledger tells, which may come back. */
+static int dir_check_ledger(const struct fdstore *store)
+{
+	struct stat st;
+
+	if (fstat(store->ledger, &st))
+		return err_errno(-errno, "%s/" LEDGER, store->path);
+	if (st.st_size > 0 || dir_each_unknown(store, NULL, 0, no_pool) != -EEXIST)
+		return 0;
+	return err_set(
+		-EINVAL,
+		"%s: there are files of pools, and the ledger of what is lent in "
+		"them is empty: put it back, or give them up: rm %s/pool-*",
+		store->place, store->path);
+}
+
 /* Who can replace a folder above it can lead to no other directory than one of this user. */
 static int dir_open(struct fdstore *store, const char *path)
 {
@@ -194,28 +250,20 @@ static int dir_open(struct fdstore *store, const char *path)
 	if (flock(store->ledger, LOCK_EX | LOCK_NB))
 		return err_set(-EBUSY, "[server] state = %s: another rmemd has it",
 			       path);
-	return 0;
+	return dir_check_ledger(store);
+}
+
+static bool dir_drop(const struct fdstore *store, const char *name)
+{
+	log_dropped(store, name);
+	(void)unlinkat(store->dir, name, 0);
+	return true;
 }
 
 /* Remove files of pools whose process ended while it made or gave them up. */
-static int dir_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids)
+static int dir_sweep(const struct fdstore *store, const uint32_t *ids, unsigned n_ids)
 {
-	int fd = openat(store->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-
-	if (!dir) {
-		int err = -errno;
-
-		if (fd >= 0)
-			(void)close(fd);
-		return err_errno(err, "%s", store->path);
-	}
-	while ((entry = readdir(dir)))
-		if (is_unknown_pool(entry->d_name, ids, n_ids))
-			(void)unlinkat(store->dir, entry->d_name, 0);
-	(void)closedir(dir);
-	return 0;
+	return dir_each_unknown(store, ids, n_ids, dir_drop);
 }
 
 /* ---- with the service manager ---- */
@@ -256,6 +304,7 @@ static void manager_sweep(struct fdstore *store, const uint32_t *ids, unsigned n
 
 		if (!is_unknown_pool(file.name, ids, n_ids))
 			continue;
+		log_dropped(store, file.name);
 		manager_drop(store, file.fd, file.name);
 		store->files[i - 1] = store->files[--store->n_files];
 	}

@@ -14,8 +14,8 @@ struct fdstore;
 /* dir  on tmpfs or hugetlbfs, accessible to this user alone; "": the service manager stores the
  *      files, if there is one that can
  * fds  the descriptors passed at start, taken over
- *   -EINVAL  no such directory, or others may access it, or the service manager stores memory
- *            that is lent
+ *   -EINVAL  no such directory, or others may access it, or it has pools and an empty ledger, or
+ *            the service manager stores memory that is lent
  *   -EBUSY   another rmemd uses it
  *   -ENOMEM, or an error of the kernel */
 int fdstore_open(const char *dir, const struct systemd_fds *fds,
@@ -39,7 +39,8 @@ const char *fdstore_place(const struct fdstore *store);
 
 /* The file of the ledger, created if there is none; borrowed. */
 int fdstore_ledger(const struct fdstore *store);
-/* Remove the files of all pools but these: their process ended while it made or gave them up.
+/* Remove the files of all pools but these, and log each: their process ended while it made or gave
+ * them up.
  * -errno: the directory cannot be read */
 int fdstore_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids);
 /* The file of a pool of the last process, borrowed; 0: there is none.
