@@ -52,6 +52,8 @@ static const struct field status_rest[] = {
 	{ "\nleases     ", "leases", "named", CELL_NUMBER, "-" },
 	{ " named, ", "leases", "ephemeral", CELL_NUMBER, "-" },
 	{ " ephemeral, together ", "leases", "bytes", CELL_BYTES, "-" },
+	{ "\nstate      ", "state", "bytes", CELL_BYTES, "-" },
+	{ " in the ledger, limit: ", "state", "bytes_max", CELL_BYTES, "none" },
 	{ "\ngranted    ", "counters", "leases_granted", CELL_NUMBER, "-" },
 	{ ", expired ", "counters", "leases_expired", CELL_NUMBER, "-" },
 	{ ", waited for zeroed memory ", "counters", "leases_waited", CELL_NUMBER,

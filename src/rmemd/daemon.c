@@ -44,6 +44,8 @@
 
 /* Period of the line for the service manager and of the log's summary of dropped lines. */
 #define STATUS_S 5
+/* Of the ledger. */
+#define FILLING_PERCENT 80
 /* Larger than what malloc() has at hand without a search. */
 #define HEAP_TIDY_BYTES 4096
 
@@ -56,6 +58,7 @@ struct daemon {
 	struct event_base *base;
 	struct fdstore *fdstore;
 	struct ledger *ledger;
+	bool state_filling; /* and the log says so */
 	struct pools *pools;
 	struct tenants tenants;
 	struct control control;
@@ -117,12 +120,33 @@ static bool describe(struct daemon *daemon)
 	return true;
 }
 
+/* Before it is full.  Once, until less is in it. */
+static void check_state(struct daemon *daemon)
+{
+	const struct ledger_usage usage = ledger_usage(daemon->ledger);
+	uint64_t percent = usage.bytes * 100 / usage.max;
+
+	daemon->metrics.state_bytes = usage.bytes;
+	daemon->metrics.state_max = usage.max;
+	if (percent >= FILLING_PERCENT && !daemon->state_filling)
+		log_event(
+			LOG_WARNING, "state-filling", NULL,
+			"%s: the ledger of sessions and leases is %" PRIu64
+			" %% full, %s of %s, and at 100 %% nothing more is lent: free "
+			"leases, or make its file system larger",
+			fdstore_place(daemon->fdstore), percent,
+			UNITS_BYTES(usage.bytes), UNITS_BYTES(usage.max));
+	if (percent >= FILLING_PERCENT || percent < FILLING_PERCENT - 10)
+		daemon->state_filling = percent >= FILLING_PERCENT;
+}
+
 static void on_status(evutil_socket_t, short, void *arg)
 {
 	struct daemon *daemon = arg;
 
 	log_ratelimit_flush();
 	log_output_flush();
+	check_state(daemon);
 	if (!daemon->stopping && describe(daemon))
 		systemd_status(daemon->status_text);
 }
@@ -617,6 +641,7 @@ static int open_all(struct daemon *daemon)
 	warn_missing_addresses(&daemon->config);
 	fill_sources(daemon);
 	count_restart(daemon);
+	check_state(daemon);
 	err = open_ports(daemon);
 	return err ? err : open_events(daemon);
 }

@@ -86,6 +86,12 @@ for kib in 1156 1300 1600 2500; do
 	[ "$n" -ge 20 ] || fail "$n leases: $(cat "$dir/err")"
 	grep -qE "state = $state: $text" "$dir/err" || fail "$(cat "$dir/err")"
 	echo "$n leases"
+	log_await "^state-filling: \\[server\\] state = $state: the ledger .* is [0-9]+ % full" 15 ||
+		fail "no line before it is full"
+	json_is status '.state | .bytes >= .bytes_max * 0.8 and .bytes <= .bytes_max' ||
+		fail "$(rmemctl --json status)"
+	rmemctl status | grep -E "^state +[0-9.]+ KiB in the ledger, limit: 32 KiB$" >"$dir/line" || fail "$(rmemctl status)"
+	rmemctl metrics | grep -x "rmemd_state_limit_bytes 32768" >"$dir/line" || fail "$(rmemctl metrics | grep state)"
 	for ((i = 0; i < 40; i++)); do
 		client get kept "$dir/out"
 		same "$dir/in" "$dir/out"

@@ -76,6 +76,16 @@ static json_t *sessions_sum_view(const struct sessions *sessions)
 	return object;
 }
 
+static json_t *state_view(const struct sample_sources *from)
+{
+	json_t *object = json_object();
+
+	view_number(&object, "bytes", from->state_bytes);
+	view_known(&object, "bytes_max",
+		   from->state_max == SAMPLE_NONE ? 0 : from->state_max);
+	return object;
+}
+
 static json_t *leases_sum_view(const struct leases *leases)
 {
 	const struct leases_counters *sums = leases_counters(leases);
@@ -203,6 +213,7 @@ json_t *view_status(const struct admin_sources *from)
 	view_add(&object, "memory", memory_view(from->control->pools));
 	view_add(&object, "sessions", sessions_sum_view(from->control->sessions));
 	view_add(&object, "leases", leases_sum_view(from->control->leases));
+	view_add(&object, "state", state_view(from->metrics));
 	view_add(&object, "counters", counters_view(from));
 	view_add(&object, "turns", turns_view(&from->control->turn));
 	view_number(&object, "last_event", recent_last());

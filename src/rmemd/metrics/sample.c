@@ -42,6 +42,8 @@ static void add_server(struct sample_server *server, const struct sample_sources
 	const struct leases_counters *leases = leases_counters(control->leases);
 
 	server->one = 1;
+	server->state_bytes = from->state_bytes;
+	server->state_max = from->state_max;
 	server->restarts = from->restarts;
 	server->cpu_ns = process_cpu_ns();
 	server->started_s = from->started_s;

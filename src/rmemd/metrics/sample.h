@@ -27,10 +27,11 @@ struct tenant;
 /* What a sample is taken of; borrowed. */
 struct sample_sources {
 	const struct control *control;
-	struct slices *slices;       /* of control */
-	uint64_t started_s;          /* since 1970 */
-	uint64_t restarts;           /* restarts_get() */
-	struct port_counters *ports; /* NULL: there are none */
+	struct slices *slices;           /* of control */
+	uint64_t started_s;              /* since 1970 */
+	uint64_t restarts;               /* restarts_get() */
+	uint64_t state_bytes, state_max; /* of ledger_usage(), some seconds ago */
+	struct port_counters *ports;     /* NULL: there are none */
 };
 
 /* Each item begins with its labels: `pool="a"`. */
@@ -43,6 +44,7 @@ struct sample_server {
 	uint64_t sessions_opened, sessions_fenced_ever, sessions_resumed;
 	uint64_t channels, keys;
 	uint64_t leases_named, leases_ephemeral, leases_bytes;
+	uint64_t state_bytes, state_max;
 	uint64_t leases_granted, leases_expired, leases_waited, leases_waited_ms;
 	uint64_t connections, requests;
 	uint64_t views_refused, acts_refused, http_refused;

@@ -23,6 +23,10 @@ const struct metric metrics[] = {
 	  GAUGE, SERVER(started_s), PLAIN, "" },
 	{ "rmemd_restarts_survived_total", "Restarts after which a process took over sessions or leases; it lasts as long as they do.",
 	  COUNTER, SERVER(restarts), PLAIN, "" },
+	{ "rmemd_state_bytes", "What the ledger of sessions and leases has in it.",
+	  GAUGE, SERVER(state_bytes), PLAIN, "" },
+	{ "rmemd_state_limit_bytes", "With more in the ledger nothing more is lent, as its file system has no room; missing without a limit.",
+	  GAUGE, SERVER(state_max), PLAIN, "" },
 	{ "rmemd_cpu_seconds_total", "Time of the CPU that all threads have used.",
 	  COUNTER, SERVER(cpu_ns), FROM_NS, "" },
 

@@ -245,12 +245,10 @@ static uint64_t share_bytes(uint32_t kind, uint64_t bytes)
 	}
 }
 
-static bool has_room_to_grow(const struct ledger *ledger)
+/* The bytes of the file after a move to an area of `bytes`. */
+static uint64_t grown_file_bytes(const struct ledger *ledger, uint64_t bytes)
 {
-	uint64_t bytes = 2 * ledger_area(ledger)->bytes;
-
-	return file_has_room(
-		ledger, area_file_bytes(ledger, area_offset(ledger, bytes), bytes));
+	return area_file_bytes(ledger, area_offset(ledger, bytes), bytes);
 }
 
 /* Move to an area of `bytes` at once.  All records move, as a staged record may stand for a committed
@@ -258,7 +256,7 @@ static bool has_room_to_grow(const struct ledger *ledger)
 static int ledger_grow(struct ledger *ledger, uint64_t bytes)
 {
 	uint64_t offset = area_offset(ledger, bytes);
-	uint64_t end = area_file_bytes(ledger, offset, bytes);
+	uint64_t end = grown_file_bytes(ledger, bytes);
 	int err = file_has_room(ledger, end) ? file_extend(ledger, end) : -ENOSPC;
 
 	if (err)
@@ -287,7 +285,7 @@ static int make_room(struct ledger *ledger, uint32_t kind, size_t bytes)
 
 	if (ledger->tail + more <= area &&
 	    (ledger->fresh + more <= share_bytes(kind, area) ||
-	     has_room_to_grow(ledger)))
+	     file_has_room(ledger, grown_file_bytes(ledger, 2 * area))))
 		return 0;
 	do
 		area *= 2;
@@ -576,6 +574,20 @@ int ledger_each(const struct ledger *ledger, uint32_t kind,
 			return result;
 	}
 	return 0;
+}
+
+struct ledger_usage ledger_usage(const struct ledger *ledger)
+{
+	const uint64_t room = file_room(ledger);
+	uint64_t area = ledger_area(ledger)->bytes;
+
+	while (room != UINT64_MAX &&
+	       grown_file_bytes(ledger, 2 * area) <= ledger->held + room)
+		area *= 2;
+	return (struct ledger_usage){
+		.bytes = ledger->fresh + removals_bytes(ledger),
+		.max = room == UINT64_MAX ? room : share_bytes(LEDGER_LEASE, area),
+	};
 }
 
 void ledger_set_place(struct ledger *ledger, const char *place)

@@ -59,6 +59,14 @@ int ledger_each(const struct ledger *ledger, uint32_t kind,
 			    size_t bytes, void *arg),
 		void *arg);
 
+struct ledger_usage {
+	uint64_t bytes; /* of the values */
+	uint64_t
+		max; /* with more a lease finds no room; UINT64_MAX: no limit is known */
+};
+
+/* How full it is, if it grows as far as its file system has room. */
+struct ledger_usage ledger_usage(const struct ledger *ledger);
 /* The number of keys with a value. */
 size_t ledger_count(const struct ledger *ledger);
 

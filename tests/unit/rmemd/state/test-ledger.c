@@ -357,9 +357,11 @@ START_TEST(full__what_is_lent_leaves_room_for_its_users)
 {
 	const uint64_t bytes = 132; /* of a record */
 	unsigned n_leases, n_attachments;
+	struct ledger_usage usage;
 
 	ledger_set_place(ledger, "/there");
 	ck_assert_int_eq(ledger_hold(ledger, 256 * bytes), 0);
+	ck_assert_uint_eq(ledger_usage(ledger).max, UINT64_MAX);
 	fs_full = true;
 	/* what is lent is a half at most, but for what was lent before it was known to be full */
 	n_leases = fill_up(LEDGER_LEASE);
@@ -368,6 +370,10 @@ START_TEST(full__what_is_lent_leaves_room_for_its_users)
 					 "512 KiB more, and 0 B are free: free some "
 					 "there, or make its file system larger"),
 		      "%s", err_text());
+	usage = ledger_usage(ledger);
+	ck_assert_uint_eq(usage.max, 128 << 10);
+	ck_assert_uint_le(usage.bytes, usage.max);
+	ck_assert_uint_gt(usage.bytes + 2 * bytes, usage.max);
 	n_attachments = fill_up(LEDGER_ATTACHMENT);
 	ck_assert_uint_gt(n_attachments, 20);
 	/* sessions come and go, and what is lent is freed, for ever */
