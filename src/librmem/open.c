@@ -121,6 +121,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	session->buffers = &whole->buffers;
 	session->sync = &whole->sync;
 	session->uri = *uri;
+	session->server = "";
 	session->epfd = session->timer_fd = session->wake_fd = -1;
 	session->timer_ns = UINT64_MAX;
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
@@ -265,6 +266,7 @@ static void session_close(struct rmem *session)
 	buffers_destroy(session);
 	domain_set_close(session->domains);
 	connection_free(session->connection);
+	session_addresses_free(session);
 	credentials_close(&session->credentials);
 	session_fds_close(session);
 	(void)pthread_mutex_destroy(&session->lock);

@@ -162,6 +162,7 @@ int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t bytes);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes);
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t bytes);
 int __wrap_getsockname(int fd, struct sockaddr *at, socklen_t *bytes);
 int __wrap_shutdown(int fd, int how);
@@ -325,6 +326,20 @@ int __wrap_socket(int, int, int)
 
 int __wrap_setsockopt(int, int, int, const void *, socklen_t)
 {
+	return 0;
+}
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
+{
+	int err;
+
+	if (level != SOL_SOCKET || name != SO_ERROR) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	err = socket_error(fds_socket(fd));
+	memcpy(value, &err, sizeof(err));
+	*bytes = sizeof(err);
 	return 0;
 }
 

@@ -184,6 +184,14 @@ short socket_events(const struct socket *socket)
 	return events;
 }
 
+int socket_error(struct socket *socket)
+{
+	int err = socket->error;
+
+	socket->error = 0;
+	return err;
+}
+
 unsigned socket_client(const struct socket *socket)
 {
 	return socket->client;

@@ -36,6 +36,8 @@ void socket_close(struct socket *socket);
 void socket_reset(struct socket *socket);
 /* The peer reads an end of file behind what was sent. */
 void socket_shut(struct socket *socket);
+/* Take the error that waits for the next call; 0: none. */
+int socket_error(struct socket *socket);
 short socket_events(const struct socket *socket);
 ssize_t socket_send(struct socket *socket, const void *from, size_t bytes);
 /* `peek`: the bytes stay. */

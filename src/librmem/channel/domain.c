@@ -60,9 +60,9 @@ static void route_source_find(struct rmem *session,
 	struct fabric_address peer = { 0 }, source = { 0 };
 	struct sockaddr_storage local;
 
+	(void)pthread_mutex_lock(&session->lock);
 	(void)fabric_address_from_sockaddr((const struct sockaddr *)&session->peer,
 					   &peer);
-	(void)pthread_mutex_lock(&session->lock);
 	if (fabric_address_host_equal(&peer, &endpoint->address) &&
 	    !connection_local(session->connection, &local)) {
 		(void)fabric_address_from_sockaddr((const struct sockaddr *)&local,
@@ -153,6 +153,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 {
 	unsigned away;
 	struct wire_welcome welcome;
+	struct sockaddr_storage peer;
 	struct domain_set set = { .ops = ops };
 	int err = err_set(-ENODEV, "the server does not serve %s",
 			  ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
@@ -163,6 +164,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	/* the thread that drives the session may receive another welcome meanwhile */
 	(void)pthread_mutex_lock(&session->lock);
 	welcome = session->welcome;
+	peer = session->peer;
 	away = session->endpoint_map.away;
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < welcome.n_endpoints; i++) {
@@ -175,7 +177,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 			continue;
 		served = true;
 		domain_endpoint_parse(&welcome.endpoints[i],
-				      (const struct sockaddr *)&session->peer,
+				      (const struct sockaddr *)&peer,
 				      &domain->endpoint);
 		domain->number = (uint8_t)i;
 		domain->served = true;

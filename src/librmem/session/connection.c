@@ -220,16 +220,6 @@ int connection_local(const struct connection *connection,
 	return 0;
 }
 
-bool connection_is_made(const struct connection *connection)
-{
-	struct sockaddr_storage peer;
-	socklen_t bytes = sizeof(peer);
-
-	return connection->stream.fd >= 0 &&
-	       getpeername(connection->stream.fd, (struct sockaddr *)&peer, &bytes) ==
-		       0;
-}
-
 bool connection_is_secure(const struct connection *connection)
 {
 	return connection->stream.ssl && connection->stream.handshaken;

@@ -50,11 +50,10 @@ void connection_leave(struct connection *connection);
 /* The socket's local address.  -errno; -ENOTCONN: there is no socket. */
 int connection_local(const struct connection *connection,
 		     struct sockaddr_storage *ret_local);
-/* Continue on a connecting or connected socket, which the connection owns, also on failure; under
+/* Continue on a connected socket, which the connection owns, also on failure; under
  * TLS, unless `tls` is NULL.  Only the hello is sent before connection_ready(). */
 int connection_adopt(struct connection *connection, int fd, struct tls_context *tls);
-/* Whether the socket is connected; whether it is under TLS, after the handshake. */
-bool connection_is_made(const struct connection *connection);
+/* Whether the socket is under TLS, after the handshake. */
 bool connection_is_secure(const struct connection *connection);
 /* stream_secret() of the socket.  -ENOTSUP: without TLS */
 int connection_secret(const struct connection *connection,

@@ -45,6 +45,8 @@ static void session_inherit(struct rmem *session)
 	atomic_store(&session->status, -ESTALE);
 	atomic_store(&session->until_ns, 0);
 	SESSION_NOTIFY(session, inherited, session);
+	dial_free(session->dial);
+	session->dial = NULL;
 	connection_leave(session->connection);
 	session_fds_close(session);
 }

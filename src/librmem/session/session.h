@@ -30,6 +30,7 @@
 #include "base/rare.h"
 #include "librmem/session/connection.h"
 #include "librmem/session/credentials.h"
+#include "librmem/session/dial.h"
 #include "librmem/session/endpoint_map.h"
 #include "librmem/session/uri.h"
 #include "wire/msg.h"
@@ -40,7 +41,9 @@
 
 struct buffer_table;
 struct fabric_qp_info;
+struct addrinfo;
 struct channel_table;
+struct dial;
 struct domain_set;
 struct lease_table;
 struct sync;
@@ -96,7 +99,16 @@ extern const struct session_observer *const session_layers[];
 				(*at)->hook(__VA_ARGS__);                        \
 	} while (0)
 
+/* "address:port" where the server is, or was. */
+struct server_text {
+	struct server_text *before;
+	char text[DIAL_TEXT_BYTES];
+};
+
 struct rmem {
+	/* "address:port", of the last of `servers`; read without the lock */
+	const char *_Atomic server;
+
 	/* constant once open */
 	/* from the lowest layer up, ended by NULL */
 	const struct session_observer *const *observers;
@@ -109,8 +121,6 @@ struct rmem {
 	void *stepped_ctx;
 	unsigned timeout_ms;
 	char client[WIRE_LABEL_MAX + 1];
-	char server[96];                    /* address:port */
-	struct sockaddr_storage peer;       /* zero behind the address */
 	char downgrade[SESSION_TEXT_BYTES]; /* "": none */
 	char cause[SESSION_TEXT_BYTES]; /* why the server was lost last, or is still */
 	/* the layers' parts of the session */
@@ -140,9 +150,13 @@ struct rmem {
 	unsigned connecting;    /* number of threads that connect a channel */
 	bool closing;           /* the server ended the session */
 	struct connection *connection;
+	struct addrinfo *addresses;   /* of the URI's host; NULL: not resolved yet */
+	struct dial *dial;            /* NULL: nothing is tried */
+	struct sockaddr_storage peer; /* where the server is; zero behind the address */
+	struct server_text *servers;  /* the newest first */
 	enum session_state state;
 	bool welcomed;   /* the first welcome was received */
-	bool hello_sent; /* the hello was sent on this connection */
+	bool hello_sent; /* the hello was sent, or waits to be, on this connection */
 	bool dropped;    /* opening: a server closed the connection without a reply */
 	/* the last one; `endpoints` are those of the first, by number, where the server has them
 	 * now or had them last */
@@ -323,6 +337,8 @@ static inline uint64_t session_end_ns(const struct rmem *session)
 /* For the control connection; ctx is the session. */
 extern const struct connection_events session_connection_events;
 
+/* Stop connecting, and free what was known of the server's addresses. */
+void session_addresses_free(struct rmem *session);
 /* Resolve and connect, then call `greet`, which calls session_hello(); blocks.  No other thread has
  * the session yet. */
 int session_connect(struct rmem *session, int (*greet)(struct rmem *session));

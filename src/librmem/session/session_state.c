@@ -9,9 +9,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/session/dial.h"
 #include "librmem/session/resolve.h"
 #include "wire/codec.h"
 
@@ -74,28 +72,67 @@ static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
 		if (end)
 			WIRE_END_COPY(hello, end);
 	}
+	session->hello_sent = true;
 	return connection_call(session->connection, &msg, done, session, NULL);
 }
 
-/* Begin to connect; the socket becomes writable when connected. */
-static int reach(struct rmem *session)
+/* Take over the socket that the dial has connected. */
+static int connected(struct rmem *session, int fd)
 {
-	const struct sockaddr *peer = (const struct sockaddr *)&session->peer;
-	int fd = socket(peer->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int on = 1, off = 0, err;
-
-	if (fd < 0)
-		return err_errno(-errno, "a socket");
-	/* failures cost only speed: requests are sent at once, and carry the acknowledgement of
-	 * earlier packets, from the connection's first packets on */
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
-	if (connect(fd, peer, sizeof(session->peer)) < 0 && errno != EINPROGRESS) {
-		err = err_errno(-errno, "connecting");
-		(void)close(fd);
-		return err;
-	}
 	return connection_adopt(session->connection, fd, session->credentials.tls);
+}
+
+/* An earlier text may be in use by the program, and is kept with the session. */
+static int server_name(struct rmem *session, const struct addrinfo *at)
+{
+	struct server_text *name = calloc(1, sizeof(*name));
+
+	if (!name)
+		return err_set(-ENOMEM, "no memory for the name of a server");
+	dial_address_text(at, name->text);
+	name->before = session->servers;
+	session->servers = name;
+	session->server = name->text;
+	return 0;
+}
+
+/* The server is at the address of the dial. */
+static int peer_store(struct rmem *session)
+{
+	const struct addrinfo *at = dial_address(session->dial);
+
+	if (session->servers &&
+	    memcmp(&session->peer, at->ai_addr, at->ai_addrlen) == 0)
+		return 0;
+	session->peer = (struct sockaddr_storage){ .ss_family = 0 };
+	memcpy(&session->peer, at->ai_addr, at->ai_addrlen);
+	return server_name(session, at);
+}
+
+static void dial_end(struct rmem *session)
+{
+	dial_free(session->dial);
+	session->dial = NULL;
+}
+
+void session_addresses_free(struct rmem *session)
+{
+	dial_end(session);
+	if (session->addresses)
+		freeaddrinfo(session->addresses);
+	while (session->servers) {
+		struct server_text *name = session->servers;
+
+		session->servers = name->before;
+		free(name);
+	}
+}
+
+/* The connection is of no use. */
+static void server_drop(struct rmem *session)
+{
+	session->hello_sent = false;
+	connection_drop(session->connection);
 }
 
 /* ---- the welcome ---- */
@@ -173,25 +210,38 @@ static bool is_temporary(int err)
 	       err == -ENOSPC;
 }
 
+/* Whether the refusal of the server at the dial's address is that of the session's own: another
+ * address of its name may be another server's. */
+static bool is_own_server(const struct rmem *session)
+{
+	const struct addrinfo *at = dial_address(session->dial);
+
+	return memcmp(&session->peer, at->ai_addr, at->ai_addrlen) == 0 ||
+	       !session->addresses->ai_next;
+}
+
 static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem *session = ctx;
 
 	/* this attempt was given up */
-	if (session->state != SESSION_HELLO)
+	if (!session->hello_sent)
 		return 0;
 	if (err) {
-		session->closing = !is_temporary(err);
+		session->closing = !is_temporary(err) && is_own_server(session);
 		return err;
 	}
 	err = welcome_check(&reply->welcome);
 	if (!err && (!reply->welcome.resumed ||
 		     reply->welcome.session != session->welcome.session))
 		err = err_set(-ESTALE, "the server does not know the session any more");
+	if (!err)
+		err = peer_store(session);
 	if (err) {
-		session->closing = true;
+		session->closing = is_own_server(session);
 		return err;
 	}
+	dial_end(session);
 	welcome_follow(session, &reply->welcome);
 	session->state = SESSION_REKEY;
 	/* the process that stopped has a successor, or the network failed; it is told again */
@@ -268,6 +318,8 @@ static void session_lose(struct rmem *session, const char *why)
 	session->state = SESSION_LOST;
 	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
+	dial_end(session);
+	session->hello_sent = false;
 	connection_end(session->connection, -ESTALE, why);
 	SESSION_NOTIFY(session, state, session);
 }
@@ -292,7 +344,8 @@ static void session_down(struct rmem *session)
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
 	session->retry_ns = now + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
-	connection_drop(session->connection);
+	dial_end(session);
+	server_drop(session);
 	SESSION_NOTIFY(session, state, session);
 }
 
@@ -362,8 +415,36 @@ static void session_retry(struct rmem *session, uint64_t now_ns)
 		session->attempt_ms = ATTEMPT_MS;
 	session->retry_ns = now_ns + session->attempt_ms * NS_PER_MS;
 	credentials_renew(&session->credentials, &session->uri);
-	if (reach(session) || hello_send(session, NULL, welcome_resumed))
+	if (dial_create(session->epfd, session->addresses,
+			(const struct sockaddr *)&session->peer, &session->dial))
 		session_down(session);
+}
+
+/* Go on connecting, and send the hello. */
+static void attempt_work(struct rmem *session, uint64_t now_ns)
+{
+	int fd, err = dial_work(session->dial, now_ns, &fd);
+
+	if (err == -EAGAIN)
+		return;
+	if (!err)
+		err = connected(session, fd);
+	if (!err)
+		err = hello_send(session, NULL, welcome_resumed);
+	if (err)
+		session_down(session);
+}
+
+/* The connection has failed: another address may be that of the server. */
+static void connection_failed(struct rmem *session, int err)
+{
+	if (session->state != SESSION_HELLO || session->closing || is_temporary(err) ||
+	    dial_left(session->dial) == 1) {
+		session_down(session);
+		return;
+	}
+	dial_reject(session->dial, err);
+	server_drop(session);
 }
 
 static void timers_work(struct rmem *session, uint64_t now_ns)
@@ -400,10 +481,17 @@ static void timers_work(struct rmem *session, uint64_t now_ns)
 
 void session_state_work(struct rmem *session, uint64_t now_ns)
 {
+	int err;
+
 	if (session->state == SESSION_LOST)
 		return;
-	if (session->state != SESSION_WAIT && connection_io(session->connection))
-		session_down(session);
+	if (session->state == SESSION_HELLO && !session->hello_sent)
+		attempt_work(session, now_ns);
+	if (session->state != SESSION_WAIT) {
+		err = connection_io(session->connection);
+		if (err)
+			connection_failed(session, err);
+	}
 	if (session->state == SESSION_REKEY && session->rekeys == 0)
 		session_up(session);
 	timers_work(session, now_ns);
@@ -411,13 +499,16 @@ void session_state_work(struct rmem *session, uint64_t now_ns)
 
 uint64_t session_state_due(const struct rmem *session)
 {
+	uint64_t due;
+
 	switch (session->state) {
 	case SESSION_UP:
 	case SESSION_REKEY:
 		return session->ping_ns < fence_ns(session) ? session->ping_ns
 							    : fence_ns(session);
 	case SESSION_HELLO:
-		return session->retry_ns;
+		due = session->hello_sent ? UINT64_MAX : dial_due(session->dial);
+		return due < session->retry_ns ? due : session->retry_ns;
 	case SESSION_WAIT:
 		return session->retry_ns < end_ns(session) ? session->retry_ns
 							   : end_ns(session);
@@ -428,26 +519,20 @@ uint64_t session_state_due(const struct rmem *session)
 
 /* ---- opening ---- */
 
-/* Tell the steps up to the hello that are done since `step`; returns the last one. */
-static enum rmem_step reached_tell(const struct rmem *session, enum rmem_step step)
+/* Tell that TLS has begun, once: *told. */
+static void secured_tell(const struct rmem *session, bool *told)
 {
-	if (!session->stepped)
-		return step;
-	if (step < RMEM_STEP_CONNECTED && connection_is_made(session->connection))
-		session_stepped(session, step = RMEM_STEP_CONNECTED);
-	if (step == RMEM_STEP_CONNECTED && connection_is_secure(session->connection))
-		session_stepped(session, step = RMEM_STEP_SECURED);
-	return step;
+	if (!*told && connection_is_secure(session->connection)) {
+		session_stepped(session, RMEM_STEP_SECURED);
+		*told = true;
+	}
 }
 
 int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 {
 	int err = hello_send(session, end, welcome_first);
-	enum rmem_step step = RMEM_STEP_RESOLVED;
+	bool secured = false;
 
-	session->hello_sent = true;
-	if (!err)
-		step = reached_tell(session, step);
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 		unsigned ms = session_left_ms(session->retry_ns);
@@ -460,21 +545,19 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 		    errno != EINTR)
 			return err_errno(-errno, "poll");
 		err = connection_io(session->connection);
-		step = reached_tell(session, step);
+		secured_tell(session, &secured);
 	}
 	if (!err)
 		session_stepped(session, RMEM_STEP_WELCOMED);
 	return err;
 }
 
-/* The deadline for the address `at`: an address that drops all packets must not use the time of
+/* The deadline for the hello of one of n addresses: a server that is silent must not use the time of
  * those after it. */
-static uint64_t address_deadline(const struct addrinfo *at, uint64_t deadline)
+static uint64_t address_deadline(unsigned n, uint64_t deadline)
 {
-	uint64_t now = clock_now_ns(), share_ns, n = 0;
+	uint64_t now = clock_now_ns(), share_ns;
 
-	for (; at; at = at->ai_next)
-		n++;
 	if (now >= deadline)
 		return deadline;
 	share_ns = (deadline - now) / n;
@@ -483,48 +566,43 @@ static uint64_t address_deadline(const struct addrinfo *at, uint64_t deadline)
 	return share_ns < deadline - now ? now + share_ns : deadline;
 }
 
-static void peer_store(struct rmem *session, const struct addrinfo *at)
+/* Connect to the next address. */
+static int reach(struct rmem *session, uint64_t deadline)
 {
-	char host[INET6_ADDRSTRLEN + 16], port[8];
+	int fd, err = dial_wait(session->dial, deadline, &fd);
 
-	session->peer = (struct sockaddr_storage){ .ss_family = 0 };
-	memcpy(&session->peer, at->ai_addr, at->ai_addrlen);
-	if (getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof(host), port,
-			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		(void)snprintf(session->server, sizeof(session->server), "%.60s:%u",
-			       session->uri.host, session->uri.port);
-	else
-		(void)snprintf(session->server, sizeof(session->server),
-			       at->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
-			       port);
+	if (err)
+		return err;
+	err = connected(session, fd);
+	if (!err)
+		err = peer_store(session);
+	session->retry_ns = address_deadline(dial_left(session->dial), deadline);
+	session_stepped(session, RMEM_STEP_CONNECTED);
+	return err;
 }
 
 int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 {
 	uint64_t deadline = session_end_ns(session);
-	struct err_saved failed;
-	struct addrinfo *list;
-	int err = resolve_host(session->uri.host, session->uri.port, deadline, &list);
+	int err = resolve_host(session->uri.host, session->uri.port, deadline,
+			       &session->addresses);
 
 	if (err)
 		return err;
 	session_stepped(session, RMEM_STEP_RESOLVED);
-	for (const struct addrinfo *at = list; at; at = at->ai_next) {
-		peer_store(session, at);
-		session->hello_sent = false;
-		session->retry_ns = address_deadline(at, deadline);
-		err = reach(session);
+	err = dial_create(session->epfd, session->addresses, NULL, &session->dial);
+	while (!err && !(err = reach(session, deadline))) {
+		err = greet(session);
 		if (!err)
-			err = greet(session);
+			break;
 		session->dropped |= err == -ECONNRESET || err == -EPIPE;
 		/* a server that has answered is final */
-		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
-			break;
-		/* this sets another error text */
-		err_save(&failed, err);
-		connection_drop(session->connection);
-		(void)err_restore(&failed);
+		if (session->alive_ns != 0)
+			return err_prefix(err, "%s", session->server);
+		dial_reject(session->dial, err);
+		server_drop(session);
+		err = 0;
 	}
-	freeaddrinfo(list);
-	return err ? err_prefix(err, "%s", session->server) : 0;
+	dial_end(session);
+	return err;
 }

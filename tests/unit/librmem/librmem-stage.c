@@ -60,7 +60,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	lease_table_init(&stage.leases);
 	list_init(&session->queues);
 	session->buffers = &stage.buffers;
-	(void)strcpy(session->server, "stage:1");
+	session->server = "stage:1";
 	session->peer.ss_family = AF_INET;
 	session->uri.channels = endpoints;
 	session->timeout_ms = STAGE_TIMEOUT_MS;

@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A server by name, in another network namespace: the addresses of the name are tried side by side.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq ip nft
+[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+
+FABRIC=tcp
+far=rmem-far.$$
+near=rmem-near.$$
+test_cleanup()
+{
+	ip netns del "$far" 2>/dev/null || true
+	ip netns del "$near" 2>/dev/null || true
+	rm -rf "/etc/netns/$near"
+}
+ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
+ip netns add "$near"
+ip -n "$far" link add eth0 type veth peer name eth0 netns "$near" 2>"$dir/stderr" ||
+	skip "no veth here: $(cat "$dir/stderr")"
+ip -n "$far" link set lo up
+ip -n "$near" link set lo up
+ip -n "$far" address add 10.9.0.1/24 dev eth0
+ip -n "$near" address add 10.9.0.2/24 dev eth0
+ip -n "$far" link set eth0 up
+ip -n "$near" link set eth0 up
+# behind a router, so that the resolver leaves their order alone
+for host in {1..4}; do
+	ip -n "$far" address add "10.8.0.$host/32" dev lo
+done
+ip -n "$near" route add 10.8.0.0/24 via 10.9.0.1
+ip netns exec "$far" nft -f - 2>"$dir/stderr" <<-END || skip "no nftables: $(cat "$dir/stderr")"
+	table ip rmem {
+		set silent { type ipv4_addr; counter; }
+		chain input {
+			type filter hook input priority 0
+			ip daddr @silent drop
+		}
+	}
+END
+netns_exec=(ip netns exec "$far")
+client_exec=(ip netns exec "$near")
+
+# silent HOST: packets to this address are dropped, and counted; answering HOST
+silent()
+{
+	ip netns exec "$far" nft add element ip rmem silent "{ 10.8.0.$1 counter }"
+}
+answering()
+{
+	ip netns exec "$far" nft delete element ip rmem silent "{ 10.8.0.$1 }"
+}
+
+# tried HOST: whether a packet to this silent address was dropped
+tried()
+{
+	ip netns exec "$far" nft -j list set ip rmem silent |
+		jq -e --arg host "10.8.0.$1" '[.. | .elem? | objects | select(.val == $host) |
+			.counter.packets] | add > 0' >/dev/null
+}
+
+# named HOST...: the addresses that memory.example has now
+mkdir -p "/etc/netns/$near"
+echo "multi on" >"/etc/netns/$near/host.conf"
+named()
+{
+	# the file is mounted: it is written, not replaced
+	printf '10.8.0.%s memory.example\n' "$@" >"/etc/netns/$near/hosts"
+}
+
+# all ports of the new namespaces are free
+ports_choose()
+{
+	port=7460
+}
+
+LISTEN=10.8.0.3
+server_start
+uri="rmem://memory.example:$port?fabric=tcp"
+
+# ---- opening ----
+
+silent 1
+silent 2
+silent 3
+named 1 2 3
+background ping --timeout 300s ping -c 1
+for host in 1 2 3; do
+	poll_await 60 tried "$host" || fail "10.8.0.$host is not tried beside the others"
+done
+answering 3
+process_await "$client_pid" 60 || fail "the client does not end"
+[ "$process_status" -eq 0 ] || fail "the client ended with $process_status: $(cat "$dir/ping.err")"
+grep -qF "10.8.0.3:$port" "$dir/ping.out" || fail "another server: $(cat "$dir/ping.out")"
+ok "three addresses are tried side by side"
+
+named 1 2 4
+expect_error 1 "10\.8\.0\.4:$port: connecting: Connection refused; 10\.8\.0\.1:$port: no answer within [0-9]+ ms; 10\.8\.0\.2:$port: no answer within [0-9]+ ms$" \
+	client --timeout 1s ping -c 1
+named 4
+expect_error 1 "10\.8\.0\.4:$port: connecting: Connection refused$" client ping -c 1
+server_stop
