@@ -250,8 +250,9 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 		err = lease_publish(lease, &reply->lease);
 	else if ((err == -ESTALE || err == -ENOENT) && session->state != SESSION_LOST)
 		lease_end(lease, RMEM_REASON_UNKNOWN);
-	/* any other error: the old rkeys stay, and operations report errors; of a lost session
+	/* any other error: the old rkeys stay, and operations report it; of a lost session
 	 * the request ends in -ESTALE, and the lease may live on */
+	atomic_store_explicit(&lease->rekey_err, err, memory_order_relaxed);
 	rekey_finish(lease);
 	return err == -EPROTO ? err : 0;
 }

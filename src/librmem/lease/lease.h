@@ -102,6 +102,8 @@ struct rmem_lease {
 	_Atomic(struct attachment *) attachment;
 	/* number of checks of the rkeys that queues have asked for */
 	_Atomic unsigned asked;
+	/* why the last answer has no new rkeys; 0: it has, or needs none.  Set before `verified` */
+	_Atomic int rekey_err;
 	/* the value of `asked` that the last answer covers */
 	_Atomic unsigned verified;
 

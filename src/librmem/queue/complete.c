@@ -435,6 +435,19 @@ static void op_session_ended(struct rmem_queue *queue, struct op *op)
 	complete_failed(queue, op, -ESTALE, stale ? stale : "the session has ended");
 }
 
+/* The server knows no better rkey, or cannot make one. */
+static void op_refused(struct rmem_queue *queue, struct op *op)
+{
+	int err =
+		atomic_load_explicit(&op->todo.lease->rekey_err, memory_order_relaxed);
+
+	if (err)
+		complete_failed(queue, op, err,
+				"the server could not attach the lease again");
+	else
+		complete_failed(queue, op, -EACCES, "the server refuses the access");
+}
+
 /* False: the fragment's lease was not attached again yet. */
 static bool refused_fragment_resolve(struct rmem_queue *queue,
 				     struct fragment *fragment)
@@ -453,7 +466,7 @@ static bool refused_fragment_resolve(struct rmem_queue *queue,
 	} else if (++fragment->refusals > REFUSALS_MAX ||
 		   (fragment->generation == att->generation &&
 		    op->todo.opcode != RMEM_OP_COPY)) {
-		complete_failed(queue, op, -EACCES, "the server refuses the access");
+		op_refused(queue, op);
 	} else {
 		list_remove(&fragment->node);
 		fragment_requeue(&queue->table, fragment, false);

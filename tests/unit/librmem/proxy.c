@@ -217,7 +217,11 @@ static int refusal_code(void)
 	if (msg.type == WIRE_TYPE_open_channel &&
 	    (proxy.deny & 1u << msg.open_channel.endpoint))
 		return EDQUOT;
-	if (!fail_type || fail_type != msg.type || (fail_skip && fail_skip--))
+	if (!fail_type || fail_type != msg.type)
+		return 0;
+	if (fail_skip == UINT_MAX)
+		return fail_code;
+	if (fail_skip && fail_skip--)
 		return 0;
 	if (msg.type != WIRE_TYPE_hello)
 		fail_type = 0;

@@ -294,14 +294,15 @@ START_TEST(refused_operation__follows_the_servers_answer)
 	fake_complete(stage_channel(queue, 0), -EACCES);
 	expect(queue, 0, 0);
 	expect_none(queue);
-	/* _i: the server sends another rkey, or confirms the current one */
-	stage_rekey(single, 1, segments, seg_bytes, _i ? new_key : keys);
-	if (_i) {
+	/* _i: the server confirms the current rkey, sends another one, or cannot make one */
+	atomic_store(&single->rekey_err, _i == 2 ? -ENOSPC : 0);
+	stage_rekey(single, 1, segments, seg_bytes, _i == 1 ? new_key : keys);
+	if (_i == 1) {
 		expect_none(queue);
 		ck_assert_uint_eq(stage_channel(queue, 0)->posted[0].rkey, 22);
 		fake_complete_all();
 	}
-	expect(queue, 1, _i ? 0 : -EACCES);
+	expect(queue, 1, (const int[]){ -EACCES, 0, -ENOSPC }[_i]);
 }
 END_TEST
 
@@ -476,7 +477,7 @@ int main(void)
 	tcase_add_test(tcase, partial_post__sends_the_rest_on_another_channel);
 	tcase_add_test(tcase, batch__on_a_dead_channel_moves_to_another);
 	tcase_add_test(tcase, dead_channel__fails_one_operation_and_retries_the_others);
-	tcase_add_loop_test(tcase, refused_operation__follows_the_servers_answer, 0, 2);
+	tcase_add_loop_test(tcase, refused_operation__follows_the_servers_answer, 0, 3);
 	tcase_add_test(tcase, timeout__is_per_operation);
 	tcase_add_test(tcase, timeout__is_noticed_while_other_channels_complete);
 	tcase_add_test(tcase, cancel__ends_only_operations_of_the_lease);

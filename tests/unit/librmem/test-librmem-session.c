@@ -62,6 +62,25 @@ START_TEST(resume__with_many_leases)
 }
 END_TEST
 
+/* As while the server has no memory for keys. */
+START_TEST(resume__reports_why_a_lease_has_no_keys)
+{
+	rmem_lease *lease;
+
+	open_with(0);
+	lease = alloc(1000, NULL);
+	proxy_fail(WIRE_TYPE_attach, ENOSPC, UINT_MAX);
+	proxy_cut();
+	proxy_await(WIRE_TYPE_attach, 1);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -ENOSPC);
+	ck_assert_msg(
+		strstr(rmem_error(), "the server could not attach the lease again"),
+		"%s", rmem_error());
+	proxy_fail(WIRE_TYPE_attach, 0, 0);
+	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
+}
+END_TEST
+
 /* A session that has resumed waits for the keys of all leases. */
 START_TEST(queue_create__does_not_wait_for_a_freed_lease)
 {
@@ -474,6 +493,7 @@ int main(void)
 	tcase_add_test(tc, heartbeats__go_on);
 	tcase_add_test(tc, session__resumes_after_a_lost_connection);
 	tcase_add_test(tc, resume__with_many_leases);
+	tcase_add_test(tc, resume__reports_why_a_lease_has_no_keys);
 	tcase_add_test(tc, queue_create__does_not_wait_for_a_freed_lease);
 	tcase_add_test(tc, session__resumes_when_a_lease_ends_meanwhile);
 	tcase_add_loop_test(tc, session__resumes_and_connects_while_a_lease_changes, 0,
