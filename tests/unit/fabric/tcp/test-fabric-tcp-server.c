@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,13 +130,13 @@ START_TEST(hello__of_a_control_client_gets_an_error_message)
 }
 END_TEST
 
-static unsigned n_receives;
+static _Atomic unsigned n_receives;
 
 ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
 ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
 ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
 {
-	n_receives++;
+	(void)atomic_fetch_add(&n_receives, 1);
 	return __real_recv(fd, data, bytes, flags);
 }
 
