@@ -1,10 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server by name, in another network namespace: the addresses of the name are tried side by side.
+# A server by name, in another network namespace: the addresses of the name are tried side by side, and
+# the name is looked up again when the server is away.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq ip nft
 [ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+
+[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
+state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
 
 FABRIC=tcp
 far=rmem-far.$$
@@ -13,7 +17,7 @@ test_cleanup()
 {
 	ip netns del "$far" 2>/dev/null || true
 	ip netns del "$near" 2>/dev/null || true
-	rm -rf "/etc/netns/$near"
+	rm -rf "/etc/netns/$near" "$state"
 }
 ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
 ip netns add "$near"
@@ -100,4 +104,30 @@ expect_error 1 "10\.8\.0\.4:$port: connecting: Connection refused; 10\.8\.0\.1:$
 	client --timeout 1s ping -c 1
 named 4
 expect_error 1 "10\.8\.0\.4:$port: connecting: Connection refused$" client ping -c 1
+
+# ---- a server that moves ----
+
+# as a pod that is started again somewhere else, with its state
+named 3
+mkfifo "$dir/fifo"
+make_file "$dir/in" 5000000
+background moved put moved "$dir/fifo"
+exec 7>"$dir/fifo"
+head -c 2000000 "$dir/in" >&7
+status_await '.sessions.active == 1' 20 || fail "the put does not start"
+server_stop
+LISTEN=10.8.0.4
+server_config
+# it must not hold the end of the pipe
+server_restart 7>&-
+silent 3
+named 4
+log_await '^session-resumed:' 60 || fail "the client does not find the server at its other address"
+tail -c +2000001 "$dir/in" >&7 || fail "the client has ended: $(cat "$dir/moved.err")"
+exec 7>&-
+process_await "$client_pid" 60 || fail "the put does not end"
+[ "$process_status" -eq 0 ] || fail "the put ended with $process_status: $(cat "$dir/moved.err")"
+client get moved "$dir/out"
+same "$dir/in" "$dir/out"
+ok "a server that has moved"
 server_stop

@@ -47,6 +47,8 @@ static void session_inherit(struct rmem *session)
 	SESSION_NOTIFY(session, inherited, session);
 	dial_free(session->dial);
 	session->dial = NULL;
+	/* its thread is the parent's, and may have its lock */
+	session->lookup = NULL;
 	connection_leave(session->connection);
 	session_fds_close(session);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,6 +19,7 @@ struct lookup {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool done, abandoned; /* under `lock` */
+	int wake_fd;          /* -1: none */
 	int code, saved_errno;
 	struct addrinfo *list; /* if code is 0 */
 	char port[8];
@@ -56,6 +58,8 @@ static void *lookup_run(void *arg)
 	lookup->list = list;
 	lookup->done = true;
 	abandoned = lookup->abandoned;
+	if (!abandoned && lookup->wake_fd >= 0)
+		(void)eventfd_write(lookup->wake_fd, 1);
 	(void)pthread_cond_signal(&lookup->changed);
 	(void)pthread_mutex_unlock(&lookup->lock);
 	if (!abandoned)
@@ -66,18 +70,58 @@ static void *lookup_run(void *arg)
 	return NULL;
 }
 
-static struct lookup *lookup_new(const char *host, const char *port)
+static struct lookup *lookup_new(const char *host, unsigned port, int wake_fd)
 {
 	size_t bytes = strlen(host) + 1;
 	struct lookup *lookup = calloc(1, sizeof(*lookup) + bytes);
 
-	if (!lookup)
+	if (!lookup) {
+		(void)err_set(-ENOMEM, "resolving %s: no memory", host);
 		return NULL;
+	}
 	memcpy(lookup->host, host, bytes);
-	(void)snprintf(lookup->port, sizeof(lookup->port), "%s", port);
+	(void)snprintf(lookup->port, sizeof(lookup->port), "%u", port);
+	lookup->wake_fd = wake_fd;
 	(void)pthread_mutex_init(&lookup->lock, NULL);
 	(void)pthread_cond_init(&lookup->changed, NULL);
 	return lookup;
+}
+
+static int lookup_start(struct lookup *lookup)
+{
+	pthread_t thread;
+	int err = thread_start("rmem-resolve", lookup_run, lookup, &thread);
+
+	if (!err)
+		(void)pthread_detach(thread);
+	return err;
+}
+
+int lookup_begin(const char *host, unsigned port, int wake_fd,
+		 struct lookup **ret_lookup)
+{
+	struct lookup *lookup = lookup_new(host, port, wake_fd);
+	int err;
+
+	if (!lookup)
+		return -ENOMEM;
+	err = lookup_start(lookup);
+	if (err) {
+		lookup_free(lookup);
+		return err;
+	}
+	*ret_lookup = lookup;
+	return 0;
+}
+
+bool lookup_is_done(struct lookup *lookup)
+{
+	bool done;
+
+	(void)pthread_mutex_lock(&lookup->lock);
+	done = lookup->done;
+	(void)pthread_mutex_unlock(&lookup->lock);
+	return done;
 }
 
 static int lookup_error(const char *host, int code)
@@ -106,29 +150,51 @@ static bool lookup_await(struct lookup *lookup, uint64_t end_ns)
 	return done;
 }
 
-static int lookup_thread(const char *host, const char *port, uint64_t end_ns,
-			 struct addrinfo **ret_list)
+int lookup_end(struct lookup *lookup, struct addrinfo **ret_list)
 {
-	struct lookup *lookup = lookup_new(host, port);
-	pthread_t thread;
 	int err;
 
-	if (!lookup)
-		return err_set(-ENOMEM, "resolving %s: no memory", host);
-	err = thread_start("rmem-resolve", lookup_run, lookup, &thread);
-	if (err) /* without a thread the time is that of the resolver */
-		(void)lookup_run(lookup);
-	else
-		(void)pthread_detach(thread);
-	if (!lookup_await(lookup, end_ns))
-		return err_set(-ETIMEDOUT,
-			       "resolving %s: the name servers do not answer", host);
 	errno = lookup->saved_errno;
-	err = lookup->code ? lookup_error(host, lookup->code) : 0;
+	err = lookup->code ? lookup_error(lookup->host, lookup->code) : 0;
 	if (!err)
 		*ret_list = lookup->list;
 	lookup_free(lookup);
 	return err;
+}
+
+void lookup_abandon(struct lookup *lookup)
+{
+	struct addrinfo *list = NULL;
+
+	/* until now: it is over if it is not abandoned */
+	if (lookup && lookup_await(lookup, 0) && !lookup_end(lookup, &list))
+		freeaddrinfo(list);
+}
+
+static int lookup_name(const char *host, unsigned port, uint64_t end_ns,
+		       struct addrinfo **ret_list)
+{
+	struct lookup *lookup = lookup_new(host, port, -1);
+
+	if (!lookup)
+		return -ENOMEM;
+	if (lookup_start(
+		    lookup)) /* without a thread the time is that of the resolver */
+		(void)lookup_run(lookup);
+	if (!lookup_await(lookup, end_ns))
+		return err_set(-ETIMEDOUT,
+			       "resolving %s: the name servers do not answer", host);
+	return lookup_end(lookup, ret_list);
+}
+
+bool resolve_is_address(const char *host)
+{
+	struct addrinfo *list;
+
+	if (lookup_try(host, NULL, AI_NUMERICHOST, &list) != 0)
+		return false;
+	freeaddrinfo(list);
+	return true;
 }
 
 int resolve_host(const char *host, unsigned port, uint64_t end_ns,
@@ -144,5 +210,5 @@ int resolve_host(const char *host, unsigned port, uint64_t end_ns,
 		return 0;
 	if (code != EAI_NONAME && code != EAI_ADDRFAMILY)
 		return lookup_error(host, code);
-	return lookup_thread(host, text, end_ns, ret_list);
+	return lookup_name(host, port, end_ns, ret_list);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Resolves host names within a given time, which getaddrinfo(3) cannot do: silent name servers
- * take half a minute.  Threads: [any]. */
+ * take half a minute.  Threads: [any], one at a time for each look-up. */
 #ifndef LIBRMEM_SESSION_RESOLVE_H
 #define LIBRMEM_SESSION_RESOLVE_H
 
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+struct lookup;
 
 /* The addresses of a host, for stream sockets; the caller frees the list with freeaddrinfo(3).
  *   -EHOSTUNREACH  there is no such host
@@ -13,5 +16,18 @@
  *   -ENOMEM, -EAGAIN ... with text */
 int resolve_host(const char *host, unsigned port, uint64_t end_ns,
 		 struct addrinfo **ret_list);
+
+/* Whether the host is an address, which is not looked up. */
+bool resolve_is_address(const char *host);
+
+/* Begin a look-up by a thread of its own, which writes to the eventfd wake_fd (-1: none) when it is
+ * done.  -ENOMEM, -EAGAIN */
+int lookup_begin(const char *host, unsigned port, int wake_fd,
+		 struct lookup **ret_lookup);
+bool lookup_is_done(struct lookup *lookup);
+/* End one that is done: the errors of resolve_host(). */
+int lookup_end(struct lookup *lookup, struct addrinfo **ret_list);
+/* Nobody waits any more, nor has wake_fd.  NULL: nothing. */
+void lookup_abandon(struct lookup *lookup);
 
 #endif

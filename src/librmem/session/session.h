@@ -46,6 +46,7 @@ struct channel_table;
 struct dial;
 struct domain_set;
 struct lease_table;
+struct lookup;
 struct sync;
 
 enum session_state {
@@ -151,6 +152,8 @@ struct rmem {
 	bool closing;           /* the server ended the session */
 	struct connection *connection;
 	struct addrinfo *addresses;   /* of the URI's host; NULL: not resolved yet */
+	struct lookup *lookup;        /* of the host, to resume; NULL: none */
+	uint64_t lookup_ns;           /* no other one begins before this time */
 	struct dial *dial;            /* NULL: nothing is tried */
 	struct sockaddr_storage peer; /* where the server is; zero behind the address */
 	struct server_text *servers;  /* the newest first */

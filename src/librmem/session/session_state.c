@@ -27,6 +27,10 @@
 #define ATTEMPT_MAX_MS 16000u
 /* Several addresses share the remaining time equally; each has at least this time. */
 #define ADDRESS_MIN_MS 250u
+/* A name is looked up again this often while its server is away, and attempts to resume wait this long
+ * for the answer: the server may have moved. */
+#define LOOKUP_EVERY_MS 1000u
+#define LOOKUP_WAIT_MS 250u
 /* Limit of unanswered heartbeats: the server needs heartbeats even if its answers are late. */
 #define PINGS_MAX 16u
 
@@ -115,9 +119,16 @@ static void dial_end(struct rmem *session)
 	session->dial = NULL;
 }
 
+static void lookup_drop(struct rmem *session)
+{
+	lookup_abandon(session->lookup);
+	session->lookup = NULL;
+}
+
 void session_addresses_free(struct rmem *session)
 {
 	dial_end(session);
+	lookup_drop(session);
 	if (session->addresses)
 		freeaddrinfo(session->addresses);
 	while (session->servers) {
@@ -257,6 +268,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 static void session_up(struct rmem *session)
 {
 	session->state = SESSION_UP;
+	lookup_drop(session);
 	session->resumes++;
 	backoff_reset(&session->backoff);
 	session->attempt_ms = 0;
@@ -313,12 +325,38 @@ const struct connection_events session_connection_events = {
 
 /* ---- losing the server ---- */
 
+static void lookup_again(struct rmem *session, uint64_t now_ns)
+{
+	if (session->lookup || now_ns < session->lookup_ns ||
+	    resolve_is_address(session->uri.host))
+		return;
+	session->lookup_ns = now_ns + LOOKUP_EVERY_MS * NS_PER_MS;
+	/* without it the addresses stay those that are known */
+	(void)lookup_begin(session->uri.host, session->uri.port, session->wake_fd,
+			   &session->lookup);
+}
+
+/* Take over what was looked up, while nothing uses the addresses. */
+static void lookup_take(struct rmem *session)
+{
+	struct addrinfo *list;
+
+	if (!session->lookup || !lookup_is_done(session->lookup))
+		return;
+	if (!lookup_end(session->lookup, &list)) {
+		freeaddrinfo(session->addresses);
+		session->addresses = list;
+	}
+	session->lookup = NULL;
+}
+
 static void session_lose(struct rmem *session, const char *why)
 {
 	session->state = SESSION_LOST;
 	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
 	dial_end(session);
+	lookup_drop(session);
 	session->hello_sent = false;
 	connection_end(session->connection, -ESTALE, why);
 	SESSION_NOTIFY(session, state, session);
@@ -346,6 +384,7 @@ static void session_down(struct rmem *session)
 	session->pings = 0;
 	dial_end(session);
 	server_drop(session);
+	lookup_again(session, now);
 	SESSION_NOTIFY(session, state, session);
 }
 
@@ -406,6 +445,16 @@ static void session_expire(struct rmem *session)
 		"resumed: %.150s",
 		session->cause);
 	session_lose(session, text);
+}
+
+/* When the next attempt begins. */
+static uint64_t attempt_ns(const struct rmem *session)
+{
+	uint64_t answer_ns =
+		session->lookup_ns - (LOOKUP_EVERY_MS - LOOKUP_WAIT_MS) * NS_PER_MS;
+
+	return session->lookup && answer_ns > session->retry_ns ? answer_ns
+								: session->retry_ns;
 }
 
 static void session_retry(struct rmem *session, uint64_t now_ns)
@@ -471,7 +520,7 @@ static void timers_work(struct rmem *session, uint64_t now_ns)
 	case SESSION_WAIT:
 		if (now_ns >= end_ns(session))
 			session_expire(session);
-		else if (now_ns >= session->retry_ns)
+		else if (now_ns >= attempt_ns(session))
 			session_retry(session, now_ns);
 		break;
 	case SESSION_LOST:
@@ -485,6 +534,8 @@ void session_state_work(struct rmem *session, uint64_t now_ns)
 
 	if (session->state == SESSION_LOST)
 		return;
+	if (session->state == SESSION_WAIT)
+		lookup_take(session);
 	if (session->state == SESSION_HELLO && !session->hello_sent)
 		attempt_work(session, now_ns);
 	if (session->state != SESSION_WAIT) {
@@ -510,8 +561,8 @@ uint64_t session_state_due(const struct rmem *session)
 		due = session->hello_sent ? UINT64_MAX : dial_due(session->dial);
 		return due < session->retry_ns ? due : session->retry_ns;
 	case SESSION_WAIT:
-		return session->retry_ns < end_ns(session) ? session->retry_ns
-							   : end_ns(session);
+		due = attempt_ns(session);
+		return due < end_ns(session) ? due : end_ns(session);
 	default:
 		return UINT64_MAX;
 	}
