@@ -487,6 +487,9 @@ struct fabric_channel_params {
 	uint8_t tls_key[FABRIC_TLS_KEY_BYTES];
 	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
+	unsigned
+		silence_ms; /* tcp: the channel ends when its peer acknowledges nothing for this
+			      * time; 0: for half a minute */
 	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never.  Over
 	 * siw a system call that connects is finished first */
 	const atomic_bool *cancelled;

@@ -130,4 +130,28 @@ process_await "$client_pid" 60 || fail "the put does not end"
 client get moved "$dir/out"
 same "$dir/in" "$dir/out"
 ok "a server that has moved"
+
+# ---- a firewall that forgets a flow ----
+
+# of data alone: the control connection lives, and the operation finds another channel in its time
+background forgotten put forgotten "$dir/fifo"
+exec 7>"$dir/fifo"
+head -c 2000000 "$dir/in" >&7
+status_await '.sessions.active == 1' 20 || fail "the put does not start"
+status_await '.memory.lent_bytes > 7000000' 20 || fail "the put does not start"
+for flow in $(ip netns exec "$near" ss -Htn state established dport = $((port + 2)) |
+	awk '{ sub(/.*:/, "", $3); print $3 }'); do
+	ip netns exec "$far" nft add rule ip rmem input tcp sport "$flow" drop
+	forgot=yes
+done
+[ "${forgot-}" = yes ] || fail "no data connection"
+tail -c +2000001 "$dir/in" >&7 || fail "the client has ended: $(cat "$dir/forgotten.err")"
+exec 7>&-
+process_await "$client_pid" 60 || fail "the put does not end"
+[ "$process_status" -eq 0 ] ||
+	fail "the put ended with $process_status: $(cat "$dir/forgotten.err")"
+grep -q ^session-fenced: "$server_log" && fail "the session was lost"
+client get forgotten "$dir/out"
+same "$dir/in" "$dir/out"
+ok "a flow of data that is forgotten"
 server_stop

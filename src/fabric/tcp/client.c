@@ -291,6 +291,8 @@ static int stream_open(const struct fabric_address *address,
 	if (fd < 0)
 		return err_errno(-errno, "socket");
 	err = tcp_socket_tune(fd);
+	if (!err && params->silence_ms)
+		err = tcp_socket_limit_silence(fd, params->silence_ms);
 	if (err) {
 		(void)close(fd);
 		return err;

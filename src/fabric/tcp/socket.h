@@ -9,6 +9,8 @@
 /* Small requests are sent at once, and a peer that is gone or does not receive ends the stream
  * within half a minute.  -errno with text. */
 int tcp_socket_tune(int fd);
+/* A peer that does not acknowledge for `ms`, also a probe, ends the stream.  -errno with text. */
+int tcp_socket_limit_silence(int fd, unsigned ms);
 
 /* Send from, or receive into, n places without waiting.  A single place goes without a header, which
  * the kernel would have to read. */

@@ -13,6 +13,9 @@
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 
+/* The shortest silence that ends a channel: a host that has much to do is not gone. */
+#define SILENCE_MIN_MS 1000u
+
 void channel_want(struct channel *channel, bool at_once)
 {
 	channel->stage = CHANNEL_WANTED;
@@ -356,6 +359,17 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 	}
 }
 
+/* A firewall may forget a channel's flow alone: that is found while there is time for another channel,
+ * within the time-out of an operation and before the session would be fenced for such a silence. */
+static unsigned channel_silence_ms(const struct rmem *session)
+{
+	unsigned ms = session->timeout_ms;
+
+	if (session->welcomed && session->welcome.fence_ms < ms)
+		ms = session->welcome.fence_ms;
+	return ms > 2 * SILENCE_MIN_MS ? ms / 2 : SILENCE_MIN_MS;
+}
+
 /* Releases the lock meanwhile. */
 static void channel_connect(struct rmem *session, struct channel *channel)
 {
@@ -367,6 +381,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 		.depth = channel->depth,
 		.timeout_ms = waiter ? connect_timeout_ms(session, waiter->end_ns)
 				     : connect_patience_ms(session),
+		.silence_ms = channel_silence_ms(session),
 		.cancelled = &channel->cancelled,
 		.exchange = session->welcomed ? qp_exchange : early_hello_exchange,
 		.exchange_ctx = channel,
