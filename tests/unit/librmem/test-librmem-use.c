@@ -169,7 +169,8 @@ static int attachment_change(unsigned i)
 static void attachments_free(void)
 {
 	(void)pthread_mutex_lock(&stage.session.lock);
-	lease_observer.work(&stage.session, 0);
+	/* when the driver looks again */
+	lease_observer.work(&stage.session, clock_now_ns() + NS_PER_MS);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }
 
