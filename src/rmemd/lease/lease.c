@@ -349,8 +349,10 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 	}
 	lease->state = LEASE_ENDED;
 	/* before memory is freed: from here on the lease has ended, even after a crash */
-	lease_unrecord(lease);
-	ledger_commit(lease->leases->ledger);
+	if (!lease->unrecorded) {
+		lease_unrecord(lease);
+		ledger_commit(lease->leases->ledger);
+	}
 	lease_unlink(lease);
 	/* at a shutdown clients are told that the server stops */
 	sweep_start(lease, NULL, granted && reason != WIRE_REASON_SHUTDOWN ? reason : 0,

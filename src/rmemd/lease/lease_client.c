@@ -5,6 +5,7 @@
 
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
+#include "rmemd/state/ledger.h"
 #include "rmemd/lease/origin.h"
 
 void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *tenant)
@@ -108,19 +109,24 @@ bool lease_client_leave(struct lease_client *client, unsigned max)
 	return client->leaving != 0;
 }
 
-/* Remove owned leases with about `max` attachments from the ledger, which one commit in
- * lease_terminate() ends together; returns their number. */
+/* Remove owned leases with about `max` attachments from the ledger, with one commit for all; returns
+ * their number. */
 static unsigned unrecord_owned(const struct lease_client *client, unsigned max)
 {
+	struct ledger *ledger = NULL;
 	unsigned n_leases = 0, n = 0;
 
-	list_for_each_entry(const struct lease, lease, &client->owned, in_owner) {
+	list_for_each_entry(struct lease, lease, &client->owned, in_owner) {
 		if (n >= max)
 			break;
 		lease_unrecord(lease);
+		lease->unrecorded = true;
+		ledger = lease->leases->ledger;
 		n += 1 + lease->n_attachments;
 		n_leases++;
 	}
+	if (ledger)
+		ledger_commit(ledger);
 	return n_leases;
 }
 

@@ -89,6 +89,7 @@ struct lease {
 	bool resizing;         /* one request at a time */
 	bool cut;              /* keys may still reach behind the lease's end */
 	bool visited;          /* it was attached by its name */
+	bool unrecorded;       /* it is about to end, and is in the ledger no more */
 
 	struct share *shares; /* with other tenants */
 	unsigned n_shares;
