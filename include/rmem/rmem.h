@@ -353,7 +353,8 @@ static inline struct rmem_alloc_params rmem_alloc_params_init(void)
  *   ESHUTDOWN  the server is being drained
  *   EDQUOT  a limit of the tenant or session would be exceeded
  *   EACCES  the tenant is leaving, may only read, or may not give this name
- *   EBUSY, ENOTSUP  as for rmem_attach(), with RMEM_ALLOC_ATTACH  [any] */
+ *   EBUSY, ENOTSUP  as for rmem_attach(), with RMEM_ALLOC_ATTACH; EBUSY also if a lease of that
+ *           name was being granted to another session, or ended, for all of timeout_ms  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
 

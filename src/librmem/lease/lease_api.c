@@ -224,7 +224,7 @@ static int reference_take(struct rmem *session, uint64_t id, unsigned rights,
 
 	(void)pthread_mutex_lock(&session->lock);
 	lease = lease_find(session, id);
-	if (!lease || lease->ending || lease_ended(lease))
+	if (!lease || lease->ending || lease->ended_late.call || lease_ended(lease))
 		err = err_set(-EAGAIN, "another thread is about to detach it");
 	else if (rights & ~lease->rights)
 		err = err_set(-EBUSY, "this session has attached it for reading only");
@@ -303,7 +303,10 @@ static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params 
 		if (!err)
 			return 1;
 	} while (err == -ENOENT && attempts_wait(&attempts));
-	return err;
+	return err == -ENOENT
+		       ? err_set(-EBUSY, "at each attempt the lease of that name "
+					 "was being granted, or had just ended")
+		       : err;
 }
 
 int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "librmem/lease/inflight.h"
 #include "librmem/lease/lease.h"
+#include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 
@@ -19,21 +21,40 @@ int lease_check_idle(const struct rmem_lease *lease)
 	return 0;
 }
 
+/* Wait for the request of another thread that ends the lease for all.  Under the lock, which is released
+ * meanwhile.  -ETIMEDOUT */
+static int ending_await(const struct rmem_lease *lease)
+{
+	struct rmem *session = lease->session;
+	uint64_t end_ns = session_end_ns(session);
+	int before = cancel_disable();
+
+	while (lease->ending && clock_now_ns() < end_ns)
+		session_step(session, end_ns);
+	cancel_restore(before);
+	return lease->ending ? err_set(-ETIMEDOUT,
+				       "another thread still ends it, after "
+				       "%u ms",
+				       session_timeout_ms(session))
+			     : 0;
+}
+
 /* Give back one of several references and return 0; or return 1, if it is the last one or the lease
  * ends for `all`: until that request is answered no thread takes another. */
 static int reference_drop(struct rmem_lease *lease, bool all)
 {
 	bool last;
-	int err = 0;
+	int err;
 
 	(void)pthread_mutex_lock(&lease->session->lock);
 	last = lease->references <= 1 || all;
-	if (last) {
+	err = last ? ending_await(lease) : 0;
+	if (!err && last)
 		err = lease_check_idle(lease);
-		lease->ending = !err;
-	} else {
+	if (!err && last)
+		lease->ending = true;
+	else if (!last)
 		lease->references--;
-	}
 	(void)pthread_mutex_unlock(&lease->session->lock);
 	return err ? err : last;
 }

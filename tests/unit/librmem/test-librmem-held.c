@@ -111,6 +111,50 @@ START_TEST(attach__after_a_detach_without_an_answer)
 }
 END_TEST
 
+/* Its answer may come at any time: the handle is not given to others any more. */
+START_TEST(attach__does_not_take_a_handle_that_is_being_detached)
+{
+	rmem_lease *old = detached_late(), *lease;
+
+	/* as if the daemon had not done it yet */
+	proxy_fail(WIRE_TYPE_attach, EBUSY, 0);
+	lease = attached("name");
+	ck_assert_ptr_ne(lease, old);
+	ck_assert_int_eq(rmem_detach(old), 0);
+	proxy_release();
+	check_works(lease);
+}
+END_TEST
+
+static void *run_destroy(void *arg)
+{
+	ck_assert_int_eq(rmem_destroy(arg), -ETIMEDOUT);
+	return NULL;
+}
+
+/* Two threads end one handle: the second request would get the first one's place. */
+START_TEST(destroy__of_two_threads_is_one_request)
+{
+	rmem_lease *lease;
+	pthread_t thread;
+
+	set_heartbeat(5000, 20000);
+	ck_assert_int_eq(open_within(0, SHORT_MS), 0);
+	lease = alloc(1000, "name");
+	ck_assert_ptr_eq(attached("name"), lease);
+	proxy.hold = WIRE_TYPE_free;
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_destroy, lease), 0);
+	proxy_await(WIRE_TYPE_free, 1);
+	ck_assert_int_eq(rmem_destroy(lease), -ETIMEDOUT);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_free], 1);
+	proxy_release();
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
+	ck_assert_int_eq(rmem_destroy(lease), 0);
+}
+END_TEST
+
 START_TEST(attach__after_a_share_was_ended_and_given_again)
 {
 	struct rmem_alloc_params params = rmem_alloc_params_init();
@@ -282,6 +326,8 @@ int main(void)
 	tcase_add_test(tc, detach__that_is_answered_too_late_ends_the_handle);
 	tcase_add_test(tc, detach__waits_for_the_answer_to_an_earlier_one);
 	tcase_add_loop_test(tc, attach__after_a_detach_without_an_answer, 0, 2);
+	tcase_add_test(tc, attach__does_not_take_a_handle_that_is_being_detached);
+	tcase_add_test(tc, destroy__of_two_threads_is_one_request);
 	tcase_add_test(tc, attach__after_a_share_was_ended_and_given_again);
 	tcase_add_test(tc, attach__while_the_server_is_away_finds_the_handle);
 	tcase_add_loop_test(tc, late_lease__ends_if_nobody_has_seen_it, 0, 2);
