@@ -127,6 +127,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
 	list_init(&whole->channels.all);
 	lease_table_init(&whole->leases);
+	turns_init(&whole->sync.turns);
 	list_init(&session->queues);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);

@@ -40,13 +40,13 @@ static void queue_serve(struct rmem *session)
 	session->sync_due = false;
 	(void)pthread_mutex_unlock(&session->lock);
 	/* else a thread in a call handles the events */
-	if (quick_lock_try(&session->sync->lock)) {
+	if (turns_try(&session->sync->turns)) {
 		struct rmem_queue *queue = session->sync->queue;
 
 		for (unsigned i = 0;
 		     i < EVENT_STEPS && queue && atomic_load(&queue->woken); i++)
 			schedule_progress(queue, NULL);
-		quick_lock_release(&session->sync->lock);
+		turns_release(&session->sync->turns);
 	}
 	(void)pthread_mutex_lock(&session->lock);
 }
@@ -264,7 +264,7 @@ static RARE int sync_wait(struct rmem *session)
 {
 	uint64_t until_ns = session_end_ns(session);
 
-	if (!quick_lock_wait_until(&session->sync->lock, until_ns))
+	if (!turns_wait_until(&session->sync->turns, until_ns))
 		return err_set(-ETIMEDOUT,
 			       "synchronous calls of other threads took its %u ms: a "
 			       "session runs one after the other, each queue its own",
@@ -283,7 +283,7 @@ static int op_run_in_turn(struct rmem *session, struct rmem_op *op)
 	int err;
 
 	session_nudge(session);
-	if (!quick_lock_try(&sync->lock)) {
+	if (!turns_try(&sync->turns)) {
 		err = sync_wait(session);
 		if (err)
 			return err;
@@ -296,7 +296,7 @@ static int op_run_in_turn(struct rmem *session, struct rmem_op *op)
 	if (registers)
 		local_end(op, copied, err);
 	sync->until_ns = 0;
-	quick_lock_release(&sync->lock);
+	turns_release(&sync->turns);
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
 		queue_serve_later(session);
 	return err;

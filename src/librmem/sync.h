@@ -5,13 +5,13 @@
 
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/queue.h"
-#include "librmem/session/quick_lock.h"
+#include "librmem/session/turns.h"
 
 struct sync {
-	struct quick_lock lock; /* held by the thread that makes a call */
-	/* under `lock`: when the call times out, as it has waited for the lock; 0: it has not */
+	struct turns turns; /* held by the thread that makes a call */
+	/* under `turns`: when the call times out, as it has waited for its turn; 0: it has not */
 	uint64_t until_ns;
-	struct rmem_queue *queue;   /* used under `lock` */
+	struct rmem_queue *queue;   /* used under `turns` */
 	struct rmem_buffer *buffer; /* copies of unregistered memory; NULL: none yet */
 };
 

@@ -12,7 +12,7 @@
  *
  * In the child of a fork() a session is `inherited` (process.h).
  *
- * Lock order: service.admin, process.lock, service.lock, sync->lock, session.lock, buffers->lock. */
+ * Lock order: service.admin, process.lock, service.lock, sync->turns, session.lock, buffers->lock. */
 #ifndef LIBRMEM_SESSION_SESSION_H
 #define LIBRMEM_SESSION_SESSION_H
 
