@@ -404,8 +404,7 @@ static void leases_work(struct rmem *session, uint64_t now_ns)
 
 	keeps_work(session, now_ns);
 	give_backs_work(session, now_ns);
-	if (now_ns >= table->free_ns)
-		superseded_free(session);
+	superseded_free(session);
 	wants_take(table);
 	while ((lease = list_first(&table->work, struct rmem_lease, work))) {
 		lease_check(lease);
