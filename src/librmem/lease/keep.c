@@ -26,19 +26,16 @@ static uint64_t interval_ns(const struct rmem_lease *lease)
 
 static void due_set(struct rmem_lease *lease, uint64_t due_ns)
 {
-	struct lease_table *table = lease->session->leases;
-
-	lease->keep.due_ns = due_ns;
-	if (due_ns < table->keep_due_ns)
-		table->keep_due_ns = due_ns;
+	(void)keep_stop(lease);
+	tree_insert(&lease->session->leases->kept, &lease->keep.node, due_ns,
+		    lease->id);
+	lease->keep.kept = true;
 }
 
 static void enter(struct rmem_lease *lease, uint64_t due_ns)
 {
-	if (lease_ended(lease))
-		return;
-	list_move(&lease->session->leases->kept, &lease->keep.node);
-	due_set(lease, due_ns);
+	if (!lease_ended(lease))
+		due_set(lease, due_ns);
 }
 
 void keep_start(struct rmem_lease *lease, uint64_t ttl_ms, uint64_t sent_ns)
@@ -49,9 +46,11 @@ void keep_start(struct rmem_lease *lease, uint64_t ttl_ms, uint64_t sent_ns)
 
 bool keep_stop(struct rmem_lease *lease)
 {
-	bool kept = !list_empty(&lease->keep.node);
+	bool kept = lease->keep.kept;
 
-	list_remove(&lease->keep.node);
+	if (kept)
+		tree_remove(&lease->session->leases->kept, &lease->keep.node);
+	lease->keep.kept = false;
 	return kept;
 }
 
@@ -74,16 +73,13 @@ void keep_abandon(struct rmem_lease *lease)
 static int renewed(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
-	struct lease_table *table = lease->session->leases;
 
 	(void)reply;
 	lease->keep.call = NULL;
-	table->keeps_sent--;
+	lease->session->leases->keeps_sent--;
 	/* after any other error the next renewal may succeed */
 	if (err == -ESTALE || err == -ENOENT)
 		(void)keep_stop(lease);
-	/* keeps_work() looks at this lease, and at those that had to wait */
-	table->keep_due_ns = 0;
 	return 0;
 }
 
@@ -94,43 +90,50 @@ static void renew(struct rmem_lease *lease, uint64_t now_ns)
 	wire_msg_init(&request, WIRE_TYPE_renew);
 	request.renew.lease = lease->id;
 	request.renew.ttl_ms = lease->keep.ttl_ms;
-	lease->keep.due_ns = now_ns + interval_ns(lease);
+	due_set(lease, now_ns + interval_ns(lease));
 	if (!connection_call(lease->session->connection, &request, renewed, lease,
 			     &lease->keep.call))
 		lease->session->leases->keeps_sent++;
 }
 
+/* The lease that is to be renewed first, or NULL.  It steps over those whose renewal is under way, of
+ * which there are few. */
+static struct rmem_lease *keeps_first(const struct rmem *session)
+{
+	const struct tree *kept = &session->leases->kept;
+	struct tree_node *node = tree_above(kept, 0, 0);
+
+	for (; node; node = tree_above(kept, node->major, node->minor)) {
+		struct rmem_lease *lease =
+			container_of(node, struct rmem_lease, keep.node);
+
+		if (!lease->keep.call)
+			return lease;
+	}
+	return NULL;
+}
+
 uint64_t keeps_due(const struct rmem *session)
 {
-	const struct lease_table *table = session->leases;
+	const struct rmem_lease *first;
 
-	return session->state == SESSION_UP && table->keeps_sent < KEEPS_MAX
-		       ? table->keep_due_ns
-		       : UINT64_MAX;
+	if (session->state != SESSION_UP || session->leases->keeps_sent >= KEEPS_MAX)
+		return UINT64_MAX;
+	first = keeps_first(session);
+	return first ? first->keep.node.major : UINT64_MAX;
 }
 
 void keeps_work(struct rmem *session, uint64_t now_ns)
 {
-	struct lease_table *table = session->leases;
-
-	if (now_ns < keeps_due(session))
-		return;
-	table->keep_due_ns = UINT64_MAX;
-	list_for_each_entry(struct rmem_lease, lease, &table->kept, keep.node) {
-		if (!lease->keep.call && lease->keep.due_ns <= now_ns &&
-		    table->keeps_sent < KEEPS_MAX)
-			renew(lease, now_ns);
-		/* a renewal under way comes back here when it is answered */
-		if (!lease->keep.call)
-			due_set(lease, lease->keep.due_ns);
-	}
+	while (now_ns >= keeps_due(session))
+		renew(keeps_first(session), now_ns);
 }
 
 void keeps_resumed(struct rmem *session)
 {
 	uint64_t soon_ns = clock_now_ns() + INTERVAL_MIN_MS * NS_PER_MS;
+	struct tree_node *node;
 
-	list_for_each_entry(struct rmem_lease, lease, &session->leases->kept, keep.node)
-		if (soon_ns < lease->keep.due_ns)
-			due_set(lease, soon_ns);
+	while ((node = tree_above(&session->leases->kept, soon_ns, UINT64_MAX)))
+		due_set(container_of(node, struct rmem_lease, keep.node), soon_ns);
 }

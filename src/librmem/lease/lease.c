@@ -23,12 +23,10 @@ void lease_table_init(struct lease_table *table)
 {
 	*table = (struct lease_table){
 		.notice_fd = -1,
-		.keep_due_ns = UINT64_MAX,
 		.free_ns = UINT64_MAX,
 		.give_back_ns = UINT64_MAX,
 		.generation = 1,
 	};
-	list_init(&table->kept);
 	list_init(&table->all);
 	list_init(&table->unwanted);
 	notices_init(&table->notices);

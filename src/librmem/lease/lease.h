@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/notices.h"
+#include "base/tree.h"
 #include "librmem/lease/attachment.h"
 #include "librmem/session/session.h"
 
@@ -48,10 +49,10 @@ struct lease_table {
 	struct notices notices; /* opened with the first watch or shrinking event */
 	/* readable while there are notices; -1: not asked for */
 	int notice_fd;
-	/* leases that the session renews by itself; rmem_lease.keep.node */
-	struct list kept;
-	uint64_t keep_due_ns; /* no lease is due before; UINT64_MAX: none is */
-	unsigned keeps_sent;  /* number of renewals under way */
+	/* leases that the session renews by itself, by when they are due and their ids;
+	 * rmem_lease.keep.node */
+	struct tree kept;
+	unsigned keeps_sent; /* number of renewals under way */
 	/* leases that leases_work() looks at; it goes over no others, of which there may be 60,000 */
 	struct list work; /* rmem_lease.work */
 	/* a stack of leases that queues have enlisted for it; rmem_lease.next_want.  [any] */
@@ -81,9 +82,9 @@ struct atomic_device {
 
 /* The renewals that the session makes by itself; under its lock. */
 struct keep {
-	struct list node; /* in session->leases->kept; empty: the lease is not kept */
+	struct tree_node node; /* in session->leases->kept */
+	bool kept;             /* it is there */
 	uint64_t ttl_ms;
-	uint64_t due_ns;              /* the next renewal */
 	struct connection_call *call; /* the renewal under way; NULL: none */
 };
 

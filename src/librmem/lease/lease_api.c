@@ -101,7 +101,6 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	lease->references = 1;
 	list_init(&lease->node);
 	list_init(&lease->rekey_node);
-	list_init(&lease->keep.node);
 	lease->ended_late = (struct session_late){ .done = lease_ended_late,
 						   .status = &lease->status };
 	notice_source_init(&lease->notices);

@@ -141,7 +141,6 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	lease->id = id;
 	lease->rights = rights;
 	list_init(&lease->rekey_node);
-	list_init(&lease->keep.node);
 	notice_source_init(&lease->notices);
 	ck_assert_int_eq(lease_publish(lease, answer), 0);
 	ck_assert_int_eq(lease_enter(lease), 0);

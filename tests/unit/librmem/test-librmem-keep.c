@@ -34,7 +34,7 @@ static bool keeps(void)
 	bool some;
 
 	pthread_mutex_lock(&client->lock);
-	some = !list_empty(&client->leases->kept);
+	some = client->leases->kept.root;
 	pthread_mutex_unlock(&client->lock);
 	return some;
 }
@@ -133,6 +133,46 @@ START_TEST(keep__renews_many_leases_in_parts)
 }
 END_TEST
 
+/* The session looks for the one that is due next, not for one that is kept no more. */
+START_TEST(keep__is_due_in_order)
+{
+	rmem_lease *second, *third;
+	uint64_t begin_ns;
+
+	open_kept(0, LONG_MS);
+	second = alloc(1000, "second");
+	third = alloc(1000, "third");
+	begin_ns = clock_now_ns();
+	ck_assert_int_eq(rmem_keep(second, 3 * LONG_MS), 0);
+	ck_assert_int_eq(rmem_keep(third, 2 * LONG_MS), 0);
+	pthread_mutex_lock(&client->lock);
+	ck_assert_uint_lt(keeps_due(client), begin_ns + LONG_MS / 3 * NS_PER_MS);
+	ck_assert(keep_stop(lease));
+	ck_assert(!keep_stop(lease));
+	ck_assert_uint_eq(keeps_due(client), third->keep.node.major);
+	ck_assert_uint_ge(keeps_due(client), begin_ns + 2 * LONG_MS / 3 * NS_PER_MS);
+	ck_assert(keep_stop(third));
+	ck_assert_uint_eq(keeps_due(client), second->keep.node.major);
+	ck_assert(keep_stop(second));
+	ck_assert_uint_eq(keeps_due(client), UINT64_MAX);
+	pthread_mutex_unlock(&client->lock);
+}
+END_TEST
+
+START_TEST(keep__under_way_is_not_due)
+{
+	open_kept(0, 300);
+	proxy.hold = WIRE_TYPE_renew;
+	proxy_await(WIRE_TYPE_renew, 2);
+	pthread_mutex_lock(&client->lock);
+	ck_assert_ptr_nonnull(lease->keep.call);
+	ck_assert_uint_eq(keeps_due(client), UINT64_MAX);
+	pthread_mutex_unlock(&client->lock);
+	proxy_release();
+	proxy_await(WIRE_TYPE_renew, 3);
+}
+END_TEST
+
 START_TEST(keep__tries_again_after_an_error)
 {
 	unsigned before;
@@ -165,7 +205,7 @@ START_TEST(keep__renews_every_100_ms_at_most)
 
 	open_kept(0, 1);
 	pthread_mutex_lock(&client->lock);
-	ck_assert_uint_ge(lease->keep.due_ns, begin_ns + 100 * NS_PER_MS);
+	ck_assert_uint_ge(lease->keep.node.major, begin_ns + 100 * NS_PER_MS);
 	pthread_mutex_unlock(&client->lock);
 }
 END_TEST
@@ -202,6 +242,8 @@ int main(void)
 	tcase_add_test(tc, keep__ends_with_a_renewal);
 	tcase_add_test(tc, keep__renews_after_a_resumption);
 	tcase_add_test(tc, keep__renews_many_leases_in_parts);
+	tcase_add_test(tc, keep__is_due_in_order);
+	tcase_add_test(tc, keep__under_way_is_not_due);
 	tcase_add_test(tc, keep__tries_again_after_an_error);
 	tcase_add_loop_test(tc, keep__ends_with_the_lease, 0, 2);
 	tcase_add_test(tc, keep__renews_every_100_ms_at_most);
