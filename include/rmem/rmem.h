@@ -450,7 +450,8 @@ RMEM_API int rmem_unshare(rmem_lease *lease, const char *tenant);
 RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
 
 /* Server call: make the lease shorter.  The part that is cut off cannot be reached any more; its
- * whole pages at the server are freed.
+ * whole pages at the server are freed.  Operations of other sessions on that part end in EINVAL,
+ * ESTALE or EACCES, also if the lease grows again meanwhile; rmem_lease_status() stays 0 there.
  *   bytes   the new length in bytes, may be 0
  *   EINVAL  bytes is more than the present length
  *   EDQUOT  bytes is less than the tenant's lease_min, and not 0
