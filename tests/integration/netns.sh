@@ -129,6 +129,8 @@ done
 client --timeout 1s ping -c 1 2>"$dir/err" && fail "a host without the address answers"
 ip -n "$far" address add "$LISTEN/24" dev eth0
 ip -n "$far" address add fd09::3/64 dev eth0 nodad
+# the client's host remembers for a moment that nobody had it
+ip -n "$near" neighbour flush dev eth0
 uri="rmem://[fd09::3]:$port?fabric=tcp" client put name "$dir/in"
 client get name "$dir/out"
 same "$dir/in" "$dir/out"
