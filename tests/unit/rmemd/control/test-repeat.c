@@ -335,17 +335,25 @@ START_TEST(allocate__of_an_ended_lease_fails_with_estale)
 }
 END_TEST
 
-START_TEST(attach__is_answered_again)
+/* Client `one` attaches "named", of `other`, and comes back as `two`; returns the request's id. */
+static uint64_t attach_and_lose(uint64_t *ret_lease)
 {
-	uint64_t lease, id;
+	uint64_t id;
 
 	client_open(&other);
-	lease = client_allocate(&other, 100, "named");
+	*ret_lease = client_allocate(&other, 100, "named");
 	client_open(&one);
 	(void)client_channel(&one, 1);
 	(void)client_ask(&one, to_attach("named"), WIRE_TYPE_lease);
 	id = one.answer.id;
 	lose_and_resume();
+	return id;
+}
+
+START_TEST(attach__is_answered_again)
+{
+	uint64_t lease, id = attach_and_lose(&lease);
+
 	for (unsigned i = 0; i < 2; i++) {
 		(void)client_ask_as(&two, to_attach("named"), id, WIRE_TYPE_lease);
 		ck_assert_uint_eq(two.answer.lease.lease, lease);
@@ -358,15 +366,8 @@ END_TEST
 /* An error says that the client does not have it. */
 START_TEST(attach__without_new_keys_ends_the_attachment)
 {
-	uint64_t lease, id;
+	uint64_t lease, id = attach_and_lose(&lease);
 
-	client_open(&other);
-	lease = client_allocate(&other, 100, "named");
-	client_open(&one);
-	(void)client_channel(&one, 1);
-	(void)client_ask(&one, to_attach("named"), WIRE_TYPE_lease);
-	id = one.answer.id;
-	lose_and_resume();
 	fake_fabric_fail_event(0, -EIO);
 	repeat_fail(to_attach("named"), id, EIO);
 	repeat_fail(to_attach("named"), id, ESTALE);
