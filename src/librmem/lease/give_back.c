@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 
@@ -29,6 +30,7 @@ static int given_back(void *ctx, int err, const struct wire_msg *reply)
 		return 0;
 	}
 	list_remove(&lease->node);
+	lease->session->leases->n_unwanted--;
 	free(lease);
 	return 0;
 }
@@ -50,7 +52,18 @@ void lease_give_back(struct rmem_lease *handle, uint64_t id, unsigned flags)
 	handle->id = id;
 	handle->detach_flags = flags;
 	list_append(&handle->session->leases->unwanted, &handle->node);
+	handle->session->leases->n_unwanted++;
 	give_back_send(handle);
+}
+
+int give_backs_check(const struct rmem *session)
+{
+	if (session->leases->n_unwanted < UNWANTED_MAX)
+		return 0;
+	return err_set(-ETIMEDOUT,
+		       "the server has not taken back %u leases that it granted too "
+		       "late: it is asked for no more",
+		       session->leases->n_unwanted);
 }
 
 uint64_t give_backs_due(const struct rmem *session)

@@ -19,6 +19,9 @@
 #include "librmem/lease/attachment.h"
 #include "librmem/session/session.h"
 
+/* Limit of leases that were granted too late and not taken back: far more than a program has threads. */
+#define UNWANTED_MAX 1024u
+
 /* Limit of leases being attached again at a time: the server accepts 256 outstanding requests of a
  * session, and the program's requests must have room. */
 #define REKEYS_MAX 64u
@@ -38,6 +41,7 @@ struct lease_table {
 	struct map by_id;
 	/* granted too late for a caller, and not given back yet */
 	struct list unwanted;
+	unsigned n_unwanted;
 	uint64_t give_back_ns; /* when to try again; UINT64_MAX: none is to be tried */
 	/* leases that wait to be attached again, and those that have an older attachment, for which
 	 * they wait first; rmem_lease.rekey_node */
@@ -234,6 +238,8 @@ connection_done lease_ended_late;
  * that, the request is repeated.  The handle, which is in no list, is used for that and then freed.
  *   flags  WIRE_DETACH_* */
 void lease_give_back(struct rmem_lease *handle, uint64_t id, unsigned flags);
+/* -ETIMEDOUT: the server takes none of them back, and is asked for no more. */
+int give_backs_check(const struct rmem *session);
 void give_backs_work(struct rmem *session, uint64_t now_ns);
 uint64_t give_backs_due(const struct rmem *session);
 /* The session ends, and all that it has with it. */

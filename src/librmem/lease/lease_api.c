@@ -92,9 +92,15 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	const bool allocates = request->type == WIRE_TYPE_allocate;
 	struct session_late late = { .done = allocates ? allocated_late
 						       : attached_late };
-	struct rmem_lease *lease = calloc(1, sizeof(*lease));
+	struct rmem_lease *lease;
 	int err;
 
+	(void)pthread_mutex_lock(&session->lock);
+	err = give_backs_check(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	if (err)
+		return err;
+	lease = calloc(1, sizeof(*lease));
 	if (!lease)
 		return err_set(-ENOMEM, "no memory for a lease's handle");
 	lease->session = session;

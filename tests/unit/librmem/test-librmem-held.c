@@ -243,6 +243,7 @@ static bool nothing_unwanted(void)
 
 	(void)pthread_mutex_lock(&client->lock);
 	empty = list_empty(&client->leases->unwanted);
+	ck_assert_uint_eq(client->leases->n_unwanted == 0, empty);
 	(void)pthread_mutex_unlock(&client->lock);
 	return empty;
 }
@@ -308,6 +309,22 @@ START_TEST(late_attach__is_given_back)
 }
 END_TEST
 
+/* A server that takes nothing back is not asked for more. */
+START_TEST(late_leases__have_a_limit)
+{
+	rmem_lease *lease = NULL;
+
+	open_with(0);
+	ck_assert_int_eq(rmem_detach(alloc(1000, "name")), 0);
+	client->leases->n_unwanted = UNWANTED_MAX;
+	ck_assert_int_eq(rmem_attach(client, "name", RW, &lease), -ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "has not taken back 1024 leases"));
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 0);
+	client->leases->n_unwanted = 0;
+	check_works(attached("name"));
+}
+END_TEST
+
 START_TEST(late_lease__goes_with_the_session)
 {
 	alloc_late();
@@ -333,6 +350,7 @@ int main(void)
 	tcase_add_loop_test(tc, late_lease__ends_if_nobody_has_seen_it, 0, 2);
 	tcase_add_loop_test(tc, late_lease__stays_if_another_session_has_used_it, 0, 3);
 	tcase_add_test(tc, late_attach__is_given_back);
+	tcase_add_test(tc, late_leases__have_a_limit);
 	tcase_add_test(tc, late_lease__goes_with_the_session);
 	return unit_main();
 }
