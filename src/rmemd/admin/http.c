@@ -79,6 +79,7 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *, vo
 		return;
 	bufferevent_getcb(buffers, NULL, NULL, NULL, &connection);
 	++*server_of(connection)->n_refused;
+	(void)bufferevent_disable(buffers, EV_READ);
 	bufferevent_trigger_event(buffers, BEV_EVENT_READING | BEV_EVENT_EOF, 0);
 }
 
@@ -95,7 +96,6 @@ static struct bufferevent *buffers_new(struct event_base *base)
 
 	if (!buffers)
 		return NULL;
-	bufferevent_setwatermark(buffers, EV_READ, 0, INPUT_BYTES);
 	if (evbuffer_add_cb(bufferevent_get_input(buffers), on_input, buffers) &&
 	    evbuffer_add_cb(bufferevent_get_output(buffers), on_output, NULL))
 		return buffers;
