@@ -60,6 +60,7 @@ static void block_set_state(struct extents *extents, struct block *block,
 {
 	extents->sum[block->state] -= block->bytes;
 	block->state = to;
+	block->clean = 0;
 	extents->sum[to] += block->bytes;
 }
 
@@ -312,6 +313,52 @@ static void block_join(struct extents *extents, struct block *block)
 		block_remove(extents, behind, &block->order);
 	}
 	free_insert(extents, block);
+}
+
+/* The free block before a dirty one, which is gone from the tree; a new, empty one if there is none.
+ * NULL: no memory. */
+static struct block *free_before(struct extents *extents, struct block *block)
+{
+	struct block *before = free_neighbour(extents, block->order.prev);
+
+	if (before) {
+		free_remove(extents, before);
+		return before;
+	}
+	before = block_new(extents);
+	if (before) {
+		before->offset = block->offset;
+		list_append(&block->order, &before->order);
+	}
+	return before;
+}
+
+bool extents_cleaned(struct extents *extents, struct block *block, uint64_t bytes)
+{
+	uint64_t open = block->offset < extents->end ? extents->end - block->offset : 0;
+	struct block *before;
+
+	assert(block->state == BLOCK_DIRTY && bytes <= block->bytes - block->clean);
+	block->clean += bytes;
+	if (block->clean == block->bytes) {
+		extents_free(extents, block);
+		return true;
+	}
+	/* without memory, or at the end, it is freed with a later piece */
+	before = block->clean < open ? free_before(extents, block) : NULL;
+	if (!before)
+		return false;
+	list_for_each_entry(struct extents_walk, walk, &extents->walks, link)
+		if (walk->next == &block->order)
+			walk->next = &before->order;
+	before->bytes += block->clean;
+	block->offset += block->clean;
+	block->bytes -= block->clean;
+	extents->sum[BLOCK_DIRTY] -= block->clean;
+	extents->sum[BLOCK_FREE] += block->clean;
+	block->clean = 0;
+	free_insert(extents, before);
+	return false;
 }
 
 void extents_free(struct extents *extents, struct block *block)

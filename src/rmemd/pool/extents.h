@@ -28,6 +28,7 @@ struct block {
 	uint64_t offset, bytes;
 	enum block_state state;
 	bool unclean;      /* CLOSED: not cleaned */
+	uint64_t clean;    /* DIRTY: its first bytes, which are clean already */
 	const char *owner; /* LENT: extents_walk_next() tells it; NULL: not known */
 	struct list order; /* neighbours by offset */
 	struct scrub_job job;
@@ -76,9 +77,11 @@ int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 /* The lent block that begins at `offset`, or NULL. */
 struct block *extents_find(const struct extents *extents, uint64_t offset);
 
-/* Mark a lent block as dirty; the caller frees it once it is clean.  A lent block that was not
- * written to may be freed at once. */
+/* Mark a lent block as dirty; the caller cleans it, from its begin on, and tells of each piece: what is
+ * not in the closed end is free then.  True: all was clean, and the block is gone. */
 void extents_mark_dirty(struct extents *extents, struct block *block);
+bool extents_cleaned(struct extents *extents, struct block *block, uint64_t bytes);
+/* A lent block that was not written to may be freed at once. */
 void extents_free(struct extents *extents, struct block *block);
 
 /* The most that extents_alloc_most() can lend. */

@@ -11,10 +11,6 @@
 #include "base/checked.h"
 #include "base/err.h"
 
-/* After a restart the memory that is not lent is zeroed in blocks of this size: the first of them
- * can be lent before all are clean. */
-#define REZERO_BLOCK_BYTES (UINT64_C(256) << 20)
-
 /* Blocks that are handed to the scrubbers, or taken from them, before others get their turn. */
 #define BLOCKS_PER_TURN 256
 /* Blocks behind which the end of a pool is moved before others get their turn. */
@@ -52,13 +48,26 @@ static struct pool *pool_of(const struct block *block)
 	return container_of(block->extents, struct pool, extents);
 }
 
-/* Queue a dirty block for its scrubber; once zeroed it is freed by pools_process(). */
+/* Prepare the job that zeroes the next piece of a dirty block. */
+static void block_next_piece(struct block *block)
+{
+	uint64_t left = block->bytes - block->clean;
+
+	block->job.addr = pool_of(block)->memory.addr + block->offset + block->clean;
+	block->job.bytes = left < SCRUB_PIECE_BYTES ? left : SCRUB_PIECE_BYTES;
+}
+
+static void block_post(struct block *block)
+{
+	mailbox_post(&pool_of(block)->scrubber->worker.jobs, &block->job.link);
+}
+
+/* Queue a dirty block for its scrubber; pools_process() frees what is zeroed. */
 static void block_queue_zeroing(struct pools *pools, struct block *block)
 {
 	bool first = list_empty(&pools->freed);
 
-	block->job.addr = pool_of(block)->memory.addr + block->offset;
-	block->job.bytes = block->bytes;
+	block_next_piece(block);
 	list_append(&pools->freed, &block->job.link);
 	if (!pools->on_freed)
 		pools_scrub(pools);
@@ -85,7 +94,7 @@ void pools_scrub(struct pools *pools)
 			return;
 		}
 		list_remove(&job->link);
-		mailbox_post(&pool_of(block)->scrubber->worker.jobs, &job->link);
+		block_post(block);
 	}
 }
 
@@ -165,8 +174,8 @@ static int pool_zero_unlent(struct pools *pools, struct pool *pool)
 	struct block *block;
 	int err;
 
-	while (!(err = extents_alloc_most(&pool->extents, REZERO_BLOCK_BYTES,
-					  pools->grain, &block)))
+	while (!(err = extents_alloc_most(&pool->extents, UINT64_MAX, pools->grain,
+					  &block)))
 		block_free(pools, pool, block);
 	if (err != -ENOSPC)
 		return err_errno(err, "pool '%s'", pool->params.name);
@@ -215,8 +224,12 @@ static uint64_t finish_scrub_job(struct block *block)
 	struct pool *pool = pool_of(block);
 	uint64_t free = pool->extents.sum[BLOCK_FREE];
 
-	pool->scrubbed_ever += block->bytes;
-	extents_free(&pool->extents, block);
+	pool->scrubbed_ever += block->job.bytes;
+	/* others that were freed meanwhile get their turn before its next piece */
+	if (!extents_cleaned(&pool->extents, block, block->job.bytes)) {
+		block_next_piece(block);
+		block_post(block);
+	}
 	return pool->extents.sum[BLOCK_FREE] - free;
 }
 

@@ -195,6 +195,28 @@ START_TEST(dirty_block__is_neither_free_nor_lent)
 }
 END_TEST
 
+START_TEST(dirty_block__is_lent_as_far_as_it_is_clean)
+{
+	struct block *a, *b;
+
+	init(8);
+	a = alloc(8, 1);
+	extents_mark_dirty(&extents, a);
+	ck_assert(!extents_cleaned(&extents, a, 2 * GRAIN));
+	ck_assert_uint_eq(extents.sum[BLOCK_DIRTY], 6 * GRAIN);
+	b = alloc(2, 1);
+	ck_assert_uint_eq(b->offset, 0);
+	ck_assert(!extents_cleaned(&extents, a, GRAIN));
+	ck_assert(extents_cleaned(&extents, a, 5 * GRAIN));
+	/* a block that was cleaned in part before it was lent again is dirty as a whole */
+	a = alloc(6, 1);
+	ck_assert_uint_eq(a->clean, 0);
+	extents_mark_dirty(&extents, a);
+	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 0);
+	ck_assert(extents_cleaned(&extents, a, 6 * GRAIN));
+}
+END_TEST
+
 /* ---- random operations, compared with a model: a letter for each grain ---- */
 
 enum { GRAINS = 512, LENT_MAX = 200, STEPS = 10000 };
@@ -403,6 +425,13 @@ static void step_alloc_most(void)
 	model_lend(block);
 }
 
+static void model_replace(unsigned from, unsigned to, char is, char becomes)
+{
+	for (unsigned i = from; i < to; i++)
+		if (model[i] == is)
+			model[i] = becomes;
+}
+
 /* A block is free again, or closed. */
 static void model_free(const struct block *block, char from)
 {
@@ -457,26 +486,35 @@ static void step_split(void)
 
 static void step_clean(void)
 {
-	unsigned i;
+	struct block *block, was;
+	uint64_t left, piece;
+	unsigned i, from, to;
+	bool gone;
 
 	if (n_dirty == 0)
 		return;
 	i = (unsigned)draw(n_dirty);
-	model_free(dirty[i], 'd');
-	extents_free(&extents, dirty[i]);
-	dirty[i] = dirty[--n_dirty];
+	block = dirty[i];
+	was = *block;
+	left = (was.bytes - was.clean) / GRAIN;
+	piece = draw(2) ? left : 1 + draw(left);
+	from = (unsigned)(was.offset / GRAIN);
+	to = from + (unsigned)(was.clean / GRAIN + piece);
+	gone = extents_cleaned(&extents, block, piece * GRAIN);
+	ck_assert_int_eq(gone, piece == left);
+	if (gone) {
+		model_free(&was, 'd');
+		dirty[i] = dirty[--n_dirty];
+	} else if (to < end) {
+		model_replace(from, to, 'd', 'f');
+	} else {
+		ck_assert_uint_eq(block->clean, was.clean + piece * GRAIN);
+	}
 }
 
 /* The end is moved in steps of a few blocks, between which anything else happens. */
 static enum { MOVES_NOT, CLOSES, REOPENS, CUTS } moves;
 static unsigned close_to;
-
-static void model_replace(unsigned from, unsigned to, char is, char becomes)
-{
-	for (unsigned i = from; i < to; i++)
-		if (model[i] == is)
-			model[i] = becomes;
-}
 
 static unsigned some_blocks(void)
 {
@@ -721,10 +759,15 @@ START_TEST(walk__sees_each_byte_once)
 	ck_assert_str_eq(run.owner, "b");
 	/* the next block goes into one that begins before it */
 	extents_free(&extents, b);
-	extents_free(&extents, c);
+	ck_assert(!extents_cleaned(&extents, c, 3 * GRAIN));
 	run = walk_next(&walk);
 	ck_assert_uint_eq(run.offset, 16 * GRAIN);
-	ck_assert_uint_eq(run.bytes, 48 * GRAIN);
+	ck_assert_uint_eq(run.bytes, 3 * GRAIN);
+	ck_assert_int_eq(run.state, BLOCK_FREE);
+	ck_assert(extents_cleaned(&extents, c, 5 * GRAIN));
+	run = walk_next(&walk);
+	ck_assert_uint_eq(run.offset, 19 * GRAIN);
+	ck_assert_uint_eq(run.bytes, 45 * GRAIN);
 	ck_assert_int_eq(run.state, BLOCK_FREE);
 	ck_assert(!extents_walk_next(&walk, UINT64_MAX, &run));
 	extents_walk_end(&walk);
@@ -768,6 +811,7 @@ END_TEST
 START_TEST(walk__beside_random_operations)
 {
 	enum { BLOCKS = 128 };
+	bool is_dirty[BLOCKS] = { false };
 	const char *given = getenv("RMEM_TEST_SEED");
 	struct block *blocks[BLOCKS] = { 0 };
 
@@ -782,11 +826,19 @@ START_TEST(walk__beside_random_operations)
 
 		extents_walk_begin(&extents, &walk);
 		while (extents_walk_next(&walk, at + 7 * GRAIN, &run)) {
-			struct block **block = &blocks[random_next(&state) % BLOCKS];
+			unsigned i = (unsigned)(random_next(&state) % BLOCKS);
+			struct block **block = &blocks[i];
 
 			ck_assert_uint_eq(run.offset, at);
 			at += run.bytes;
-			if (*block) {
+			if (is_dirty[i]) {
+				is_dirty[i] = !extents_cleaned(&extents, *block, GRAIN);
+				if (!is_dirty[i])
+					*block = NULL;
+			} else if (*block && draw(2)) {
+				extents_mark_dirty(&extents, *block);
+				is_dirty[i] = true;
+			} else if (*block) {
 				extents_free(&extents, *block);
 				*block = NULL;
 			} else {
@@ -814,6 +866,7 @@ int main(void)
 	tcase_add_test(tc, claim__takes_given_ranges_in_order);
 	tcase_add_test(tc, claim__at_borders_is_right_or_refused);
 	tcase_add_test(tc, dirty_block__is_neither_free_nor_lent);
+	tcase_add_test(tc, dirty_block__is_lent_as_far_as_it_is_clean);
 	tcase_add_test(tc, cut__waits_for_blocks_in_the_closed_end);
 	tcase_add_test(tc, close_reopen_and_cut__take_steps);
 	tcase_add_test(tc, walk__sees_each_byte_once);

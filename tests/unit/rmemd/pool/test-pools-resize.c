@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmemd/pool/scrubber.h"
 #include "unit/rmemd/pool/pools-case.h"
 
 #define TIB (MIB * MIB)
@@ -390,6 +391,32 @@ START_TEST(reclaim_end__zeroes_the_opened_end)
 }
 END_TEST
 
+/* Its first piece is clean, but belongs to the closed end, as does the begin of the second one. */
+START_TEST(reclaim__of_a_block_that_is_zeroed_in_pieces)
+{
+	uint64_t bytes = 3 * SCRUB_PIECE_BYTES;
+	struct extent extent;
+
+	open_one(bytes);
+	extent = alloc_one(bytes);
+	extent_fill(&extent, 'x');
+	pools_free(pools, extent);
+	reclaim(MIB);
+	(void)await_event();
+	read_status();
+	ck_assert_uint_eq(status.free, 0);
+	ck_assert_uint_eq(status.scrubbing, bytes);
+	await_clean();
+	ck_assert_uint_eq(status.scrubbed_ever, bytes);
+	ck_assert_uint_eq(status.free, MIB);
+	ck_assert_uint_eq(status.closed, bytes - MIB);
+	pools_reclaim_cancel(pools, 0);
+	ck_assert(pools_move_end(pools, 0));
+	extent = alloc_one(bytes);
+	ck_assert(extent_is(&extent, 0));
+}
+END_TEST
+
 START_TEST(shrink__then_grow_reads_as_zero)
 {
 	struct extent extent, low;
@@ -511,6 +538,7 @@ int main(void)
 	tcase_add_test(tc, reclaim__lends_nothing_of_the_closed_end);
 	tcase_add_test(tc, reclaim__of_two_pools);
 	tcase_add_test(tc, reclaim_end__zeroes_the_opened_end);
+	tcase_add_test(tc, reclaim__of_a_block_that_is_zeroed_in_pieces);
 	tcase_add_test(tc, shrink__then_grow_reads_as_zero);
 	tcase_add_test(tc, failed_shrink__does_not_lend_the_end_again);
 	tcase_add_loop_test(tc, open__cuts_a_file_to_the_size_in_the_ledger, 0, 4);

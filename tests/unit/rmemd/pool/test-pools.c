@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmemd/pool/scrubber.h"
 #include "unit/borders.h"
 #include "unit/rmemd/pool/pools-case.h"
 #include "wire/msg.h"
@@ -50,6 +51,47 @@ START_TEST(free__zeroes_before_the_next_grant)
 	ck_assert(extent_is(&allocated[0], 0));
 	ck_assert_uint_eq(pools_status(pools, 0).scrubbed_ever, MIB);
 	ck_assert_uint_eq(pools_status(pools, 0).lent, MIB);
+}
+END_TEST
+
+START_TEST(free__lends_each_piece_once_it_is_clean)
+{
+	uint64_t bytes = 2 * SCRUB_PIECE_BYTES + MIB;
+	struct pool_status status;
+
+	open_one(bytes);
+	(void)alloc_one(bytes);
+	extent_fill(&allocated[0], (char)0xa5);
+	pools_free(pools, allocated[0]);
+	for (unsigned i = 1; i <= 2; i++) {
+		ck_assert_uint_eq(await_event(), SCRUB_PIECE_BYTES);
+		status = pools_status(pools, 0);
+		ck_assert_uint_eq(status.free, SCRUB_PIECE_BYTES);
+		ck_assert_uint_eq(status.scrubbing, bytes - i * SCRUB_PIECE_BYTES);
+		ck_assert_uint_eq(status.scrubbed_ever, i * SCRUB_PIECE_BYTES);
+		(void)alloc_one(SCRUB_PIECE_BYTES);
+		ck_assert(extent_is(&allocated[0], 0));
+	}
+	await_clean();
+	(void)alloc_one(MIB);
+	ck_assert(extent_is(&allocated[0], 0));
+}
+END_TEST
+
+START_TEST(free__of_a_small_extent_does_not_wait_for_a_large_one)
+{
+	struct extent large, small;
+
+	open_one(4 * SCRUB_PIECE_BYTES);
+	large = alloc_one(4 * SCRUB_PIECE_BYTES - MIB);
+	small = alloc_one(MIB);
+	pools_free(pools, large);
+	pools_free(pools, small);
+	/* what is left of the large one alone is no number of pieces */
+	do
+		(void)await_event();
+	while (pools_status(pools, 0).scrubbing % SCRUB_PIECE_BYTES == 0);
+	ck_assert_uint_gt(pools_status(pools, 0).scrubbing, SCRUB_PIECE_BYTES);
 }
 END_TEST
 
@@ -464,6 +506,8 @@ int main(void)
 	TCase *tc = unit_case("pools", NULL, pools_teardown);
 
 	tcase_add_test(tc, free__zeroes_before_the_next_grant);
+	tcase_add_test(tc, free__lends_each_piece_once_it_is_clean);
+	tcase_add_test(tc, free__of_a_small_extent_does_not_wait_for_a_large_one);
 	tcase_add_test(tc, free_tail__keeps_whole_pages);
 	tcase_add_test(tc, scrubber__keeps_its_rate_unless_a_request_waits);
 	tcase_add_test(tc, freed_memory__waits_for_pools_scrub);
