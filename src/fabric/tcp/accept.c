@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "fabric/address.h"
 #include "fabric/crowd.h"
 #include "fabric/listen.h"
@@ -78,6 +79,21 @@ int tcp_send_status(int fd, uint32_t status)
 		return err_errno(-errno, "sending a status");
 	/* the first bytes on a socket fit its buffer */
 	return n == sizeof(message) ? 0 : err_set(-EPIPE, "a status was cut short");
+}
+
+void tcp_send_refusal(int fd, const char *why)
+{
+	struct {
+		struct stream_status status;
+		char text[STREAM_TEXT_MAX];
+	} message;
+	size_t bytes = utf8_cut(why, sizeof(message.text));
+
+	message.status.status = htole32(STREAM_REFUSED);
+	message.status.bytes = htole32((uint32_t)bytes);
+	memcpy(message.text, why, bytes);
+	(void)!send(fd, &message, sizeof(message.status) + bytes,
+		    MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* Set the timer to the next deadline. */

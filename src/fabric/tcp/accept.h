@@ -45,5 +45,7 @@ uint16_t tcp_acceptor_port(const struct tcp_acceptor *acceptor);
 
 /* Answer a hello with a STREAM_* status; -errno with text. */
 int tcp_send_status(int fd, uint32_t status);
+/* Answer it with STREAM_REFUSED and the reason; if the peer is gone, nobody reads it. */
+void tcp_send_refusal(int fd, const char *why);
 
 #endif

@@ -212,18 +212,18 @@ static int socket_hello(int fd, const struct fabric_channel_params *params)
 	return n == sizeof(buf) ? 0 : -EPIPE;
 }
 
-static int socket_status(int fd, uint64_t deadline_ms, const atomic_bool *cancelled)
+static int socket_receive(int fd, void *buf, size_t bytes, uint64_t deadline_ms,
+			  const atomic_bool *cancelled)
 {
-	struct stream_status status;
 	size_t have = 0;
 
-	while (have < sizeof(status)) {
+	while (have < bytes) {
 		int err = fd_wait(fd, POLLIN, deadline_ms, cancelled);
 		ssize_t n;
 
 		if (err)
 			return err;
-		n = recv(fd, (char *)&status + have, sizeof(status) - have, 0);
+		n = recv(fd, (char *)buf + have, bytes - have, 0);
 		if (n == 0)
 			return -ECONNRESET;
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -231,10 +231,28 @@ static int socket_status(int fd, uint64_t deadline_ms, const atomic_bool *cancel
 		if (n > 0)
 			have += (size_t)n;
 	}
+	return 0;
+}
+
+/* ret_why: why the server refuses; "" if it does not say */
+static int socket_status(int fd, uint64_t deadline_ms, const atomic_bool *cancelled,
+			 char ret_why[STREAM_TEXT_MAX + 1])
+{
+	struct stream_status status;
+	size_t bytes;
+	int err = socket_receive(fd, &status, sizeof(status), deadline_ms, cancelled);
+
+	if (err)
+		return err;
 	switch (le32toh(status.status)) {
 	case STREAM_DONE:
 		return 0;
 	case STREAM_REFUSED:
+		bytes = le32toh(status.bytes);
+		if (bytes > STREAM_TEXT_MAX ||
+		    socket_receive(fd, ret_why, bytes, deadline_ms, cancelled))
+			bytes = 0;
+		ret_why[bytes] = '\0';
 		return -EACCES;
 	case STREAM_BUSY:
 		return -ENOMEM;
@@ -276,13 +294,30 @@ static int channel_secure(struct fabric_channel *ch,
 	return 0;
 }
 
+/* why: the server's own reason, or "" */
+static int stream_failed(int err, const char *step,
+			 const struct fabric_address *address, const char *why)
+{
+	char text[FABRIC_ADDRESS_TEXT];
+
+	(void)fabric_address_text(address, text);
+	if (*why)
+		return err_set(err, "%s refuses a data stream: %s", text, why);
+	if (err == -EPROTO)
+		return err_set(err,
+			       "%s does not answer a data stream as rmemd's port for "
+			       "data does: is it another port?",
+			       text);
+	return err_errno(err, "%s %s", step, text);
+}
+
 /* Returns a tuned non-blocking socket that was admitted, or -errno with text that names the
  * address. */
 static int stream_open(const struct fabric_address *address,
 		       const struct fabric_channel_params *params)
 {
 	uint64_t deadline_ms = clock_now_ms() + params->timeout_ms;
-	char text[FABRIC_ADDRESS_TEXT];
+	char why[STREAM_TEXT_MAX + 1] = "";
 	const char *step;
 	int fd, err;
 
@@ -305,17 +340,11 @@ static int stream_open(const struct fabric_address *address,
 	}
 	if (!err) {
 		step = "waiting for the admission of a data stream by";
-		err = socket_status(fd, deadline_ms, params->cancelled);
+		err = socket_status(fd, deadline_ms, params->cancelled, why);
 	}
 	if (err) {
 		(void)close(fd);
-		(void)fabric_address_text(address, text);
-		return err == -EPROTO
-			       ? err_set(err,
-					 "%s does not answer a data stream as rmemd's "
-					 "port for data does: is it another port?",
-					 text)
-			       : err_errno(err, "%s %s", step, text);
+		return stream_failed(err, step, address, why);
 	}
 	return fd;
 }

@@ -399,8 +399,8 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	const char *why;
 
 	if (session->closing) {
-		(void)tcp_send_status(fd, STREAM_REFUSED);
 		why = "the session is being closed";
+		tcp_send_refusal(fd, why);
 		goto err_refused;
 	}
 	if (conn_create(session, fd, channel, &conn) != 0) {
@@ -608,7 +608,7 @@ static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
 		session_join(session, fd, hello->channel);
 		return;
 	}
-	(void)tcp_send_status(fd, STREAM_REFUSED);
+	tcp_send_refusal(fd, err_text());
 	(void)close(fd);
 	server->stats.refused++;
 }

@@ -4,7 +4,7 @@
  *
  *   client                                server
  *   hello (FABRIC_HELLO_BYTES)    ->
- *                                 <-      stream_status
+ *                                 <-      stream_status [text]
  *   stream_request [payload]      ->
  *   stream_request [payload]      ->
  *                                 <-      stream_response [payload]
@@ -45,8 +45,10 @@ enum stream_op {
 /* The server's answer to the hello. */
 struct stream_status {
 	uint32_t status; /* STREAM_*; STREAM_DONE: admitted */
-	uint32_t zero;   /* 0; ignored */
+	uint32_t bytes; /* of the text that follows: why it is STREAM_REFUSED; else 0 */
 };
+
+#define STREAM_TEXT_MAX 255
 
 struct stream_request {
 	uint32_t op;    /* enum stream_op */

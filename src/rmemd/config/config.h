@@ -73,6 +73,8 @@ struct config {
 	uint16_t tcp_port; /* 7462 */
 	int tcp_threads;   /* -1: config_tcp_threads() */
 	bool tcp_tls;      /* no */
+	/* auto: config_tcp_checks_address() */
+	enum config_switch tcp_check_address;
 	/* [admin] */
 	char admin_socket[108];    /* RUNSTATEDIR/rmemd/admin.sock */
 	char admin_view_group[33]; /* "": that of the daemon */
@@ -106,6 +108,15 @@ int config_load(const char *path, struct config *ret_config);
 
 /* Data threads of the tcp fabric, for each address that it listens on. */
 unsigned config_tcp_threads(const struct config *config);
+
+/* Whether a channel over TCP is refused that comes from none of its client's addresses.  Under TLS,
+ * who has only seen the token of a channel does not have its key. */
+static inline bool config_tcp_checks_address(const struct config *config)
+{
+	if (config->tcp_check_address == CONFIG_AUTO)
+		return !config->tcp_tls;
+	return config->tcp_check_address == CONFIG_YES;
+}
 
 /* Copy to `running` the changes of `fresh` that take effect while the daemon runs, and all of its
  * pools: how far they can follow is theirs to say. */

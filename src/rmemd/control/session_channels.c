@@ -491,53 +491,72 @@ static bool comes_from_client(const struct session *session, struct fabric_hello
 	       secret_equal(origin, hello->origin, sizeof(origin));
 }
 
-/* Whether the hello admits its channel; else the reason why not.  *ret_why does not tell which part
- * of the hello was wrong. */
-static bool admission_check(const struct session *session, unsigned endpoint,
-			    struct fabric_hello *hello, enum refusal *ret_reason,
-			    const char **ret_why)
+/* Its client has the session's secret, so it may learn which address is wrong. */
+static enum refusal check_address(const struct session *session,
+				  const struct endpoint *at, struct fabric_hello *hello)
+{
+	const struct config *config = session->sessions->control->config;
+	bool tcp = at->info->kind == FABRIC_TCP;
+	char peer[FABRIC_ADDRESS_TEXT], own[FABRIC_ADDRESS_TEXT];
+
+	if (comes_from_client(session, hello) ||
+	    (tcp && !config_tcp_checks_address(config)))
+		return REFUSALS;
+	(void)err_set(-EACCES, "a channel from %s of a client at %s%s",
+		      fabric_address_host(&hello->peer, peer),
+		      fabric_address_host(&session->connection->address, own),
+		      tcp ? ", which [tcp] check_address of the server forbids: is a "
+			    "NAT with several addresses between them?"
+			  : "");
+	return REFUSAL_CHANNEL_ADDRESS;
+}
+
+static enum refusal refuse(enum refusal reason, const char *why)
+{
+	(void)err_set(-EACCES, "%s", why);
+	return reason;
+}
+
+/* Why the hello does not admit its channel, with text that does not tell which part of the hello was
+ * wrong; REFUSALS: it does. */
+static enum refusal admission_check(const struct session *session, unsigned endpoint,
+				    struct fabric_hello *hello)
 {
 	static const uint8_t nobody[STREAM_SECRET_BYTES];
 	uint8_t token[ADMISSION_BYTES];
 	const struct channel *channel;
-	bool known;
+	enum refusal reason;
 
-	*ret_reason = REFUSAL_CHANNEL_TOKEN;
 	if (admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
-			    hello->session, hello->channel, token)) {
-		*ret_why = err_text();
-		return false;
-	}
-	known = secret_equal(token, hello->token, sizeof(token));
-	*ret_why = "no session with this id and token";
-	if (!session || !known)
-		return false;
+			    hello->session, hello->channel, token))
+		return REFUSAL_CHANNEL_TOKEN;
+	if (!secret_equal(token, hello->token, sizeof(token)) || !session)
+		return refuse(REFUSAL_CHANNEL_TOKEN,
+			      "no session with this id and token");
 	channel = find_channel(session, hello->channel);
-	*ret_reason = REFUSAL_CHANNEL_NUMBER;
-	*ret_why = "a channel that was not granted";
 	if (session->state != SESSION_ACTIVE || !channel)
-		return false;
-	*ret_reason = REFUSAL_CHANNEL_ADDRESS;
-	*ret_why = "a channel from another address than its client's";
-	if (!comes_from_client(session, hello))
-		return false;
-	*ret_reason = REFUSAL_CHANNEL_NUMBER;
-	*ret_why = "a channel that was granted for another endpoint";
+		return refuse(REFUSAL_CHANNEL_NUMBER, "a channel that was not granted");
+	reason = check_address(
+		session, &session->sessions->control->endpoints.at[endpoint], hello);
+	if (reason != REFUSALS)
+		return reason;
 	if (channel->endpoint != endpoint)
-		return false;
-	*ret_why = "a channel that is connected already";
+		return refuse(REFUSAL_CHANNEL_NUMBER,
+			      "a channel that was granted for another endpoint");
 	if (channel->state != CHANNEL_GRANTED)
-		return false;
-	*ret_reason = REFUSAL_CHANNEL_LATE;
-	*ret_why = "a channel that was granted too long ago";
-	return clock_now_ms() - channel->granted_ms < GRANT_UNUSED_MS;
+		return refuse(REFUSAL_CHANNEL_NUMBER,
+			      "a channel that is connected already");
+	if (clock_now_ms() - channel->granted_ms >= GRANT_UNUSED_MS)
+		return refuse(REFUSAL_CHANNEL_LATE,
+			      "a channel that was granted too long ago");
+	return REFUSALS;
 }
 
 /* The line is of a tenant only if the peer has the session's token: else anyone could use up the
  * tenant's lines. */
 static void admission_refused(struct control *control, const struct session *session,
 			      unsigned endpoint, const struct fabric_hello *hello,
-			      enum refusal reason, const char *why)
+			      enum refusal reason)
 {
 	char peer[FABRIC_ADDRESS_TEXT];
 	bool known = reason != REFUSAL_CHANNEL_TOKEN;
@@ -549,19 +568,17 @@ static void admission_refused(struct control *control, const struct session *ses
 			  .peer = fabric_address_host(&hello->peer, peer),
 			  .device = control->endpoints.at[endpoint].info->device,
 			  .tenant = known ? session->lease_client.tenant->name : NULL },
-		  "%s", why);
+		  "%s", err_text());
 }
 
 struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
 				      struct fabric_hello *hello)
 {
 	struct session *session = sessions_find(sessions, hello->session);
-	enum refusal reason;
-	const char *why;
+	enum refusal reason = admission_check(session, endpoint, hello);
 
-	if (!admission_check(session, endpoint, hello, &reason, &why)) {
-		admission_refused(sessions->control, session, endpoint, hello, reason,
-				  why);
+	if (reason != REFUSALS) {
+		admission_refused(sessions->control, session, endpoint, hello, reason);
 		return NULL;
 	}
 	channel_set_admitted(find_channel(session, hello->channel));

@@ -115,6 +115,7 @@ void control_setup(void)
 		.grace_ms = STAGE_GRACE_MS,
 		.sessions_max = 8,
 		.channels_max = 4,
+		.tcp_check_address = CONFIG_AUTO,
 	};
 	tenants_init(&stage_tenants);
 	ck_assert_int_eq(tenants_set(&stage_tenants, params, 2), 0);

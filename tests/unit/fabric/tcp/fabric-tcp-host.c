@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/random.h"
 #include "fabric/address.h"
 #include "unit/unit.h"
@@ -27,8 +28,10 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 	ck_assert_uint_eq(endpoint, 0);
 	ck_assert(fabric_address_is_loopback(&hello->peer));
 	if (hello->session != 1 ||
-	    !secret_equal(hello->token, host.token, FABRIC_TOKEN_BYTES))
+	    !secret_equal(hello->token, host.token, FABRIC_TOKEN_BYTES)) {
+		(void)err_set(-EACCES, "%s", host.refusal);
 		return NULL;
+	}
 	return host.session;
 }
 
@@ -82,6 +85,7 @@ static void host_open_with(unsigned threads, bool tls)
 	seen.all_succeed = true;
 	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &host.server), 0);
 	host.port = ops->endpoint(host.server, 0)->address.port;
+	host.refusal = "";
 	random_bytes(host.token, sizeof(host.token));
 	random_bytes(host.tls_key, sizeof(host.tls_key));
 	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
@@ -216,6 +220,17 @@ void raw_hello(uint8_t buf[FABRIC_HELLO_BYTES])
 	fabric_hello_encode(&hello, buf);
 }
 
+/* The text is the server's, or its beginning. */
+static void raw_refusal(int fd, size_t bytes)
+{
+	char text[STREAM_TEXT_MAX];
+
+	ck_assert_uint_le(bytes, sizeof(text));
+	ck_assert(bytes == strlen(host.refusal) || bytes == sizeof(text));
+	raw_recv(fd, text, bytes);
+	ck_assert_mem_eq(text, host.refusal, bytes);
+}
+
 uint32_t raw_status(int fd)
 {
 	struct stream_status status;
@@ -229,7 +244,10 @@ uint32_t raw_status(int fd)
 		ops->process(host.server);
 	}
 	raw_recv(fd, &status, sizeof(status));
-	ck_assert_uint_eq(status.zero, 0);
+	if (le32toh(status.status) == STREAM_REFUSED)
+		raw_refusal(fd, le32toh(status.bytes));
+	else
+		ck_assert_uint_eq(status.bytes, 0);
 	return le32toh(status.status);
 }
 

@@ -20,6 +20,7 @@ struct host {
 	struct fabric_server *server;
 	uint16_t port;
 	uint8_t token[FABRIC_TOKEN_BYTES]; /* of session 1 */
+	const char *refusal;               /* why others are refused */
 	uint8_t tls_key[FABRIC_TLS_KEY_BYTES];
 	struct fabric_session *session;
 	struct fabric_mr *mr;

@@ -38,6 +38,8 @@ static struct {
 	int listener, peer; /* peer: -1 when not connected */
 	uint32_t status;    /* that the raw server sends */
 	unsigned status_bytes;
+	const char *text; /* behind the status */
+	uint32_t text_bytes;
 	struct fabric_domain *domain;
 	struct fabric_cq *cq;
 	struct fabric_channel *channel;
@@ -47,7 +49,8 @@ static struct {
 /* Accept a connection, read its hello and send the status. */
 static void *peer_accept(void *arg)
 {
-	struct stream_status status = { .status = htole32(ends.status) };
+	struct stream_status status = { .status = htole32(ends.status),
+					.bytes = htole32(ends.text_bytes) };
 	uint8_t buf[FABRIC_HELLO_BYTES];
 	struct fabric_hello got;
 	int on = 1;
@@ -64,6 +67,8 @@ static void *peer_accept(void *arg)
 	ck_assert_mem_eq(got.origin, "\0\0\x7f\0\0\1\0", sizeof(got.origin));
 	ck_assert_int_eq(send(ends.peer, &status, ends.status_bytes, MSG_NOSIGNAL),
 			 ends.status_bytes);
+	if (ends.text)
+		(void)send(ends.peer, ends.text, strlen(ends.text), MSG_NOSIGNAL);
 	if (ends.status || ends.status_bytes == 1)
 		(void)shutdown(ends.peer, SHUT_RDWR);
 	return NULL;
@@ -163,6 +168,35 @@ START_TEST(connect__reports_the_status)
 	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
 	ck_assert_int_eq(strstr(err_text(), "is it another port?") != NULL,
 			 statuses[_i].err == -EPROTO);
+}
+END_TEST
+
+#define LONG "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+_Static_assert(4 * (sizeof(LONG) - 1) == STREAM_TEXT_MAX + 1, "one byte too long");
+
+static const struct {
+	const char *text, *told; /* what the server sends, and what is told */
+	uint32_t bytes;          /* that it announces */
+} refusals[] = {
+	{ "from 192.0.2.1", "a data stream: from 192.0.2.1", 14 },
+	{ "a\nb\033", "a data stream: a?b?", 4 },
+	{ "short", "Permission denied", 6 },
+	{ LONG LONG LONG LONG, "Permission denied", STREAM_TEXT_MAX + 1 },
+	{ LONG LONG LONG LONG, "Permission denied", UINT32_MAX },
+	{ "", "Permission denied", 0 },
+};
+
+START_TEST(connect__tells_why_it_is_refused)
+{
+	const char *told;
+
+	ends.status = STREAM_REFUSED;
+	ends.text = refusals[_i].text;
+	ends.text_bytes = refusals[_i].bytes;
+	ck_assert_int_eq(client_connect(WAIT_MS), -EACCES);
+	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
+	told = strstr(err_text(), refusals[_i].told);
+	ck_assert_msg(told && strcmp(told, refusals[_i].told) == 0, "%s", err_text());
 }
 END_TEST
 
@@ -703,6 +737,8 @@ int main(void)
 	TCase *tcase = unit_case("client", ends_open, ends_close);
 
 	tcase_add_loop_test(tcase, connect__reports_the_status, 0, COUNT(statuses));
+	tcase_add_loop_test(tcase, connect__tells_why_it_is_refused, 0,
+			    COUNT(refusals));
 	tcase_add_test(tcase, connect__times_out);
 	tcase_add_loop_test(tcase, connect__is_cancelled, 0, 2);
 	tcase_add_test(tcase, connect__refused_names_the_address);

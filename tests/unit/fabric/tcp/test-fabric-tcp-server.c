@@ -75,8 +75,10 @@ END_TEST
 START_TEST(hello__wrong_is_refused_with_a_status)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];
+	char reason[STREAM_TEXT_MAX + 2] = { 0 };
 	int fd;
 
+	memset(reason, 'r', sizeof(reason) - 1);
 	for (unsigned i = 0; i < FABRIC_HELLO_BYTES - FABRIC_ORIGIN_BYTES; i++) {
 		/* any channel number is valid here, from any origin */
 		if (i >= 16 && i < 20)
@@ -84,6 +86,7 @@ START_TEST(hello__wrong_is_refused_with_a_status)
 		fd = raw_connect();
 		raw_hello(buf);
 		buf[i] ^= 0x40;
+		host.refusal = i % 2 ? "a reason" : reason;
 		raw_send(fd, buf, sizeof(buf));
 		ck_assert_uint_eq(raw_status(fd),
 				  i < 8 ? STREAM_BROKEN : STREAM_REFUSED);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "unit/rmemd/control-stage.h"
 #include "rmemd/control/session.h"
 #include "tls/admission.h"
@@ -123,6 +124,18 @@ static const struct fabric_address origins[] = {
 	{ .family = 6, .bytes = { 0xfe, 0x80, [15] = 1 } },
 };
 
+/* Whether it is that of the control connection. */
+static bool is_own(const struct fabric_address *peer)
+{
+	uint8_t gid[16], own[16];
+
+	if (!peer->family)
+		return false;
+	fabric_address_to_gid(peer, gid);
+	fabric_address_to_gid(&stage_address, own);
+	return memcmp(gid, own, sizeof(gid)) == 0;
+}
+
 static bool admitted_from(const struct fabric_address *peer,
 			  const struct fabric_address *named, uint32_t channel)
 {
@@ -141,7 +154,7 @@ static bool admitted_from(const struct fabric_address *peer,
 	}
 	admitted = sessions_admit(stage_control.sessions, 1, &asked);
 	/* only the control connection proves an address */
-	ck_assert(asked.peer_verified == (admitted && !named));
+	ck_assert(asked.peer_verified == (admitted && !named && is_own(peer)));
 	return admitted;
 }
 
@@ -164,6 +177,42 @@ START_TEST(channels__come_from_the_client)
 	/* an address that is named, but not one that is not known */
 	ck_assert(admitted_from(peer, peer, channel) == (peer->family != 0));
 	ck_assert(admitted_from(&mapped, NULL, other));
+}
+END_TEST
+
+/* Whether the refused client is told of the key that forbids it. */
+static void check_refusal(bool key)
+{
+	ck_assert_ptr_nonnull(strstr(
+		err_text(), "a channel from 192.0.2.2 of a client at 192.0.2.1"));
+	ck_assert(!strstr(err_text(), "[tcp] check_address") == !key);
+}
+
+/* Over TCP a key decides, which a reload may change. */
+START_TEST(channels__come_from_elsewhere_if_they_may)
+{
+	const struct fabric_address *peer = &origins[1];
+	uint32_t channel;
+
+	client_open(&one);
+	channel = client_open_channel(&one, 1);
+	stage_config.tcp_check_address = CONFIG_AUTO;
+	ck_assert(!admitted_from(peer, NULL, channel));
+	check_refusal(true);
+	stage_endpoint_info[1].kind = FABRIC_VERBS;
+	stage_config.tcp_check_address = CONFIG_NO;
+	ck_assert(!admitted_from(peer, NULL, channel));
+	check_refusal(false);
+	stage_endpoint_info[1].kind = FABRIC_TCP;
+	ck_assert(admitted_from(peer, NULL, channel));
+	channel = client_open_channel(&one, 1);
+	stage_config.tcp_check_address = CONFIG_AUTO;
+	stage_config.tcp_tls = true;
+	ck_assert(admitted_from(peer, NULL, channel));
+	channel = client_open_channel(&one, 1);
+	stage_config.tcp_check_address = CONFIG_YES;
+	ck_assert(!admitted_from(peer, NULL, channel));
+	check_refusal(true);
 }
 END_TEST
 
@@ -604,6 +653,7 @@ int main(void)
 	tcase_add_test(tc, channels__are_admitted_once);
 	tcase_add_loop_test(tc, channels__come_from_the_client, 0,
 			    sizeof(origins) / sizeof(origins[0]));
+	tcase_add_test(tc, channels__come_from_elsewhere_if_they_may);
 	tcase_add_test(tc, channels__are_named_one_by_one);
 	tcase_add_loop_test(tc, channels__without_tls_are_counted, 0, 2);
 	tcase_add_test(tc, channels__have_keys);

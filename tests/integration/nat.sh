@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Daemon and client in two network namespaces, with a router between them that translates addresses.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq ip nft
+[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+
+FABRIC=tcp
+far=rmem-far.$$
+near=rmem-near.$$
+router=rmem-router.$$
+test_cleanup()
+{
+	local ns
+	for ns in "$far" "$near" "$router"; do
+		ip netns del "$ns" 2>/dev/null || true
+	done
+}
+for ns in "$far" "$near" "$router"; do
+	ip netns add "$ns" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
+	ip -n "$ns" link set lo up
+done
+# cable NAMESPACE NETWORK: between the router's interface of that network and eth0, with .1 and .2
+cable()
+{
+	ip -n "$1" link add eth0 type veth peer name "net$2" netns "$router" 2>"$dir/stderr" ||
+		skip "no veth here: $(cat "$dir/stderr")"
+	ip -n "$router" address add "10.$2.0.1/24" dev "net$2"
+	ip -n "$1" address add "10.$2.0.2/24" dev eth0
+	ip -n "$router" link set "net$2" up
+	ip -n "$1" link set eth0 up
+}
+cable "$far" 7
+cable "$near" 9
+ip -n "$near" route add default via 10.9.0.1
+ip netns exec "$router" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+netns_exec=(ip netns exec "$far")
+client_exec=(ip netns exec "$near")
+
+# all ports of the new namespaces are free
+ports_choose()
+{
+	port=7460
+}
+
+# translate LINE...: the rules of the router, in place of those before
+translate()
+{
+	ip netns exec "$router" nft -f - 2>"$dir/stderr" <<-END || skip "no NAT: $(cat "$dir/stderr")"
+		flush ruleset
+		table ip rmem {
+			chain source {
+				type nat hook postrouting priority srcnat
+				${1-}
+			}
+			chain destination {
+				type nat hook prerouting priority dstnat
+				${2-}
+			}
+		}
+	END
+}
+
+# ---- the client's addresses ----
+
+# two addresses to choose from: one for the control connection, the other for data
+ip -n "$router" address add 10.7.0.11/24 dev net7
+ip -n "$router" address add 10.7.0.12/24 dev net7
+translate "tcp dport 7460 snat to 10.7.0.11
+	tcp dport 7462 snat to 10.7.0.12"
+LISTEN=10.7.0.2
+make_file "$dir/in" 1000000
+server_start
+expect_error 1 'refuses a data stream: a channel from 10\.7\.0\.12 of a client at 10\.7\.0\.11, which \[tcp\] check_address ' \
+	client put name "$dir/in"
+log_await '^channel-refused:.*a channel from 10.7.0.12' 20 || fail "the log does not tell"
+[ "$(status_get .counters.refused.channel_address)" -gt 0 ] || fail "it is not counted"
+
+config_extra="[tcp]
+check_address = no"
+server_config
+rmemctl reload
+client put name "$dir/in"
+client get name "$dir/out"
+same "$dir/in" "$dir/out"
+ok "a client behind a NAT with two addresses"
+server_stop
