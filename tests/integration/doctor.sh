@@ -289,6 +289,33 @@ examine 4
 finds error huge-pages "'plain' needs 9 GiB on node 1, 8 GiB are available" 'node1/meminfo' ''
 
 good
+put /proc/self/mountinfo "24 23 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
+put /proc/self/cgroup 0::/box.slice
+put /sys/fs/cgroup/box.slice/hugetlb.2MB.max 67108864
+put /sys/fs/cgroup/box.slice/hugetlb.2MB.current 33554432
+examine 4
+finds error huge-pages "'near' needs 64 MiB, the limit of its control group leaves 32 MiB" \
+	'/sys/fs/cgroup/box.slice/hugetlb.2MB.max: 64 MiB; 32 MiB are used or for rmemd itself' \
+	'^echo 100663296 >/sys/fs/cgroup/box.slice/hugetlb.2MB.max$'
+put /sys/fs/cgroup/box.slice/hugetlb.1GB.max 0
+put /sys/fs/cgroup/box.slice/hugetlb.1GB.current 0
+config "pool auto: node=0 size=64M"
+examine 0
+finds note huge-pages "'auto' gets no huge pages" '' ''
+put /sys/fs/cgroup/box.slice/hugetlb.2MB.max max
+put /sys/fs/cgroup/box.slice/memory.max 104857600
+put /sys/fs/cgroup/box.slice/memory.current 4194304
+config "pool plain: node=0 size=300M page_size=base"
+examine 4
+finds error huge-pages "'plain' needs 300 MiB, the limit of its control group leaves 87.2 MiB" \
+	'/sys/fs/cgroup/box.slice/memory.max: 100 MiB; 12.8 MiB are used or for rmemd itself' \
+	'^echo [0-9]+ >/sys/fs/cgroup/box.slice/memory.max$'
+# what it says is enough
+put /sys/fs/cgroup/box.slice/memory.max \
+	"$(jq -r '.findings[].mend[] | capture("^echo (?<n>[0-9]+) >.*memory.max$").n' "$dir/json")"
+examine 0
+
+good
 config "pool far: node=1 size=64M page_size=2M"
 examine 3
 finds warning numa "'far' is on node 1, its RDMA device mlx5_0 on node 0" 'mlx5_0/device/numa_node: 0' 'node = 0'

@@ -63,14 +63,22 @@ static bool limits_of_process(const char *root, const char *process,
 		return false;
 	limits->locks_all = limits_capable(root, process, CAP_IPC_LOCK);
 	(void)snprintf(limits->source, sizeof(limits->source), "%s", path);
+	(void)snprintf(limits->process, sizeof(limits->process), "%s", process);
 	return true;
 }
 
 /* ---- of the unit ---- */
 
+static int unit_number(sd_bus *bus, const char *name, uint64_t *ret_value)
+{
+	return sd_bus_get_property_trivial(
+		bus, "org.freedesktop.systemd1", SERVICE_PATH,
+		"org.freedesktop.systemd1.Service", name, NULL, 't', ret_value);
+}
+
 static int unit_ask(sd_bus *bus, struct server_limits *limits)
 {
-	static const char service[] = "org.freedesktop.systemd1.Service";
+	uint64_t high = SERVER_UNLIMITED;
 	char *state = NULL;
 	int err = sd_bus_get_property_string(
 		bus, "org.freedesktop.systemd1", SERVICE_PATH,
@@ -80,13 +88,15 @@ static int unit_ask(sd_bus *bus, struct server_limits *limits)
 		err = -ENOENT;
 	free(state);
 	if (err >= 0)
-		err = sd_bus_get_property_trivial(
-			bus, "org.freedesktop.systemd1", SERVICE_PATH, service,
-			"LimitMEMLOCKSoft", NULL, 't', &limits->memlock);
+		err = unit_number(bus, "LimitMEMLOCKSoft", &limits->memlock);
 	if (err >= 0)
-		err = sd_bus_get_property_trivial(bus, "org.freedesktop.systemd1",
-						  SERVICE_PATH, service, "LimitNOFILE",
-						  NULL, 't', &limits->nofile);
+		err = unit_number(bus, "LimitNOFILE", &limits->nofile);
+	if (err >= 0)
+		err = unit_number(bus, "MemoryMax", &limits->memory);
+	if (err >= 0)
+		err = unit_number(bus, "MemoryHigh", &high);
+	if (err >= 0 && high < limits->memory)
+		limits->memory = high;
 	return err;
 }
 
@@ -110,7 +120,7 @@ static bool limits_of_unit(struct server_limits *limits)
 
 void limits_read(const struct server *server, struct server_limits *ret_limits)
 {
-	struct server_limits limits = { .nofile = 0 };
+	struct server_limits limits = { .memory = SERVER_UNLIMITED };
 	const char *root = server->host.root;
 	char process[24];
 

@@ -9,10 +9,14 @@
 #include "doctor/files.h"
 #include "rmemctl/doctor/server.h"
 #include "rmemd/pool/capacity.h"
+#include "rmemd/pool/cgroup.h"
 #include "rmemd/pool/host.h"
 
 #define NODES_MAX 1024
 #define NODES_TEXT 128
+/* What the daemon has in its group before it has pools. */
+#define START_BYTES (UINT64_C(16) << 20)
+#define MIB (UINT64_C(1) << 20)
 #define THP_PATH "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 
 /* " on node 1", or "" */
@@ -29,6 +33,62 @@ static uint64_t pages_needed(const struct pool_params *pool, uint64_t page_bytes
 	if (pool->bytes == POOL_BYTES_AUTO)
 		return 1;
 	return (pool->bytes + page_bytes - 1) / page_bytes;
+}
+
+/* ---- control groups ---- */
+
+/* The limit of the daemon, or of the unit that would start it. */
+static bool group_limit(const struct server *server, uint64_t huge_page_bytes,
+			struct cgroup_limit *ret_limit)
+{
+	static const struct cgroup_limit unit = { .path = "rmemd.service" };
+	const struct server_limits *limits = &server->limits;
+
+	if (limits->process[0])
+		return cgroup_limit(limits->process, huge_page_bytes, ret_limit) == 0;
+	if (huge_page_bytes || limits->memory == SERVER_UNLIMITED)
+		return false;
+	*ret_limit = unit;
+	cgroup_set_memory(ret_limit, limits->memory, START_BYTES);
+	return true;
+}
+
+static void group_mend(const struct server *server, const struct cgroup_limit *limit,
+		       uint64_t bytes)
+{
+	char exactly[32];
+
+	if (strstr(limit->path, "rmemd.service") && !strstr(limit->path, "hugetlb"))
+		report_mend(server->host.report,
+			    "systemctl edit rmemd   # [Service] %s%s; then restart it",
+			    strstr(limit->path, "high") ? "MemoryHigh=" : "MemoryMax=",
+			    units_write_bytes(bytes, exactly, sizeof(exactly)));
+	else
+		report_mend(server->host.report, "echo %" PRIu64 " >%s", bytes,
+			    limit->path);
+}
+
+/* Whether the groups leave `bytes` to the pool; if not, that is a finding. */
+static bool group_check(const struct server *server, const struct pool_params *pool,
+			uint64_t bytes, uint64_t huge_page_bytes)
+{
+	struct report *report = server->host.report;
+	struct cgroup_limit limit;
+	uint64_t more;
+
+	if (!group_limit(server, huge_page_bytes, &limit) || limit.left >= bytes)
+		return true;
+	report_find(report, REPORT_ERROR,
+		    "pool '%s' needs %s, the limit of its control group leaves %s",
+		    pool->name, UNITS_BYTES(bytes), UNITS_BYTES(limit.left));
+	report_seen(report, limit.path, "%s; %s are used or for rmemd itself",
+		    UNITS_BYTES(limit.bytes), UNITS_BYTES(limit.bytes - limit.left));
+	more = limit.bytes - limit.left + bytes;
+	/* what the kernel needs for each page grows, too */
+	if (!huge_page_bytes)
+		more = ((more + bytes / 100) / MIB + 1) * MIB;
+	group_mend(server, &limit, more);
+	return false;
 }
 
 /* ---- huge pages ---- */
@@ -105,7 +165,7 @@ static void huge_check(const struct server *server, unsigned i)
 	(void)host_huge_pages(page_bytes, pool->node, &huge);
 	if (huge.free < needed && !huge.overcommit)
 		huge_short(server, pool, &huge, needed);
-	else
+	else if (group_check(server, pool, needed * page_bytes, page_bytes))
 		report_find(report, REPORT_OK,
 			    "pool '%s': %" PRIu64 " pages of %s are free%s", pool->name,
 			    huge.free, pool_pages_name(pool->pages),
@@ -113,12 +173,17 @@ static void huge_check(const struct server *server, unsigned i)
 }
 
 /* Whether huge pages are free for at least a part of the pool. */
-static bool any_huge(const struct pool_params *pool, uint64_t page_bytes)
+static bool any_huge(const struct server *server, const struct pool_params *pool,
+		     uint64_t page_bytes)
 {
+	uint64_t needed = pages_needed(pool, page_bytes);
+	struct cgroup_limit limit;
 	struct host_huge huge;
 
 	return host_huge_pages(page_bytes, pool->node, &huge) == 0 &&
-	       (huge.overcommit || huge.free >= pages_needed(pool, page_bytes));
+	       (huge.overcommit || huge.free >= needed) &&
+	       (!group_limit(server, page_bytes, &limit) ||
+		limit.left / page_bytes >= needed);
 }
 
 static void auto_check(const struct server *server, const struct pool_params *pool)
@@ -130,7 +195,8 @@ static void auto_check(const struct server *server, const struct pool_params *po
 	uint64_t huge = pages_bytes(POOL_PAGES_2M);
 
 	if (open ? pages && (strcmp(pages, "2M") == 0 || strcmp(pages, "1G") == 0)
-		 : any_huge(pool, huge) || any_huge(pool, pages_bytes(POOL_PAGES_1G))) {
+		 : any_huge(server, pool, huge) ||
+			    any_huge(server, pool, pages_bytes(POOL_PAGES_1G))) {
 		report_find(report, REPORT_OK, "pool '%s' %s", pool->name,
 			    open ? "has huge pages" : "gets huge pages");
 		return;
@@ -161,6 +227,7 @@ static void memory_check(const struct server *server, const struct pool_params *
 	uint64_t available;
 
 	if (server_pool(server, pool->name) || pool->bytes == POOL_BYTES_AUTO ||
+	    !group_check(server, pool, pool->bytes, 0) ||
 	    host_available(pool->node, &available) || available >= pool->bytes)
 		return;
 	report_find(report, REPORT_ERROR, "pool '%s' needs %s%s, %s are available",
@@ -189,7 +256,7 @@ void hugepages_check(const struct server *server)
 		if (pool->pages == POOL_PAGES_AUTO)
 			auto_check(server, pool);
 		if (pool->pages != POOL_PAGES_AUTO ||
-		    !any_huge(pool, pages_bytes(POOL_PAGES_2M)))
+		    !any_huge(server, pool, pages_bytes(POOL_PAGES_2M)))
 			memory_check(server, pool);
 	}
 }
@@ -201,8 +268,8 @@ static bool wants_thp(const struct server *server, const struct pool_params *poo
 	if (pool->pages == POOL_PAGES_THP)
 		return true;
 	return pool->pages == POOL_PAGES_AUTO && !server_pool(server, pool->name) &&
-	       !any_huge(pool, pages_bytes(POOL_PAGES_2M)) &&
-	       !any_huge(pool, pages_bytes(POOL_PAGES_1G));
+	       !any_huge(server, pool, pages_bytes(POOL_PAGES_2M)) &&
+	       !any_huge(server, pool, pages_bytes(POOL_PAGES_1G));
 }
 
 void thp_check(const struct server *server)

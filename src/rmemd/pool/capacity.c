@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/units.h"
+#include "rmemd/pool/cgroup.h"
 #include "rmemd/pool/host.h"
 #include "rmemd/pool/memory.h"
 
@@ -64,17 +65,57 @@ static const char *where(int node, char buf[WHERE_BYTES])
 	return buf;
 }
 
+/* ---- limits of the groups of this process ---- */
+
+/* What they leave to pools on these pages; UINT64_MAX: there is no limit. */
+static uint64_t groups_leave(uint64_t huge_page_bytes, struct cgroup_limit *ret_limit)
+{
+	return cgroup_limit("self", huge_page_bytes, ret_limit) ? UINT64_MAX
+								: ret_limit->left;
+}
+
+/* Whether they leave less than the host has free. */
+static bool group_is_least(uint64_t huge_page_bytes, struct cgroup_limit *ret_limit)
+{
+	uint64_t on_host = UINT64_MAX;
+	struct host_huge huge;
+
+	if (!huge_page_bytes)
+		(void)host_available(-1, &on_host);
+	else if (!host_huge_pages(huge_page_bytes, -1, &huge) && !huge.overcommit)
+		on_host = huge.free * huge_page_bytes;
+	return groups_leave(huge_page_bytes, ret_limit) < on_host;
+}
+
+static int group_short(uint64_t wanted, const struct cgroup_limit *limit)
+{
+	return err_set(-ENOMEM, "%s wanted, %s available: %s, or make the pool smaller",
+		       UNITS_BYTES(wanted), UNITS_BYTES(limit->left),
+		       CGROUP_TEXT(limit));
+}
+
 /* ---- is there enough? ---- */
 
 int capacity_huge_short(const struct memory *memory, int node)
 {
 	uint64_t wanted = memory->bytes / memory->page_bytes, others;
 	const char *name = pool_pages_name(memory->pages);
-	char path[256];
+	struct cgroup_limit limit;
 	struct host_huge huge;
+	char path[256];
 
 	if (host_huge_pages(memory->page_bytes, node, &huge))
 		return err_set(-ENOMEM, "this CPU or kernel has no pages of %s", name);
+	if (groups_leave(memory->page_bytes, &limit) < memory->bytes)
+		return group_short(memory->bytes, &limit);
+	/* more of them would not help */
+	if (huge.free >= wanted)
+		return err_set(-ENOMEM,
+			       "%" PRIu64 " page%s of %s wanted %s, %" PRIu64
+			       " free there, which the kernel does not give to this "
+			       "process: has it a cpuset without their node?",
+			       wanted, wanted == 1 ? "" : "s", name, WHERE(node),
+			       huge.free);
 	others = huge.total > huge.free ? huge.total - huge.free : 0;
 	return err_set(
 		-ENOMEM,
@@ -91,10 +132,13 @@ int capacity_huge_short(const struct memory *memory, int node)
 
 static int huge_check(const struct memory *memory, int node)
 {
+	struct cgroup_limit limit;
 	struct host_huge huge;
 	int err = host_huge_pages(memory->page_bytes, node, &huge);
 
-	if (err || (!huge.overcommit && huge.free < memory->bytes / memory->page_bytes))
+	if (err ||
+	    (!huge.overcommit && huge.free < memory->bytes / memory->page_bytes) ||
+	    groups_leave(memory->page_bytes, &limit) < memory->bytes)
 		return capacity_huge_short(memory, node);
 	return 0;
 }
@@ -141,10 +185,13 @@ static int thp_check(const struct memory *memory)
 
 uint64_t capacity_available(void)
 {
-	uint64_t available;
+	struct cgroup_limit limit;
+	uint64_t available, left = groups_leave(0, &limit);
 
 	/* where the kernel tells no number, populating shows whether there is enough */
-	return host_available(-1, &available) ? UINT64_MAX : available;
+	if (host_available(-1, &available) || available > left)
+		available = left;
+	return available;
 }
 
 /* A mistyped size must not make the kernel kill other processes. */
@@ -164,14 +211,26 @@ static int space_check(const struct memory *memory, int node)
 	return space_short(memory, node, available);
 }
 
-/* Whatever its node, the memory must fit on the host, together with pools being opened now. */
+/* There is less room than wanted, for the reason that leaves least: the host, or a group. */
+static int room_short(const struct memory *memory, uint64_t left)
+{
+	struct cgroup_limit limit;
+
+	if (!group_is_least(0, &limit))
+		return space_short(memory, -1, left);
+	limit.left = left;
+	return group_short(memory->bytes, &limit);
+}
+
+/* Whatever its node, the memory must fit on the host and into the groups, together with pools being
+ * opened now. */
 static int space_claim(const struct memory *memory, _Atomic(uint64_t) *room)
 {
 	uint64_t left = atomic_load(room);
 
 	do {
 		if (memory->bytes > left)
-			return space_short(memory, -1, left);
+			return room_short(memory, left);
 	} while (!atomic_compare_exchange_weak(room, &left, left - memory->bytes));
 	return 0;
 }
@@ -267,24 +326,44 @@ uint64_t capacity_share_bytes(struct share share, uint64_t free, uint64_t page_b
 	       page_bytes;
 }
 
-void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS])
+/* What the groups leave is divided among the nodes as free memory is, since pools of all nodes are
+ * opened at the same time. */
+static uint64_t group_part(uint64_t on_node, uint64_t on_host, uint64_t left)
 {
-	const uint64_t page_bytes[] = {
-		[CAPACITY_1G] = pages_bytes(POOL_PAGES_1G),
-		[CAPACITY_2M] = pages_bytes(POOL_PAGES_2M),
-	};
-	uint64_t on_host, on_node;
-	struct host_huge huge;
+	if (on_host <= left)
+		return on_node;
+	return (uint64_t)((double)left * ((double)on_node / (double)on_host));
+}
 
-	for (unsigned kind = 0; kind < CAPACITY_MEMORY; kind++)
-		ret_bytes[kind] = host_huge_pages(page_bytes[kind], node, &huge)
-					  ? 0
-					  : huge.free * page_bytes[kind];
+static uint64_t huge_free(uint64_t page_bytes, int node)
+{
+	struct cgroup_limit limit;
+	struct host_huge here, huge;
+
+	if (host_huge_pages(page_bytes, node, &here) ||
+	    host_huge_pages(page_bytes, -1, &huge))
+		return 0;
+	return group_part(here.free * page_bytes, huge.free * page_bytes,
+			  groups_leave(page_bytes, &limit));
+}
+
+static uint64_t memory_free(int node)
+{
+	struct cgroup_limit limit;
+	uint64_t on_host, on_node;
+
 	if (host_available(-1, &on_host))
 		on_host = 0;
-	if (host_available(host_has_nodes() ? node : -1, &on_node))
+	if (host_available(host_has_nodes() ? node : -1, &on_node) || on_node > on_host)
 		on_node = on_host;
-	ret_bytes[CAPACITY_MEMORY] = on_node < on_host ? on_node : on_host;
+	return group_part(on_node, on_host, groups_leave(0, &limit));
+}
+
+void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS])
+{
+	ret_bytes[CAPACITY_1G] = huge_free(pages_bytes(POOL_PAGES_1G), node);
+	ret_bytes[CAPACITY_2M] = huge_free(pages_bytes(POOL_PAGES_2M), node);
+	ret_bytes[CAPACITY_MEMORY] = memory_free(node);
 }
 
 static const char *node_name(int node, char *buf, size_t buf_bytes)
@@ -347,13 +426,21 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 {
 	uint64_t page = pages_bytes(pages), n = free / page, percent, wanted;
 	const char *name = pool_pages_name(pages);
-	char path[256];
+	struct cgroup_limit limit;
 	struct host_huge huge;
+	char path[256];
 
 	if (!share->parts)
 		return err_set(-ENOMEM,
 			       "the shares of other pools leave nothing to it");
 	percent = share->parts * 100 / share->whole;
+	if (group_is_least(pages_hugetlb(pages) ? page : 0, &limit))
+		return err_set(
+			-ENOMEM,
+			"its share is %" PRIu64
+			"%% of %s that are available %s, too little: %s, or give "
+			"it more, and other pools less",
+			percent, UNITS_BYTES(free), WHERE(node), CGROUP_TEXT(&limit));
 	wanted = (share->whole + share->parts - 1) / share->parts;
 	if (!pages_hugetlb(pages))
 		return err_set(-ENOMEM,
@@ -396,4 +483,15 @@ int capacity_pool_bytes(const struct pool_params *params,
 				   params->node);
 	*ret_bytes = bytes;
 	return 0;
+}
+
+void capacity_note(const struct memory *memory, char *buf, size_t buf_bytes)
+{
+	struct cgroup_limit limit;
+
+	buf[0] = '\0';
+	if (group_is_least(pages_hugetlb(memory->pages) ? memory->page_bytes : 0,
+			   &limit))
+		(void)snprintf(buf, buf_bytes, "its share is of what %s leaves, %s",
+			       limit.path, UNITS_BYTES(limit.bytes));
 }

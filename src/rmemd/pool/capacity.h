@@ -6,6 +6,9 @@
  * free memory.  Pools without a share divide the rest equally: all of the huge pages, which were
  * reserved for use, but half of other memory, so that the system has room.
  *
+ * Where control groups of this process leave less than is free, that is what pools divide, on each
+ * node in the proportion in which memory is free there.
+ *
  * Threads: [any].  Errors: 0, or as listed with a text that names cause and remedy. */
 #ifndef RMEMD_POOL_CAPACITY_H
 #define RMEMD_POOL_CAPACITY_H
@@ -28,7 +31,7 @@ enum capacity_kind capacity_kind(enum pool_pages pages);
 /* Whether these pages are of hugetlb, and the length of one. */
 bool pages_hugetlb(enum pool_pages pages);
 uint64_t pages_bytes(enum pool_pages pages);
-/* Free memory on a node or, for POOL_NODE_ANY, on this host; 0: unknown. */
+/* Free memory for pools on a node or, for POOL_NODE_ANY, on this host; 0: unknown. */
 void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS]);
 
 /* The share of pools[i] in a kind; 0 parts if the other pools take all of it. */
@@ -44,8 +47,10 @@ int capacity_check_shares(const struct pool_params *pools, size_t n, size_t *ret
 int capacity_pool_bytes(const struct pool_params *params,
 			const struct memory_work *work, enum pool_pages pages,
 			uint64_t *ret_bytes);
+/* For the log of a pool that has its share: the group whose limit it is a share of, or "". */
+void capacity_note(const struct memory *memory, char *buf, size_t buf_bytes);
 
-/* The available memory of the host, without huge pages. */
+/* The memory that is available to this process, without huge pages. */
 uint64_t capacity_available(void);
 /* Claim memory->bytes of the room; a caller that fails later returns them.  -ENOMEM: there is
  * less. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <numa.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -23,7 +22,7 @@ void host_set_root(const char *new_root)
 	root = new_root ? new_root : "";
 }
 
-static FILE *host_open(const char *path)
+FILE *host_open(const char *path)
 {
 	char full[2 * PATH_BYTES];
 
@@ -46,7 +45,7 @@ static int line_read(const char *path, char *buf, size_t bytes)
 	return 0;
 }
 
-static int number_read(const char *path, uint64_t *ret_value)
+int host_number(const char *path, uint64_t *ret_value)
 {
 	char line[64];
 	int err = line_read(path, line, sizeof(line));
@@ -102,7 +101,7 @@ static int huge_read(uint64_t page_bytes, int node, const char *file,
 {
 	char path[PATH_BYTES];
 
-	return number_read(host_huge_path(page_bytes, node, file, path, sizeof(path)),
+	return host_number(host_huge_path(page_bytes, node, file, path, sizeof(path)),
 			   ret_value);
 }
 

@@ -7,12 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #define HOST_MOUNT_BYTES 256
 
 /* For tests: read below `root`, borrowed, instead of "/".  NULL: "/". */
 void host_set_root(const char *root);
+/* A file of the host to read, and a file's only number.  NULL and errno, -errno */
+FILE *host_open(const char *path);
+int host_number(const char *path, uint64_t *ret_value);
 
 /* Whether the kernel has NUMA nodes; otherwise all memory is on node 0. */
 bool host_has_nodes(void);

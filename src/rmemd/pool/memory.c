@@ -534,6 +534,14 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 	return 0;
 }
 
+static void note_add(struct memory_work *work, const char *text)
+{
+	size_t used = strlen(work->note);
+
+	(void)snprintf(work->note + used, sizeof(work->note) - used, "%s%s",
+		       used && *text ? "; " : "", text);
+}
+
 /* From the largest pages down; the note tells why larger ones were not possible. */
 static int memory_auto(const struct pool_params *params, struct memory_work *work,
 		       struct memory *ret_memory)
@@ -561,16 +569,15 @@ static int memory_auto(const struct pool_params *params, struct memory_work *wor
 		(void)snprintf(why + used, sizeof(why) - used, "%snot %s: %s",
 			       used ? "; " : "", pool_pages_name(order[i]), err_text());
 	}
-	used = strlen(work->note);
-	(void)snprintf(work->note + used, sizeof(work->note) - used, "%s%s",
-		       used && *why ? "; " : "", why);
+	note_add(work, why);
 	return err;
 }
 
 int memory_open(const struct pool_params *params, struct memory_work *work,
 		struct memory *ret_memory)
 {
-	char nodes[64];
+	char nodes[64], share[sizeof(work->note)];
+	int err;
 
 	work->note[0] = '\0';
 	if (params->node >= 0 && !host_node_exists(params->node))
@@ -578,9 +585,14 @@ int memory_open(const struct pool_params *params, struct memory_work *work,
 			       params->node, host_nodes(nodes, sizeof(nodes)));
 	if (params->kept)
 		return memory_try(params, params->pages_kept, work, ret_memory);
-	if (params->pages == POOL_PAGES_AUTO)
-		return memory_auto(params, work, ret_memory);
-	return memory_try(params, params->pages, work, ret_memory);
+	err = params->pages == POOL_PAGES_AUTO
+		      ? memory_auto(params, work, ret_memory)
+		      : memory_try(params, params->pages, work, ret_memory);
+	if (!err && params->bytes == POOL_BYTES_AUTO) {
+		capacity_note(ret_memory, share, sizeof(share));
+		note_add(work, share);
+	}
+	return err;
 }
 
 void memory_close(struct memory *memory)

@@ -1,42 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The free memory of a host, which is made of files, and the shares of pools in it. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "base/err.h"
+#include "unit/rmemd/pool/host-files.h"
 #include "unit/rmemd/pool/pools-case.h"
 #include "rmemd/pool/host.h"
 #include "rmemd/pool/capacity.h"
 
-static char root[sizeof("/tmp/rmem-test-XXXXXX")];
-
-static void host_file(const char *path, const char *text)
-{
-	char full[512];
-	FILE *file;
-
-	(void)snprintf(full, sizeof(full), "%s%s", root, path);
-	for (char *slash = strchr(full + sizeof(root), '/'); slash;
-	     slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		ck_assert(mkdir(full, 0700) == 0 || errno == EEXIST);
-		*slash = '/';
-	}
-	file = fopen(full, "w");
-	ck_assert_ptr_nonnull(file);
-	ck_assert_int_ge(fputs(text, file), 0);
-	ck_assert_int_eq(fclose(file), 0);
-}
-
 static void host_setup(void)
 {
-	memcpy(root, "/tmp/rmem-test-XXXXXX", sizeof(root));
-	ck_assert_ptr_nonnull(mkdtemp(root));
-	host_set_root(root);
+	host_files_setup();
 	host_file("/proc/meminfo", "MemTotal: 8 kB\nMemAvailable:   4194304 kB\n");
 	host_file("/sys/devices/system/node/node0/meminfo",
 		  "Node 0 MemFree:        1024 kB\nNode 0 Active(file): 1024 kB\n");
@@ -57,12 +33,8 @@ static void host_setup(void)
 
 static void host_teardown(void)
 {
-	char command[64];
-
 	pools_teardown();
-	host_set_root(NULL);
-	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
-	ck_assert_int_eq(system(command), 0);
+	host_files_teardown();
 }
 
 START_TEST(host__counts_huge_pages_without_reservation)
