@@ -275,20 +275,6 @@ static void session_close(struct rmem *session)
 	free(session);
 }
 
-/* Send the hello, with the end of a first channel if that can be prepared before. */
-static int session_first_hello(struct rmem *session)
-{
-	uint64_t end_ns = session_end_ns(session);
-	int err;
-
-	if (session->uri.fabric == RMEM_FABRIC_TCP || !early_hello_load(session))
-		return session_hello(session, NULL);
-	err = fabric_try(session, &fabric_verbs_client, rdma_end_ns(session, end_ns));
-	if (!err || session->welcomed)
-		return 0;
-	return session->hello_sent ? err : session_hello(session, NULL);
-}
-
 void rmem_close(rmem *session)
 {
 	int before;
@@ -345,12 +331,11 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 
 	if (err)
 		return err;
-	err = session_connect(session, session_first_hello);
+	err = session_connect(session);
 	if (err)
 		goto err_close;
 	/* from here on heartbeats are due: this thread sends them */
-	if (!session->sync->queue)
-		err = fabric_choose(session, opening->end_ns);
+	err = fabric_choose(session, opening->end_ns);
 	timeout_restore(session, timeout_ms);
 	if (!err)
 		session_stepped(session, RMEM_STEP_CHANNEL);
@@ -363,7 +348,6 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 	}
 	(void)pthread_mutex_lock(&session->lock);
 	devices_list(session);
-	early_hello_store(session, session->sync->queue->channels.all[0].endpoint);
 	(void)pthread_mutex_unlock(&session->lock);
 	*ret_session = session;
 	return 0;

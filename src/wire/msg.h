@@ -167,9 +167,7 @@ enum wire_reason {
 	STR(client, WIRE_LABEL_MAX)                                        \
 	U64(resume)                  /* session to resume, 0: a new one */ \
 	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                 \
-	U8(channel) /* the fabric of a first data connection; 0: none */   \
-	/* the client's end of it, to be joined at once; qpn 0: later */   \
-	WIRE_END(U8, U16, U32, RAW)
+	U8(channel) /* the fabric of a first data connection; 0: none */
 
 #define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)               \
 	U16(version)                                                              \
@@ -185,9 +183,7 @@ enum wire_reason {
 	STR(server, WIRE_LABEL_MAX)                                               \
 	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                             \
 	U32(channel) /* granted to a new session that asked for it; 0: none */    \
-	U8(endpoint) /* through this one */                                       \
-	/* the server's end of it if it is joined; qpn 0: it is not */            \
-	WIRE_END(U8, U16, U32, RAW)
+	U8(endpoint) /* through this one */
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
 /* The current address of the endpoint; family 0: that of the welcome. */

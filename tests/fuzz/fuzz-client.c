@@ -455,7 +455,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 	fuzz_random_reset();
 	virtual_time_reset();
-	early_hello_reset();
 	fake_reset();
 	fake.server = &fabric;
 	fake.automatic = true;

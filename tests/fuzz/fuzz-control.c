@@ -526,7 +526,6 @@ static void seed_channels(void)
 	struct wire_msg *request = hello();
 
 	request->hello.channel = WIRE_FABRIC_VERBS;
-	request->hello.qpn = 1;
 	put_frame(0, request);
 	request = message(WIRE_TYPE_join_channel);
 	request->join_channel.channel = 1;

@@ -86,7 +86,6 @@ static void fill_welcome(const struct wire_hello *hello)
 	if (!hello->resume && hello->channel) {
 		welcome->channel = ++last_channel;
 		welcome->endpoint = hello->channel == WIRE_FABRIC_VERBS;
-		welcome->qpn = hello->qpn ? 9 : 0;
 	}
 }
 

@@ -365,7 +365,7 @@ static unsigned channel_silence_ms(const struct rmem *session)
 {
 	unsigned ms = session->timeout_ms;
 
-	if (session->welcomed && session->welcome.fence_ms < ms)
+	if (session->welcome.fence_ms < ms)
 		ms = session->welcome.fence_ms;
 	return ms > 2 * SILENCE_MIN_MS ? ms / 2 : SILENCE_MIN_MS;
 }
@@ -383,7 +383,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 				     : connect_patience_ms(session),
 		.silence_ms = channel_silence_ms(session),
 		.cancelled = &channel->cancelled,
-		.exchange = session->welcomed ? qp_exchange : early_hello_exchange,
+		.exchange = qp_exchange,
 		.exchange_ctx = channel,
 		.owner = channel->owner,
 	};
@@ -448,11 +448,6 @@ static int channel_try(struct rmem *session, struct channel *channel)
 	channel->resumes = (unsigned)session->resumes;
 	waiter->failed.err = 0;
 	channel_want(channel, true);
-	if (!session->welcomed) {
-		/* the channel is prepared before the hello */
-		channel_grant(session, channel, 0);
-		channel_connect(session, channel);
-	}
 	while (channel->stage != CHANNEL_FRESH && !waiter->failed.err) {
 		uint64_t now = clock_now_ns();
 
@@ -511,7 +506,7 @@ int channel_open(struct channel *channel, uint64_t end_ns, bool may_wait)
 	do {
 		err = channel_try(session, channel);
 		err_save(&failed, err);
-		again = err && !channel->extra && session->welcomed;
+		again = err && !channel->extra;
 		if (!again)
 			break;
 		(void)pthread_mutex_unlock(&session->lock);
@@ -689,7 +684,6 @@ static void channels_cancel(struct rmem *session)
 
 static void channels_inherited(struct rmem *session)
 {
-	early_hello_reset();
 	list_for_each_entry(const struct channel, channel, &session->channels->all,
 			    node) {
 		if (channel->fabric)

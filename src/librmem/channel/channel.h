@@ -114,23 +114,4 @@ void channel_remove(struct channel *channel);
 /* Ask for a new connection, at once or after a back-off.  Under the lock. */
 void channel_want(struct channel *channel, bool at_once);
 
-/* ---- early_hello.c ---- */
-
-/* Copy the remembered endpoints of the server into session->welcome.  False: the server is not
- * remembered.  [any] */
-bool early_hello_load(struct rmem *session);
-/* The session is open, and its first channel leads to `endpoint`: remember the server's endpoints
- * if the channel could have been prepared before the hello.  Under the session's lock. */
-void early_hello_store(const struct rmem *session, unsigned endpoint);
-
-/* In the child of a fork(), where another thread of the parent may have been at work: remember no
- * server. */
-void early_hello_reset(void);
-
-/* fabric_channel_params.exchange; ctx is the struct channel.  A channel number in the welcome
- * belongs to the channel also on failure; the caller closes it.
- *   -EAGAIN  the server's endpoints have changed, or the server did not join the channel */
-int early_hello_exchange(void *ctx, const struct fabric_qp_info *ours,
-			 unsigned timeout_ms, struct fabric_qp_info *ret_theirs);
-
 #endif

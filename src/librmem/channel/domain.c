@@ -108,7 +108,7 @@ unsigned connect_timeout_ms(const struct rmem *session, uint64_t end_ns)
 {
 	unsigned ms = connect_patience_ms(session), left_ms = session_left_ms(end_ns);
 
-	return session->served || !session->welcomed || left_ms < ms ? left_ms : ms;
+	return session->served || left_ms < ms ? left_ms : ms;
 }
 
 /* Open a domain.  If that takes longer than heartbeats may wait, the service thread sends them, or
@@ -127,7 +127,7 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 	do {
 		next = clock_now_ns() + CONNECT_MIN_MS * NS_PER_MS;
 		(void)pthread_mutex_lock(&session->lock);
-		if (!session->served && session->welcomed)
+		if (!session->served)
 			(void)session_tend(session);
 		timeout_ms = connect_timeout_ms(session, end);
 		session_unlock(session);

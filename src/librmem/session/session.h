@@ -342,12 +342,8 @@ extern const struct connection_events session_connection_events;
 
 /* Stop connecting, and free what was known of the server's addresses. */
 void session_addresses_free(struct rmem *session);
-/* Resolve and connect, then call `greet`, which calls session_hello(); blocks.  No other thread has
- * the session yet. */
-int session_connect(struct rmem *session, int (*greet)(struct rmem *session));
-/* Send the hello, with this end of a first data connection (may be NULL), and wait for the
- * welcome.  Once on each control connection. */
-int session_hello(struct rmem *session, const struct fabric_qp_info *end);
+/* Resolve, connect, send the hello and wait for the welcome.  No other thread has the session yet. */
+int session_connect(struct rmem *session);
 /* The server answers heartbeats, but not this request, which it must answer: give the connection
  * up, as if the server were silent.  Under the lock, not from a callback of the connection. */
 void session_distrust(struct rmem *session, enum wire_type unanswered);

@@ -55,8 +55,7 @@ _Static_assert((int)RMEM_FABRIC_AUTO == (int)WIRE_FABRIC_AUTO &&
 		       (int)RMEM_FABRIC_RDMA == (int)WIRE_FABRIC_VERBS,
 	       "fabrics of the API and of the wire");
 
-static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
-		      connection_done *done)
+static int hello_send(struct rmem *session, connection_done *done)
 {
 	struct wire_msg msg;
 	struct wire_hello *hello = &msg.hello;
@@ -73,8 +72,6 @@ static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
 		memcpy(hello->token, session->welcome.token, sizeof(hello->token));
 	} else {
 		hello->channel = (uint8_t)fabric_likely(session);
-		if (end)
-			WIRE_END_COPY(hello, end);
 	}
 	session->hello_sent = true;
 	return connection_call(session->connection, &msg, done, session, NULL);
@@ -479,7 +476,7 @@ static void attempt_work(struct rmem *session, uint64_t now_ns)
 	if (!err)
 		err = connected(session, fd);
 	if (!err)
-		err = hello_send(session, NULL, welcome_resumed);
+		err = hello_send(session, welcome_resumed);
 	if (err)
 		session_down(session);
 }
@@ -579,9 +576,9 @@ static void secured_tell(const struct rmem *session, bool *told)
 	}
 }
 
-int session_hello(struct rmem *session, const struct fabric_qp_info *end)
+static int first_hello(struct rmem *session)
 {
-	int err = hello_send(session, end, welcome_first);
+	int err = hello_send(session, welcome_first);
 	bool secured = false;
 
 	while (!err && !session->welcomed) {
@@ -632,7 +629,7 @@ static int reach(struct rmem *session, uint64_t deadline)
 	return err;
 }
 
-int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
+int session_connect(struct rmem *session)
 {
 	uint64_t deadline = session_end_ns(session);
 	int err = resolve_host(session->uri.host, session->uri.port, deadline,
@@ -643,7 +640,7 @@ int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 	session_stepped(session, RMEM_STEP_RESOLVED);
 	err = dial_create(session->epfd, session->addresses, NULL, &session->dial);
 	while (!err && !(err = reach(session, deadline))) {
-		err = greet(session);
+		err = first_hello(session);
 		if (!err)
 			break;
 		session->dropped |= err == -ECONNRESET || err == -EPIPE;

@@ -99,16 +99,19 @@ static void session_await(struct session *session, struct connection *connection
 	session_set_time(session);
 }
 
-static void session_welcome(const struct session *session, uint64_t hello_id,
-			    bool resumed, const struct session_first *first)
+/* first: the fabric of a channel that is granted with the welcome; AUTO: none */
+static void session_welcome(struct session *session, uint64_t hello_id, bool resumed,
+			    enum wire_fabric first)
 {
 	const struct control *control = session->sessions->control;
 	const struct config *config = control->config;
 	struct connection *connection = session->connection;
-	struct wire_msg *out =
-		control_message(connection->control, WIRE_TYPE_welcome, hello_id);
 	const struct tenant_limits *limits = &session->lease_client.tenant->limits;
 	uint64_t max = limits->lease_max;
+	uint8_t endpoint = 0;
+	uint32_t channel = session_open_first(session, first, &endpoint);
+	struct wire_msg *out =
+		control_message(connection->control, WIRE_TYPE_welcome, hello_id);
 
 	memset(&out->welcome, 0, sizeof(out->welcome));
 	_Static_assert((int)WIRE_FABRIC_TCP == (int)FABRIC_TCP &&
@@ -147,21 +150,18 @@ static void session_welcome(const struct session *session, uint64_t hello_id,
 		(void)snprintf(item->device, sizeof(item->device), "%s", info->device);
 	}
 	out->welcome.n_endpoints = (uint16_t)control->endpoints.n;
-	out->welcome.channel = first->channel;
-	out->welcome.endpoint = first->endpoint;
-	WIRE_END_COPY(&out->welcome, &first->end);
+	out->welcome.channel = channel;
+	out->welcome.endpoint = endpoint;
 	connection_send(connection, out);
 }
 
-void session_opened(struct session *session, uint64_t hello_id,
-		    const struct session_first *first)
+void session_opened(struct session *session, uint64_t hello_id, enum wire_fabric fabric)
 {
 	struct connection *connection = session->connection;
 
 	/* until now the client could not show that it is alive */
 	session_heard(session, 0);
-	session_welcome(session, hello_id, false, first);
-	connection->hello_pending = false;
+	session_welcome(session, hello_id, false, fabric);
 	connection->ops->authenticated(connection);
 }
 
@@ -296,7 +296,6 @@ static bool session_has_work(const struct session *session)
  * freed, and a fenced one is resumed if a connection waits for it. */
 static void session_when_keys_dead(struct session *session)
 {
-	static const struct session_first none;
 	struct connection *connection = session->waiting_connection;
 
 	if (session->n_closing || session_has_work(session))
@@ -318,7 +317,7 @@ static void session_when_keys_dead(struct session *session)
 		return;
 	}
 	session_activate(session, connection);
-	session_welcome(session, session->waiting_id, true, &none);
+	session_welcome(session, session->waiting_id, true, WIRE_FABRIC_AUTO);
 	connection->hello_pending = false;
 	connection->ops->authenticated(connection);
 	session_deliver(session);

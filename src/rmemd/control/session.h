@@ -152,18 +152,16 @@ struct session *sessions_find(const struct sessions *sessions, uint64_t id);
  *   -EACCES  there is no such tenant, or it is leaving
  *   -EDQUOT, -ENOMEM */
 int session_open(struct connection *connection, const char *tenant, const char *client);
+/* Send the new session's welcome, with a channel through the first endpoint of a fabric, if any, and
+ * handle the frames after the hello. */
+void session_opened(struct session *session, uint64_t hello_id,
+		    enum wire_fabric fabric);
 /* Resume a session of this tenant on the connection.  On success the welcome that answers hello_id
  * was sent, or connection->hello_pending is set until the session's old keys are dead.
  *   -ESTALE  no session has this id and token
  *   -EACCES  the session is another tenant's */
 int session_resume(struct connection *connection, const char *tenant, uint64_t id,
 		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id);
-/* The channel with which a new session is opened. */
-struct session_first {
-	uint32_t channel; /* 0: none */
-	uint8_t endpoint;
-	struct fabric_qp_info end; /* the server's, if it is joined; qpn 0: it is not */
-};
 /* End the session; answers the request bye_id when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
 /* Fence a session that has a connection, and close that; the client is told, and may resume. */
@@ -188,26 +186,20 @@ void session_client_event(void *ctx, struct lease_client *lease_client);
 /* -EINVAL, -EDQUOT, -ENOMEM, or an error of the fabric */
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel);
-/* Open a channel through the first endpoint of a fabric.  On failure ret_first->channel is 0: the
+/* Open a channel through the first endpoint of a fabric; returns its number.  0: there is none; the
  * client can ask for a channel and gets the error. */
-void session_open_first(struct session *session, enum wire_fabric fabric,
-			struct session_first *ret_first);
+uint32_t session_open_first(struct session *session, enum wire_fabric fabric,
+			    uint8_t *ret_endpoint);
 /* Close a channel.  On return no operation of it is applied any more.
  * -EINVAL, -EIO (the device does not release it) */
 int session_close_channel(struct session *session, uint32_t channel);
 
-typedef void session_opened_fn(struct session *session, uint64_t hello_id,
-			       const struct session_first *first);
 /* Connect a channel that was granted for an endpoint without rdma_cm.  The request `id` is
- * answered when that is done or has failed: a hello by opened(), a join_channel, for which `opened`
- * is NULL, by its reply.
+ * answered when that is done or has failed.
  * -EINVAL, -ENOTSUP, or an error of the fabric, after which the channel does not exist: the request
  * is not answered */
 int session_join_channel(struct session *session, uint32_t channel,
-			 const struct fabric_qp_info *theirs, uint64_t id,
-			 session_opened_fn *opened);
-/* A new session's hello is done: send the welcome, and handle the frames after the hello. */
-session_opened_fn session_opened;
+			 const struct fabric_qp_info *theirs, uint64_t id);
 
 /* ---- events of the fabrics, as in struct fabric_server_events; the cookies are those of
  * session_open() there ---- */

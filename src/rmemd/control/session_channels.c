@@ -33,9 +33,8 @@ struct channel {
 	unsigned endpoint;
 	enum channel_state state;
 	uint64_t granted_ms;
-	/* the hello or join_channel that waits until the channel is connected; 0: none */
+	/* the join_channel that waits until the channel is connected; 0: none */
 	uint64_t join_id;
-	session_opened_fn *opened; /* answers a hello; NULL: it is a join_channel */
 };
 
 static struct channel *find_channel(const struct session *session, uint32_t number)
@@ -316,24 +315,22 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	return 0;
 }
 
-void session_open_first(struct session *session, enum wire_fabric fabric,
-			struct session_first *ret_first)
+uint32_t session_open_first(struct session *session, enum wire_fabric fabric,
+			    uint8_t *ret_endpoint)
 {
 	const struct endpoints *endpoints = &session->sessions->control->endpoints;
-	struct session_first first = { .channel = 0 };
+	uint32_t channel;
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < endpoints->n; i++) {
-		if ((enum wire_fabric)endpoints->at[i].info->kind != fabric)
-			continue;
-		/* the client learns why when it asks for a channel */
-		if (channels_full(session, i))
-			break;
-		first.endpoint = (uint8_t)i;
-		if (session_open_channel(session, i, &first.channel))
-			first.channel = 0;
-		break;
-	}
-	*ret_first = first;
+	while (i < endpoints->n &&
+	       (enum wire_fabric)endpoints->at[i].info->kind != fabric)
+		i++;
+	/* the client learns why when it asks for a channel */
+	if (i == endpoints->n || channels_full(session, i) ||
+	    session_open_channel(session, i, &channel))
+		return 0;
+	*ret_endpoint = (uint8_t)i;
+	return channel;
 }
 
 /* The client closes a channel that has ended already.  -EIO: at some port the session has a queue
@@ -357,39 +354,25 @@ static void join_reply(struct session *session, struct channel *channel,
 		       const struct fabric_qp_info *ours)
 {
 	struct connection *connection = session->connection;
-	const struct session_first first = { .channel = channel->number,
-					     .endpoint = (uint8_t)channel->endpoint,
-					     .end = *ours };
 	uint64_t id = channel->join_id;
 	struct wire_msg *out;
 
 	channel->join_id = 0;
 	if (!connection)
 		return;
-	if (channel->opened) {
-		channel->opened(session, id, &first);
-		return;
-	}
 	out = control_message(connection->control, WIRE_TYPE_joined, id);
 	WIRE_END_COPY(&out->joined, ours);
 	connection_send(connection, out);
 }
 
-/* A client whose queue pair is refused in its hello gets the reason when it asks for another
- * channel. */
 static void join_fail(struct session *session, struct channel *channel, int err,
 		      const char *text)
 {
-	static const struct session_first none;
 	struct connection *connection = session->connection;
 	uint64_t id = channel->join_id;
 
 	channel->join_id = 0;
-	if (!id || !connection)
-		return;
-	if (channel->opened)
-		channel->opened(session, id, &none);
-	else
+	if (id && connection)
 		connection_send_error(connection, id, err, text);
 }
 
@@ -425,8 +408,7 @@ static bool gid_is_own(const struct session *session, const uint8_t gid[16])
 }
 
 int session_join_channel(struct session *session, uint32_t number,
-			 const struct fabric_qp_info *theirs, uint64_t id,
-			 session_opened_fn *opened)
+			 const struct fabric_qp_info *theirs, uint64_t id)
 {
 	const struct endpoints *endpoints = &session->sessions->control->endpoints;
 	struct channel *channel = find_channel(session, number);
@@ -444,7 +426,6 @@ int session_join_channel(struct session *session, uint32_t number,
 	channel_set_admitted(channel);
 	end.gid_verified = gid_is_own(session, end.gid);
 	channel->join_id = id;
-	channel->opened = opened;
 	err = at->ops->channel_connect(
 		session->lease_client.ports[channel->endpoint].session, number, &end);
 	if (!err)

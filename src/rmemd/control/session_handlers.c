@@ -23,27 +23,10 @@ static int check_hello(const struct wire_hello *hello)
 	return 0;
 }
 
-/* Connect the first channel.  False: it cannot be, and is closed. */
-static bool first_join(struct connection *connection, const struct wire_hello *hello,
-		       uint64_t id, struct session_first *first)
-{
-	struct session *session = connection->session;
-	struct fabric_qp_info end = { .qpn = 0 };
-
-	WIRE_END_COPY(&end, hello);
-	connection->hello_pending = true;
-	if (!session_join_channel(session, first->channel, &end, id, session_opened))
-		return true;
-	(void)session_close_channel(session, first->channel);
-	first->channel = 0;
-	return false;
-}
-
 static int open_or_resume(struct connection *connection, const struct wire_hello *hello,
 			  uint64_t id)
 {
 	const char *tenant = hello->tenant;
-	struct session_first first;
 	int err = check_hello(hello);
 
 	if (!err)
@@ -56,13 +39,10 @@ static int open_or_resume(struct connection *connection, const struct wire_hello
 		return session_resume(connection, tenant, hello->resume, hello->token,
 				      id);
 	err = session_open(connection, tenant, hello->client);
-	if (err)
-		return err;
-	session_open_first(connection->session, (enum wire_fabric)hello->channel,
-			   &first);
-	if (!hello->qpn || !first.channel || !first_join(connection, hello, id, &first))
-		session_opened(connection->session, id, &first);
-	return 0;
+	if (!err)
+		session_opened(connection->session, id,
+			       (enum wire_fabric)hello->channel);
+	return err;
 }
 
 static enum refusal refusal_of(int err)
@@ -146,6 +126,6 @@ int handle_join_channel(struct session *session, const struct wire_msg *msg,
 	int err;
 
 	WIRE_END_COPY(&end, theirs);
-	err = session_join_channel(session, theirs->channel, &end, msg->id, NULL);
+	err = session_join_channel(session, theirs->channel, &end, msg->id);
 	return err ? err : HANDLER_LATER;
 }

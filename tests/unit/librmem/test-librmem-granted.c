@@ -132,146 +132,23 @@ START_TEST(granted__is_requested_again_after_a_resume)
 }
 END_TEST
 
-/* ---- joined with the hello ---- */
-
-/* Serve without rdma_cm, and open a session, by which the library learns of that. */
-static void learn_direct_server(void)
+/* Without rdma_cm one request joins it. */
+START_TEST(granted__is_joined)
 {
+	rmem_lease *lease;
+
 	serve_rdma();
 	fake_endpoints[1].flags |= FABRIC_ENDPOINT_DIRECT;
-	open_with(0);
-	ck_assert_uint_eq(HELLO.qpn, 0);
+	open_over(_i ? RMEM_NO_THREAD : 0, RMEM_FABRIC_RDMA);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_join_channel], 1);
-	client_close();
-}
-
-/* The open session works, and needed one connection. */
-static void check_session(void)
-{
-	rmem_lease *lease = alloc(20000, NULL);
-
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_join_channel].join_channel.channel,
+			  GRANTED);
+	lease = alloc(20000, NULL);
 	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
-	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_hello], proxy.connections);
 	client_close();
-}
-
-START_TEST(early__is_the_first_channel_of_the_second_session)
-{
-	learn_direct_server();
-	for (unsigned i = 0; i < 2; i++) {
-		open_over(i ? RMEM_NO_THREAD : 0, RMEM_FABRIC_RDMA);
-		ck_assert_uint_ne(HELLO.qpn, 0);
-		ck_assert_uint_eq(fake.joined_qpn, HELLO.qpn + 1);
-		ck_assert_uint_eq(proxy.seen[WIRE_TYPE_join_channel], 1);
-		ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 0);
-		check_session();
-	}
-	/* each session closes its channel by its number */
-	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 3);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 1);
 	ck_assert_uint_eq(CLOSED, GRANTED);
-	(void)strcat(uri, "?fabric=tcp");
-	open_with(0);
-	ck_assert_uint_eq(HELLO.qpn, 0);
-	check_session();
-}
-END_TEST
-
-/* Only the first channel is joined with the hello; the channel to the other sole endpoint, which is
- * sole since the last session, is requested. */
-START_TEST(early__leaves_extra_channels_to_requests)
-{
-	learn_direct_server();
-	serve_sole_rdma();
-	fake_endpoints[1].flags |= FABRIC_ENDPOINT_DIRECT;
-	fake_endpoints[2].flags |= FABRIC_ENDPOINT_DIRECT;
-	for (unsigned i = 0; i < 3; i++) {
-		unsigned opened = proxy.seen[WIRE_TYPE_open_channel];
-
-		open_over(i == 1 ? RMEM_NO_THREAD : 0, RMEM_FABRIC_RDMA);
-		ck_assert_uint_ne(HELLO.qpn, 0);
-		ck_assert_str_eq(info().device, "fake0,fake1");
-		/* the first session learns that the endpoints have changed */
-		ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel] - opened,
-				  i ? 1 : 2);
-		check_session();
-	}
-	/* all are closed: those that were joined, and those that came with a hello */
-	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel],
-			  proxy.seen[WIRE_TYPE_join_channel] + 3);
-}
-END_TEST
-
-static void edit_no_qpn(struct wire_msg *msg)
-{
-	if (msg->type == WIRE_TYPE_welcome)
-		msg->welcome.qpn = 0;
-}
-
-static void refuse_join(void)
-{
-	proxy.edit = edit_no_qpn;
-}
-
-static void move_endpoint(void)
-{
-	fake_endpoints[1].address.bytes[3]++;
-}
-
-static void remove_endpoint(void)
-{
-	n_fake_endpoints = 2;
-	server_restart();
-}
-
-static void grant_other_endpoint(void)
-{
-	granted_endpoint = 2;
-	proxy.edit = edit_endpoint;
-}
-
-static void (*const changes[])(void) = { refuse_join, move_endpoint, remove_endpoint,
-					 grant_other_endpoint };
-
-START_TEST(early__is_closed_when_the_server_has_changed)
-{
-	learn_direct_server();
-	changes[_i]();
-	open_over(0, RMEM_FABRIC_RDMA);
-	ck_assert_uint_ne(HELLO.qpn, 0);
-	/* another channel was requested */
-	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 1);
-	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_join_channel], 2);
-	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 2);
-	ck_assert_uint_eq(CLOSED, GRANTED);
-	check_session();
-}
-END_TEST
-
-START_TEST(early__is_not_tried_again_with_a_server_that_needs_rdma_cm)
-{
-	learn_direct_server();
-	fake_endpoints[1].flags &= ~FABRIC_ENDPOINT_DIRECT;
-	for (unsigned i = 0; i < 2; i++) {
-		open_over(0, RMEM_FABRIC_RDMA);
-		ck_assert_int_eq(HELLO.qpn != 0, i == 0);
-		check_session();
-	}
-}
-END_TEST
-
-START_TEST(early__hello_fails_with_the_error_of_the_server)
-{
-	learn_direct_server();
-	proxy_fail(WIRE_TYPE_hello, EDQUOT, 0);
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);
-	ck_assert_uint_eq(proxy.connections, 2);
-	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_hello], 2);
-	proxy_fail(WIRE_TYPE_hello, 0, 0);
-	/* a missing device of this host costs no hello */
-	fake.rdma_cq_err = -ENODEV;
-	open_over(0, RMEM_FABRIC_TCP);
-	ck_assert_uint_eq(HELLO.qpn, 0);
-	check_session();
 }
 END_TEST
 
@@ -300,11 +177,7 @@ int main(void)
 	tcase_add_test(tc, granted__is_closed_when_the_client_falls_back);
 	tcase_add_test(tc, granted__is_closed_when_it_cannot_be_connected);
 	tcase_add_test(tc, granted__is_requested_again_after_a_resume);
-	tcase_add_test(tc, early__is_the_first_channel_of_the_second_session);
-	tcase_add_test(tc, early__leaves_extra_channels_to_requests);
-	tcase_add_loop_test(tc, early__is_closed_when_the_server_has_changed, 0, 4);
-	tcase_add_test(tc, early__is_not_tried_again_with_a_server_that_needs_rdma_cm);
-	tcase_add_test(tc, early__hello_fails_with_the_error_of_the_server);
+	tcase_add_loop_test(tc, granted__is_joined, 0, 2);
 	tcase_add_test(tc, open__that_is_slow_sends_heartbeats);
 	return unit_main();
 }

@@ -466,104 +466,6 @@ START_TEST(join__of_a_channel_that_is_closed_fails)
 }
 END_TEST
 
-static struct wire_msg *hello_with(uint32_t qpn)
-{
-	const struct wire_join_channel end = join(0, qpn)->join_channel;
-	struct wire_msg *msg = hello_for(WIRE_FABRIC_VERBS);
-
-	WIRE_END_COPY(&msg->hello, &end);
-	return msg;
-}
-
-START_TEST(hello__joins_the_new_channel)
-{
-	const struct wire_welcome *welcome;
-	uint32_t channel;
-
-	stage_endpoint_info[1].kind = FABRIC_VERBS;
-	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
-	client_init(&one);
-	welcome = &client_ask(&one, hello_with(9), WIRE_TYPE_welcome)->welcome;
-	channel = welcome->channel;
-	ck_assert_uint_ne(channel, 0);
-	ck_assert_uint_eq(welcome->endpoint, 1);
-	ck_assert_uint_eq(welcome->qpn, 10);
-	ck_assert_uint_eq(welcome->psn, 2);
-	ck_assert_uint_eq(welcome->gid[15], 3);
-	ck_assert_uint_eq(welcome->mtu, 512);
-	ck_assert_uint_eq(connected_channels(), 1);
-	client_fail(&one, join(channel, 9), -EINVAL);
-	/* a resumed session gets none */
-	client_lose(&one);
-	client_resume(&two, &one);
-	ck_assert_uint_eq(two.answer.welcome.qpn, 0);
-}
-END_TEST
-
-START_TEST(hello__is_answered_when_its_channel_is_connected)
-{
-	stage_endpoint_info[1].kind = FABRIC_VERBS;
-	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
-	fake_fabric_hold_connect = true;
-	client_init(&one);
-	client_send(&one, hello_with(9));
-	ck_assert_uint_eq(one.answers, 0);
-	ck_assert(one.connection.hello_pending);
-	/* the client cannot send a heartbeat */
-	pass(STAGE_SILENCE_MS - 1);
-	one.session = one.connection.session->lease_client.id;
-	report_connected(&one, 1, _i ? -ETIMEDOUT : 0);
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.answer.type, WIRE_TYPE_welcome);
-	ck_assert_uint_eq(one.answer.welcome.channel, !_i);
-	ck_assert_uint_eq(one.answer.welcome.qpn, _i ? 0 : 42);
-	ck_assert_uint_eq(one.authenticated, 1);
-	ck_assert(!one.connection.hello_pending);
-	pass(STAGE_SILENCE_MS - 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
-}
-END_TEST
-
-START_TEST(hello__that_waits_may_lose_its_connection)
-{
-	stage_endpoint_info[1].kind = FABRIC_VERBS;
-	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
-	fake_fabric_hold_connect = true;
-	client_init(&one);
-	client_send(&one, hello_with(9));
-	client_lose(&one);
-	fake_fabric_settle();
-	ck_assert_uint_eq(one.answers, 0);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
-}
-END_TEST
-
-static const struct {
-	unsigned flags;
-	uint32_t qpn;
-} not_joined[] = {
-	{ 0, 9 },                                      /* the endpoint uses rdma_cm */
-	{ FABRIC_ENDPOINT_DIRECT, UINT32_C(1) << 24 }, /* the fabric refuses it */
-};
-
-/* The session is open, and may have as many channels as any other. */
-START_TEST(hello__that_cannot_join_opens_no_channel)
-{
-	const struct wire_welcome *welcome;
-
-	stage_endpoint_info[1].kind = FABRIC_VERBS;
-	stage_endpoint_info[1].flags = not_joined[_i].flags;
-	client_init(&one);
-	welcome = &client_ask(&one, hello_with(not_joined[_i].qpn), WIRE_TYPE_welcome)
-			   ->welcome;
-	ck_assert_uint_eq(welcome->channel, 0);
-	ck_assert_uint_eq(welcome->qpn, 0);
-	for (unsigned i = 0; i < 4; i++)
-		(void)client_channel(&one, 0);
-	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
-}
-END_TEST
-
 static const struct {
 	const char *peer, *gid;
 	bool own;
@@ -659,13 +561,9 @@ int main(void)
 	tcase_add_test(tc, channels__have_keys);
 	tcase_add_test(tc, channels__are_admitted_in_time);
 	tcase_add_test(tc, channels__have_a_limit);
-	tcase_add_test(tc, hello__joins_the_new_channel);
-	tcase_add_loop_test(tc, hello__that_cannot_join_opens_no_channel, 0, 2);
 	tcase_add_test(tc, channels__are_joined_once);
 	tcase_add_loop_test(tc, join__is_answered_when_the_channel_is_connected, 0, 2);
 	tcase_add_test(tc, join__of_a_channel_that_is_closed_fails);
-	tcase_add_loop_test(tc, hello__is_answered_when_its_channel_is_connected, 0, 2);
-	tcase_add_test(tc, hello__that_waits_may_lose_its_connection);
 	tcase_add_loop_test(tc, channels__belong_to_the_client_if_its_address_matches,
 			    0, sizeof(addresses) / sizeof(addresses[0]));
 	tcase_add_test(tc, end__of_a_joined_channel_is_reported);
