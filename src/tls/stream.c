@@ -306,6 +306,18 @@ static void key_wipe(SSL *ssl)
 		(void)SSL_SESSION_set1_master_key(session, nothing, bytes);
 }
 
+/* OpenSSL keeps its half of the key exchange as long as the connection too, in the secure heap, which has
+ * room for those of handshakes.  The object stays, without a key. */
+static void exchange_wipe(SSL *ssl)
+{
+	EVP_PKEY *key;
+
+	if (!SSL_get_tmp_key(ssl, &key))
+		return;
+	(void)EVP_PKEY_set_type(key, EVP_PKEY_X25519);
+	EVP_PKEY_free(key);
+}
+
 int stream_handshake(struct stream *stream)
 {
 	int result;
@@ -325,6 +337,7 @@ int stream_handshake(struct stream *stream)
 	if (!SSL_session_reused(stream->ssl))
 		stream->identity[0] = '\0';
 	key_wipe(stream->ssl);
+	exchange_wipe(stream->ssl);
 	/* now: a session without it would have no channel */
 	if (SSL_export_keying_material(stream->ssl, stream->secret, STREAM_SECRET_BYTES,
 				       SECRET_LABEL, sizeof(SECRET_LABEL) - 1, NULL, 0,
