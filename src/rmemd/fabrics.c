@@ -20,15 +20,18 @@ static int name_key(int err, const char *section)
 		       err_text(), section);
 }
 
-/* Whether `listen` has both 0.0.0.0 and ::.  Then one socket serves both: with two, clients of one
- * endpoint could connect to the socket of the other. */
-static bool serves_any(const struct config *config)
+/* The endpoint is that of address `i` of the configuration. */
+static int serve_tcp(struct control *control, const struct fabric_server_params *params,
+		     unsigned i)
 {
-	unsigned n = 0;
+	const struct config *config = control->config;
+	struct endpoints *endpoints = &control->endpoints;
+	unsigned n = endpoints->n;
+	int err = endpoints_serve(control, &fabric_tcp_server, params);
 
-	for (unsigned i = 0; i < config->n_listen; i++)
-		n += fabric_address_is_any(&config->listen[i]);
-	return n == 2;
+	if (endpoints->n > n && i < config->n_tcp_advertise)
+		endpoints->at[n].advertised = config->tcp_advertise[i];
+	return err;
 }
 
 static int open_tcp(struct control *control)
@@ -42,13 +45,12 @@ static int open_tcp(struct control *control)
 	};
 	int err;
 
-	if (serves_any(config))
-		return name_key(endpoints_serve(control, &fabric_tcp_server, &params),
-				"tcp");
+	if (config_serves_any(config))
+		return name_key(serve_tcp(control, &params, 0), "tcp");
 	for (unsigned i = 0; i < config->n_listen; i++) {
 		params.listen = config->listen[i];
 		params.listen.port = config->tcp_port;
-		err = endpoints_serve(control, &fabric_tcp_server, &params);
+		err = serve_tcp(control, &params, i);
 		if (err && !listener_skips(&params.listen, err))
 			return name_key(err, "tcp");
 	}

@@ -86,3 +86,57 @@ client get name "$dir/out"
 same "$dir/in" "$dir/out"
 ok "a client behind a NAT with two addresses"
 server_stop
+
+# ---- the server's address ----
+
+# clients reach the router alone, under other ports, as those of a container
+ip -n "$near" route add unreachable 10.7.0.0/24
+translate "" "ip daddr 10.9.0.1 tcp dport 17460 dnat to 10.7.0.2:7460
+	ip daddr 10.9.0.1 tcp dport 17462 dnat to 10.7.0.2:7462"
+ip -n "$far" route add default via 10.7.0.1
+published="rmem://10.9.0.1:17460?fabric=tcp"
+# published_put: through the router, and back
+published_put()
+{
+	uri="$published&channels=2"
+	client put name "$dir/in"
+	client get name "$dir/out"
+	same "$dir/in" "$dir/out"
+}
+config_extra=
+server_config
+server_restart
+uri=$published
+expect_error 1 'connecting a data stream to 10\.7\.0\.2:7462: ' client put name "$dir/in"
+server_stop
+for advertise in 10.9.0.1:17462 "*:17462"; do
+	config_extra="[tcp]
+advertise = $advertise"
+	server_config
+	server_restart
+	published_put
+	server_stop
+done
+ok "a server behind a NAT"
+
+# one for each address, of which a client uses both
+ip -n "$far" address add 10.7.0.3/24 dev eth0
+translate "" "ip daddr 10.9.0.1 tcp dport 17460 dnat to 10.7.0.2:7460
+	ip daddr 10.9.0.1 tcp dport 17462 dnat to 10.7.0.2:7462
+	ip daddr 10.9.0.1 tcp dport 17463 dnat to 10.7.0.3:7462"
+LISTEN="10.7.0.2, 10.7.0.3"
+config_extra="[tcp]
+advertise = *:17462, *:17463"
+server_config
+server_restart
+published_put
+rmemctl --json devices | jq -e 'all(.devices[]; .channels_ever > 0)' >/dev/null ||
+	fail "an address is not used: $(rmemctl devices)"
+server_stop
+ok "a server with two addresses behind a NAT"
+
+config_extra="[tcp]
+advertise = 10.9.0.1:17462"
+server_config
+expect_error 78 "advertise has 1 addresses, and \[server\] listen 2" \
+	"$RMEMD" --check-config --config "$dir/rmemd.conf"

@@ -257,8 +257,7 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 	if (i == SIZE_MAX)
 		return key_unknown(parse->section, name);
 	key = &config_keys[i];
-	is_list = key->type == CONFIG_TYPE_ADDRESSES ||
-		  key->type == CONFIG_TYPE_NAMES || key->type == CONFIG_TYPE_PATTERNS;
+	is_list = key->count_offset != 0;
 	if (parse->continued && parse->last == key && !is_list)
 		return err_set(
 			-EINVAL,
@@ -418,6 +417,31 @@ static int listen_check(struct parse *parse)
 				fabric_address_host(address, other));
 	}
 	return 0;
+}
+
+bool config_serves_any(const struct config *config)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < config->n_listen; i++)
+		n += fabric_address_is_any(&config->listen[i]);
+	return n == 2;
+}
+
+/* Clients of one endpoint must not reach another one. */
+static int advertise_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	unsigned endpoints = config_serves_any(config) ? 1 : config->n_listen;
+
+	parse->line = key_line(parse, "tcp", "advertise", "server", "listen");
+	if (!config->n_tcp_advertise || config->n_tcp_advertise == endpoints)
+		return 0;
+	return err_set(-EINVAL,
+		       "[tcp] advertise has %u addresses, and [server] listen %u: "
+		       "write one for each of listen, in that order (0.0.0.0 and :: "
+		       "together are one)",
+		       config->n_tcp_advertise, endpoints);
 }
 
 static int ports_check(struct parse *parse)
@@ -685,6 +709,8 @@ static int config_check(struct parse *parse)
 			       "[tcp] tls = yes needs keys that only [server] auth = "
 			       "psk or certificate gives");
 	err = listen_check(parse);
+	if (!err)
+		err = advertise_check(parse);
 	if (!err)
 		err = tenants_check(parse);
 	if (!err)

@@ -71,8 +71,11 @@ struct config {
 	/* [tcp] */
 	bool tcp;          /* yes */
 	uint16_t tcp_port; /* 7462 */
-	int tcp_threads;   /* -1: config_tcp_threads() */
-	bool tcp_tls;      /* no */
+	/* with their ports; family 0: that of the control connection.  One for each endpoint */
+	struct fabric_address tcp_advertise[CONFIG_LIST_MAX];
+	unsigned n_tcp_advertise; /* 0: clients are told where it listens */
+	int tcp_threads;          /* -1: config_tcp_threads() */
+	bool tcp_tls;             /* no */
 	/* auto: config_tcp_checks_address() */
 	enum config_switch tcp_check_address;
 	/* [admin] */
@@ -108,6 +111,10 @@ int config_load(const char *path, struct config *ret_config);
 
 /* Data threads of the tcp fabric, for each address that it listens on. */
 unsigned config_tcp_threads(const struct config *config);
+
+/* Whether `listen` has both 0.0.0.0 and ::.  Then one socket serves both: with two, clients of one
+ * endpoint could connect to the socket of the other. */
+bool config_serves_any(const struct config *config);
 
 /* Whether a channel over TCP is refused that comes from none of its client's addresses.  Under TLS,
  * who has only seen the token of a channel does not have its key. */

@@ -141,6 +141,8 @@ const struct config_key config_keys[] = {
 	  FIELD(tcp), RESTART },
 	{ "tcp", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7462",
 	  FIELD(tcp_port), RESTART },
+	{ "tcp", "advertise", CONFIG_TYPE_ADDRESS_PORTS, 0, CONFIG_LIST_MAX, "",
+	  LIST(tcp_advertise), RESTART },
 	{ "tcp", "threads", CONFIG_TYPE_AUTO, 1, 64, "auto",
 	  FIELD(tcp_threads), RESTART },
 	{ "tcp", "tls", CONFIG_TYPE_BOOL, 0, 0, "no",

@@ -41,12 +41,14 @@ enum config_type {
 	CONFIG_TYPE_SIZE,      /* the same, or "auto", stored as 0 */
 	CONFIG_TYPE_PERCENT,   /* unsigned: "50%", or "auto", stored as 0 */
 	CONFIG_TYPE_ADDRESSES, /* list of IP addresses */
-	CONFIG_TYPE_NAMES,     /* list of names, may be empty */
-	CONFIG_TYPE_PATTERNS,  /* list of lease names, may end in '*', may be empty */
-	CONFIG_TYPE_PATH,      /* absolute; or its default, a word, stored as "" */
-	CONFIG_TYPE_GROUP,     /* of users; the default, a word, is stored as "" */
-	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
-	CONFIG_TYPE_AUTO,      /* int: "auto", stored as -1, or a number */
+	/* list of addresses with ports, may be empty; "*", family 0: any address */
+	CONFIG_TYPE_ADDRESS_PORTS,
+	CONFIG_TYPE_NAMES,    /* list of names, may be empty */
+	CONFIG_TYPE_PATTERNS, /* list of lease names, may end in '*', may be empty */
+	CONFIG_TYPE_PATH,     /* absolute; or its default, a word, stored as "" */
+	CONFIG_TYPE_GROUP,    /* of users; the default, a word, is stored as "" */
+	CONFIG_TYPE_NODE,     /* int: "any" or a NUMA node */
+	CONFIG_TYPE_AUTO,     /* int: "auto", stored as -1, or a number */
 	CONFIG_TYPE_ADDRESS, /* struct fabric_address: "auto", family 0, or an address */
 	CONFIG_TYPE_ADDRESS_PORT, /* struct fabric_address: "none", family 0, or with a port */
 	CONFIG_TYPE_RDMA_OPTION, /* the member of struct fabric_rdma_options of that name */

@@ -64,10 +64,11 @@ static void list_text(const struct config_key *key, const char *object,
 		const char *item = object + key->offset + i * bytes;
 		struct fabric_address address;
 
-		if (key->type == CONFIG_TYPE_ADDRESSES) {
-			memcpy(&address, item, sizeof(address));
+		memcpy(&address, item, sizeof(address));
+		if (key->type == CONFIG_TYPE_ADDRESSES)
 			item = fabric_address_host(&address, host);
-		}
+		else if (key->type == CONFIG_TYPE_ADDRESS_PORTS)
+			item = fabric_address_text(&address, host);
 		used += (size_t)snprintf(buf + used, CONFIG_TEXT_BYTES - used, "%s%s",
 					 i ? ", " : "", item);
 	}
@@ -109,6 +110,7 @@ static void plain_text(const struct config_key *key, const char *object,
 			       *(const unsigned *)field);
 		break;
 	case CONFIG_TYPE_ADDRESSES:
+	case CONFIG_TYPE_ADDRESS_PORTS:
 	case CONFIG_TYPE_NAMES:
 	case CONFIG_TYPE_PATTERNS:
 		list_text(key, object, buf);

@@ -111,6 +111,60 @@ static int pattern_check(const char *text)
 	return 0;
 }
 
+/* "192.0.2.1:9746", "[2001:db8::1]:9746" */
+static int address_port_parse(const char *value, struct fabric_address *ret)
+{
+	const char *colon = strrchr(value, ':');
+	size_t len = colon ? (size_t)(colon - value) : 0;
+	struct fabric_address address;
+	char host[FABRIC_ADDRESS_TEXT];
+	uint64_t port;
+	bool brackets = len > 2 && value[0] == '[' && colon[-1] == ']';
+
+	if (brackets)
+		len -= 2;
+	if (len == 0 || len >= sizeof(host) ||
+	    (!brackets && strchr(value, ':') != colon))
+		return err_set(-EINVAL,
+			       "'%s' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
+			       "[2001:db8::1]:9746",
+			       value);
+	memcpy(host, value + brackets, len);
+	host[len] = '\0';
+	if (fabric_address_parse(host, &address))
+		return -EINVAL;
+	if (units_parse_u64(colon + 1, 1, UINT16_MAX, &port))
+		return err_prefix(-EINVAL, "the port");
+	if (brackets != (address.family == 6))
+		return err_set(-EINVAL, "'%s': brackets are for IPv6 addresses", value);
+	address.port = (uint16_t)port;
+	*ret = address;
+	return 0;
+}
+
+/* Where clients shall connect to: "*" stands for the address that they have reached. */
+static int advertised_parse(const char *text, char *dst)
+{
+	struct fabric_address address = { .family = 0 };
+	char any[FABRIC_ADDRESS_TEXT + sizeof("0.0.0.0")];
+	bool star = strncmp(text, "*:", 2) == 0;
+	int err;
+
+	(void)snprintf(any, sizeof(any), "0.0.0.0%s", text + 1);
+	err = address_port_parse(star ? any : text, &address);
+	if (err)
+		return err;
+	if (star)
+		address.family = 0;
+	else if (fabric_address_is_any(&address))
+		return err_set(-EINVAL,
+			       "clients cannot connect to %s: write *:%u for the "
+			       "address that they have reached",
+			       text, address.port);
+	memcpy(dst, &address, sizeof(address));
+	return 0;
+}
+
 /* Parse an item to `dst`, which is zero. */
 static int item_parse(const struct config_key *key, const char *text, char *dst)
 {
@@ -125,6 +179,8 @@ static int item_parse(const struct config_key *key, const char *text, char *dst)
 		memcpy(dst, &address, sizeof(address));
 		return 0;
 	}
+	if (key->type == CONFIG_TYPE_ADDRESS_PORTS)
+		return advertised_parse(text, dst);
 	if (key->type == CONFIG_TYPE_PATTERNS) {
 		err = pattern_check(text);
 		if (!err)
@@ -231,37 +287,6 @@ static int number_parse(const struct config_key *key, const char *value,
 	return err;
 }
 
-/* "192.0.2.1:9746", "[2001:db8::1]:9746" */
-static int address_port_parse(const char *value, struct fabric_address *ret)
-{
-	const char *colon = strrchr(value, ':');
-	size_t len = colon ? (size_t)(colon - value) : 0;
-	struct fabric_address address;
-	char host[FABRIC_ADDRESS_TEXT];
-	uint64_t port;
-	bool brackets = len > 2 && value[0] == '[' && colon[-1] == ']';
-
-	if (brackets)
-		len -= 2;
-	if (len == 0 || len >= sizeof(host) ||
-	    (!brackets && strchr(value, ':') != colon))
-		return err_set(-EINVAL,
-			       "'%s' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
-			       "[2001:db8::1]:9746",
-			       value);
-	memcpy(host, value + brackets, len);
-	host[len] = '\0';
-	if (fabric_address_parse(host, &address))
-		return -EINVAL;
-	if (units_parse_u64(colon + 1, 1, UINT16_MAX, &port))
-		return err_prefix(-EINVAL, "the port");
-	if (brackets != (address.family == 6))
-		return err_set(-EINVAL, "'%s': brackets are for IPv6 addresses", value);
-	address.port = (uint16_t)port;
-	*ret = address;
-	return 0;
-}
-
 static int rdma_option_parse(const struct config_key *key, const char *value, int *ret)
 {
 	if (strcmp(value, CONFIG_INHERIT_WORD) == 0 &&
@@ -359,8 +384,7 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		memset(field, byte, key->bytes);
 		return 0;
 	}
-	if (*value == '\0' && key->type != CONFIG_TYPE_NAMES &&
-	    key->type != CONFIG_TYPE_PATTERNS)
+	if (*value == '\0' && (!key->count_offset || key->min > 0))
 		return err_set(-EINVAL, "no value");
 	switch (key->type) {
 	case CONFIG_TYPE_BOOL:
@@ -376,6 +400,7 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 	case CONFIG_TYPE_PERCENT:
 		return percent_parse(key, value, field);
 	case CONFIG_TYPE_ADDRESSES:
+	case CONFIG_TYPE_ADDRESS_PORTS:
 	case CONFIG_TYPE_NAMES:
 	case CONFIG_TYPE_PATTERNS:
 		return list_parse(key, value, base);

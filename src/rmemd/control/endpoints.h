@@ -16,7 +16,8 @@ struct endpoint {
 	struct fabric_server *server;
 	unsigned local; /* its number in that server */
 	const struct fabric_endpoint *info;
-	unsigned channels_max; /* at a time; 0: no limit is known */
+	unsigned channels_max;            /* at a time; 0: no limit is known */
+	struct fabric_address advertised; /* instead of its own; port 0: none */
 };
 
 struct endpoints {
@@ -31,6 +32,14 @@ int endpoints_serve(struct control *control, const struct fabric_server_ops *ops
 		    const struct fabric_server_params *params);
 /* Close all servers; no event comes after this. */
 void endpoints_close(struct endpoints *endpoints);
+
+/* Where clients are told to connect to; family 0: the host that they have reached. */
+static inline const struct fabric_address *
+endpoint_address(const struct endpoint *endpoint)
+{
+	return endpoint->advertised.port ? &endpoint->advertised
+					 : &endpoint->info->address;
+}
 
 /* The endpoints through which a pool is lent, a bit each: those of its devices, and TCP. */
 unsigned endpoints_of_pool(const struct endpoints *endpoints,

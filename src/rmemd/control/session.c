@@ -136,13 +136,15 @@ static void session_welcome(struct session *session, uint64_t hello_id, bool res
 		max && max < control->memory_bytes ? max : control->memory_bytes;
 	memcpy(out->welcome.server, control->server, sizeof(control->server));
 	for (unsigned i = 0; i < control->endpoints.n; i++) {
-		const struct fabric_endpoint *info = control->endpoints.at[i].info;
+		const struct endpoint *at = &control->endpoints.at[i];
+		const struct fabric_endpoint *info = at->info;
+		const struct fabric_address *address = endpoint_address(at);
 		struct wire_endpoint *item = &out->welcome.endpoints[i];
 
 		item->fabric = (uint8_t)info->kind;
-		item->family = info->address.family;
-		memcpy(item->address, info->address.bytes, sizeof(item->address));
-		item->port = info->address.port;
+		item->family = address->family;
+		memcpy(item->address, address->bytes, sizeof(item->address));
+		item->port = address->port;
 		item->node = info->node;
 		item->flags = info->flags;
 		if (*info->device && (control->sole & (1u << i)))

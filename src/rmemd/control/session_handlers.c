@@ -104,7 +104,7 @@ int handle_open_channel(struct session *session, const struct wire_msg *msg,
 
 	if (err)
 		return err;
-	address = &endpoints->at[endpoint].info->address;
+	address = endpoint_address(&endpoints->at[endpoint]);
 	ret_reply->type = WIRE_TYPE_channel;
 	reply->family = address->family;
 	memcpy(reply->address, address->bytes, sizeof(reply->address));

@@ -482,6 +482,23 @@ static const struct {
 	{ "[server]\nlisten = 0.0.0.0\ninsecure = yes\n[metrics]\nlisten = "
 	  "192.0.2.1:7461\n",
 	  "5: [rdma] and [metrics] have the same port 7461" },
+	{ "[tcp]\nadvertise = 192.0.2.1:7462\n",
+	  "2: [tcp] advertise has 1 addresses, and [server] listen 2: write one for "
+	  "each of listen, in that order (0.0.0.0 and :: together are one)" },
+	{ "[server]\nlisten = ::1\n[tcp]\nadvertise = *:1, *:2\n",
+	  "4: [tcp] advertise has 2 addresses, and [server] listen 1: write one for "
+	  "each of listen, in that order (0.0.0.0 and :: together are one)" },
+	{ "[tcp]\nadvertise = *\n",
+	  "2: advertise: '*' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
+	  "[2001:db8::1]:9746" },
+	{ "[tcp]\nadvertise = memory.example:7462\n",
+	  "2: advertise: 'memory.example' is not an IPv4 or IPv6 address" },
+	{ "[tcp]\nadvertise = *:0\n",
+	  "2: advertise: the port: 0 is not from 1 to 65535" },
+	{ "[tcp]\nadvertise = [::]:7462, *:1\n",
+	  "2: advertise: clients cannot connect to [::]:7462: write *:7462 for the "
+	  "address that they have reached" },
+	{ "[tcp]\nadvertise = *:1, *:1\n", "2: advertise: '*:1' is in the list twice" },
 	{ "[server]\nlisten = ::1, 127.0.0.1, 0.0.0.0\ninsecure = yes\n",
 	  "2: listen: 127.0.0.1 and 0.0.0.0 overlap: take one of them out" },
 	{ "[admin]\nsocket = rmem.sock\n",
@@ -574,6 +591,23 @@ START_TEST(load__compares_addresses_with_the_same_port)
 	load_ok("[metrics]\nlisten = 192.0.2.1:7462\n");
 	load_ok("[tcp]\nenabled = no\n[metrics]\nlisten = 127.0.0.1:7462\n");
 	load_ok("[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n");
+}
+END_TEST
+
+/* One address for each endpoint over TCP. */
+START_TEST(load__advertises_each_endpoint)
+{
+	load_ok("[tcp]\nadvertise = *:80,\n 192.0.2.1:90\n");
+	ck_assert_uint_eq(config.n_tcp_advertise, 2);
+	ck_assert_uint_eq(config.tcp_advertise[0].family, 0);
+	ck_assert_uint_eq(config.tcp_advertise[0].port, 80);
+	ck_assert_uint_eq(config.tcp_advertise[1].family, 4);
+	ck_assert_uint_eq(config.tcp_advertise[1].port, 90);
+	load_ok("[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n"
+		"[tcp]\nadvertise = [2001:db8::1]:7462\n");
+	ck_assert_uint_eq(config.tcp_advertise[0].family, 6);
+	load_ok("[tcp]\nadvertise =\n");
+	ck_assert_uint_eq(config.n_tcp_advertise, 0);
 }
 END_TEST
 
@@ -797,6 +831,7 @@ int main(void)
 	tcase_add_loop_test(tc, load__reports_error_and_line, 0,
 			    sizeof(errors) / sizeof(errors[0]));
 	tcase_add_test(tc, load__compares_addresses_with_the_same_port);
+	tcase_add_test(tc, load__advertises_each_endpoint);
 	tcase_add_test(tc, load__takes_comments_behind_a_section);
 	tcase_add_test(tc, load__refuses_zero_bytes);
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);

@@ -238,6 +238,36 @@ START_TEST(channels__are_named_one_by_one)
 }
 END_TEST
 
+/* Clients are told of the address that is advertised, and of the endpoint's own without one. */
+START_TEST(channels__are_advertised)
+{
+	const struct fabric_address seen = { .family = 4,
+					     .bytes = { 198, 51, 100, 1 },
+					     .port = 17462 };
+	const struct wire_endpoint *endpoints = two.answer.welcome.endpoints;
+
+	stage_endpoint_info[0].address.port = stage_endpoint_info[1].address.port =
+		7462;
+	stage_control.endpoints.at[1].advertised = seen;
+	client_open(&two);
+	ck_assert_uint_eq(endpoints[0].port, 7462);
+	ck_assert_uint_eq(endpoints[1].port, seen.port);
+	ck_assert_uint_eq(endpoints[1].family, 4);
+	ck_assert_mem_eq(endpoints[1].address, seen.bytes, sizeof(seen.bytes));
+	(void)client_open_channel(&two, 1);
+	ck_assert_uint_eq(two.answer.channel.port, seen.port);
+	ck_assert_mem_eq(two.answer.channel.address, seen.bytes, sizeof(seen.bytes));
+	(void)client_open_channel(&two, 0);
+	ck_assert_uint_eq(two.answer.channel.port, 7462);
+	/* of any address, the port alone */
+	stage_control.endpoints.at[1].advertised =
+		(struct fabric_address){ .port = 17462 };
+	client_open(&one);
+	ck_assert_uint_eq(one.answer.welcome.endpoints[1].family, 0);
+	ck_assert_uint_eq(one.answer.welcome.endpoints[1].port, 17462);
+}
+END_TEST
+
 START_TEST(channels__are_admitted_in_time)
 {
 	uint32_t channel, other;
@@ -559,6 +589,7 @@ int main(void)
 	tcase_add_test(tc, channels__are_named_one_by_one);
 	tcase_add_loop_test(tc, channels__without_tls_are_counted, 0, 2);
 	tcase_add_test(tc, channels__have_keys);
+	tcase_add_test(tc, channels__are_advertised);
 	tcase_add_test(tc, channels__are_admitted_in_time);
 	tcase_add_test(tc, channels__have_a_limit);
 	tcase_add_test(tc, channels__are_joined_once);
