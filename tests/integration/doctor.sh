@@ -284,6 +284,12 @@ finds error huge-pages "'second' needs 80" 'node1.*: enough, but node 1 is not t
 config "pool big: node=any size=200G page_size=1G"
 examine 4
 finds error huge-pages "'big' needs 200 pages of 1G, 128 are free" '' 'hugepagesz=1G'
+put /sys/kernel/mm/hugepages/hugepages-524288kB/nr_hugepages 3
+put /sys/kernel/mm/hugepages/hugepages-524288kB/free_hugepages 2
+config "pool arm: node=any size=2G page_size=512M"
+examine 4
+finds error huge-pages "'arm' needs 4 pages of 512M, 2 are free" '' \
+	'^echo 5 >/sys/kernel/mm/hugepages/hugepages-524288kB/nr_hugepages$'
 config "pool plain: node=1 size=9G page_size=base"
 examine 4
 finds error huge-pages "'plain' needs 9 GiB on node 1, 8 GiB are available" 'node1/meminfo' ''

@@ -144,9 +144,11 @@ static void huge_short(const struct server *server, const struct pool_params *po
 	report_mend(report, "echo %" PRIu64 " >%s", huge->total - huge->free + needed,
 		    host_huge_path(page_bytes, pool->node, "nr_hugepages", path,
 				   sizeof(path)));
-	if (pool->pages == POOL_PAGES_1G)
-		report_mend(report, "# or at boot: hugepagesz=1G hugepages=N on the "
-				    "kernel's command line");
+	if (pool->pages >= POOL_PAGES_1G)
+		report_mend(report,
+			    "# or at boot: hugepagesz=%s hugepages=N on the kernel's "
+			    "command line",
+			    pool_pages_name(pool->pages));
 }
 
 static void huge_check(const struct server *server, unsigned i)
@@ -172,9 +174,9 @@ static void huge_check(const struct server *server, unsigned i)
 			    ON_NODE(pool->node));
 }
 
-/* Whether huge pages are free for at least a part of the pool. */
-static bool any_huge(const struct server *server, const struct pool_params *pool,
-		     uint64_t page_bytes)
+/* Whether huge pages of a size are free for at least a part of the pool. */
+static bool huge_free(const struct server *server, const struct pool_params *pool,
+		      uint64_t page_bytes)
 {
 	uint64_t needed = pages_needed(pool, page_bytes);
 	struct cgroup_limit limit;
@@ -186,17 +188,39 @@ static bool any_huge(const struct server *server, const struct pool_params *pool
 		limit.left / page_bytes >= needed);
 }
 
+static bool any_huge(const struct server *server, const struct pool_params *pool)
+{
+	enum pool_pages pages[POOL_PAGES_END];
+	unsigned n = pages_huge(pages);
+
+	for (unsigned i = 0; i < n; i++)
+		if (huge_free(server, pool, pages_bytes(pages[i])))
+			return true;
+	return false;
+}
+
+/* The huge pages to reserve: 2M, or the next larger size that the kernel has; 0: it has none. */
+static uint64_t huge_usual(void)
+{
+	enum pool_pages pages[POOL_PAGES_END];
+	unsigned n = pages_huge(pages);
+
+	while (n > 1 && pages[n - 1] < POOL_PAGES_2M)
+		n--;
+	return n ? pages_bytes(pages[n - 1]) : 0;
+}
+
 static void auto_check(const struct server *server, const struct pool_params *pool)
 {
 	const json_t *open = server_pool(server, pool->name);
 	const char *pages = json_string_value(json_object_get(open, "pages"));
 	struct report *report = server->host.report;
 	char path[FILES_PATH_BYTES];
-	uint64_t huge = pages_bytes(POOL_PAGES_2M);
+	uint64_t huge = huge_usual();
 
-	if (open ? pages && (strcmp(pages, "2M") == 0 || strcmp(pages, "1G") == 0)
-		 : any_huge(server, pool, huge) ||
-			    any_huge(server, pool, pages_bytes(POOL_PAGES_1G))) {
+	if (open ? pages && strcmp(pages, pool_pages_name(POOL_PAGES_THP)) != 0 &&
+			    strcmp(pages, pool_pages_name(POOL_PAGES_BASE)) != 0
+		 : any_huge(server, pool)) {
 		report_find(report, REPORT_OK, "pool '%s' %s", pool->name,
 			    open ? "has huge pages" : "gets huge pages");
 		return;
@@ -209,12 +233,12 @@ static void auto_check(const struct server *server, const struct pool_params *po
 	if (open)
 		report_seen(report, "rmemctl pools", "page_size auto became %s",
 			    pages ? pages : "-");
-	else
+	else if (huge)
 		report_seen(report,
 			    host_huge_path(huge, pool->node, "free_hugepages", path,
 					   sizeof(path)),
 			    "too few");
-	if (pool->bytes != POOL_BYTES_AUTO)
+	if (huge && pool->bytes != POOL_BYTES_AUTO)
 		report_mend(report, "echo %" PRIu64 " >%s", pages_needed(pool, huge),
 			    host_huge_path(huge, pool->node, "nr_hugepages", path,
 					   sizeof(path)));
@@ -255,8 +279,7 @@ void hugepages_check(const struct server *server)
 		}
 		if (pool->pages == POOL_PAGES_AUTO)
 			auto_check(server, pool);
-		if (pool->pages != POOL_PAGES_AUTO ||
-		    !any_huge(server, pool, pages_bytes(POOL_PAGES_2M)))
+		if (pool->pages != POOL_PAGES_AUTO || !any_huge(server, pool))
 			memory_check(server, pool);
 	}
 }
@@ -268,8 +291,7 @@ static bool wants_thp(const struct server *server, const struct pool_params *poo
 	if (pool->pages == POOL_PAGES_THP)
 		return true;
 	return pool->pages == POOL_PAGES_AUTO && !server_pool(server, pool->name) &&
-	       !any_huge(server, pool, pages_bytes(POOL_PAGES_2M)) &&
-	       !any_huge(server, pool, pages_bytes(POOL_PAGES_1G));
+	       !any_huge(server, pool);
 }
 
 void thp_check(const struct server *server)

@@ -39,6 +39,7 @@ enum config_type {
 	CONFIG_TYPE_MS,        /* uint64_t, written with a unit */
 	CONFIG_TYPE_BYTES,     /* uint64_t, written with a unit */
 	CONFIG_TYPE_SIZE,      /* the same, or "auto", stored as 0 */
+	CONFIG_TYPE_PAGES,     /* enum pool_pages */
 	CONFIG_TYPE_PERCENT,   /* unsigned: "50%", or "auto", stored as 0 */
 	CONFIG_TYPE_ADDRESSES, /* list of IP addresses */
 	/* list of addresses with ports, may be empty; "*", family 0: any address */

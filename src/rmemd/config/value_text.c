@@ -93,6 +93,9 @@ static void plain_text(const struct config_key *key, const char *object,
 	case CONFIG_TYPE_CHOICE:
 		(void)strcpy(buf, choice_of(key, field));
 		break;
+	case CONFIG_TYPE_PAGES:
+		(void)strcpy(buf, pool_pages_name(*(const enum pool_pages *)field));
+		break;
 	case CONFIG_TYPE_COUNT:
 		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%" PRIu64,
 			       count_of(key, field));

@@ -52,6 +52,31 @@ static int choice_parse(const struct config_choice *choices, const char *value,
 	return err_set(-EINVAL, "'%s' is not one of %s", value, known);
 }
 
+static int pages_parse(const char *value, enum pool_pages *ret)
+{
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, value);
+	for (unsigned pages = 0; pages < POOL_PAGES_END; pages++) {
+		const char *name = pool_pages_name((enum pool_pages)pages);
+
+		if (name && strcmp(value, name) == 0) {
+			*ret = (enum pool_pages)pages;
+			return 0;
+		}
+		/* one size is as near as another */
+		if (name && !pages_hugetlb((enum pool_pages)pages))
+			nearest_offer(&nearest, name);
+	}
+	meant = nearest_get(&nearest);
+	return err_set(-EINVAL,
+		       "'%s' is neither auto, thp or base nor a size of huge pages, as "
+		       "2M, 512M or 1G%s%s%s",
+		       value, meant ? "; did you mean '" : "", meant ? meant : "",
+		       meant ? "'?" : "");
+}
+
 static int count_parse(const struct config_key *key, const char *value, void *field)
 {
 	uint64_t number;
@@ -391,6 +416,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return units_parse_switch(value, field);
 	case CONFIG_TYPE_CHOICE:
 		return choice_parse(key->choices, value, field);
+	case CONFIG_TYPE_PAGES:
+		return pages_parse(value, field);
 	case CONFIG_TYPE_COUNT:
 		return count_parse(key, value, field);
 	case CONFIG_TYPE_MS:

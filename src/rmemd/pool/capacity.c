@@ -18,37 +18,50 @@
 
 /* ---- kinds of pages ---- */
 
-static const struct {
-	const char *name;
-	uint64_t bytes; /* 0: the base page of the system */
-	enum capacity_kind kind;
-} page_kinds[] = {
-	[POOL_PAGES_AUTO] = { "auto", 0, CAPACITY_MEMORY },
-	[POOL_PAGES_1G] = { "1G", UINT64_C(1) << 30, CAPACITY_1G },
-	[POOL_PAGES_2M] = { "2M", UINT64_C(1) << 21, CAPACITY_2M },
-	[POOL_PAGES_THP] = { "thp", UINT64_C(1) << 21, CAPACITY_MEMORY },
-	[POOL_PAGES_BASE] = { "base", 0, CAPACITY_MEMORY },
-};
-
-const char *pool_pages_name(enum pool_pages pages)
+unsigned capacity_kind(enum pool_pages pages)
 {
-	return page_kinds[pages].name;
-}
-
-enum capacity_kind capacity_kind(enum pool_pages pages)
-{
-	return page_kinds[pages].kind;
-}
-
-bool pages_hugetlb(enum pool_pages pages)
-{
-	return capacity_kind(pages) != CAPACITY_MEMORY;
+	return pages_hugetlb(pages) ? pages : CAPACITY_MEMORY;
 }
 
 uint64_t pages_bytes(enum pool_pages pages)
 {
-	return page_kinds[pages].bytes ? page_kinds[pages].bytes
+	if (pages_hugetlb(pages))
+		return UINT64_C(1) << pages;
+	return pages == POOL_PAGES_THP ? host_thp_bytes()
 				       : (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+unsigned pages_huge(enum pool_pages ret_pages[POOL_PAGES_END])
+{
+	struct host_huge huge;
+	unsigned n = 0;
+
+	for (unsigned pages = POOL_PAGES_64G; pages >= POOL_PAGES_HUGE; pages--)
+		if (!host_huge_pages(UINT64_C(1) << pages, -1, &huge))
+			ret_pages[n++] = (enum pool_pages)pages;
+	return n;
+}
+
+/* What a cgroup counts for them: its limits name huge pages by their length, and other memory not. */
+static uint64_t pages_huge_bytes(enum pool_pages pages)
+{
+	return pages_hugetlb(pages) ? pages_bytes(pages) : 0;
+}
+
+static int pages_unknown(enum pool_pages pages)
+{
+	enum pool_pages known[POOL_PAGES_END];
+	unsigned n = pages_huge(known);
+	char has[128] = "";
+
+	for (unsigned i = 0; i < n; i++) {
+		size_t used = strlen(has);
+
+		(void)snprintf(has + used, sizeof(has) - used, "%s%s",
+			       i ? ", " : ", it has ", pool_pages_name(known[i]));
+	}
+	return err_set(-ENOMEM, "this CPU or kernel has no pages of %s%s",
+		       pool_pages_name(pages), has);
 }
 
 #define WHERE_BYTES 32
@@ -100,12 +113,12 @@ int capacity_huge_short(const struct memory *memory, int node)
 {
 	uint64_t wanted = memory->bytes / memory->page_bytes, others;
 	const char *name = pool_pages_name(memory->pages);
+	char path[256], boot[96] = "";
 	struct cgroup_limit limit;
 	struct host_huge huge;
-	char path[256];
 
 	if (host_huge_pages(memory->page_bytes, node, &huge))
-		return err_set(-ENOMEM, "this CPU or kernel has no pages of %s", name);
+		return pages_unknown(memory->pages);
 	if (groups_leave(memory->page_bytes, &limit) < memory->bytes)
 		return group_short(memory->bytes, &limit);
 	/* more of them would not help */
@@ -117,17 +130,19 @@ int capacity_huge_short(const struct memory *memory, int node)
 			       wanted, wanted == 1 ? "" : "s", name, WHERE(node),
 			       huge.free);
 	others = huge.total > huge.free ? huge.total - huge.free : 0;
-	return err_set(
-		-ENOMEM,
-		"%" PRIu64 " page%s of %s wanted %s, %" PRIu64
-		" free there: echo %" PRIu64 " > %s%s",
-		wanted, wanted == 1 ? "" : "s", name, WHERE(node), huge.free,
-		others + wanted,
-		host_huge_path(memory->page_bytes, node, "nr_hugepages", path,
-			       sizeof(path)),
-		memory->pages == POOL_PAGES_1G
-			? ", or hugepagesz=1G hugepages=N on the kernel's command line"
-			: "");
+	if (memory->pages >= POOL_PAGES_1G)
+		(void)snprintf(boot, sizeof(boot),
+			       ", or hugepagesz=%s hugepages=N on the kernel's command "
+			       "line",
+			       name);
+	return err_set(-ENOMEM,
+		       "%" PRIu64 " page%s of %s wanted %s, %" PRIu64
+		       " free there: echo %" PRIu64 " > %s%s",
+		       wanted, wanted == 1 ? "" : "s", name, WHERE(node), huge.free,
+		       others + wanted,
+		       host_huge_path(memory->page_bytes, node, "nr_hugepages", path,
+				      sizeof(path)),
+		       boot);
 }
 
 static int huge_check(const struct memory *memory, int node)
@@ -267,19 +282,25 @@ int capacity_check_file(const struct memory *memory)
 /* ---- shares ---- */
 
 /* The percentage that pools without a share divide. */
-static const unsigned divided[CAPACITY_KINDS] = {
-	[CAPACITY_1G] = 100, [CAPACITY_2M] = 100, [CAPACITY_MEMORY] = 50
-};
+static unsigned divided(unsigned kind)
+{
+	return kind == CAPACITY_MEMORY ? 50 : WHOLE;
+}
 
-static const char *const kind_names[CAPACITY_KINDS] = {
-	[CAPACITY_1G] = "free pages of 1G",
-	[CAPACITY_2M] = "free pages of 2M",
-	[CAPACITY_MEMORY] = "free memory",
-};
+/* "free pages of 2M" */
+static const char *kind_name(unsigned kind, char *buf, size_t buf_bytes)
+{
+	if (kind == CAPACITY_MEMORY)
+		(void)snprintf(buf, buf_bytes, "free memory");
+	else
+		(void)snprintf(buf, buf_bytes, "free pages of %s",
+			       pool_pages_name((enum pool_pages)kind));
+	return buf;
+}
 
 /* Whether it may get memory of that kind.  A kept pool has its memory already, which is not counted
  * as free. */
-static bool may_claim(const struct pool_params *pool, enum capacity_kind kind)
+static bool may_claim(const struct pool_params *pool, unsigned kind)
 {
 	return pool->bytes == POOL_BYTES_AUTO && !pool->kept &&
 	       (pool->pages == POOL_PAGES_AUTO || capacity_kind(pool->pages) == kind);
@@ -288,7 +309,7 @@ static bool may_claim(const struct pool_params *pool, enum capacity_kind kind)
 /* The sum of the shares of a kind of the first n pools that are on a node, and how many have
  * none. */
 static unsigned shares_sum(const struct pool_params *pools, size_t n, int node,
-			   enum capacity_kind kind, unsigned *ret_n_without)
+			   unsigned kind, unsigned *ret_n_without)
 {
 	unsigned sum = 0, n_without = 0;
 
@@ -303,7 +324,7 @@ static unsigned shares_sum(const struct pool_params *pools, size_t n, int node,
 }
 
 struct share capacity_share(const struct pool_params *pools, size_t n, size_t i,
-			    enum capacity_kind kind)
+			    unsigned kind)
 {
 	struct share share = { pools[i].share, WHOLE };
 	unsigned n_without, sum;
@@ -311,7 +332,7 @@ struct share capacity_share(const struct pool_params *pools, size_t n, size_t i,
 	if (pools[i].share != POOL_SHARE_AUTO || !may_claim(&pools[i], kind))
 		return share;
 	sum = shares_sum(pools, n, pools[i].node, kind, &n_without);
-	share.parts = sum < divided[kind] ? divided[kind] - sum : 0;
+	share.parts = sum < divided(kind) ? divided(kind) - sum : 0;
 	share.whole = WHOLE * n_without;
 	return share;
 }
@@ -361,8 +382,8 @@ static uint64_t memory_free(int node)
 
 void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS])
 {
-	ret_bytes[CAPACITY_1G] = huge_free(pages_bytes(POOL_PAGES_1G), node);
-	ret_bytes[CAPACITY_2M] = huge_free(pages_bytes(POOL_PAGES_2M), node);
+	for (unsigned kind = POOL_PAGES_HUGE; kind < CAPACITY_KINDS; kind++)
+		ret_bytes[kind] = huge_free(UINT64_C(1) << kind, node);
 	ret_bytes[CAPACITY_MEMORY] = memory_free(node);
 }
 
@@ -376,11 +397,11 @@ static const char *node_name(int node, char *buf, size_t buf_bytes)
 }
 
 static int kind_check(const struct pool_params *pools, size_t n, size_t i,
-		      enum capacity_kind kind)
+		      unsigned kind)
 {
 	const struct pool_params *pool = &pools[i];
 	unsigned n_without, sum;
-	char name[32];
+	char name[32], of[32];
 
 	if (!may_claim(pool, kind))
 		return 0;
@@ -390,16 +411,16 @@ static int kind_check(const struct pool_params *pools, size_t n, size_t i,
 			       "pool '%s': the shares of the pools of %s come to %u%% "
 			       "of its %s",
 			       pool->name, node_name(pool->node, name, sizeof(name)),
-			       sum, kind_names[kind]);
+			       sum, kind_name(kind, of, sizeof(of)));
 	sum = shares_sum(pools, n, pool->node, kind, &n_without);
 	/* with page_size = auto the pool may find another kind */
 	if (pool->share == POOL_SHARE_AUTO && pool->pages != POOL_PAGES_AUTO &&
-	    sum >= divided[kind])
+	    sum >= divided(kind))
 		return err_set(-EINVAL,
 			       "pool '%s': without a share it has what the others of "
 			       "%s, with %u%%, leave of %u%% of its %s: nothing",
 			       pool->name, node_name(pool->node, name, sizeof(name)),
-			       sum, divided[kind], kind_names[kind]);
+			       sum, divided(kind), kind_name(kind, of, sizeof(of)));
 	return 0;
 }
 
@@ -434,7 +455,7 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 		return err_set(-ENOMEM,
 			       "the shares of other pools leave nothing to it");
 	percent = share->parts * 100 / share->whole;
-	if (group_is_least(pages_hugetlb(pages) ? page : 0, &limit))
+	if (group_is_least(pages_huge_bytes(pages), &limit))
 		return err_set(
 			-ENOMEM,
 			"its share is %" PRIu64
@@ -443,14 +464,14 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 			percent, UNITS_BYTES(free), WHERE(node), CGROUP_TEXT(&limit));
 	wanted = (share->whole + share->parts - 1) / share->parts;
 	if (!pages_hugetlb(pages))
-		return err_set(-ENOMEM,
-			       "its share is %" PRIu64
-			       "%% of %s that are available %s, less "
-			       "than %s: give it more, or other pools less",
-			       percent, UNITS_BYTES(free), WHERE(node),
-			       pages == POOL_PAGES_THP ? "2 MiB" : "1 MiB");
+		return err_set(
+			-ENOMEM,
+			"its share is %" PRIu64 "%% of %s that are available %s, less "
+			"than %s: give it more, or other pools less",
+			percent, UNITS_BYTES(free), WHERE(node),
+			UNITS_BYTES(page > POOL_BYTES_MIN ? page : POOL_BYTES_MIN));
 	if (host_huge_pages(page, node, &huge))
-		return err_set(-ENOMEM, "this CPU or kernel has no pages of %s", name);
+		return pages_unknown(pages);
 	return err_set(-ENOMEM,
 		       "its share is %" PRIu64 "%% of %" PRIu64
 		       " page%s of %s free %s, less than one: echo %" PRIu64 " > %s",
@@ -465,7 +486,7 @@ int capacity_pool_bytes(const struct pool_params *params,
 			uint64_t *ret_bytes)
 {
 	uint64_t page = pages_bytes(pages), bytes, now[CAPACITY_KINDS];
-	enum capacity_kind kind = capacity_kind(pages);
+	unsigned kind = capacity_kind(pages);
 
 	if (params->bytes != POOL_BYTES_AUTO) {
 		if (checked_align_up(params->bytes, page, ret_bytes))
@@ -490,8 +511,7 @@ void capacity_note(const struct memory *memory, char *buf, size_t buf_bytes)
 	struct cgroup_limit limit;
 
 	buf[0] = '\0';
-	if (group_is_least(pages_hugetlb(memory->pages) ? memory->page_bytes : 0,
-			   &limit))
+	if (group_is_least(pages_huge_bytes(memory->pages), &limit))
 		(void)snprintf(buf, buf_bytes, "its share is of what %s leaves, %s",
 			       limit.path, UNITS_BYTES(limit.bytes));
 }

@@ -18,8 +18,10 @@
 struct memory;
 struct memory_work;
 
-/* Kinds of memory, counted separately. */
-enum capacity_kind { CAPACITY_1G, CAPACITY_2M, CAPACITY_MEMORY, CAPACITY_KINDS };
+/* Kinds of memory, counted separately: huge pages of each size, by their enum pool_pages, and other
+ * memory. */
+#define CAPACITY_MEMORY 0
+#define CAPACITY_KINDS POOL_PAGES_END
 
 /* `parts` of `whole`, which is > 0. */
 struct share {
@@ -27,16 +29,17 @@ struct share {
 };
 
 /* The kind of these pages; not for POOL_PAGES_AUTO, which tries several kinds. */
-enum capacity_kind capacity_kind(enum pool_pages pages);
-/* Whether these pages are of hugetlb, and the length of one. */
-bool pages_hugetlb(enum pool_pages pages);
+unsigned capacity_kind(enum pool_pages pages);
+/* The length of such a page; not for POOL_PAGES_AUTO. */
 uint64_t pages_bytes(enum pool_pages pages);
+/* The huge pages that the kernel has, the largest first; returns their number. */
+unsigned pages_huge(enum pool_pages ret_pages[POOL_PAGES_END]);
 /* Free memory for pools on a node or, for POOL_NODE_ANY, on this host; 0: unknown. */
 void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS]);
 
 /* The share of pools[i] in a kind; 0 parts if the other pools take all of it. */
 struct share capacity_share(const struct pool_params *pools, size_t n, size_t i,
-			    enum capacity_kind kind);
+			    unsigned kind);
 /* The share of `free` bytes, in whole pages. */
 uint64_t capacity_share_bytes(struct share share, uint64_t free, uint64_t page_bytes);
 /* -EINVAL with text: the shares exceed 100%; pools[*ret_i] is the first one too many. */

@@ -13,7 +13,8 @@
 #include "base/units.h"
 
 #define PATH_BYTES 256
-#define SHMEM_ENABLED "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+#define SHMEM_ENABLED THP "shmem_enabled"
 
 static const char *root = "";
 
@@ -168,6 +169,14 @@ int host_available(int node, uint64_t *ret_bytes)
 		return -ENOENT;
 	*ret_bytes = sum;
 	return 0;
+}
+
+uint64_t host_thp_bytes(void)
+{
+	uint64_t bytes;
+
+	/* otherwise there are none */
+	return host_number(THP "hpage_pmd_size", &bytes) ? UINT64_C(1) << 21 : bytes;
 }
 
 int host_shmem_thp(bool *ret_allowed, char *word, size_t word_bytes)

@@ -42,6 +42,8 @@ const char *host_huge_path(uint64_t page_bytes, int node, const char *file, char
 /* Bytes available without swapping on a node, or on the host when node is -1.  -ENOENT: unknown */
 int host_available(int node, uint64_t *ret_bytes);
 
+/* The length of a transparent huge page. */
+uint64_t host_thp_bytes(void);
 /* Whether shared memory gets transparent huge pages with madvise; `word` is the kernel's setting.
  * -ENOENT without transparent huge pages. */
 int host_shmem_thp(bool *ret_allowed, char *word, size_t word_bytes);

@@ -25,6 +25,7 @@
 
 #define NODE_SAMPLES 64
 #define SLICE_BYTES (UINT64_C(64) << 20)
+#define ROUNDING_BYTES (UINT64_C(2) << 20)
 #define THREADS_MAX 16
 #define NODES_MAX 1024 /* of Linux */
 #define LONG_BITS (8 * (int)sizeof(long))
@@ -376,10 +377,8 @@ static int file_make(struct memory *memory, const char *name)
 	char file_name[POOL_NAME_MAX + 16];
 	unsigned flags = MFD_CLOEXEC;
 
-	if (memory->pages == POOL_PAGES_1G)
-		flags |= MFD_HUGETLB | MFD_HUGE_1GB;
-	if (memory->pages == POOL_PAGES_2M)
-		flags |= MFD_HUGETLB | MFD_HUGE_2MB;
+	if (pages_hugetlb(memory->pages))
+		flags |= MFD_HUGETLB | (unsigned)memory->pages << MFD_HUGE_SHIFT;
 	(void)snprintf(file_name, sizeof(file_name), "rmem-pool-%s", name);
 	memory->fd = memfd_create(file_name, flags);
 	if (memory->fd < 0)
@@ -542,27 +541,34 @@ static void note_add(struct memory_work *work, const char *text)
 		       used && *text ? "; " : "", text);
 }
 
+/* A pool that would grow much by rounding asks for smaller pages.  -ENOMEM: it does */
+static int auto_check(const struct pool_params *params, enum pool_pages pages)
+{
+	uint64_t page = pages_bytes(pages);
+
+	if (page > ROUNDING_BYTES && params->bytes % page)
+		return err_set(-ENOMEM, "the size is no multiple of it");
+	if (params->bytes != POOL_BYTES_AUTO && params->bytes < page)
+		return err_set(-ENOMEM, "the pool is smaller");
+	return 0;
+}
+
 /* From the largest pages down; the note tells why larger ones were not possible. */
 static int memory_auto(const struct pool_params *params, struct memory_work *work,
 		       struct memory *ret_memory)
 {
-	static const enum pool_pages order[] = { POOL_PAGES_1G, POOL_PAGES_2M,
-						 POOL_PAGES_THP, POOL_PAGES_BASE };
+	enum pool_pages order[POOL_PAGES_END];
 	char why[sizeof(work->note)] = "";
+	unsigned n = pages_huge(order);
 	size_t used;
 	int err = -ENOMEM;
 
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+	order[n++] = POOL_PAGES_THP;
+	order[n++] = POOL_PAGES_BASE;
+	for (unsigned i = 0; i < n; i++) {
 		used = strlen(why);
-		/* a pool that would grow much by rounding asks for smaller pages */
-		if (order[i] == POOL_PAGES_1G &&
-		    params->bytes % pages_bytes(POOL_PAGES_1G))
-			err = err_set(-ENOMEM, "the size is no multiple of it");
-		else if (order[i] != POOL_PAGES_BASE &&
-			 params->bytes != POOL_BYTES_AUTO &&
-			 params->bytes < pages_bytes(POOL_PAGES_2M))
-			err = err_set(-ENOMEM, "the pool is smaller");
-		else
+		err = auto_check(params, order[i]);
+		if (!err)
 			err = memory_try(params, order[i], work, ret_memory);
 		if (err != -ENOMEM)
 			break;

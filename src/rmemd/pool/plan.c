@@ -66,7 +66,8 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 	if (value_parse_head(&value, &head, sizeof(head)))
 		name = value_parse_text(&value, POOL_NAME_MAX);
 	if (!name || key->a > UINT32_MAX || key->a == 0 || key->b ||
-	    head.pages > POOL_PAGES_BASE || head.pages_kept > POOL_PAGES_BASE)
+	    !pool_pages_name((enum pool_pages)head.pages) ||
+	    !pool_pages_name((enum pool_pages)head.pages_kept))
 		return set_malformed_error(key);
 	*params = (struct pool_params){ .node = head.node,
 					.bytes = head.bytes,

@@ -10,13 +10,24 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The numbers are in ledgers. */
 enum pool_pages {
-	POOL_PAGES_AUTO,
-	POOL_PAGES_1G,
-	POOL_PAGES_2M,
-	POOL_PAGES_THP,
-	POOL_PAGES_BASE
+	POOL_PAGES_AUTO = 0,
+	POOL_PAGES_THP = 3,
+	POOL_PAGES_BASE = 4,
+	/* all from here on are huge pages: the logarithm of their length */
+	POOL_PAGES_HUGE = 14,
+	POOL_PAGES_2M = 21,
+	POOL_PAGES_1G = 30,
+	POOL_PAGES_64G = 36
 };
+#define POOL_PAGES_END (POOL_PAGES_64G + 1)
+
+/* Whether these are huge pages, of hugetlb. */
+static inline bool pages_hugetlb(enum pool_pages pages)
+{
+	return pages >= POOL_PAGES_HUGE;
+}
 
 #define POOL_NAME_MAX 32
 #define POOL_NODE_ANY (-1)
@@ -349,6 +360,7 @@ struct pool_status pools_status(const struct pools *pools, unsigned i);
  * several nodes, or unknown.  Takes some tens of microseconds. */
 int pools_node(const struct pools *pools, unsigned i);
 
-const char *pool_pages_name(enum pool_pages pages); /* "auto" "1G" "2M" "thp" "base" */
+/* As configured: "auto", "2M", "thp", "base"; NULL: the number stands for none. */
+const char *pool_pages_name(enum pool_pages pages);
 
 #endif

@@ -559,8 +559,12 @@ static const struct {
 	  "bytes, or with K, M, G or T (powers of 1024), such as 64K" },
 	{ "[pool a]\nnode = two\n", "2: node: 'two' is neither a NUMA node nor any" },
 	{ "[pool a]\nnode = 4096\n", "2: node: 4096 is not from 0 to 1023" },
-	{ "[pool a]\npage_size = 4M\n", "2: page_size: '4M' is not one of auto, 1G, "
-					"2M, thp, base; did you mean '2M'?" },
+	{ "[pool a]\npage_size = 3M\n",
+	  "2: page_size: '3M' is neither auto, thp or base nor a size of huge pages, "
+	  "as 2M, 512M or 1G" },
+	{ "[pool a]\npage_size = bsae\n",
+	  "2: page_size: 'bsae' is neither auto, thp or base nor a size of huge pages, "
+	  "as 2M, 512M or 1G; did you mean 'base'?" },
 	{ "[pool a]\nsize = 1G\nsize = 2G\n", "3: 'size' is already in line 2" },
 	{ "[pool a]\nsize = auto\nshare = 50\n",
 	  "3: share: '50' is neither auto nor per cent, as 50%" },

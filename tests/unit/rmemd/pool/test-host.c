@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/err.h"
+#include "base/units.h"
 #include "unit/rmemd/pool/host-files.h"
 #include "unit/rmemd/pool/pools-case.h"
 #include "rmemd/pool/host.h"
@@ -29,6 +30,20 @@ static void host_setup(void)
 	host_file("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
 		  "free_hugepages",
 		  "7\n");
+}
+
+/* The host has huge pages of this size, all free. */
+static void huge_pages(const char *size, unsigned n)
+{
+	char path[128], number[16];
+
+	(void)snprintf(number, sizeof(number), "%u\n", n);
+	(void)snprintf(path, sizeof(path),
+		       "/sys/kernel/mm/hugepages/hugepages-%s/nr_hugepages", size);
+	host_file(path, number);
+	(void)snprintf(path, sizeof(path),
+		       "/sys/kernel/mm/hugepages/hugepages-%s/free_hugepages", size);
+	host_file(path, number);
 }
 
 static void host_teardown(void)
@@ -99,7 +114,8 @@ START_TEST(open__explains_missing_huge_pages)
 			 "echo 23 > /sys/devices/system/node/node0/hugepages/"
 			 "hugepages-2048kB/nr_hugepages");
 	ck_assert_int_eq(open_params(1024 * MIB, 0, POOL_PAGES_1G), -ENOMEM);
-	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G");
+	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G, "
+				     "it has 2M");
 	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_THP), -ENOMEM);
 	ck_assert_str_eq(err_text(),
 			 "pool 'a': the kernel gives shared memory no transparent huge "
@@ -113,6 +129,7 @@ START_TEST(open__auto_notes_why_pages_are_smaller)
 	const struct pool_params params =
 		POOL("a", POOL_NODE_ANY, 32 * MIB, POOL_PAGES_AUTO);
 
+	huge_pages("1048576kB", 8);
 	open_pools(&params, 1);
 	ck_assert_int_eq(opened.pages_asked, POOL_PAGES_AUTO);
 	ck_assert_int_eq(opened.pages_got, POOL_PAGES_BASE);
@@ -120,6 +137,94 @@ START_TEST(open__auto_notes_why_pages_are_smaller)
 		strstr(opened_note, "not 1G: the size is no multiple of it"));
 	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: 16 pages of 2M wanted"));
 	ck_assert_ptr_nonnull(strstr(opened_note, "not thp: "));
+}
+END_TEST
+
+/* ---- other sizes than those of x86 ---- */
+
+#define PAGES_32M ((enum pool_pages)25)
+#define PAGES_512M ((enum pool_pages)29)
+#define PAGES_16G ((enum pool_pages)34)
+
+START_TEST(sizes__are_those_of_the_kernel)
+{
+	enum pool_pages pages[POOL_PAGES_END];
+
+	/* arm64 with base pages of 64 KiB */
+	huge_pages("524288kB", 2);
+	huge_pages("16777216kB", 0);
+	huge_pages("64kB", 0);
+	ck_assert_uint_eq(pages_huge(pages), 4);
+	ck_assert_int_eq(pages[0], PAGES_16G);
+	ck_assert_int_eq(pages[1], PAGES_512M);
+	ck_assert_int_eq(pages[2], POOL_PAGES_2M);
+	ck_assert_str_eq(pool_pages_name(pages[3]), "64K");
+	ck_assert_uint_eq(pages_bytes(PAGES_16G), 16384 * MIB);
+	ck_assert_int_eq(open_params(1536 * MIB, POOL_NODE_ANY, PAGES_512M), -ENOMEM);
+	ck_assert_str_eq(
+		err_text(),
+		"pool 'a': 3 pages of 512M wanted on this host, 2 free there: echo 3 > "
+		"/sys/kernel/mm/hugepages/hugepages-524288kB/nr_hugepages");
+	ck_assert_int_eq(open_params(1024 * MIB, POOL_NODE_ANY, PAGES_16G), -ENOMEM);
+	ck_assert_str_eq(
+		err_text(),
+		"pool 'a': 1 page of 16G wanted on this host, 0 free there: echo 1 > "
+		"/sys/kernel/mm/hugepages/hugepages-16777216kB/nr_hugepages, or "
+		"hugepagesz=16G hugepages=N on the kernel's command line");
+	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_1G), -ENOMEM);
+	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G, "
+				     "it has 16G, 512M, 2M, 64K");
+}
+END_TEST
+
+START_TEST(names__are_of_their_lengths)
+{
+	unsigned n = 0;
+
+	for (unsigned pages = POOL_PAGES_HUGE; pages < POOL_PAGES_END; pages++) {
+		const char *name = pool_pages_name((enum pool_pages)pages);
+		uint64_t bytes = 0;
+
+		ck_assert_ptr_nonnull(name);
+		ck_assert_int_eq(units_parse_bytes(name, &bytes), 0);
+		ck_assert_uint_eq(bytes, pages_bytes((enum pool_pages)pages));
+		n++;
+	}
+	ck_assert_uint_eq(n, 23);
+	ck_assert_ptr_null(pool_pages_name((enum pool_pages)1));
+	ck_assert_ptr_null(pool_pages_name(POOL_PAGES_END));
+}
+END_TEST
+
+/* This kernel has none. */
+START_TEST(file__is_on_pages_of_the_size)
+{
+	huge_pages("32768kB", 4);
+	ck_assert_int_eq(open_params(64 * MIB, POOL_NODE_ANY, PAGES_32M), -ENODEV);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': memfd_create with pages of 32M: No such device");
+}
+END_TEST
+
+START_TEST(automatic_pages__do_not_round_up_much)
+{
+	const struct pool_params params =
+		POOL("a", POOL_NODE_ANY, 48 * MIB, POOL_PAGES_AUTO);
+
+	huge_pages("32768kB", 4);
+	huge_pages("524288kB", 4);
+	host_file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "536870912\n");
+	ck_assert_uint_eq(pages_bytes(POOL_PAGES_THP), 512 * MIB);
+	open_pools(&params, 1);
+	ck_assert_int_eq(opened.pages_got, POOL_PAGES_BASE);
+	ck_assert_uint_eq(opened.bytes, 48 * MIB);
+	ck_assert_ptr_nonnull(
+		strstr(opened_note, "not 512M: the size is no multiple of it"));
+	ck_assert_ptr_nonnull(
+		strstr(opened_note, "not 32M: the size is no multiple of it"));
+	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: 24 pages of 2M wanted"));
+	ck_assert_ptr_nonnull(
+		strstr(opened_note, "not thp: the size is no multiple of it"));
 }
 END_TEST
 
@@ -172,7 +277,7 @@ static const struct {
 START_TEST(share__is_divided)
 {
 	const struct pool_params *params = divisions[_i].params;
-	enum capacity_kind kind = capacity_kind(params[2].pages);
+	unsigned kind = capacity_kind(params[2].pages);
 
 	for (size_t i = 0; i < 3; i++)
 		if (divisions[_i].mib[i])
@@ -204,6 +309,11 @@ static const struct {
 } sums[] = {
 	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(1, POOL_PAGES_2M, 60) }, 2, NULL },
 	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(0, POOL_PAGES_1G, 60) }, 2, NULL },
+	{ { AUTO(0, PAGES_512M, 60), AUTO(0, PAGES_512M, 60) },
+	  1,
+	  "pool 'a': the shares of the pools of node 0 come to 120% of its free pages "
+	  "of "
+	  "512M" },
 	{ { AUTO(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_AUTO, 0) }, 2, NULL },
 	{ { AUTO(0, POOL_PAGES_AUTO, 60), AUTO(0, POOL_PAGES_2M, 60) },
 	  1,
@@ -252,7 +362,7 @@ static const struct {
 START_TEST(share__is_of_the_memory_that_kept_pools_leave)
 {
 	const struct pool_params *params = left_over[_i].params;
-	enum capacity_kind kind = capacity_kind(params[2].pages);
+	unsigned kind = capacity_kind(params[2].pages);
 
 	for (size_t i = left_over[_i].n_kept; i < 3; i++)
 		ck_assert_uint_eq(share_of_1200_mib(params, i),
@@ -314,7 +424,14 @@ START_TEST(open__explains_a_share_that_is_too_small)
 			 "less than one: echo 13 > /sys/devices/system/node/node0/"
 			 "hugepages/hugepages-2048kB/nr_hugepages");
 	ck_assert_int_eq(open_share(0, POOL_PAGES_1G, 0), -ENOMEM);
-	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G");
+	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G, "
+				     "it has 2M");
+	huge_pages("524288kB", 4);
+	ck_assert_int_eq(open_share(POOL_NODE_ANY, PAGES_512M, 20), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': its share is 20% of 4 pages of 512M free on this "
+			 "host, less than one: echo 5 > /sys/kernel/mm/hugepages/"
+			 "hugepages-524288kB/nr_hugepages");
 	ck_assert_int_eq(open_share(0, POOL_PAGES_BASE, 20), -ENOMEM);
 	ck_assert_str_eq(err_text(), "pool 'a': its share is 20% of 2 MiB that are "
 				     "available on node 0, less than 1 MiB: give it "
@@ -339,6 +456,10 @@ int main(void)
 	tcase_add_test(host, host__reports_mounts_with_huge_pages);
 	tcase_add_test(host, open__explains_missing_huge_pages);
 	tcase_add_test(host, open__auto_notes_why_pages_are_smaller);
+	tcase_add_test(host, sizes__are_those_of_the_kernel);
+	tcase_add_test(host, names__are_of_their_lengths);
+	tcase_add_test(host, file__is_on_pages_of_the_size);
+	tcase_add_test(host, automatic_pages__do_not_round_up_much);
 	tcase_add_test(host, open__takes_its_share);
 	tcase_add_test(host, open__divides_the_memory_that_a_fixed_size_leaves);
 	tcase_add_test(host, open__explains_a_share_that_is_too_small);
