@@ -2,6 +2,7 @@
 #include "wire/codec.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -20,6 +21,7 @@ struct in {
 	size_t left;
 	const char *fault;
 	const char *field;
+	bool later; /* an end here means that the sender does not know the fields that follow */
 };
 
 static void put_int(struct out *out, uint64_t value, size_t bytes)
@@ -70,14 +72,22 @@ static void in_fail(struct in *in, const char *field, const char *fault)
 	in->left = 0;
 }
 
+/* False: the field is cut off, or the sender does not know it. */
+static bool in_has(struct in *in, const char *field, size_t bytes)
+{
+	if (in->left >= bytes)
+		return true;
+	if (in->left > 0 || !in->later)
+		in_fail(in, field, "is cut off");
+	return false;
+}
+
 static uint64_t get_int(struct in *in, const char *field, size_t bytes)
 {
 	uint64_t value = 0;
 
-	if (in->left < bytes) {
-		in_fail(in, field, "is cut off");
+	if (!in_has(in, field, bytes))
 		return 0;
-	}
 	for (size_t i = 0; i < bytes; i++)
 		value |= (uint64_t)in->at[i] << (8 * i);
 	in->at += bytes;
@@ -87,8 +97,8 @@ static uint64_t get_int(struct in *in, const char *field, size_t bytes)
 
 static void get_raw(struct in *in, const char *field, void *dst, size_t bytes)
 {
-	if (in->left < bytes) {
-		in_fail(in, field, "is cut off");
+	if (!in_has(in, field, bytes)) {
+		memset(dst, 0, bytes);
 		return;
 	}
 	memcpy(dst, in->at, bytes);
@@ -148,7 +158,7 @@ static uint16_t get_count(struct in *in, const char *field, size_t max)
 		(void)out;                                                     \
 		(void)m;                                                       \
 		WIRE_FIELDS_##type(PUT_U8, PUT_U16, PUT_U32, PUT_U64, PUT_I32, \
-				   PUT_STR, PUT_RAW, PUT_LIST)                 \
+				   PUT_STR, PUT_RAW, PUT_LIST, )               \
 	}
 #define PUT_MESSAGE(name, number, since, text) PUT_FUNCTION(name)
 
@@ -163,13 +173,13 @@ static uint16_t get_count(struct in *in, const char *field, size_t max)
 	m->n_##name = get_count(in, #name, max); \
 	for (size_t i = 0; i < m->n_##name; i++) \
 		get_##item(in, &m->name[i]);
-#define GET_FUNCTION(type)                                                     \
-	static void get_##type(struct in *in, struct wire_##type *m)           \
-	{                                                                      \
-		(void)in;                                                      \
-		(void)m;                                                       \
-		WIRE_FIELDS_##type(GET_U8, GET_U16, GET_U32, GET_U64, GET_I32, \
-				   GET_STR, GET_RAW, GET_LIST)                 \
+#define GET_FUNCTION(type)                                                        \
+	static void get_##type(struct in *in, struct wire_##type *m)              \
+	{                                                                         \
+		(void)in;                                                         \
+		(void)m;                                                          \
+		WIRE_FIELDS_##type(GET_U8, GET_U16, GET_U32, GET_U64, GET_I32,    \
+				   GET_STR, GET_RAW, GET_LIST, in->later = true;) \
 	}
 #define GET_MESSAGE(name, number, since, text) GET_FUNCTION(name)
 
@@ -252,7 +262,7 @@ void wire_frame_number(uint8_t *frame, uint64_t id)
 
 int wire_frame_bytes(const uint8_t *buf, size_t bytes)
 {
-	struct in in = { buf, bytes, NULL, NULL };
+	struct in in = { .at = buf, .left = bytes };
 	uint64_t length;
 
 	if (bytes < 4)
@@ -269,8 +279,6 @@ static int body_decode(struct in in, struct wire_msg *msg)
 	switch (msg->type) {
 		WIRE_MESSAGES(GET_CASE)
 	}
-	if (!in.fault && in.left > 0)
-		in_fail(&in, "end", "has bytes behind it");
 	if (in.fault)
 		return err_set(-EPROTO, "message %s: %s %s", wire_type_name(msg->type),
 			       in.field, in.fault);
@@ -279,7 +287,7 @@ static int body_decode(struct in in, struct wire_msg *msg)
 
 unsigned wire_frame_type(const uint8_t *buf)
 {
-	struct in in = { buf, WIRE_HEADER_BYTES, NULL, NULL };
+	struct in in = { .at = buf, .left = WIRE_HEADER_BYTES };
 
 	(void)get_int(&in, "length", 4);
 	return (unsigned)get_int(&in, "type", 2);
@@ -287,7 +295,7 @@ unsigned wire_frame_type(const uint8_t *buf)
 
 uint64_t wire_frame_id(const uint8_t *buf, size_t bytes)
 {
-	struct in in = { buf, WIRE_HEADER_BYTES, NULL, NULL };
+	struct in in = { .at = buf, .left = WIRE_HEADER_BYTES };
 
 	if (bytes < WIRE_HEADER_BYTES)
 		return 0;
@@ -298,7 +306,7 @@ uint64_t wire_frame_id(const uint8_t *buf, size_t bytes)
 
 int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg)
 {
-	struct in in = { buf, bytes, NULL, NULL };
+	struct in in = { .at = buf, .left = bytes };
 	unsigned number, zero;
 	uint64_t id;
 

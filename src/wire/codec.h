@@ -32,8 +32,8 @@ void wire_msg_init(struct wire_msg *msg, enum wire_type type);
 
 /* Decode exactly one frame of `bytes` bytes.  Only fields and list items that the frame has are
  * written; after a failure the contents are undefined.
- *   -EPROTO    truncated, trailing bytes, unknown type, a limit exceeded, a string
- *              that is not utf8_clean(); the text names message and field */
+ *   -EPROTO    truncated, unknown type, a limit exceeded, a string that is not utf8_clean(); the
+ *              text names message and field */
 int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg);
 
 #endif

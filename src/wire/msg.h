@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The control protocol: each message with its fields, their limits, and the protocol version
  * that introduced it.  Structures, encoder, decoder, names and the manual page follow this
- * table.  A field is added only together with a new version.
+ * table.
+ *
+ * A message grows at its end: `LATER` in its fields, and the new ones behind it.  A receiver ignores
+ * what is behind the last field that it knows, and takes fields behind LATER that the sender did not
+ * know as 0 or empty.  Items of lists never grow.  A new request is answered with EOPNOTSUPP by a
+ * server that does not know it, and a new event is ignored.
  *
  * A frame is a header of WIRE_HEADER_BYTES and a body, all little-endian:
  *
@@ -58,6 +63,8 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 #define WIRE_DETACH_UNDO 1u
 /* renew.ttl_ms: the time that was given last */
 #define WIRE_TTL_SAME (UINT64_C(1) << 63)
+/* capabilities that this version knows: none yet */
+#define WIRE_CAPABILITIES 0u
 /* endpoint.flags: the device reports refused writes as done (iWARP); the client confirms
  * each write with a read on the same channel */
 #define WIRE_ENDPOINT_CONFIRM 1u
@@ -93,41 +100,41 @@ enum wire_reason {
 };
 
 /* Items of lists: name, fields. */
-#define WIRE_FIELDS_endpoint(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U8(fabric)                                                   \
-	U8(family) /* 4 or 6 */                                      \
-	RAW(address, 16)                                             \
-	U16(port)                                                    \
-	I32(node) /* NUMA node, -1 unknown */                        \
-	U32(flags)                                                   \
+#define WIRE_FIELDS_endpoint(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U8(fabric)                                                          \
+	U8(family) /* 4 or 6 */                                             \
+	RAW(address, 16)                                                    \
+	U16(port)                                                           \
+	I32(node) /* NUMA node, -1 unknown */                               \
+	U32(flags)                                                          \
 	STR(device, WIRE_LABEL_MAX)
 
-#define WIRE_FIELDS_segment(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(bytes) /* that the lease uses */                        \
-	I32(node)                                                   \
-	U64(page_bytes)                                             \
+#define WIRE_FIELDS_segment(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(bytes) /* that the lease uses */                               \
+	I32(node)                                                          \
+	U64(page_bytes)                                                    \
 	U8(endpoints) /* that lend it, a bit each; 0: none at present */
 
 /* The rkey of one segment at one endpoint. */
-#define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U8(segment)                                             \
-	U8(endpoint)                                            \
-	U64(addr)                                               \
+#define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U8(segment)                                                    \
+	U8(endpoint)                                                   \
+	U64(addr)                                                      \
 	U64(rkey)
 
-#define WIRE_FIELDS_entry(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                \
-	U64(bytes)                                                \
-	U64(age_ms)                                               \
-	U64(ttl_ms) /* left; 0: no limit */                       \
-	U32(sessions)                                             \
-	U32(segments)                                             \
+#define WIRE_FIELDS_entry(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                       \
+	U64(bytes)                                                       \
+	U64(age_ms)                                                      \
+	U64(ttl_ms) /* left; 0: no limit */                              \
+	U32(sessions)                                                    \
+	U32(segments)                                                    \
 	STR(name, WIRE_NAME_MAX)
 
 /* A notification of a lease that the session watches. */
-#define WIRE_FIELDS_notice(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                 \
-	U32(value)                                                 \
+#define WIRE_FIELDS_notice(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                        \
+	U32(value)                                                        \
 	U32(lost) /* notices of this lease dropped before this one, for lack of room */
 
 /* One side of a data connection: its queue pair, its address on the fabric, and its limits;
@@ -157,21 +164,20 @@ enum wire_reason {
 	} while (0)
 
 /* Messages: fields. */
-#define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)          \
-	U32(magic)                                                         \
-	U16(version_min)                                                   \
-	U16(version_max)                                                   \
-	U32(capabilities) /* none yet: 0 */                                \
-	U8(fabric)                                                         \
-	STR(tenant, WIRE_LABEL_MAX)                                        \
-	STR(client, WIRE_LABEL_MAX)                                        \
-	U64(resume)                  /* session to resume, 0: a new one */ \
-	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                 \
+#define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)       \
+	U32(magic)                                                             \
+	U16(version_min)                                                       \
+	U16(version_max)                                                       \
+	U32(capabilities) /* WIRE_CAPABILITY_*, those that the client knows */ \
+	STR(tenant, WIRE_LABEL_MAX)                                            \
+	STR(client, WIRE_LABEL_MAX)                                            \
+	U64(resume)                  /* session to resume, 0: a new one */     \
+	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                     \
 	U8(channel) /* the fabric of a first data connection; 0: none */
 
-#define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)               \
+#define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)        \
 	U16(version)                                                              \
-	U32(capabilities)                                                         \
+	U32(capabilities) /* those that both know */                              \
 	U64(session)                                                              \
 	RAW(token, WIRE_TOKEN_BYTES) /* the session's secret, for channels too */ \
 	U8(resumed)                                                               \
@@ -185,23 +191,26 @@ enum wire_reason {
 	U32(channel) /* granted to a new session that asked for it; 0: none */    \
 	U8(endpoint) /* through this one */
 
-#define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
+#define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U8(endpoint)
 /* The current address of the endpoint; family 0: that of the welcome. */
-#define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U32(channel)                                                \
-	U8(family)                                                  \
-	RAW(address, 16)                                            \
+#define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U32(channel)                                                       \
+	U8(family)                                                         \
+	RAW(address, 16)                                                   \
 	U16(port)
-#define WIRE_FIELDS_close_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
+#define WIRE_FIELDS_close_channel(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U32(channel)
 
-#define WIRE_FIELDS_join_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U32(channel)                                                     \
+#define WIRE_FIELDS_join_channel(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U32(channel)                                                            \
 	WIRE_END(U8, U16, U32, RAW)
-#define WIRE_FIELDS_joined(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+#define WIRE_FIELDS_joined(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	WIRE_END(U8, U16, U32, RAW)
-#define WIRE_FIELDS_channel_ended(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
+#define WIRE_FIELDS_channel_ended(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U32(channel)
 
-#define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST)                        \
+#define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)                 \
 	U64(bytes)                                                                          \
 	U64(align)                                                                          \
 	I32(node)                                                                           \
@@ -214,96 +223,97 @@ enum wire_reason {
 
 /* The reply to allocate, attach and resize.  Keys are for the endpoints through which the
  * session has, or had, a channel. */
-#define WIRE_FIELDS_lease(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                \
-	U32(generation) /* rises when segments or keys change */  \
-	U8(rights)                                                \
-	U64(bytes)                                                \
-	U64(ttl_ms)                                               \
-	STR(name, WIRE_NAME_MAX)                                  \
-	LIST(segments, segment, WIRE_SEGMENTS_MAX)                \
-	LIST(keys, key, WIRE_KEYS_MAX)                            \
-	/* as requested; the segments tell the actual nodes */    \
-	U8(placement)                                             \
+#define WIRE_FIELDS_lease(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                       \
+	U32(generation) /* rises when segments or keys change */         \
+	U8(rights)                                                       \
+	U64(bytes)                                                       \
+	U64(ttl_ms)                                                      \
+	STR(name, WIRE_NAME_MAX)                                         \
+	LIST(segments, segment, WIRE_SEGMENTS_MAX)                       \
+	LIST(keys, key, WIRE_KEYS_MAX)                                   \
+	/* as requested; the segments tell the actual nodes */           \
+	U8(placement)                                                    \
 	I32(node) /* of WIRE_PLACE_DEVICE that of the device; -1: any */
 
-#define WIRE_FIELDS_free(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
+#define WIRE_FIELDS_free(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) U64(lease)
 /* By name; or by id, to get the keys of an attached lease again. */
-#define WIRE_FIELDS_attach(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                 \
-	U8(rights)                                                 \
-	STR(name, WIRE_NAME_MAX)                                   \
-	U8(reach)                   /* as in allocate */           \
+#define WIRE_FIELDS_attach(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                        \
+	U8(rights)                                                        \
+	STR(name, WIRE_NAME_MAX)                                          \
+	U8(reach)                   /* as in allocate */                  \
 	STR(tenant, WIRE_LABEL_MAX) /* that shares it; "": its own */
-#define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                 \
+#define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                        \
 	U32(flags) /* WIRE_DETACH_* */
-#define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                \
+#define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                       \
 	U64(ttl_ms)
-#define WIRE_FIELDS_rename(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                 \
-	U32(flags)                                                 \
+#define WIRE_FIELDS_rename(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                        \
+	U32(flags)                                                        \
 	STR(name, WIRE_NAME_MAX)
-#define WIRE_FIELDS_resize(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                 \
-	U64(bytes)                                                 \
+#define WIRE_FIELDS_resize(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                        \
+	U64(bytes)                                                        \
 	U8(reach) /* as in allocate */
-#define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+#define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	STR(name, WIRE_NAME_MAX)
-#define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	STR(name, WIRE_NAME_MAX)                                 \
+#define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	STR(name, WIRE_NAME_MAX)                                        \
 	STR(tenant, WIRE_LABEL_MAX) /* that shares it; "": its own */
 /* A named lease of the session's tenant, with another tenant. */
-#define WIRE_FIELDS_share(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                \
-	U8(rights) /* 0: end the share */                         \
+#define WIRE_FIELDS_share(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                       \
+	U8(rights) /* 0: end the share */                                \
 	STR(tenant, WIRE_LABEL_MAX)
-#define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(after) /* a lease id: continue after it */           \
+#define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(after) /* a lease id: continue after it */                  \
 	STR(prefix, WIRE_NAME_MAX)
 /* The reply to stat (one entry) and list; more: list again after the last entry. */
-#define WIRE_FIELDS_entries(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U8(more)                                                    \
+#define WIRE_FIELDS_entries(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U8(more)                                                           \
 	LIST(entries, entry, WIRE_ENTRIES_MAX)
 /* The session is about to post atomics on the lease through this endpoint. */
-#define WIRE_FIELDS_fix_atomic_device(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                            \
+#define WIRE_FIELDS_fix_atomic_device(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                                   \
 	U8(endpoint)
 /* The reply: the one device that executes the atomics of this lease until the lease ends.
  * Atomics through another fabric or device are not atomic with those. */
-#define WIRE_FIELDS_atomic_device(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */             \
+#define WIRE_FIELDS_atomic_device(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */                    \
 	STR(device, WIRE_LABEL_MAX)
 /* Start, or stop, to send the lease's notifications to this session. */
-#define WIRE_FIELDS_watch(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
-#define WIRE_FIELDS_unwatch(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
-#define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST)
-#define WIRE_FIELDS_bye(U8, U16, U32, U64, I32, STR, RAW, LIST)
+#define WIRE_FIELDS_watch(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) U64(lease)
+#define WIRE_FIELDS_unwatch(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) U64(lease)
+#define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
+#define WIRE_FIELDS_bye(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
 
-#define WIRE_FIELDS_error(U8, U16, U32, U64, I32, STR, RAW, LIST)         \
+#define WIRE_FIELDS_error(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)  \
 	U32(code) /* errno as in Linux's asm-generic/errno.h, positive */ \
 	STR(text, WIRE_NAME_MAX)
-#define WIRE_FIELDS_ok(U8, U16, U32, U64, I32, STR, RAW, LIST)
+#define WIRE_FIELDS_ok(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
 
-#define WIRE_FIELDS_revoked(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                  \
+#define WIRE_FIELDS_revoked(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                         \
 	U8(reason)
-#define WIRE_FIELDS_changed(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                  \
+#define WIRE_FIELDS_changed(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                         \
 	U8(reason)
 /* deadline_ms: from now; 0: it stops now; UINT32_MAX: not before its last lease is gone */
-#define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(deadline_ms)
-#define WIRE_FIELDS_serving(U8, U16, U32, U64, I32, STR, RAW, LIST)
+#define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U32(deadline_ms)
+#define WIRE_FIELDS_serving(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
 /* The lease has memory in the part that a shrinking pool gives up.  The last message about a lease
  * counts.  After wait_ms the lease ends if revoke is set; otherwise the pool keeps its size. */
-#define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                    \
-	U64(bytes) /* wanted back; 0: none any more */                \
-	U64(wait_ms)                                                  \
+#define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U64(lease)                                                           \
+	U64(bytes) /* wanted back; 0: none any more */                       \
+	U64(wait_ms)                                                         \
 	U8(revoke)
-#define WIRE_FIELDS_closing(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(reason)
-#define WIRE_FIELDS_notified(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+#define WIRE_FIELDS_closing(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) U8(reason)
+#define WIRE_FIELDS_notified(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	LIST(notices, notice, WIRE_NOTICES_MAX)
 
 #define WIRE_ITEMS(I) I(endpoint) I(segment) I(key) I(entry) I(notice)
@@ -362,10 +372,10 @@ enum wire_reason {
 #define WIRE_C_LIST(name, item, max) \
 	uint16_t n_##name;           \
 	struct wire_##item name[max];
-#define WIRE_STRUCT(type)                                                           \
-	struct wire_##type {                                                        \
-		WIRE_FIELDS_##type(WIRE_C_U8, WIRE_C_U16, WIRE_C_U32, WIRE_C_U64,   \
-				   WIRE_C_I32, WIRE_C_STR, WIRE_C_RAW, WIRE_C_LIST) \
+#define WIRE_STRUCT(type)                                                             \
+	struct wire_##type {                                                          \
+		WIRE_FIELDS_##type(WIRE_C_U8, WIRE_C_U16, WIRE_C_U32, WIRE_C_U64,     \
+				   WIRE_C_I32, WIRE_C_STR, WIRE_C_RAW, WIRE_C_LIST, ) \
 	};
 #define WIRE_MESSAGE_STRUCT(name, number, since, text) WIRE_STRUCT(name)
 

@@ -54,7 +54,7 @@ static void field_add(const char *name, size_t offset, size_t bytes)
 		(void)body;                                                            \
 		(void)start;                                                           \
 		WIRE_FIELDS_##type(NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, TEXT, TEXT, \
-				   LIST)                                               \
+				   LIST, )                                             \
 	}
 WIRE_REQUESTS(FIND)
 

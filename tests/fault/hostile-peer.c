@@ -154,7 +154,6 @@ void hello_make(void)
 	msg.hello.magic = WIRE_MAGIC;
 	msg.hello.version_min = WIRE_VERSION_MIN;
 	msg.hello.version_max = WIRE_VERSION_MAX;
-	msg.hello.fabric = WIRE_FABRIC_AUTO;
 	(void)strcpy(msg.hello.tenant, "default");
 	(void)strcpy(msg.hello.client, "hostile");
 }

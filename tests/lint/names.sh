@@ -146,7 +146,7 @@ cat >"$tmp/wire.c" <<'C'
 #define STR(f, max) printf("  %s str %d\n", #f, max);
 #define RAW(f, n) printf("  %s raw %d\n", #f, n);
 #define LIST(f, item, max) printf("  %s list %d %s\n", #f, max, #item);
-#define FIELDS(name) WIRE_FIELDS_##name(U8, U16, U32, U64, I32, STR, RAW, LIST)
+#define FIELDS(name) WIRE_FIELDS_##name(U8, U16, U32, U64, I32, STR, RAW, LIST, )
 #define MESSAGE(name, number, since, text)                    \
 	printf("%s 0x%02x %d\n", #name, number, since); \
 	FIELDS(name)

@@ -56,7 +56,7 @@ static void session_open(struct wire_welcome *ret_welcome)
 	msg.hello.magic = WIRE_MAGIC;
 	msg.hello.version_min = WIRE_VERSION_MIN;
 	msg.hello.version_max = WIRE_VERSION_MAX;
-	msg.hello.fabric = msg.hello.channel = WIRE_FABRIC_VERBS;
+	msg.hello.channel = WIRE_FABRIC_VERBS;
 	(void)strcpy(msg.hello.tenant, "default");
 	(void)strcpy(msg.hello.client, "stubborn");
 	control_ask(WIRE_TYPE_welcome);

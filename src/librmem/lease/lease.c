@@ -182,7 +182,6 @@ static int rekey_send(struct rmem_lease *lease)
 	lease->counted_sent = lease->counted;
 	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
 	request.attach.lease = lease->id;
-	request.attach.rights = (uint8_t)lease->rights;
 	request.attach.reach = recovery_reach(lease->session);
 	return connection_call(lease->session->connection, &request, rekey_done, lease,
 			       &lease->rekey);

@@ -50,11 +50,6 @@ static enum wire_fabric fabric_likely(const struct rmem *session)
 								 : WIRE_FABRIC_TCP;
 }
 
-_Static_assert((int)RMEM_FABRIC_AUTO == (int)WIRE_FABRIC_AUTO &&
-		       (int)RMEM_FABRIC_TCP == (int)WIRE_FABRIC_TCP &&
-		       (int)RMEM_FABRIC_RDMA == (int)WIRE_FABRIC_VERBS,
-	       "fabrics of the API and of the wire");
-
 static int hello_send(struct rmem *session, connection_done *done)
 {
 	struct wire_msg msg;
@@ -64,7 +59,7 @@ static int hello_send(struct rmem *session, connection_done *done)
 	hello->magic = WIRE_MAGIC;
 	hello->version_min = WIRE_VERSION_MIN;
 	hello->version_max = WIRE_VERSION_MAX;
-	hello->fabric = (uint8_t)session->uri.fabric;
+	hello->capabilities = WIRE_CAPABILITIES;
 	memcpy(hello->tenant, session->uri.tenant, sizeof(session->uri.tenant));
 	memcpy(hello->client, session->client, sizeof(session->client));
 	if (session->welcomed) {

@@ -46,6 +46,7 @@ struct connection {
 	struct session *awaited; /* whose waiting_connection it is */
 	const char *auth;        /* how its client was known: none, psk, certificate */
 	uint16_t version;        /* of the protocol, as agreed */
+	uint32_t capabilities;   /* that both sides know */
 	bool hello_pending; /* no other frame is handled until the hello is answered */
 	bool closed;        /* close() was called */
 	struct fabric_address address;

@@ -2,6 +2,7 @@
 #include "rmemd/control/request.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -89,10 +90,30 @@ static uint64_t silent_ms(struct connection *connection)
 	return connection->ops->silent_ms ? connection->ops->silent_ms(connection) : 0;
 }
 
+/* Answer a request of a later version; its client goes on without it.  False: it is none. */
+static bool refuse_unknown(struct connection *connection, const uint8_t *frame,
+			   size_t bytes)
+{
+	unsigned type = wire_frame_type(frame);
+	uint64_t id = wire_frame_id(frame, bytes);
+	char text[64];
+
+	if (!connection->session || id == 0 || type >= WIRE_TYPE_error ||
+	    wire_type_name(type))
+		return false;
+	session_heard(connection->session, silent_ms(connection));
+	(void)snprintf(text, sizeof(text), "this server does not know request 0x%02x",
+		       type);
+	connection_send_error(connection, id, -EOPNOTSUPP, text);
+	return true;
+}
+
 void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t bytes)
 {
 	struct wire_msg *msg = &connection->control->in;
 
+	if (refuse_unknown(connection, frame, bytes))
+		return;
 	if (wire_decode(frame, bytes, msg) || check_protocol(connection, msg)) {
 		connection_refuse(connection, wire_frame_id(frame, bytes),
 				  REFUSAL_PROTOCOL, -EPROTO, err_text());

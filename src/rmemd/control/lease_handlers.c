@@ -66,6 +66,8 @@ static int check_attach(const struct wire_attach *attach)
 {
 	if (!attach->lease == !*attach->name)
 		return err_set(-EINVAL, "attach needs either a name or a lease's id");
+	if (attach->lease && attach->rights)
+		return err_set(-EINVAL, "an attach by id has the rights that it has");
 	return attach->lease ? 0 : lease_check_rights(attach->rights);
 }
 

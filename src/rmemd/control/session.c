@@ -122,6 +122,7 @@ static void session_welcome(struct session *session, uint64_t hello_id, bool res
 			       WIRE_ENDPOINT_INBAND == FABRIC_ENDPOINT_INBAND,
 		       "the fabric's kinds and flags are the protocol's");
 	out->welcome.version = connection->version;
+	out->welcome.capabilities = connection->capabilities;
 	out->welcome.session = session->lease_client.id;
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
 	out->welcome.resumed = resumed;

@@ -20,6 +20,8 @@ static int check_hello(const struct wire_hello *hello)
 			"the client speaks versions %u to %u, this server %d to %d",
 			hello->version_min, hello->version_max, WIRE_VERSION_MIN,
 			WIRE_VERSION_MAX);
+	if (hello->channel > WIRE_FABRIC_VERBS)
+		return err_set(-EINVAL, "there is no fabric %u", hello->channel);
 	return 0;
 }
 
@@ -35,6 +37,7 @@ static int open_or_resume(struct connection *connection, const struct wire_hello
 		return err;
 	connection->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max
 								    : WIRE_VERSION_MAX;
+	connection->capabilities = hello->capabilities & WIRE_CAPABILITIES;
 	if (hello->resume)
 		return session_resume(connection, tenant, hello->resume, hello->token,
 				      id);

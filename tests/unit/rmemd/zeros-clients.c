@@ -478,7 +478,6 @@ static void client_rekey(unsigned client)
 		return;
 	msg->id = world->clients[client].next_id++;
 	msg->attach.lease = world->leases[lease].id;
-	msg->attach.rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
 	send_frame(client, msg);
 }
 

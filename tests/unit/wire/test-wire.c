@@ -22,7 +22,7 @@ static void fill(enum wire_type type)
 	case WIRE_TYPE_hello:
 		in.hello = (struct wire_hello){ .magic = WIRE_MAGIC,
 						.version_max = 7,
-						.fabric = 2,
+
 						.tenant = "t",
 						.client = "c",
 						.resume = 3 };
@@ -86,7 +86,7 @@ START_TEST(codec__decodes_its_own_frames)
 }
 END_TEST
 
-START_TEST(decode__refuses_truncated_and_longer_frames)
+START_TEST(decode__refuses_truncated_frames)
 {
 	int bytes = fill_and_encode(types[_i]);
 
@@ -95,9 +95,20 @@ START_TEST(decode__refuses_truncated_and_longer_frames)
 			memcpy(frame, &(uint32_t){ (uint32_t)cut }, 4);
 		ck_assert_int_eq(decode(cut), -EPROTO);
 	}
-	frame[bytes] = 0;
-	memcpy(frame, &(uint32_t){ (uint32_t)bytes + 1 }, 4);
-	ck_assert_int_eq(decode(bytes + 1), -EPROTO);
+}
+END_TEST
+
+/* A later version may have more fields. */
+START_TEST(decode__ignores_what_is_behind_the_last_field)
+{
+	int bytes = fill_and_encode(types[_i]), longer = bytes + 7;
+
+	if (longer > WIRE_FRAME_MAX)
+		return;
+	memset(frame + bytes, 0xff, 7);
+	memcpy(frame, &(uint32_t){ (uint32_t)longer }, 4);
+	ck_assert_int_eq(decode(longer), 0);
+	ck_assert_mem_eq(&in, &out, sizeof(in));
 }
 END_TEST
 
@@ -209,6 +220,7 @@ END_TEST
 
 START_TEST(decode__survives_random_bytes)
 {
+	static uint8_t again[WIRE_FRAME_MAX];
 	unsigned seed = 20261120u + (unsigned)_i;
 
 	srand(seed);
@@ -220,11 +232,16 @@ START_TEST(decode__survives_random_bytes)
 		memcpy(frame, &(uint32_t){ (uint32_t)bytes }, 4);
 		frame[4] = (uint8_t)types[rand() % N_TYPES];
 		frame[5] = frame[6] = frame[7] = 0;
-		if (decode((int)bytes) == 0)
-			ck_assert_msg(
-				wire_encode(&out, frame, sizeof(frame)) == (int)bytes,
-				"seed %u round %d: decoded, but encoded differently",
-				seed, round);
+		if (decode((int)bytes) == 0) {
+			int known = wire_encode(&out, again, sizeof(again));
+
+			ck_assert_msg(known > 0 && known <= (int)bytes &&
+					      !memcmp(again + 4, frame + 4,
+						      (size_t)known - 4),
+				      "seed %u round %d: decoded, but encoded "
+				      "differently",
+				      seed, round);
+		}
 	}
 }
 END_TEST
@@ -234,7 +251,8 @@ int main(void)
 	TCase *tc = unit_case("codec", NULL, NULL);
 
 	tcase_add_loop_test(tc, codec__decodes_its_own_frames, 0, N_TYPES);
-	tcase_add_loop_test(tc, decode__refuses_truncated_and_longer_frames, 0,
+	tcase_add_loop_test(tc, decode__refuses_truncated_frames, 0, N_TYPES);
+	tcase_add_loop_test(tc, decode__ignores_what_is_behind_the_last_field, 0,
 			    N_TYPES);
 	tcase_add_test(tc, decode__writes_only_the_members_of_the_frame);
 	tcase_add_loop_test(tc, encode__fails_when_the_buffer_is_too_small, 0, N_TYPES);

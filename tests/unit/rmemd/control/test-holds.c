@@ -69,10 +69,7 @@ static struct wire_msg *attach_by_name(void)
 
 static struct wire_msg *attach_by_id(void)
 {
-	struct wire_msg *msg = lease_message(WIRE_TYPE_attach, lease);
-
-	msg->attach.rights = WIRE_RIGHT_READ;
-	return msg;
+	return lease_message(WIRE_TYPE_attach, lease);
 }
 
 static struct wire_msg *detach(void)
@@ -206,12 +203,11 @@ START_TEST(page__has_these_rules)
 END_TEST
 
 /* The types that begin with a lease. */
-#define NO_FIELD(...)
 #define FIELD_NAME(name, ...) #name " "
 #define FIELDS(name, number, ...)                                            \
 	{ number,                                                            \
 	  WIRE_FIELDS_##name(FIELD_NAME, FIELD_NAME, FIELD_NAME, FIELD_NAME, \
-			     FIELD_NAME, FIELD_NAME, FIELD_NAME, FIELD_NAME) "" },
+			     FIELD_NAME, FIELD_NAME, FIELD_NAME, FIELD_NAME, ) "" },
 
 START_TEST(rules__are_of_all_requests)
 {

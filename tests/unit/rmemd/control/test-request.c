@@ -50,11 +50,11 @@ START_TEST(malformed_frame__closes_the_connection)
 	client_open(&one);
 	one.next_id = 10;
 	if (_i == 1)
-		frame[4] = 0x3f;
+		frame[4] = WIRE_TYPE_ok;
 	if (_i == 2)
 		frame[0] = 23;
 	if (_i == 3)
-		frame[0] = 25;
+		frame[6] = 1;
 	dispatch_frame(&one.connection, frame, frame[0]);
 	if (_i == 0) {
 		ck_assert_int_eq(-(int)one.answer.error.code, -ESTALE);
@@ -66,6 +66,36 @@ START_TEST(malformed_frame__closes_the_connection)
 	ck_assert_int_eq(-(int)one.answer.error.code, -EPROTO);
 	ck_assert_uint_eq(one.closed, 1);
 	client_lose(&one);
+}
+END_TEST
+
+/* So that a client can find out what a server knows. */
+START_TEST(unknown_request__fails_alone)
+{
+	static const uint8_t unknown[] = { 0x00, 0x15, 0x3f };
+	uint8_t frame[WIRE_HEADER_BYTES + 8] = { sizeof(frame), [8] = 9 };
+
+	frame[4] = unknown[_i];
+	/* the first message is a hello */
+	client_init(&two);
+	two.next_id = 10;
+	dispatch_frame(&two.connection, frame, sizeof(frame));
+	ck_assert_int_eq(-(int)two.answer.error.code, -EPROTO);
+	ck_assert_uint_eq(two.closed, 1);
+	client_lose(&two);
+	client_open(&one);
+	one.next_id = 10;
+	dispatch_frame(&one.connection, frame, sizeof(frame));
+	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_error);
+	ck_assert_uint_eq(one.answer.id, 9);
+	ck_assert_int_eq(-(int)one.answer.error.code, -EOPNOTSUPP);
+	client_ok(&one, message(WIRE_TYPE_ping));
+	ck_assert_uint_eq(one.closed, 0);
+	/* it is a heartbeat */
+	pass(STAGE_SILENCE_MS - 1);
+	dispatch_frame(&one.connection, frame, sizeof(frame));
+	pass(STAGE_SILENCE_MS - 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
 }
 END_TEST
 
@@ -630,6 +660,7 @@ int main(void)
 	tcase_add_test(tc, second_hello__is_refused);
 	tcase_add_loop_test(tc, replies_and_events__are_not_requests, 0, 4);
 	tcase_add_loop_test(tc, malformed_frame__closes_the_connection, 0, 4);
+	tcase_add_loop_test(tc, unknown_request__fails_alone, 0, 3);
 	tcase_add_test(tc, hostile_values__are_ordinary_errors);
 	tcase_add_test(tc, failed_requests__are_counted_by_their_reasons);
 	tcase_add_test(tc, lease__is_resized_renamed_renewed_and_expires);

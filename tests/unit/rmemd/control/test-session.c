@@ -68,6 +68,24 @@ START_TEST(hello__is_refused)
 }
 END_TEST
 
+/* A later client offers what this server does not know. */
+START_TEST(welcome__has_the_capabilities_of_both)
+{
+	struct wire_msg *msg = hello();
+
+	msg->hello.capabilities = UINT32_MAX;
+	client_init(&one);
+	(void)client_ask(&one, msg, WIRE_TYPE_welcome);
+	ck_assert_uint_eq(one.answer.welcome.capabilities, WIRE_CAPABILITIES);
+	client_lose(&one);
+	msg = hello_resume(&one);
+	msg->hello.capabilities = 0;
+	client_init(&two);
+	(void)client_ask(&two, msg, WIRE_TYPE_welcome);
+	ck_assert_uint_eq(two.answer.welcome.capabilities, 0);
+}
+END_TEST
+
 START_TEST(sessions__have_a_limit)
 {
 	static struct client clients[9];
@@ -540,6 +558,7 @@ int main(void)
 	tcase_add_test(tc, welcome__flags_endpoints_that_need_a_channel);
 	tcase_add_loop_test(tc, hello__is_refused, 0,
 			    sizeof(refused) / sizeof(refused[0]));
+	tcase_add_test(tc, welcome__has_the_capabilities_of_both);
 	tcase_add_test(tc, sessions__have_a_limit);
 	tcase_add_test(tc, sessions__are_no_more_than_descriptors);
 	tcase_add_test(tc, sessions__without_leases_make_room);
