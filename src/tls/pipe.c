@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/foreign.h"
 #include "tls/kernel.h"
 #include "tls/records.h"
 #include "tls/stream.h"
@@ -122,25 +123,46 @@ static ssize_t flush(struct tls_pipe *pipe)
 	return 0;
 }
 
-ssize_t tls_pipe_send(struct tls_pipe *pipe, const struct iovec *iov, size_t n)
+/* As foreign_read(), of the caller's memory. */
+static ssize_t own_read(void *to, size_t bytes, const struct iovec *from, size_t n)
 {
-	ssize_t err = flush(pipe);
-	size_t bytes = 0;
+	size_t got = 0;
 
-	if (err)
-		return failed(err);
-	for (size_t i = 0; i < n && bytes < TLS_RECORD_BYTES; i++) {
-		size_t part = iov[i].iov_len < TLS_RECORD_BYTES - bytes
-				      ? iov[i].iov_len
-				      : TLS_RECORD_BYTES - bytes;
+	for (size_t i = 0; i < n && got < bytes; i++) {
+		size_t part =
+			from[i].iov_len < bytes - got ? from[i].iov_len : bytes - got;
 
-		memcpy(pipe->out + bytes, iov[i].iov_base, part);
-		bytes += part;
+		memcpy((char *)to + got, from[i].iov_base, part);
+		got += part;
 	}
-	pipe->out_bytes = bytes;
+	return (ssize_t)got;
+}
+
+/* One record at most. */
+static ssize_t accept_bytes(struct tls_pipe *pipe, const struct iovec *iov, size_t n,
+			    typeof(own_read) *read_from)
+{
+	ssize_t bytes, err = flush(pipe);
+
+	if (err || n == 0)
+		return err ? failed(err) : 0;
+	bytes = read_from(pipe->out, sizeof(pipe->out), iov, n);
+	if (bytes < 0)
+		return failed(bytes);
+	pipe->out_bytes = (size_t)bytes;
 	pipe->out_sent = 0;
 	err = flush(pipe);
-	return err && err != -EAGAIN ? failed(err) : (ssize_t)bytes;
+	return err && err != -EAGAIN ? failed(err) : bytes;
+}
+
+ssize_t tls_pipe_send(struct tls_pipe *pipe, const struct iovec *iov, size_t n)
+{
+	return accept_bytes(pipe, iov, n, own_read);
+}
+
+ssize_t tls_pipe_send_foreign(struct tls_pipe *pipe, const struct iovec *iov, size_t n)
+{
+	return accept_bytes(pipe, iov, n, foreign_read);
 }
 
 bool tls_pipe_unsent(const struct tls_pipe *pipe)

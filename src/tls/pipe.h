@@ -37,6 +37,8 @@ bool tls_pipe_in_kernel(const struct tls_pipe *pipe);
 ssize_t tls_pipe_receive(struct tls_pipe *pipe, const struct iovec *iov, size_t n);
 /* n 0: send what was accepted before. */
 ssize_t tls_pipe_send(struct tls_pipe *pipe, const struct iovec *iov, size_t n);
+/* Of memory that may not be there: EFAULT. */
+ssize_t tls_pipe_send_foreign(struct tls_pipe *pipe, const struct iovec *iov, size_t n);
 /* Whether bytes that were accepted are not sent yet, or that were received are not taken yet:
  * poll(2) does not see them. */
 bool tls_pipe_unsent(const struct tls_pipe *pipe);

@@ -32,6 +32,9 @@ for bytes in 0 1 8 4095 4096 16384 300000 3145729; do
 	same "$dir/data" "$dir/back"
 done
 ok "bytes come back"
+timeout $((120 * patience)) "$(built tests/integration/bad-memory)" "$uri" tcp ||
+	fail "bad-memory: status $?"
+ok "memory that is not there fails the operation alone"
 # the rig's kernel has TLS; others may have it
 if [ -n "${RMEM_TLS_KERNEL:-}" ]; then
 	background holder watch data

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/foreign.h"
 #include "base/rare.h"
 #include "fabric/tcp/socket.h"
 #include "tls/records.h"
@@ -89,6 +90,15 @@ static void channel_die_errno(struct fabric_channel *ch, int err)
 	channel_die(ch, UINT64_MAX, 0, NULL);
 }
 
+/* The stream failed, or the memory of operation `seq`. */
+static RARE void channel_fail(struct fabric_channel *ch, uint64_t seq, int err)
+{
+	if (err == EFAULT)
+		channel_die(ch, seq, -EFAULT, "the local memory is not there");
+	else
+		channel_die_errno(ch, err);
+}
+
 /* Whether there is something to send, as TLS may have bytes of operations that count as sent. */
 static bool channel_has_output(const struct fabric_channel *ch)
 {
@@ -109,9 +119,10 @@ static void channel_want(struct fabric_channel *ch)
 
 /* ---- sending ---- */
 
-/* Fill iov with unsent parts, up to max; returns their number. */
+/* Fill iov with unsent parts, up to max; returns their number.  *ret_foreign: of writes too, which
+ * are the program's memory. */
 static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_MAX],
-			     size_t max)
+			     size_t max, bool *ret_foreign)
 {
 	struct stream_parts parts = { iov, 0, ch->sent };
 
@@ -120,6 +131,7 @@ static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_
 
 		stream_parts_add(&parts, &op->request, sizeof(op->request));
 		stream_parts_add(&parts, op->payload, op->payload_bytes);
+		*ret_foreign |= op->opcode == FABRIC_WRITE;
 	}
 	return parts.n;
 }
@@ -138,16 +150,25 @@ static void channel_sent(struct fabric_channel *ch, size_t bytes)
 	}
 }
 
+static ssize_t channel_send_some(struct fabric_channel *ch, size_t max)
+{
+	struct iovec iov[PIECES_MAX];
+	bool foreign = false;
+	size_t places = channel_gather(ch, iov, max, &foreign);
+
+	if (!ch->tls)
+		return tcp_socket_send(ch->fd, iov, places);
+	return foreign ? tls_pipe_send_foreign(ch->tls, iov, places)
+		       : tls_pipe_send(ch->tls, iov, places);
+}
+
 /* Returns 0 when all is sent or the socket is full, or an errno number. */
 static int channel_send(struct fabric_channel *ch)
 {
 	size_t max = PIECES_MAX;
 
 	while (channel_has_output(ch)) {
-		struct iovec iov[PIECES_MAX];
-		size_t places = channel_gather(ch, iov, max);
-		ssize_t n = ch->tls ? tls_pipe_send(ch->tls, iov, places)
-				    : tcp_socket_send(ch->fd, iov, places);
+		ssize_t n = channel_send_some(ch, max);
 
 		if (n >= 0) {
 			ch->records_sent += tls_records((size_t)n);
@@ -372,11 +393,32 @@ static bool channel_has_response(const struct fabric_channel *ch)
 	       (ch->left > 0 ? 1 : sizeof(struct stream_response));
 }
 
+/* Before this thread writes the next bytes of a large payload, the kernel tries them, and many behind
+ * them.  The program may not unmap them before the operation has ended. */
+static int channel_try(struct fabric_channel *ch, size_t bytes)
+{
+	size_t n = ch->left < FOREIGN_PROBE_MAX ? ch->left : FOREIGN_PROBE_MAX;
+	int err;
+
+	if (channel_op(ch, ch->head)->bytes <= SMALL_BYTES ||
+	    ch->place + bytes <= ch->tried)
+		return 0;
+	err = foreign_probe(ch->place, n);
+	if (!err)
+		ch->tried = ch->place + n;
+	return err;
+}
+
 /* Copy what is there of the payload; returns the completions: 0 or 1. */
 static unsigned channel_take_payload(struct fabric_channel *ch, struct fabric_wc *wc)
 {
 	unsigned n = channel_untaken(ch) < ch->left ? channel_untaken(ch) : ch->left;
+	int err = channel_try(ch, n);
 
+	if (err) {
+		channel_fail(ch, ch->head, -err);
+		return 0;
+	}
 	memcpy(ch->place, ch->responses + ch->taken, n);
 	ch->taken += n;
 	return channel_placed(ch, n, wc);
@@ -400,7 +442,7 @@ static unsigned channel_take_response(struct fabric_channel *ch, struct fabric_w
 		return 1;
 	}
 	if (op->bytes > 0) {
-		ch->place = op->addr;
+		ch->place = ch->tried = op->addr;
 		ch->left = op->bytes;
 		return 0;
 	}
@@ -437,6 +479,25 @@ static size_t channel_expected(struct fabric_channel *ch, uint64_t seq)
 	return bytes < TCP_RESPONSES_BYTES ? bytes : TCP_RESPONSES_BYTES;
 }
 
+/* As recvmsg(2).  What TLS receives at once is a record at most, and is put into its place by this
+ * thread. */
+static ssize_t channel_recv_tls(struct fabric_channel *ch, struct iovec *iov, size_t n)
+{
+	int err = 0;
+
+	if (ch->left > TLS_RECORD_BYTES) {
+		iov[0].iov_len = TLS_RECORD_BYTES;
+		n = 1;
+	}
+	if (ch->left > 0)
+		err = channel_try(ch, iov[0].iov_len);
+	if (err) {
+		errno = -err;
+		return -1;
+	}
+	return tls_pipe_receive(ch->tls, iov, n);
+}
+
 /* Receive payload into the caller's memory, and the responses behind it.  All whole ones were
  * handled: only a part of one header can be left.  *ret_drained: the socket had no more. */
 static ssize_t channel_recv(struct fabric_channel *ch, bool *ret_drained)
@@ -458,7 +519,7 @@ static ssize_t channel_recv(struct fabric_channel *ch, bool *ret_drained)
 		iov[places++] = (struct iovec){ ch->responses + ch->received,
 						expected - ch->received };
 	if (ch->tls)
-		return tls_pipe_receive(ch->tls, iov, places);
+		return channel_recv_tls(ch, iov, places);
 	for (size_t i = 0; i < places; i++)
 		wanted += iov[i].iov_len;
 	n = tcp_socket_receive(ch->fd, iov, places);
@@ -504,13 +565,8 @@ static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs
 			continue;
 		if (part < 0 && errno == EAGAIN)
 			break;
-		if (part < 0 && errno == EFAULT) {
-			channel_die(ch, ch->head, -EFAULT,
-				    "the local memory is not there");
-			break;
-		}
 		if (part <= 0) {
-			channel_die_errno(ch, part < 0 ? errno : ECONNRESET);
+			channel_fail(ch, ch->head, part < 0 ? errno : ECONNRESET);
 			break;
 		}
 		bytes += (size_t)part;
@@ -549,13 +605,8 @@ unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 		ch->send_err = channel_send(ch);
 	/* responses received before the stream broke count */
 	got = channel_receive(ch, wcs, n);
-	if (ch->send_err && got < n && !channel_is_dead(ch)) {
-		if (ch->send_err == EFAULT)
-			channel_die(ch, ch->next, -EFAULT,
-				    "the local memory is not there");
-		else
-			channel_die_errno(ch, ch->send_err);
-	}
+	if (ch->send_err && got < n && !channel_is_dead(ch))
+		channel_fail(ch, ch->next, ch->send_err);
 	if (!channel_is_dead(ch)) {
 		if (got < n && channel_wears_out(ch))
 			got += channel_report_worn(ch, &wcs[got]);

@@ -77,6 +77,7 @@ struct fabric_channel {
 	size_t sent; /* of operation `next`, including its request */
 	/* receiving */
 	char *place;              /* of the payload being received */
+	char *tried;              /* end of the part that is known to be there */
 	uint32_t left;            /* of this payload; 0: none */
 	unsigned taken, received; /* handled and unhandled bytes of `responses` */
 	char responses[TCP_RESPONSES_BYTES];

@@ -4,14 +4,13 @@
 #   RMEM_RIG_TESTS  which tests, as paths below tests/ without .sh; default: on soft-RoCE all that
 #                   use the fabric, on iWARP those that depend on the device
 : "${top_srcdir:?}"
-rxe_tests="integration/acting integration/atomics integration/examples integration/inband
-	integration/isolation integration/metrics integration/soak integration/kill integration/resize
-	integration/shares integration/tenants integration/watch fault/channels fault/hostile
-	fault/killstep attack/attack sweep/sample"
-siw_tests="integration/acting integration/atomics integration/inband integration/isolation
-	integration/metrics integration/vectors
-	integration/shares integration/soak integration/watch fault/channels attack/attack
-	sweep/sample"
+rxe_tests="integration/acting integration/atomics integration/bad-memory integration/examples
+	integration/inband integration/isolation integration/metrics integration/soak integration/kill
+	integration/resize integration/shares integration/tenants integration/watch fault/channels
+	fault/hostile fault/killstep attack/attack sweep/sample"
+siw_tests="integration/acting integration/atomics integration/bad-memory integration/inband
+	integration/isolation integration/metrics integration/vectors integration/shares
+	integration/soak integration/watch fault/channels attack/attack sweep/sample"
 tests=$siw_tests
 [ ! -e /sys/class/infiniband/rxe0 ] || tests=$rxe_tests
 for test in ${RMEM_RIG_TESTS:-$tests}; do

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams under TLS: client and server, with a proxy between them that sees all bytes.  The linker calls
- * the function here instead of that of TLS (-Wl,--wrap). */
+ * the functions here instead of those of TLS and of the kernel (-Wl,--wrap). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -9,7 +9,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -53,6 +55,44 @@ int __wrap_tls_pipe_handshake(struct tls_pipe *pipe)
 	if (!err && !is_client && atomic_exchange(&hold_secured, false))
 		handshake_wait();
 	return err;
+}
+
+/* ---- a sandbox ---- */
+
+static bool sandboxed;
+static unsigned refused;
+
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n,
+				const struct iovec *remote, unsigned long n_remote,
+				unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n,
+				const struct iovec *remote, unsigned long n_remote,
+				unsigned long flags);
+typeof(__real_process_vm_readv) __real_process_vm_writev, __wrap_process_vm_writev;
+
+static ssize_t refuse(void)
+{
+	refused++;
+	errno = EPERM;
+	return -1;
+}
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long n,
+				const struct iovec *remote, unsigned long n_remote,
+				unsigned long flags)
+{
+	return sandboxed ? refuse()
+			 : __real_process_vm_readv(pid, local, n, remote, n_remote,
+						   flags);
+}
+
+ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long n,
+				 const struct iovec *remote, unsigned long n_remote,
+				 unsigned long flags)
+{
+	return sandboxed ? refuse()
+			 : __real_process_vm_writev(pid, local, n, remote, n_remote,
+						    flags);
 }
 
 /* ---- the proxy: one connection ---- */
@@ -201,6 +241,8 @@ static void connect_through(void)
 static void setup(void)
 {
 	memset(&seen, 0, sizeof(seen));
+	sandboxed = false;
+	refused = 0;
 	host_open_tls();
 	proxy_open();
 	memset(&client, 0, sizeof(client));
@@ -265,6 +307,118 @@ START_TEST(bytes__are_in_no_packet)
 	ck_assert_uint_gt(proxy.n_bytes, 2 * (size_t)bytes);
 	free(out);
 	free(in);
+}
+END_TEST
+
+/* Memory of the program whose last page has no access, or whose first bytes have none. */
+#define HOLED_BYTES 327680u
+
+static const struct {
+	enum fabric_opcode opcode;
+	uint32_t bytes;
+	uint32_t good; /* bytes before the first page that is bad */
+	int bad;       /* its protection */
+} holed[] = {
+	{ FABRIC_WRITE, 8, 0, PROT_NONE },
+	{ FABRIC_WRITE, 8, 4, PROT_NONE },
+	{ FABRIC_WRITE, 4096, 0, PROT_NONE },
+	{ FABRIC_WRITE, 300000, 0, PROT_NONE },
+	{ FABRIC_WRITE, 300000, 299008, PROT_NONE },
+	{ FABRIC_READ, 2049, 0, PROT_NONE },
+	{ FABRIC_READ, 4096, 0, PROT_READ },
+	{ FABRIC_READ, 4096, 4095, PROT_READ },
+	{ FABRIC_READ, 300000, 0, PROT_NONE },
+	{ FABRIC_READ, 300000, 16384, PROT_READ },
+	{ FABRIC_READ, 300000, 299999, PROT_READ },
+};
+
+/* The operation fails, and nothing else. */
+START_TEST(memory__that_is_not_there_fails_the_operation)
+{
+	unsigned i = (unsigned)_i / 2;
+	uint32_t pages = (holed[i].good + 4095) / 4096 * 4096;
+	char *map = mmap(NULL, 2 * HOLED_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	ck_assert_int_eq(mprotect(map + pages, 2 * HOLED_BYTES - pages, holed[i].bad),
+			 0);
+	sandboxed = _i % 2;
+	connect_through();
+	ck_assert_int_eq(operate(holed[i].opcode, map + pages - holed[i].good, 0,
+				 holed[i].bytes),
+			 -EFAULT);
+	ck_assert_uint_eq(refused > 0, sandboxed);
+	(void)munmap(map, 2 * HOLED_BYTES);
+}
+END_TEST
+
+/* Of several operations in one record, the others are flushed. */
+START_TEST(memory__that_is_not_there_fails_the_right_operation)
+{
+	char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct wr wrs[3];
+	struct wc wcs[3];
+	unsigned got = 0;
+
+	ck_assert_ptr_ne(none, MAP_FAILED);
+	connect_through();
+	for (unsigned i = 0; i < 3; i++)
+		wrs[i] = (struct wr){ .opcode = FABRIC_WRITE,
+				      .bytes = 8,
+				      .addr = i == 1 ? none : (char *)host.token,
+				      .remote_addr = seen.key.addr,
+				      .rkey = seen.key.rkey,
+				      .cookie = i };
+	ck_assert_int_eq(wr_post(client_ops, client.channel, wrs, 3), 3);
+	while (got < 3)
+		got += (unsigned)wr_poll(client_ops, client.cq, wcs + got, 3 - got);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert(i == 1 ? wcs[i].status == -EFAULT : wcs[i].status != -EFAULT);
+	(void)munmap(none, 4096);
+}
+END_TEST
+
+/* A large answer that comes where a small one was expected is not copied blindly. */
+START_TEST(memory__of_a_read_behind_a_refused_one_is_tried)
+{
+	char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char small[1000];
+	struct wr wrs[2] = {
+		{ .opcode = FABRIC_READ, .bytes = sizeof(small), .addr = small },
+		{ .opcode = FABRIC_READ, .bytes = 4096, .addr = none, .cookie = 1 },
+	};
+	struct wc wcs[2];
+	unsigned got = 0;
+
+	ck_assert_ptr_ne(none, MAP_FAILED);
+	connect_through();
+	for (unsigned i = 0; i < 2; i++) {
+		wrs[i].remote_addr = seen.key.addr;
+		/* of no region */
+		wrs[i].rkey = i == 0 ? ~seen.key.rkey : seen.key.rkey;
+	}
+	ck_assert_int_eq(wr_post(client_ops, client.channel, wrs, 2), 2);
+	while (got < 2)
+		got += (unsigned)wr_poll(client_ops, client.cq, wcs + got, 2 - got);
+	ck_assert_int_eq(wcs[0].status, -EACCES);
+	ck_assert_int_eq(wcs[1].status, -EFAULT);
+	(void)munmap(none, 4096);
+}
+END_TEST
+
+/* Bytes come back where the kernel's calls are refused, too. */
+START_TEST(memory__is_read_and_tried_in_a_sandbox)
+{
+	char out[40000], in[sizeof(out)];
+
+	fill(out, sizeof(out));
+	sandboxed = true;
+	connect_through();
+	ck_assert_int_eq(operate(FABRIC_WRITE, out, 0, sizeof(out)), 0);
+	ck_assert_int_eq(operate(FABRIC_READ, in, 0, sizeof(in)), 0);
+	ck_assert_mem_eq(in, out, sizeof(in));
+	ck_assert_uint_gt(refused, 1);
 }
 END_TEST
 
@@ -557,6 +711,11 @@ int main(void)
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, bytes__are_in_no_packet, 0, COUNT(lengths));
+	tcase_add_loop_test(tcase, memory__that_is_not_there_fails_the_operation, 0,
+			    2 * COUNT(holed));
+	tcase_add_test(tcase, memory__that_is_not_there_fails_the_right_operation);
+	tcase_add_test(tcase, memory__of_a_read_behind_a_refused_one_is_tried);
+	tcase_add_test(tcase, memory__is_read_and_tried_in_a_sandbox);
 	tcase_add_loop_test(tcase, key__that_wears_out_is_reported_once, 0, 4);
 	tcase_add_test(tcase, key__that_is_wrong_is_refused);
 	tcase_add_test(tcase, key__that_the_server_cannot_make_is_what_ends_the_stream);
