@@ -142,7 +142,6 @@ static void lease_have(void)
 {
 	peer_message(own, WIRE_TYPE_attach);
 	own->msg.attach.lease = lease.lease;
-	own->msg.attach.rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
 	own->msg.attach.reach = (uint8_t)(1u << peer_endpoint(own));
 	if (peer_ask(own) && peer_attach(own, "", NAME, 3, &lease))
 		lease = peer_allocate(own, BYTES, NAME);
@@ -165,7 +164,6 @@ static void request_fill(struct peer *peer, enum wire_type type, uint64_t align)
 		break;
 	case WIRE_TYPE_attach:
 		msg->attach.lease = lease.lease;
-		msg->attach.rights = WIRE_RIGHT_READ;
 		msg->attach.reach = reach;
 		break;
 	case WIRE_TYPE_rename:
