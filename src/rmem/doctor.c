@@ -11,6 +11,7 @@
 #include "doctor/host.h"
 #include "rmem/command.h"
 #include "rmem/entry.h"
+#include "rmem/path.h"
 #include "rmem/probe.h"
 #include "rmem/route.h"
 
@@ -187,6 +188,60 @@ static void server_probe(struct visit *visit)
 				     : REPORT_ERROR);
 }
 
+/* ---- the path ---- */
+
+static void path_mend(struct report *report, const char *where)
+{
+	report_mend(
+		report,
+		"sysctl -w net.ipv4.tcp_mtu_probing=2   # on %s: TCP finds the length, "
+		"also for IPv6; or let ICMP through",
+		where);
+}
+
+/* Packets that are too long for a link on the way are lost, and no router says so.  What comes from
+ * the server cannot be measured here. */
+static void path_check(const struct visit *visit)
+{
+	struct report *report = visit->host.report;
+	const struct probe *probe = &visit->probes[TCP];
+	struct path path;
+
+	if (!visit->probed[TCP] || probe->err != -ETIMEDOUT || !*probe->server)
+		return;
+	report_check(report, "path-mtu");
+	if (path_examine(probe->server, (unsigned)options.timeout_ms, &path)) {
+		report_find(report, REPORT_NOTE,
+			    "which packets reach the server is not known");
+		report_seen(report, probe->server, "%s", err_text());
+		return;
+	}
+	if (path.arrives > 0 && path.arrives < path.sent) {
+		report_find(
+			report, REPORT_ERROR,
+			"packets of up to %u bytes reach the server, longer ones are "
+			"lost: a link on the way has this MTU, and what its router "
+			"says of it (ICMP) is lost too",
+			path.arrives);
+		report_seen(
+			report, probe->server,
+			"%u bytes are acknowledged; %u are not within %u ms, and TCP "
+			"sends %u",
+			path.arrives, path.arrives + 1, path.wait_ms, path.sent);
+		path_mend(report, "both hosts");
+	} else if (path.arrives > 0 && probe->failed == PROBE_READ) {
+		report_find(
+			report, REPORT_WARNING,
+			"packets of %u bytes reach the server, but its long answers "
+			"do not arrive: perhaps a link on the way has a lesser MTU, "
+			"and what its router says of it (ICMP) does not reach the "
+			"server",
+			path.arrives);
+		report_seen(report, probe->server, "%s", probe->text);
+		path_mend(report, "the server");
+	}
+}
+
 /* ---- output ---- */
 
 static int visit_json(const struct visit *visit)
@@ -243,6 +298,7 @@ static int doctor_run(char **args)
 		options.server = args[0];
 	host_examine(&visit.host);
 	server_probe(&visit);
+	path_check(&visit);
 	if (is_usage(&visit))
 		err = options_usage("%s",
 				    visit.probes[visit.probed[TCP] ? TCP : RDMA].text);

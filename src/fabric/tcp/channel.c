@@ -565,6 +565,9 @@ static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs
 			continue;
 		if (part < 0 && errno == EAGAIN)
 			break;
+		/* a failed send has taken the socket's error, which tells more */
+		if (part == 0 && ch->send_err)
+			break;
 		if (part <= 0) {
 			channel_fail(ch, ch->head, part < 0 ? errno : ECONNRESET);
 			break;

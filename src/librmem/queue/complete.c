@@ -230,6 +230,7 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 		complete_kill(queue, side);
 		side->failed = true;
 		op->unknown = fragment_is_once(fragment);
+		op->end.unheard = op->end.unheard || wc->status == -ETIMEDOUT;
 	}
 	if (!stale && wc->status == -EACCES && op->end.status == 0 &&
 	    op->end.given_up == 0) {

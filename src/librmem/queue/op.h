@@ -65,6 +65,7 @@ struct op_end {
 	int status;           /* the first error; final when done */
 	const char *why;      /* static text of the error */
 	uint32_t vendor;
+	bool unheard; /* the server's host did not acknowledge a part of it */
 };
 
 /* The caller's list of local memory, and the entry found by the last search. */

@@ -11,13 +11,16 @@
 #include "librmem/queue/vec.h"
 #include "librmem/session/session.h"
 
-static const char *given_up_text(const struct rmem_queue *queue, int status)
+static const char *given_up_text(const struct rmem_queue *queue, const struct op *op)
 {
-	if (status != -ETIMEDOUT)
-		return status == -ECANCELED ? "it was cancelled" : NULL;
-	return session_usable(queue->session, queue->now_ns)
-		       ? "its time was over, and the session has lost its server"
-		       : "its time was over";
+	if (op->end.status != -ETIMEDOUT)
+		return op->end.status == -ECANCELED ? "it was cancelled" : NULL;
+	if (session_usable(queue->session, queue->now_ns))
+		return "its time was over, and the session has lost its server";
+	return op->end.unheard ? "its time was over: the server is there, but what was "
+				 "sent for it was not acknowledged; rmem doctor tells "
+				 "if long packets are lost"
+			       : "its time was over";
 }
 
 /* rmem.h documents ENOTSUP; the C library names this number EOPNOTSUPP. */
@@ -68,7 +71,7 @@ static uint32_t error_store(struct rmem_queue *queue, const struct op *op)
 	int bytes;
 
 	if (op->end.given_up == op->end.status)
-		reason = given_up_text(queue, op->end.status);
+		reason = given_up_text(queue, op);
 	if (!reason)
 		reason = strerrordesc_np(-op->end.status);
 
