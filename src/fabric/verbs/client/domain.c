@@ -251,13 +251,22 @@ static unsigned local_access(const struct fabric_domain *domain)
 	return access;
 }
 
+static int local_check(const struct fabric_domain *domain, size_t bytes)
+{
+	return verbs_device_registers(&domain->attr, bytes, "the buffer",
+				      "make several buffers");
+}
+
 int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
 		       struct fabric_local_mr **ret_region)
 {
-	struct fabric_local_mr *region = calloc(1, sizeof(*region));
 	unsigned access = local_access(domain);
-	int err;
+	struct fabric_local_mr *region;
+	int err = local_check(domain, bytes);
 
+	if (err)
+		return err;
+	region = calloc(1, sizeof(*region));
 	if (!region)
 		return err_errno(-ENOMEM, "a region");
 	region->mr = ibv_reg_mr(domain->pd, addr, bytes, access);
@@ -293,9 +302,12 @@ int verbs_local_mr_reg_dmabuf(struct fabric_domain *domain, int fd, uint64_t off
 			      void *addr, size_t bytes,
 			      struct fabric_local_mr **ret_region)
 {
-	struct fabric_local_mr *region = calloc(1, sizeof(*region));
-	int err;
+	struct fabric_local_mr *region;
+	int err = local_check(domain, bytes);
 
+	if (err)
+		return err;
+	region = calloc(1, sizeof(*region));
 	if (!region)
 		return err_errno(-ENOMEM, "a region");
 	region->mr = ibv_reg_dmabuf_mr(domain->pd, offset, bytes, (uintptr_t)addr, fd,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/units.h"
 
 #define LINE_BYTES 128
 
@@ -60,6 +61,18 @@ int verbs_device_attr_query(struct ibv_context *verbs,
 	};
 	(void)snprintf(ret_attr->name, sizeof(ret_attr->name), "%s", name);
 	return 0;
+}
+
+int verbs_device_registers(const struct verbs_device_attr *attr, uint64_t bytes,
+			   const char *what, const char *instead)
+{
+	uint64_t max = attr->public.max_mr_bytes;
+
+	if (max == 0 || bytes <= max)
+		return 0;
+	return err_set(-EINVAL,
+		       "RDMA device %s registers at most %s at once, and %s has %s: %s",
+		       attr->name, UNITS_BYTES(max), what, UNITS_BYTES(bytes), instead);
 }
 
 /* The first line of a file of sysfs (mounted at `sysfs`); false: there is none. */

@@ -24,6 +24,11 @@ struct verbs_device_attr {
 int verbs_device_attr_query(struct ibv_context *verbs,
 			    struct verbs_device_attr *ret_attr);
 
+/* Whether the device registers as much at once.  -EINVAL with text: what is so long, and what to do
+ * instead, in the words of the caller. */
+int verbs_device_registers(const struct verbs_device_attr *attr, uint64_t bytes,
+			   const char *what, const char *instead);
+
 /* The NUMA node of a device in sysfs (mounted at `sysfs`): the device's own, else that of its
  * network interface, else that of the interface's bus; -1: unknown. */
 int verbs_device_node(const char *sysfs, const char *device);

@@ -379,12 +379,11 @@ static int mr_check(const struct fabric_session *session, size_t bytes)
 	if (session->cut_off)
 		return err_set(-EIO, "RDMA device %s: the session had to be cut off",
 			       attr->name);
-	if (!bytes || bytes > attr->public.max_mr_bytes)
-		return err_set(-EINVAL,
-			       "%zu bytes at once: RDMA device %s registers 1 to "
-			       "%" PRIu64,
-			       bytes, attr->name, attr->public.max_mr_bytes);
-	return 0;
+	if (!bytes)
+		return err_set(-EINVAL, "no bytes to register");
+	/* the daemon lends no longer pieces, unless the device has changed since */
+	return verbs_device_registers(attr, bytes, "a piece of the lease",
+				      "allocate the lease again");
 }
 
 int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,

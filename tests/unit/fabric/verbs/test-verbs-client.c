@@ -66,6 +66,36 @@ START_TEST(reg_mr__of_read_only_memory_succeeds)
 }
 END_TEST
 
+/* The fake does not look at the memory. */
+START_TEST(reg_mr__is_limited_by_the_device)
+{
+	static const char text[] =
+		"RDMA device fake0 registers at most 1 GiB at once, and the buffer has "
+		"2 GiB: make several buffers";
+
+	ck_assert_int_eq(open_domain(), 0);
+	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, (size_t)2 << 30, &region),
+			 -EINVAL);
+	ck_assert_str_eq(err_text(), text);
+	ck_assert_int_eq(
+		CLIENT->reg_dmabuf_mr(domain, 77, 0, memory, (size_t)2 << 30, &region),
+		-EINVAL);
+	ck_assert_str_eq(err_text(), text);
+	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, (size_t)1 << 30, &region), 0);
+	CLIENT->dereg_mr(region);
+	region = NULL;
+}
+END_TEST
+
+START_TEST(reg_mr__is_tried_where_the_device_names_no_limit)
+{
+	fake.max_mr_bytes = 0;
+	ck_assert_int_eq(open_domain(), 0);
+	ck_assert_msg(CLIENT->reg_mr(domain, memory, (size_t)2 << 30, &region) == 0,
+		      "%s", err_text());
+}
+END_TEST
+
 START_TEST(reg_mr__allows_remote_writes_on_iwarp)
 {
 	fake.iwarp = _i;
@@ -388,6 +418,8 @@ int main(void)
 	tcase_add_test(tcase, available__needs_an_active_port);
 	tcase_add_test(tcase, domain_open__finds_the_device_or_says_why);
 	tcase_add_test(tcase, reg_mr__of_read_only_memory_succeeds);
+	tcase_add_test(tcase, reg_mr__is_limited_by_the_device);
+	tcase_add_test(tcase, reg_mr__is_tried_where_the_device_names_no_limit);
 	tcase_add_loop_test(tcase, reg_mr__allows_remote_writes_on_iwarp, 0, 2);
 	tcase_add_loop_test(tcase, reg_dmabuf_mr__passes_offset_and_addresses, 0, 2);
 	tcase_add_test(tcase, reg_dmabuf_mr__that_fails_names_the_device);

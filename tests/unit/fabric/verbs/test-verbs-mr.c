@@ -121,16 +121,36 @@ START_TEST(reg_mr__deregistered_at_once_is_not_reported)
 }
 END_TEST
 
+START_TEST(reg_mr__is_tried_where_the_device_names_no_limit)
+{
+	fake.max_mr_bytes = 0;
+	(void)mr_request(server_open_session(), (size_t)2 << 30, FABRIC_RIGHT_READ);
+	await(&seen.registered, 1);
+	ck_assert_int_eq(seen.err, 0);
+}
+END_TEST
+
 START_TEST(reg_mr__that_fails_names_the_cause)
 {
-	static const size_t bytes[] = { 0, (size_t)2 << 30 };
+	static const struct {
+		size_t bytes;
+		const char *text;
+	} refused[] = {
+		{ 0, "no bytes to register" },
+		{ ((size_t)1 << 30) + 1, "RDMA device fake0 registers at most 1 GiB" },
+		{ (size_t)3 << 30,
+		  "RDMA device fake0 registers at most 1 GiB at once, and a piece of "
+		  "the lease has 3 GiB: allocate the lease again" },
+	};
 	struct fabric_session *session = server_open_session();
 	struct fabric_mr *mr = NULL;
 
-	for (unsigned i = 0; i < 2; i++)
-		ck_assert_int_eq(SERVER->reg_mr(session, memory, bytes[i],
+	for (unsigned i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		ck_assert_int_eq(SERVER->reg_mr(session, memory, refused[i].bytes,
 						FABRIC_RIGHT_READ, NULL, &mr),
 				 -EINVAL);
+		ck_assert_ptr_nonnull(strstr(err_text(), refused[i].text));
+	}
 	fake.reg_error = ENOMEM;
 	(void)mr_request(session, sizeof(memory), FABRIC_RIGHT_READ);
 	await(&seen.registered, 1);
@@ -338,6 +358,7 @@ int main(void)
 	tcase_add_test(tcase, reg_mr__registers_small_ranges_on_the_loop);
 	tcase_add_test(tcase, reg_mr__uses_a_thread_for_a_slow_device);
 	tcase_add_test(tcase, reg_mr__deregistered_at_once_is_not_reported);
+	tcase_add_test(tcase, reg_mr__is_tried_where_the_device_names_no_limit);
 	tcase_add_test(tcase, reg_mr__that_fails_names_the_cause);
 	tcase_add_test(tcase, key__is_handed_out_again_as_the_device_does);
 	tcase_add_test(tcase, key__that_rests_is_not_handed_out);

@@ -95,7 +95,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		.max_qp_wr = fake.max_qp_wr,
 		.max_qp_rd_atom = 8,
 		.max_qp_init_rd_atom = 128,
-		.max_mr_size = 1u << 30,
+		.max_mr_size = fake.max_mr_bytes,
 		.max_qp = 11,
 		.vendor_id = fake.vendor,
 		.max_sge = 12,

@@ -8,6 +8,7 @@
 
 struct fake_settings fake = {
 	.max_cqe = 1000,
+	.max_mr_bytes = UINT64_C(1) << 30,
 	.max_qp_wr = 128,
 	.max_inline = 64,
 	.pkeys = { 0xffff, 0x8002, 0x0003 },

@@ -29,6 +29,7 @@ struct fake_settings {
 	bool absent[2];       /* the device is removed; see fake_device_return() */
 	bool address_changed; /* fake0 has 10.1.0.9 instead of 10.1.0.1 */
 	int max_cqe;
+	uint64_t max_mr_bytes;
 	int max_qp_wr;
 	uint32_t max_inline;
 	uint16_t port_in_use;           /* rdma_bind_addr() of it gives EADDRINUSE */

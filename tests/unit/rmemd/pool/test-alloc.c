@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory in stripes over several nodes, and on preferred nodes.  A fake of move_pages() tells the
- * nodes of the pages. */
+/* Memory in stripes over several nodes, on preferred nodes, and in pieces that devices register.  A
+ * fake of move_pages() tells the nodes of the pages. */
 #include <errno.h>
 #include <inttypes.h>
 #include <numaif.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/err.h"
 #include "rmemd/pool/host.h"
+#include "rmemd/pool/memory.h"
 #include "rmemd/pool/stripes.h"
 #include "unit/rmemd/pool/pools-case.h"
 
@@ -243,6 +245,63 @@ START_TEST(alloc__prefers_several_nodes)
 }
 END_TEST
 
+/* ---- devices that register little at once ---- */
+
+static bool space_alone;
+
+int __real_memory_open(const struct pool_params *params, struct memory_work *work,
+		       struct memory *ret_memory);
+int __wrap_memory_open(const struct pool_params *params, struct memory_work *work,
+		       struct memory *ret_memory);
+
+/* With space_alone: address space that nobody touches, as if it had pages of 2 MiB. */
+int __wrap_memory_open(const struct pool_params *params, struct memory_work *work,
+		       struct memory *ret_memory)
+{
+	struct memory memory = { .fd = -1,
+				 .bytes = params->bytes,
+				 .reserved = params->bytes,
+				 .pages = POOL_PAGES_2M,
+				 .page_bytes = 2 * MIB };
+
+	if (!space_alone)
+		return __real_memory_open(params, work, ret_memory);
+	memory.addr = mmap(NULL, params->bytes, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(memory.addr, MAP_FAILED);
+	*ret_memory = memory;
+	return 0;
+}
+
+/* Each extent is registered by itself. */
+START_TEST(alloc__from_a_pool_above_what_a_device_registers)
+{
+	static const int nodes[] = { 0 };
+	static const uint64_t bytes[] = { 70 * GIB };
+	uint64_t sum = 0;
+
+	space_alone = true;
+	open_on(1, nodes, bytes);
+	pools_set_extent_max(pools, GIB);
+	(void)alloc_one(PAGE);
+	ck_assert_int_eq(alloc(5 * GIB / 2, 64), 0);
+	ck_assert_uint_eq(n_allocated, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(allocated[i].bytes, i < 2 ? GIB : GIB / 2);
+		ck_assert_uint_eq(allocated[i].offset, 2 * MIB + sum);
+		sum += allocated[i].bytes;
+	}
+	ck_assert_int_eq(alloc(65 * GIB, 64), -ENOSPC);
+	ck_assert_str_eq(err_text(),
+			 "no room for 65 GiB: an RDMA device here registers 1 GiB at "
+			 "once, and a lease takes at most 64 pieces; ask for less");
+	ck_assert_int_eq(alloc(64 * GIB, 64), 0);
+	ck_assert_uint_eq(n_allocated, 64);
+	close_pools();
+	space_alone = false;
+}
+END_TEST
+
 /* ---- pools for some endpoints ---- */
 
 static int alloc_through(uint64_t bytes, unsigned endpoints, bool stripes)
@@ -348,5 +407,6 @@ int main(void)
 		tcase_add_test(tc, alloc__uses_pools_of_the_endpoints_only);
 		tcase_add_test(tc, alloc__uses_pools_of_the_names_only);
 	}
+	tcase_add_test(tc, alloc__from_a_pool_above_what_a_device_registers);
 	return unit_main();
 }
