@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/session/dial.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -113,6 +114,23 @@ static void attempt_fail(struct dial *dial, struct attempt *attempt, int err)
 	attempt_stop(attempt);
 }
 
+/* The kernel says only that an argument is invalid. */
+static int check_scope(const struct addrinfo *at)
+{
+	struct sockaddr_in6 in6;
+	char host[INET6_ADDRSTRLEN];
+
+	if (at->ai_family != AF_INET6)
+		return 0;
+	memcpy(&in6, at->ai_addr, sizeof(in6));
+	if (!IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) || in6.sin6_scope_id)
+		return 0;
+	return err_set(-EINVAL,
+		       "a link-local address needs the interface that leads to it, as "
+		       "in [%s%%eth0]",
+		       inet_ntop(AF_INET6, &in6.sin6_addr, host, sizeof(host)));
+}
+
 static int socket_begin(const struct addrinfo *at, int *ret_fd)
 {
 	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -136,8 +154,10 @@ static int socket_begin(const struct addrinfo *at, int *ret_fd)
 static void attempt_begin(struct dial *dial, struct attempt *attempt)
 {
 	struct epoll_event event = { .events = EPOLLOUT };
-	int err = socket_begin(attempt->at, &attempt->fd);
+	int err = check_scope(attempt->at);
 
+	if (!err)
+		err = socket_begin(attempt->at, &attempt->fd);
 	if (!err && epoll_ctl(dial->epfd, EPOLL_CTL_ADD, attempt->fd, &event) < 0)
 		err = err_errno(-errno, "watching a connection");
 	if (err)

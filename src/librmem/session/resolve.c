@@ -210,5 +210,11 @@ int resolve_host(const char *host, unsigned port, uint64_t end_ns,
 		return 0;
 	if (code != EAI_NONAME && code != EAI_ADDRFAMILY)
 		return lookup_error(host, code);
+	/* names have no % */
+	if (strchr(host, '%'))
+		return err_set(-EHOSTUNREACH,
+			       "resolving %s: this host has no interface '%s', or what "
+			       "stands before it is no link-local address",
+			       host, strchr(host, '%') + 1);
 	return lookup_name(host, port, end_ns, ret_list);
 }

@@ -28,6 +28,14 @@ static bool host_clean(const char *host, bool bracketed)
 	return *host != '\0';
 }
 
+/* RFC 6874 writes the % before an interface as %25; an interface may be a number. */
+static bool interface_is_escaped(const char *host)
+{
+	const char *escape = strstr(host, "%25");
+
+	return escape && escape[3] && !isdigit((unsigned char)escape[3]);
+}
+
 /* HOST[:PORT] */
 static int authority_parse(char *text, struct uri *uri)
 {
@@ -49,6 +57,9 @@ static int authority_parse(char *text, struct uri *uri)
 		return invalid("the host is too long");
 	if (!host_clean(host, bracketed))
 		return invalid("there is no host, or it has characters no host has");
+	if (interface_is_escaped(host))
+		return invalid("the interface stands behind % alone, without 25, as in "
+			       "rmem://[fe80::1%eth0]:7460");
 	(void)strcpy(uri->host, host);
 	if (separator == '\0')
 		return 0;

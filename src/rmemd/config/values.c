@@ -136,6 +136,22 @@ static int pattern_check(const char *text)
 	return 0;
 }
 
+/* An address to listen at.  A link-local one would need an interface, which may come later. */
+static int listened_parse(const char *text, struct fabric_address *ret)
+{
+	char host[FABRIC_ADDRESS_TEXT];
+	struct fabric_address address;
+
+	(void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, "%"), text);
+	if (fabric_address_parse(host, &address) == 0 &&
+	    fabric_address_is_link_local(&address))
+		return err_set(-EINVAL,
+			       "%s is a link-local address, which is of one interface: "
+			       "write ::, which stands for all addresses of all",
+			       text);
+	return fabric_address_parse(text, ret);
+}
+
 /* "192.0.2.1:9746", "[2001:db8::1]:9746" */
 static int address_port_parse(const char *value, struct fabric_address *ret)
 {
@@ -156,7 +172,7 @@ static int address_port_parse(const char *value, struct fabric_address *ret)
 			       value);
 	memcpy(host, value + brackets, len);
 	host[len] = '\0';
-	if (fabric_address_parse(host, &address))
+	if (listened_parse(host, &address))
 		return -EINVAL;
 	if (units_parse_u64(colon + 1, 1, UINT16_MAX, &port))
 		return err_prefix(-EINVAL, "the port");
@@ -197,7 +213,7 @@ static int item_parse(const struct config_key *key, const char *text, char *dst)
 	int err;
 
 	if (key->type == CONFIG_TYPE_ADDRESSES) {
-		if (fabric_address_parse(text, &address))
+		if (listened_parse(text, &address))
 			return err_set(-EINVAL, "%s%s", err_text(),
 				       *text == '[' ? "; write it without brackets"
 						    : "");

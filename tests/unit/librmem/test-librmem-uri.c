@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "librmem/lease/attachment.h"
 #include "librmem/params.h"
+#include "librmem/session/dial.h"
+#include "librmem/session/resolve.h"
 #include "librmem/session/uri.h"
 #include "unit/unit.h"
 
@@ -29,6 +31,8 @@ static const struct {
 	{ "rmem://host:65535?fabric=tcp", "host", 65535, RMEM_FABRIC_TCP, 1, NULL },
 	{ "rmem://[::1]", "::1", 7460, RMEM_FABRIC_AUTO, 1, NULL },
 	{ "rmem://[fe80::1%eth0]:9", "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "rmem://[fe80::1%25]:9", "fe80::1%25", 9, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "rmem://[fe80::1%251]:9", "fe80::1%251", 9, RMEM_FABRIC_AUTO, 1, NULL },
 	{ "rmem://h?channels=64&fabric=rdma", "h", 7460, RMEM_FABRIC_RDMA, 64, NULL },
 	{ "rmem://h?tenant=a.B-c_9&channels=2", "h", 7460, RMEM_FABRIC_AUTO, 2,
 	  "a.B-c_9" },
@@ -166,6 +170,9 @@ static const struct {
 	{ "rmem://h?tenant=" LONGEST_TENANT "5", "the tenant's name is too long" },
 	{ "rmem://::1", "an IPv6 address stands in brackets" },
 	{ "rmem://fe80::1:7460", "an IPv6 address stands in brackets" },
+	{ "rmem://[fe80::1%25eth0]:7460",
+	  "the interface stands behind % alone, without 25, as in "
+	  "rmem://[fe80::1%eth0]:7460" },
 	{ "rmem://[::1]:7:8", "the port is not 1 to 65535" },
 	{ "rmem://:1", "there is no host" },
 	{ "rmem://h?mtu=1000", "mtu: 1000 is not 256, 512, 1024, 2048 or 4096" },
@@ -220,6 +227,44 @@ START_TEST(uri__host_has_a_longest_length)
 	ck_assert_int_eq(uri_parse(text, &uri), -EINVAL);
 	memset(text + 7, 'h', 590);
 	ck_assert_int_eq(uri_parse(text, &uri), -EINVAL);
+}
+END_TEST
+
+static const struct {
+	const char *host, *text;
+	int err;
+} scopes[] = {
+	{ "fe80::1",
+	  "[fe80::1]:7460: a link-local address needs the interface that leads to it, "
+	  "as in [fe80::1%eth0]",
+	  -EINVAL },
+	{ "fe80::1%nosuch0",
+	  "resolving fe80::1%nosuch0: this host has no interface 'nosuch0', or",
+	  -EHOSTUNREACH },
+	{ "2001:db8::1%lo", "or what stands before it is no link-local address",
+	  -EHOSTUNREACH },
+};
+
+/* Resolve the host and begin to connect. */
+static int host_dial(const char *host)
+{
+	struct addrinfo *list;
+	struct dial *dial;
+	int err = resolve_host(host, 7460, 0, &list), fd;
+
+	if (err)
+		return err;
+	ck_assert_int_eq(dial_create(-1, list, NULL, &dial), 0);
+	err = dial_work(dial, 0, &fd);
+	dial_free(dial);
+	freeaddrinfo(list);
+	return err;
+}
+
+START_TEST(host__of_a_link_local_address_needs_its_interface)
+{
+	ck_assert_int_eq(host_dial(scopes[_i].host), scopes[_i].err);
+	ck_assert_msg(strstr(err_text(), scopes[_i].text), "%s", err_text());
 }
 END_TEST
 
@@ -353,6 +398,8 @@ int main(void)
 	tcase_add_loop_test(tc, uri__that_is_invalid_is_refused, 0,
 			    sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, uri__host_has_a_longest_length);
+	tcase_add_loop_test(tc, host__of_a_link_local_address_needs_its_interface, 0,
+			    sizeof(scopes) / sizeof(scopes[0]));
 	tcase_add_test(tc, params__of_other_versions_are_copied);
 	tcase_add_test(tc, params__of_other_versions_are_filled);
 	tcase_add_test(tc, attachment__that_is_inconsistent_is_refused);

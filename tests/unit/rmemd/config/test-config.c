@@ -488,6 +488,17 @@ static const struct {
 	{ "[server]\nlisten = ::1\n[tcp]\nadvertise = *:1, *:2\n",
 	  "4: [tcp] advertise has 2 addresses, and [server] listen 1: write one for "
 	  "each of listen, in that order (0.0.0.0 and :: together are one)" },
+	{ "[server]\nlisten = fe80::1\n",
+	  "2: listen: fe80::1 is a link-local address, which is of one interface: "
+	  "write ::, which stands for all addresses of all" },
+	{ "[server]\nlisten = ::1, fe80::1%eth0\n",
+	  "2: listen: fe80::1%eth0 is a link-local address, which is of one interface: "
+	  "write ::, which stands for all addresses of all" },
+	{ "[server]\nlisten = 2001:db8::1%eth0\n",
+	  "2: listen: '2001:db8::1%eth0' is not an IPv4 or IPv6 address" },
+	{ "[metrics]\nlisten = [fe80::1%eth0]:9746\n",
+	  "2: listen: fe80::1%eth0 is a link-local address, which is of one interface: "
+	  "write ::, which stands for all addresses of all" },
 	{ "[tcp]\nadvertise = *\n",
 	  "2: advertise: '*' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
 	  "[2001:db8::1]:9746" },
