@@ -61,8 +61,8 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 /* detach.flags: nobody has used what was allocated; if no session has attached the lease since then, it
  * ends */
 #define WIRE_DETACH_UNDO 1u
-/* renew.ttl_ms: the time that was given last */
-#define WIRE_TTL_SAME (UINT64_C(1) << 63)
+/* renew.flags: for as long as was given last, not ttl_ms */
+#define WIRE_RENEW_SAME 1u
 /* capabilities that this version knows: none yet */
 #define WIRE_CAPABILITIES 0u
 /* endpoint.flags: the device reports refused writes as done (iWARP); the client confirms
@@ -88,15 +88,17 @@ enum wire_placement {
 	WIRE_PLACE_INTERLEAVE = 2, /* in stripes over all nodes */
 };
 enum wire_reason {
-	WIRE_REASON_FREED = 1,   /* another session freed it */
+	WIRE_REASON_FREED = 1,   /* it was freed */
 	WIRE_REASON_EXPIRED = 2, /* its time to live is over */
-	WIRE_REASON_REVOKED =
-		3, /* the administrator revoked it, or ended the session */
-	WIRE_REASON_SHUTDOWN = 4, /* the server stops */
-	WIRE_REASON_FENCED = 5,   /* no message from the client in time */
-	WIRE_REASON_TRIMMED = 6,  /* the lease became shorter */
-	WIRE_REASON_REPLACED = 7, /* another session gave its name to another lease */
-	WIRE_REASON_UNSHARED = 8, /* the tenant that owns it shares it no longer */
+	/* the administrator revoked it, or ended the session */
+	WIRE_REASON_REVOKED = 3,
+	WIRE_REASON_SHUTDOWN = 4,  /* the server stops */
+	WIRE_REASON_TRIMMED = 5,   /* the lease became shorter */
+	WIRE_REASON_GROWN = 6,     /* the lease became longer */
+	WIRE_REASON_UNREACHED = 7, /* it is not lent through an endpoint any more */
+	WIRE_REASON_REPLACED = 8,  /* another session gave its name to another lease */
+	/* the tenant that owns it shares it no longer, or with fewer rights */
+	WIRE_REASON_UNSHARED = 9,
 };
 
 /* Items of lists: name, fields. */
@@ -225,7 +227,7 @@ enum wire_reason {
  * session has, or had, a channel. */
 #define WIRE_FIELDS_lease(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U64(lease)                                                       \
-	U32(generation) /* rises when segments or keys change */         \
+	U32(generation) /* rises with each resize */                     \
 	U8(rights)                                                       \
 	U64(bytes)                                                       \
 	U64(ttl_ms)                                                      \
@@ -249,7 +251,8 @@ enum wire_reason {
 	U32(flags) /* WIRE_DETACH_* */
 #define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U64(lease)                                                       \
-	U64(ttl_ms)
+	U64(ttl_ms)                                                      \
+	U32(flags) /* WIRE_RENEW_* */
 #define WIRE_FIELDS_rename(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U64(lease)                                                        \
 	U32(flags)                                                        \
@@ -305,6 +308,7 @@ enum wire_reason {
 #define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U32(deadline_ms)
 #define WIRE_FIELDS_serving(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
+#define WIRE_FIELDS_fenced(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
 /* The lease has memory in the part that a shrinking pool gives up.  The last message about a lease
  * counts.  After wait_ms the lease ends if revoke is set; otherwise the pool keeps its size. */
 #define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
@@ -358,7 +362,8 @@ enum wire_reason {
 	M(notified, 0x84, 1, "notifications of leases that are watched")         \
 	M(channel_ended, 0x85, 1, "a data connection over RDMA has ended")       \
 	M(shrinking, 0x86, 1, "the server wants memory of a lease back")         \
-	M(serving, 0x87, 1, "the server will not stop after all")
+	M(serving, 0x87, 1, "the server will not stop after all")                \
+	M(fenced, 0x88, 1, "the session is fenced: resume it")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
 /* Structures. */

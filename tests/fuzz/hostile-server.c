@@ -260,7 +260,7 @@ void hostile_server_event(void)
 	static const enum wire_type events[] = {
 		WIRE_TYPE_revoked,       WIRE_TYPE_changed,  WIRE_TYPE_draining,
 		WIRE_TYPE_closing,       WIRE_TYPE_notified, WIRE_TYPE_shrinking,
-		WIRE_TYPE_channel_ended, WIRE_TYPE_serving,
+		WIRE_TYPE_channel_ended, WIRE_TYPE_serving,  WIRE_TYPE_fenced,
 	};
 	unsigned which = (unsigned)fuzz_number(input, 1);
 

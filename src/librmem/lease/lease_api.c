@@ -500,8 +500,6 @@ int rmem_shrink(rmem_lease *lease, uint64_t bytes)
 	return err_end(err ? lease_error(lease, err, "rmem_shrink") : 0);
 }
 
-_Static_assert(RMEM_TTL_SAME == WIRE_TTL_SAME, "renewals of the API and of the wire");
-
 static int renew(struct rmem_lease *lease, uint64_t ttl_ms, session_take *take,
 		 void *ctx)
 {
@@ -514,7 +512,10 @@ static int renew(struct rmem_lease *lease, uint64_t ttl_ms, session_take *take,
 		return -ESTALE;
 	wire_msg_init(&request, WIRE_TYPE_renew);
 	request.renew.lease = lease->id;
-	request.renew.ttl_ms = ttl_ms;
+	if (ttl_ms == RMEM_TTL_SAME)
+		request.renew.flags = WIRE_RENEW_SAME;
+	else
+		request.renew.ttl_ms = ttl_ms;
 	/* the session must not renew the lease after this request */
 	(void)pthread_mutex_lock(&session->lock);
 	kept = keep_stop(lease);

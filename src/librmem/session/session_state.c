@@ -284,9 +284,6 @@ static void answered(void *ctx, uint64_t sent_ns)
 
 static int closing(struct rmem *session, unsigned reason)
 {
-	/* the lease clock was too slow for the server: resume */
-	if (reason == WIRE_REASON_FENCED)
-		return err_set(-ECONNRESET, "the server has fenced the session");
 	session->closing = true;
 	return err_set(-ESTALE, "%s",
 		       reason == WIRE_REASON_SHUTDOWN ? "the server stops"
@@ -301,6 +298,9 @@ static int event(void *ctx, const struct wire_msg *msg)
 
 	if (msg->type == WIRE_TYPE_closing)
 		return closing(session, msg->closing.reason);
+	/* the lease clock was too slow for the server: resume */
+	if (msg->type == WIRE_TYPE_fenced)
+		return err_set(-ECONNRESET, "the server has fenced the session");
 	if (msg->type == WIRE_TYPE_draining)
 		session->draining = true;
 	else if (msg->type == WIRE_TYPE_serving)

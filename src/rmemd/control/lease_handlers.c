@@ -202,8 +202,12 @@ int start_remove(struct session *session, const struct wire_msg *msg,
 
 int handle_renew(struct session *session, const struct wire_msg *msg, struct wire_msg *)
 {
-	return lease_renew(leases_of(session), &session->lease_client, msg->renew.lease,
-			   msg->renew.ttl_ms);
+	const struct wire_renew *renew = &msg->renew;
+
+	if (renew->flags & ~WIRE_RENEW_SAME)
+		return err_set(-EINVAL, "renew: unknown flags %#x", renew->flags);
+	return lease_renew(leases_of(session), &session->lease_client, renew->lease,
+			   renew->ttl_ms, renew->flags & WIRE_RENEW_SAME);
 }
 
 int handle_watch(struct session *session, const struct wire_msg *msg, struct wire_msg *)

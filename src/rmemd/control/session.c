@@ -548,8 +548,7 @@ void session_fence_active(struct session *session, const char *why)
 	struct wire_msg *out;
 
 	session_fence(session, why);
-	out = control_message(connection->control, WIRE_TYPE_closing, 0);
-	out->closing.reason = WIRE_REASON_FENCED;
+	out = control_message(connection->control, WIRE_TYPE_fenced, 0);
 	connection_send(connection, out);
 	connection_close(connection);
 }

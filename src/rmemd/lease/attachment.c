@@ -231,7 +231,7 @@ void attachment_add_event(struct attachment *attachment, const struct leases *le
 void attachment_add_changed(struct attachment *attachment, unsigned reason)
 {
 	/* a lease that was cut and has grown since is reported as cut */
-	if (reason || !(attachment->events & EVENT_CHANGED))
+	if (reason == WIRE_REASON_TRIMMED || !(attachment->events & EVENT_CHANGED))
 		attachment->reason = reason;
 	attachment_add_event(attachment, attachment->lease->leases, EVENT_CHANGED);
 }

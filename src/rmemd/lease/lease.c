@@ -368,7 +368,7 @@ void lease_send_grown(struct lease *lease, const struct lease_client *except)
 	list_for_each_entry(struct attachment, attachment, &lease->attachments,
 			    in_lease) {
 		if (attachment->client != except)
-			attachment_add_changed(attachment, 0);
+			attachment_add_changed(attachment, WIRE_REASON_GROWN);
 	}
 }
 

@@ -309,10 +309,10 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id,
 		 uint64_t bytes, struct lease_waiter *waiter);
 
-/* Renew at once.  ttl_ms 0: the longest the tenant may have; WIRE_TTL_SAME: as it had.  -ESTALE, -EACCES, -EINVAL
- * (ephemeral), -EDQUOT, -ENOMEM */
+/* Renew at once.  ttl_ms 0: the longest the tenant may have; same: for as long as was given last.
+ * -ESTALE, -EACCES, -EINVAL (ephemeral), -EDQUOT, -ENOMEM */
 int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
-		uint64_t ttl_ms);
+		uint64_t ttl_ms, bool same);
 /* The device that executes the atomics of all sessions on the lease.  The first call fixes it for
  * the life of the lease, to the device of this endpoint.
  *   -ENOTSUP  no device is fixed, and the endpoint's device has no atomics

@@ -60,7 +60,7 @@ bool lease_client_fence(struct lease_client *client, unsigned max)
 		list_move(&client->attachments, &attachment->in_client);
 		n += 1 + attachment_fence(attachment);
 		if (lease->state == LEASE_GRANTING)
-			lease_terminate(lease, WIRE_REASON_FENCED, client);
+			lease_terminate(lease, WIRE_REASON_FREED, client);
 		lease_changed(lease);
 	}
 	if (leases)
@@ -99,7 +99,7 @@ bool lease_client_leave(struct lease_client *client, unsigned max)
 		if (!keys)
 			continue;
 		if (attachment->lease->state == LEASE_READY)
-			attachment_add_changed(attachment, 0);
+			attachment_add_changed(attachment, WIRE_REASON_UNREACHED);
 		lease_changed(attachment->lease);
 	}
 	if (!leave_next(client))

@@ -356,7 +356,7 @@ int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id
 }
 
 int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
-		uint64_t ttl_ms)
+		uint64_t ttl_ms, bool same)
 {
 	struct attachment *attachment = NULL;
 	int err = find_owned(leases, client, id, &attachment);
@@ -367,7 +367,7 @@ int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		return err_set(
 			-EINVAL,
 			"lease %" PRIu64 " has no name; it ends with its session", id);
-	if (ttl_ms == WIRE_TTL_SAME)
+	if (same)
 		ttl_ms = attachment->lease->ttl_ms;
 	err = tenant_limit_ttl(client->tenant, ttl_ms, &ttl_ms);
 	if (!err)

@@ -383,7 +383,7 @@ START_TEST(session__resumes_when_fenced_and_ends_at_shutdown)
 {
 	rmem_lease *lease = open_with_lease(0);
 
-	proxy_event(WIRE_TYPE_closing, 0, WIRE_REASON_FENCED);
+	proxy_event(WIRE_TYPE_fenced, 0, 0);
 	AWAIT(info().resumes == 1);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 	proxy_event(WIRE_TYPE_closing, 0, WIRE_REASON_SHUTDOWN);

@@ -136,7 +136,7 @@ START_TEST(removed_key__ends_its_sessions_in_slices)
 	run_loop();
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		ck_assert_int_eq((int)next_type(&streams[i]), WIRE_TYPE_welcome);
-		ck_assert_int_eq((int)next_type(&streams[i]), WIRE_TYPE_closing);
+		ck_assert_int_eq((int)next_type(&streams[i]), WIRE_TYPE_fenced);
 		ck_assert_int_eq((int)next_type(&streams[i]), 0);
 	}
 }

@@ -67,7 +67,7 @@ START_TEST(grow__sends_an_event_to_other_clients)
 	ck_assert_int_eq(call_resize(&one, &stage_a, one.lease.lease, 9000), 0);
 	ck_assert_uint_eq(stage_changed.n, 1);
 	ck_assert_ptr_eq(stage_changed.client, &stage_b);
-	ck_assert_uint_eq(stage_changed.reason, 0);
+	ck_assert_uint_eq(stage_changed.reason, WIRE_REASON_GROWN);
 	ck_assert(fake_fabric_key_works(two.lease.keys[0].rkey, 100));
 	ck_assert_int_eq(call_rekey(&two, &stage_b, one.lease.lease), 0);
 	ck_assert_uint_eq(two.lease.bytes, 9000);

@@ -266,7 +266,7 @@ START_TEST(changes__need_the_right_to_write)
 	ck_assert_int_eq(call_rename(&stage_b, id, "m", true), -EACCES);
 	ck_assert_int_eq(call_resize(&two, &stage_b, id, 200), -EACCES);
 	ck_assert_int_eq(call_resize(&two, &stage_b, id, 50), -EACCES);
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -EACCES);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1, false), -EACCES);
 	ck_assert_int_eq(call_free(&stage_a, id), 0);
 }
 END_TEST
@@ -284,7 +284,7 @@ START_TEST(requests__need_an_attached_lease)
 	ck_assert_int_eq(
 		lease_detach(stage_leases, &stage_b, id, false, call_begin(&two)),
 		-ESTALE);
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -ESTALE);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1, false), -ESTALE);
 	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST
@@ -370,7 +370,8 @@ START_TEST(time_to_live__ends_named_leases)
 	fake_fabric_settle();
 	ck_assert_uint_eq(one.lease.ttl_ms, 500);
 	stage_now_ms += 400;
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 300), 0);
+	ck_assert_int_eq(
+		lease_renew(stage_leases, &stage_a, one.lease.lease, 300, false), 0);
 	stage_pass(299);
 	ck_assert_uint_eq(stage_expired, 0);
 	ck_assert(stage_status(one.lease.lease, &status));
@@ -394,13 +395,14 @@ START_TEST(time_to_live__starts_again_at_its_length)
 	send_allocate_with(&one, &stage_a, &params);
 	fake_fabric_settle();
 	stage_pass(400);
-	ck_assert_int_eq(
-		lease_renew(stage_leases, &stage_a, one.lease.lease, WIRE_TTL_SAME), 0);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0, true),
+			 0);
 	ck_assert(stage_status(one.lease.lease, &status));
 	ck_assert_uint_eq(status.ttl_ms, 500);
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0), 0);
-	ck_assert_int_eq(
-		lease_renew(stage_leases, &stage_a, one.lease.lease, WIRE_TTL_SAME), 0);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0, false),
+			 0);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0, true),
+			 0);
 	ck_assert(stage_status(one.lease.lease, &status));
 	ck_assert_uint_eq(status.ttl_ms, 0);
 }
@@ -462,14 +464,17 @@ END_TEST
 START_TEST(time_to_live__may_be_unlimited)
 {
 	(void)new_lease(&one, &stage_a, 1, "n");
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 5), 0);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 5, false),
+			 0);
 	ck_assert_int_eq(
-		lease_renew(stage_leases, &stage_a, one.lease.lease, UINT64_MAX), 0);
+		lease_renew(stage_leases, &stage_a, one.lease.lease, UINT64_MAX, false),
+		0);
 	stage_pass(1000);
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0), 0);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0, false),
+			 0);
 	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
 	(void)new_lease(&two, &stage_a, 1, "");
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, two.lease.lease, 5),
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, two.lease.lease, 5, false),
 			 -EINVAL);
 	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }

@@ -224,7 +224,8 @@ START_TEST(restore__keeps_all_attributes_of_a_lease)
 	ck_assert_uint_gt(one.lease.n_segments, 1);
 	ck_assert_int_eq(call_attach(&two, &stage_b, "name", WIRE_RIGHT_READ), 0);
 	ck_assert_int_eq(lease_watch(stage_leases, &stage_b, one.lease.lease), 0);
-	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 5000), 0);
+	ck_assert_int_eq(
+		lease_renew(stage_leases, &stage_a, one.lease.lease, 5000, false), 0);
 	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_a,
 						 one.lease.lease, &endpoint, &device),
 			 0);
@@ -631,7 +632,8 @@ static void random_step(void)
 				  (uint64_t)random() % (12 * FAKE_PAGE));
 		break;
 	case 7:
-		(void)lease_renew(stage_leases, client, id, (uint64_t)random() % 2000);
+		(void)lease_renew(stage_leases, client, id, (uint64_t)random() % 2000,
+				  false);
 		break;
 	case 8:
 		(void)call_attach(&one, client, name,
