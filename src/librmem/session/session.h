@@ -51,7 +51,7 @@ struct sync;
 
 enum session_state {
 	SESSION_HELLO, /* connecting, or waiting for the welcome */
-	SESSION_REKEY, /* resumed; the leases are being attached again */
+	SESSION_REKEY, /* welcome; the leases are being attached again, the lease clock starts */
 	SESSION_UP,
 	SESSION_WAIT, /* lost; the next attempt to resume is due at retry_ns */
 	SESSION_LOST, /* for good */
@@ -167,15 +167,18 @@ struct rmem {
 	/* of the control connection, or the token; admits channels */
 	uint8_t secret[STREAM_SECRET_BYTES];
 	struct endpoint_map endpoint_map;
-	uint64_t timer_ns; /* expiry of timer_fd; UINT64_MAX: disarmed */
-	uint64_t alive_ns; /* when the last answered request was sent */
-	uint64_t ping_ns;  /* the next heartbeat */
-	uint64_t retry_ns; /* start of the next attempt, or end of this attempt */
+	uint64_t timer_ns;    /* expiry of timer_fd; UINT64_MAX: disarmed */
+	uint64_t alive_ns;    /* when the last answered request was sent */
+	uint64_t welcomed_ns; /* when the last welcome came */
+	uint64_t up_ns;       /* when the session has resumed last; 0: never */
+	uint64_t ping_ns;     /* the next heartbeat */
+	uint64_t retry_ns;    /* start of the next attempt, or end of this attempt */
 	/* lost: the server applies nothing of the channels up to the loss from this time on */
 	uint64_t fenced_ns;
 	struct backoff backoff;
-	unsigned attempt_ms; /* the time of an attempt to resume; 0: none has begun */
-	unsigned pings;      /* heartbeats not answered yet */
+	/* the time of an attempt to resume; 0: none has begun since the session has held */
+	unsigned attempt_ms;
+	unsigned pings; /* heartbeats not answered yet */
 	/* number of leases not attached again yet since the session has resumed, or an endpoint was
 	 * opened */
 	unsigned rekeys;

@@ -186,6 +186,7 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	endpoint_map_follow(&session->endpoint_map, &session->welcome,
 			    &session->welcome);
 	session->welcomed = true;
+	session->welcomed_ns = clock_now_ns();
 	session->state = SESSION_UP;
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
@@ -246,6 +247,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	}
 	dial_end(session);
 	welcome_follow(session, &reply->welcome);
+	session->welcomed_ns = clock_now_ns();
 	session->state = SESSION_REKEY;
 	/* the process that stopped has a successor, or the network failed; it is told again */
 	session->draining = false;
@@ -256,14 +258,13 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-/* Every lease has its rkeys, or has ended: the session has resumed. */
-static void session_up(struct rmem *session)
+/* Every lease has its rkeys, or has ended, and the lease clock runs: the session has resumed. */
+static void session_up(struct rmem *session, uint64_t now_ns)
 {
 	session->state = SESSION_UP;
+	session->up_ns = now_ns;
 	lookup_drop(session);
 	session->resumes++;
-	backoff_reset(&session->backoff);
-	session->attempt_ms = 0;
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
 	SESSION_NOTIFY(session, state, session);
@@ -354,6 +355,16 @@ static void session_lose(struct rmem *session, const char *why)
 	SESSION_NOTIFY(session, state, session);
 }
 
+/* Attempts begin anew if the session has held, for the fence time.  A server that is too busy for all of its
+ * clients would lose them again and again. */
+static void attempts_forget(struct rmem *session)
+{
+	if (session->alive_ns < session->up_ns + session->welcome.fence_ms * NS_PER_MS)
+		return;
+	backoff_reset(&session->backoff);
+	session->attempt_ms = 0;
+}
+
 static void session_down(struct rmem *session)
 {
 	char text[SESSION_TEXT_BYTES];
@@ -366,8 +377,10 @@ static void session_down(struct rmem *session)
 		return;
 	}
 	/* the server counts from the receipt of the last heartbeat, which was sent before now */
-	if (session->state == SESSION_UP)
+	if (session->state == SESSION_UP) {
 		session->fenced_ns = now + session->welcome.fence_ms * NS_PER_MS;
+		attempts_forget(session);
+	}
 	(void)snprintf(session->cause, sizeof(session->cause), "%s", err_text());
 	session->state = SESSION_WAIT;
 	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
@@ -418,6 +431,27 @@ static void ping(struct rmem *session, uint64_t now_ns)
 static uint64_t fence_ns(const struct rmem *session)
 {
 	return session->alive_ns + session->welcome.fence_ms * NS_PER_MS;
+}
+
+/* Whether the lease clock has time for a heartbeat: in a crowd a welcome may come so late that a heartbeat
+ * has to be answered first. */
+static bool clock_runs(const struct rmem *session, uint64_t now_ns)
+{
+	return session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS >=
+		       session->welcomed_ns &&
+	       now_ns < fence_ns(session);
+}
+
+/* When a server that is silent is given up.  Nothing is posted before the session has resumed, and the
+ * server counts from its welcome, not from the hello. */
+static uint64_t silence_ns(const struct rmem *session)
+{
+	uint64_t welcome_ns =
+		session->welcomed_ns + session->welcome.fence_ms * NS_PER_MS;
+
+	return session->state == SESSION_REKEY && welcome_ns > fence_ns(session)
+		       ? welcome_ns
+		       : fence_ns(session);
 }
 
 /* When the server has certainly ended the session. */
@@ -493,7 +527,7 @@ static void timers_work(struct rmem *session, uint64_t now_ns)
 	switch (session->state) {
 	case SESSION_UP:
 	case SESSION_REKEY:
-		if (now_ns >= fence_ns(session)) {
+		if (now_ns >= silence_ns(session)) {
 			(void)err_set(-ETIMEDOUT, "no sign of life from the server");
 			session_down(session);
 		} else if (now_ns >= session->ping_ns) {
@@ -535,8 +569,9 @@ void session_state_work(struct rmem *session, uint64_t now_ns)
 		if (err)
 			connection_failed(session, err);
 	}
-	if (session->state == SESSION_REKEY && session->rekeys == 0)
-		session_up(session);
+	if (session->state == SESSION_REKEY && session->rekeys == 0 &&
+	    clock_runs(session, now_ns))
+		session_up(session, now_ns);
 	timers_work(session, now_ns);
 }
 
@@ -547,8 +582,8 @@ uint64_t session_state_due(const struct rmem *session)
 	switch (session->state) {
 	case SESSION_UP:
 	case SESSION_REKEY:
-		return session->ping_ns < fence_ns(session) ? session->ping_ns
-							    : fence_ns(session);
+		due = silence_ns(session);
+		return session->ping_ns < due ? session->ping_ns : due;
 	case SESSION_HELLO:
 		due = session->hello_sent ? UINT64_MAX : dial_due(session->dial);
 		return due < session->retry_ns ? due : session->retry_ns;
@@ -574,20 +609,24 @@ static void secured_tell(const struct rmem *session, bool *told)
 static int first_hello(struct rmem *session)
 {
 	int err = hello_send(session, welcome_first);
+	uint64_t now_ns = clock_now_ns();
 	bool secured = false;
 
-	while (!err && !session->welcomed) {
+	while (!err && !(session->welcomed && clock_runs(session, now_ns))) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 		unsigned ms = session_left_ms(session->retry_ns);
 
+		if (session->welcomed && now_ns >= session->ping_ns)
+			ping(session, now_ns);
 		/* looking its name up, and the addresses before, may have taken a part */
-		if (clock_now_ns() >= session->retry_ns)
+		if (now_ns >= session->retry_ns)
 			return err_set(-ETIMEDOUT, "no answer within %u ms",
 				       session_timeout_ms(session));
 		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
 		    errno != EINTR)
 			return err_errno(-errno, "poll");
 		err = connection_io(session->connection);
+		now_ns = clock_now_ns();
 		secured_tell(session, &secured);
 	}
 	if (!err)
