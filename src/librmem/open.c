@@ -136,6 +136,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	(void)pthread_mutex_init(&session->lock, NULL);
 	(void)pthread_cond_init(&session->changed, NULL);
 	err = options_apply(session, options);
+	process_hold();
 	if (!err)
 		err = session_fds_open(session);
 	if (!err)
@@ -147,6 +148,9 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 		connection_free(session->connection);
 		credentials_close(&session->credentials);
 		session_fds_close(session);
+	}
+	process_release();
+	if (err) {
 		free(whole);
 		return err;
 	}
@@ -251,7 +255,6 @@ static void session_close(struct rmem *session)
 	struct rmem_queue *queue;
 
 	session_cancel(session);
-	process_remove(session);
 	if (session->served) {
 		service_remove(session);
 		session->served = false;
@@ -263,6 +266,7 @@ static void session_close(struct rmem *session)
 		queue_drop(queue);
 	if (session->welcomed)
 		session_call_bye(session, end_ns);
+	process_hold();
 	leases_destroy(session);
 	buffers_destroy(session);
 	domain_set_close(session->domains);
@@ -270,6 +274,8 @@ static void session_close(struct rmem *session)
 	session_addresses_free(session);
 	credentials_close(&session->credentials);
 	session_fds_close(session);
+	process_remove(session);
+	process_release();
 	(void)pthread_mutex_destroy(&session->lock);
 	(void)pthread_cond_destroy(&session->changed);
 	free(session);

@@ -18,6 +18,7 @@
 #include "librmem/channel/device_recovery.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/cancel.h"
+#include "librmem/session/process.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/vec.h"
 
@@ -456,6 +457,7 @@ void queue_drop(struct rmem_queue *queue)
 {
 	if (!queue)
 		return;
+	process_hold();
 	channels_leave(queue);
 	channels_for_each(channel, &queue->channels) {
 		if (channel->fabric)
@@ -470,6 +472,7 @@ void queue_drop(struct rmem_queue *queue)
 	optable_destroy(&queue->table);
 	channel_set_destroy(&queue->channels);
 	fds_close(queue);
+	process_release();
 	inband_nowhere_free(queue->nowhere);
 	free(queue);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/err.h"
+#include "librmem/session/resolve.h"
 #include "librmem/session/service.h"
 
 static struct {
@@ -20,6 +21,7 @@ static struct {
 /* Locks are held during the fork, so that the child finds lists that are whole. */
 static void before_fork(void)
 {
+	lookups_before_fork();
 	(void)pthread_mutex_lock(&process.lock);
 	service_lock();
 	list_for_each_entry(struct rmem, session, &process.sessions, process_node)
@@ -37,6 +39,7 @@ static void after_fork_in_parent(void)
 	sessions_unlock();
 	service_unlock();
 	(void)pthread_mutex_unlock(&process.lock);
+	lookups_after_fork();
 }
 
 static void session_inherit(struct rmem *session)
@@ -61,6 +64,7 @@ static void after_fork_in_child(void)
 	list_splice(&process.inherited, &process.sessions);
 	service_reset();
 	(void)pthread_mutex_unlock(&process.lock);
+	lookups_reset();
 }
 
 static void handlers_register(void)
@@ -69,22 +73,28 @@ static void handlers_register(void)
 		-pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-int process_add(struct rmem *session)
+void process_hold(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	(void)pthread_once(&once, handlers_register);
+	(void)pthread_mutex_lock(&process.lock);
+}
+
+void process_release(void)
+{
+	(void)pthread_mutex_unlock(&process.lock);
+}
+
+int process_add(struct rmem *session)
+{
 	if (process.err)
 		return err_errno(process.err, "pthread_atfork");
-	(void)pthread_mutex_lock(&process.lock);
 	list_append(&process.sessions, &session->process_node);
-	(void)pthread_mutex_unlock(&process.lock);
 	return 0;
 }
 
 void process_remove(struct rmem *session)
 {
-	(void)pthread_mutex_lock(&process.lock);
 	list_remove(&session->process_node);
-	(void)pthread_mutex_unlock(&process.lock);
 }

@@ -10,9 +10,14 @@
 
 #include "librmem/session/session.h"
 
-/* Add a session whose lock, connection and descriptors exist.  -ENOMEM */
+/* Between these two calls no other thread forks: a descriptor is opened or closed together with the
+ * lists in which the child finds it. */
+void process_hold(void);
+void process_release(void);
+
+/* Held: add a session whose lock, connection and descriptors exist.  -ENOMEM */
 int process_add(struct rmem *session);
-/* Remove a session that is not inherited. */
+/* Held: remove a session that is not inherited, and has no descriptors. */
 void process_remove(struct rmem *session);
 
 #endif

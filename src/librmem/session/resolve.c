@@ -13,6 +13,24 @@
 #include "base/err.h"
 #include "base/thread.h"
 
+/* Longer look-ups wait for name servers, without a lock. */
+#define FORK_WAIT_MS 200u
+
+/* The calls of getaddrinfo() with a name. */
+struct running {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned n, forks; /* none begins while there are forks */
+	uint64_t begun_ns; /* the last one */
+};
+
+#define RUNNING_INIT                                                                   \
+	{                                                                              \
+		.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER \
+	}
+
+static struct running running = RUNNING_INIT;
+
 /* A look-up by a thread of its own.  Whoever comes last frees it: the caller that waits, or the
  * thread, which nothing can stop. */
 struct lookup {
@@ -35,6 +53,25 @@ static int lookup_try(const char *host, const char *port, int flags,
 	return getaddrinfo(host, port, &hints, ret_list);
 }
 
+static int lookup_try_name(const struct lookup *lookup, int flags,
+			   struct addrinfo **ret_list)
+{
+	int code;
+
+	(void)pthread_mutex_lock(&running.lock);
+	while (running.forks > 0)
+		(void)pthread_cond_wait(&running.changed, &running.lock);
+	running.n++;
+	running.begun_ns = clock_now_ns();
+	(void)pthread_mutex_unlock(&running.lock);
+	code = lookup_try(lookup->host, lookup->port, flags, ret_list);
+	(void)pthread_mutex_lock(&running.lock);
+	running.n--;
+	(void)pthread_cond_broadcast(&running.changed);
+	(void)pthread_mutex_unlock(&running.lock);
+	return code;
+}
+
 static void lookup_free(struct lookup *lookup)
 {
 	(void)pthread_cond_destroy(&lookup->changed);
@@ -46,12 +83,12 @@ static void *lookup_run(void *arg)
 {
 	struct lookup *lookup = arg;
 	struct addrinfo *list = NULL;
-	int code = lookup_try(lookup->host, lookup->port, AI_ADDRCONFIG, &list);
+	int code = lookup_try_name(lookup, AI_ADDRCONFIG, &list);
 	bool abandoned;
 
 	/* last, loopback without other interfaces */
 	if (code == EAI_NONAME || code == EAI_ADDRFAMILY)
-		code = lookup_try(lookup->host, lookup->port, 0, &list);
+		code = lookup_try_name(lookup, 0, &list);
 	(void)pthread_mutex_lock(&lookup->lock);
 	lookup->code = code;
 	lookup->saved_errno = errno;
@@ -217,4 +254,33 @@ int resolve_host(const char *host, unsigned port, uint64_t end_ns,
 			       "stands before it is no link-local address",
 			       host, strchr(host, '%') + 1);
 	return lookup_name(host, port, end_ns, ret_list);
+}
+
+/* ---- fork ---- */
+
+void lookups_before_fork(void)
+{
+	struct timespec until;
+
+	(void)pthread_mutex_lock(&running.lock);
+	running.forks++;
+	until = clock_monotonic_timespec(running.begun_ns + FORK_WAIT_MS * NS_PER_MS);
+	while (running.n > 0 && pthread_cond_clockwait(&running.changed, &running.lock,
+						       CLOCK_MONOTONIC, &until) == 0)
+		;
+}
+
+void lookups_after_fork(void)
+{
+	running.forks--;
+	(void)pthread_cond_broadcast(&running.changed);
+	(void)pthread_mutex_unlock(&running.lock);
+}
+
+void lookups_reset(void)
+{
+	const struct running none = RUNNING_INIT;
+
+	/* threads of the parent may wait for these objects: do not destroy them */
+	running = none;
 }

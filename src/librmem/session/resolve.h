@@ -30,4 +30,11 @@ int lookup_end(struct lookup *lookup, struct addrinfo **ret_list);
 /* Nobody waits any more, nor has wake_fd.  NULL: nothing. */
 void lookup_abandon(struct lookup *lookup);
 
+/* Around a fork(): the C library's resolver takes locks in the first moments of a look-up, which the
+ * child would find taken for ever.  No look-up begins between the first two, and those that have just
+ * begun are waited for, at most 200 ms.  In the child there are none. */
+void lookups_before_fork(void);
+void lookups_after_fork(void);
+void lookups_reset(void);
+
 #endif
