@@ -334,6 +334,21 @@ START_TEST(huge_pages__beyond_a_limit_are_no_reason_for_fewer)
 }
 END_TEST
 
+START_TEST(huge_pages__that_are_free_are_no_reason_for_fewer)
+{
+	/* more than any host has */
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+		  "400000000\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
+		  "400000000\n");
+	ck_assert_int_eq(open_params(PIB / 4, POOL_NODE_ANY, POOL_PAGES_2M), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': 134217728 pages of 2M wanted on this host, "
+			 "400000000 free there, which the kernel does not give to this "
+			 "process: has it a cpuset without their node?");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *limits = unit_case("limits", setup, teardown);
@@ -352,5 +367,6 @@ int main(void)
 	tcase_add_test(open, automatic_size__is_a_share_of_the_limit);
 	tcase_add_test(open, automatic_size__divides_the_limit_among_nodes);
 	tcase_add_test(open, huge_pages__beyond_a_limit_are_no_reason_for_fewer);
+	tcase_add_test(open, huge_pages__that_are_free_are_no_reason_for_fewer);
 	return unit_main();
 }
