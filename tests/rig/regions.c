@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library to preload: RDMA devices register at most RMEM_REGION_BYTES at once, and say so. */
+/* A library to preload: RDMA devices register at most so many bytes at once as the file
+ * RMEM_REGION_FILE has, and say so. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +25,13 @@ static void real(const char *name, void *ret_function, size_t bytes)
 
 static size_t limit(void)
 {
-	return (size_t)strtoull(getenv("RMEM_REGION_BYTES"), NULL, 10);
+	FILE *file = fopen(getenv("RMEM_REGION_FILE"), "re");
+	size_t bytes;
+
+	if (!file || fscanf(file, "%zu", &bytes) != 1)
+		abort();
+	(void)fclose(file);
+	return bytes;
 }
 
 /* ---- what a device says ---- */

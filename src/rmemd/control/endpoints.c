@@ -54,12 +54,17 @@ static void on_device_removed(void *ctx, unsigned endpoint)
 static void on_endpoint_event(void *ctx, unsigned endpoint, const char *text)
 {
 	const struct served_fabric *served = ctx;
+	const struct control *control = served->control;
 	const struct fabric_endpoint *info =
 		served->ops->endpoint(served->server, endpoint);
 
 	log_event(LOG_WARNING, "endpoint-news",
 		  &(struct log_ctx){ .device = info ? info->device : NULL }, "%s: %s",
 		  served->ops->name, text);
+	/* a device that is back may be another one; while the daemon starts there are no pools */
+	if (control->pools)
+		pools_set_extent_max(control->pools,
+				     endpoints_segment_max(&control->endpoints));
 }
 
 static void on_access_refused(void *, void *session_cookie, uint64_t n)

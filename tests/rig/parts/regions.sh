@@ -11,19 +11,20 @@ config_write /tmp/rmemd.conf \
 	"tcp: enabled=no" "pool main: size=160M page_size=base"
 head -c 40000000 /dev/urandom >/tmp/large
 
-# limited BYTES COMMAND...
-limited()
+# limit_set MIB: of what a device registers at once
+limit_set()
 {
-	LD_PRELOAD=$BUILD/.libs/libregions.so RMEM_REGION_BYTES=$1 "${@:2}"
+	echo $(($1 << 20)) >/tmp/region-bytes
 }
 
-# start_limited BYTES
+# start_limited MIB
 start_limited()
 {
-	limit=$1
+	limit_set "$1"
 	rmemd()
 	{
-		limited "$limit" exec "$(type -P rmemd)" "$@"
+		LD_PRELOAD=$BUILD/.libs/libregions.so RMEM_REGION_FILE=/tmp/region-bytes \
+			exec "$(type -P rmemd)" "$@"
 	}
 	server_start /tmp/rmemd.conf
 	unset -f rmemd
@@ -35,7 +36,7 @@ segments()
 	admin --json leases | jq -r --arg name "$1" '.leases[] | select(.name == $name) | .segments'
 }
 
-start_limited $((16 << 20))
+start_limited 16
 expect_device ".can.max_mr_bytes == $((16 << 20))"
 rmem -s "$uri" put large /tmp/large || fail put
 [ "$(segments large)" = 3 ] || fail "$(admin leases)"
@@ -49,7 +50,7 @@ rmem -s "$uri" rm large larger || fail rm
 server_stop
 
 echo "-- more pieces than a lease can have"
-start_limited $((1 << 20))
+start_limited 1
 ! rmem -s "$uri" put larger /tmp/larger 2>/tmp/err || fail "a lease of 77 pieces"
 cat /tmp/err
 grep -q 'an RDMA device here registers 1 MiB at once, and a lease takes at most 64 pieces; ask for less' /tmp/err ||
@@ -60,12 +61,27 @@ rmem -s "$uri" get large - | cmp - /tmp/large || fail get
 rmem -s "$uri" rm large || fail rm
 server_stop
 
+echo "-- a device that is back, and registers less"
+start_limited 64
+rmem -s "$uri" put large /tmp/large || fail put
+[ "$(segments large)" = 1 ] || fail "$(admin leases)"
+rmem -s "$uri" rm large || fail rm
+limit_set 16
+rdma link delete rxe0 || fail "rxe0 stays"
+rdma link add rxe0 type rxe netdev dummy0 || fail "no device"
+await 60 grep -q 'endpoint-news: .* serves again' /tmp/rmemd.log || fail "$(cat /tmp/rmemd.log)"
+rmem -s "$uri" put large /tmp/large || fail put
+[ "$(segments large)" = 3 ] || fail "$(admin leases)"
+rmem -s "$uri" get large - | cmp - /tmp/large || fail get
+rmem -s "$uri" rm large || fail rm
+server_stop
+
 echo "-- a piece from before"
 server_start /tmp/rmemd.conf
 rmem -s "$uri" put large /tmp/large || fail put
 [ "$(segments large)" = 1 ] || fail "$(admin leases)"
 server_stop
-start_limited $((16 << 20))
+start_limited 16
 ! rmem -s "$uri" get large - >/tmp/out 2>/tmp/err || fail "the device registers more than it can"
 cat /tmp/err
 grep -q "RDMA device rxe0 registers at most 16 MiB at once, and a piece of the lease has 38.1 MiB: allocate the lease again" /tmp/err ||

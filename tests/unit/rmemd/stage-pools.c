@@ -219,6 +219,12 @@ struct pool_reclaim extent_reclaim(const struct extent *extent)
 	return reclaim;
 }
 
+void pools_set_extent_max(struct pools *pools, uint64_t bytes)
+{
+	(void)pools;
+	(void)bytes;
+}
+
 void pools_hurry(struct pools *pools, bool hurry)
 {
 	(void)pools;
