@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two machines with a cable: rmemd in the first, its clients in the second.
-#   RMEM_RIG_PARTS  which of: transfer blackhole loss silence knobs
+#   RMEM_RIG_PARTS  which of: transfer blackhole forgotten loss silence knobs
 #   RMEM_RIG_LEGS   on which kernel:device pairs
 #   RMEM_MIB        size of the file of transfer, default 64
 #   RMEM_ROUNDS     of each black hole, default 1
@@ -37,12 +37,12 @@ keys_make()
 for leg in $(legs 612:rxe 612:siw); do
 	case $leg in
 	*:siw)
-		parts=(transfer)
+		parts=(transfer forgotten)
 		# on iWARP only when asked for: they take long
 		[ -z "${RMEM_RIG_PARTS-}" ] || parts+=(loss silence)
 		;;
 	61:*) parts=(transfer knobs) ;;
-	*) parts=(transfer blackhole loss silence knobs) ;;
+	*) parts=(transfer blackhole forgotten loss silence knobs) ;;
 	esac
 	keys_make "$leg"
 	parts_run "$leg" pair --share "$WORK/share" --a-systemd --memory 1536 --b-lives 100 \

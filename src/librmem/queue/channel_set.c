@@ -48,6 +48,8 @@ static void send_sides_init(struct channel_set *set, const struct domain_set *do
 
 		channel->domain = side->domain = deal[i];
 		channel->endpoint = side->endpoint = domains->domains[deal[i]].number;
+		side->deaf = domains->domains[deal[i]].endpoint.flags &
+			     FABRIC_ENDPOINT_CONFIRM;
 		channel->extra = i >= asked;
 		channel->backoff.max_ms = CHANNEL_BACKOFF_MAX_MS;
 		channel->owner = side;

@@ -55,8 +55,9 @@ struct posted_run {
 struct send_side {
 	/* constant */
 	struct channel *channel;
-	unsigned domain;            /* the channel's */
-	uint8_t endpoint;           /* the channel's */
+	unsigned domain;  /* the channel's */
+	uint8_t endpoint; /* the channel's */
+	bool deaf;        /* its device sends what is lost again for minutes: iWARP */
 	struct send_side *follower; /* the next in round robin order */
 
 	struct fabric_channel *fabric; /* the connection in use; NULL: none */
@@ -79,6 +80,8 @@ struct send_side {
 	unsigned seen;        /* `ended` at the last look, and failures since */
 	/* the last look that found that fragments have completed */
 	uint64_t progress_ns;
+	/* of a deaf channel: the first look since when none has that waits for packets alone; 0: none */
+	uint64_t silent_ns;
 };
 
 struct channel_set {

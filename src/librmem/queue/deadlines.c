@@ -6,6 +6,9 @@
 #include "librmem/queue/complete.h"
 #include "librmem/queue/runs.h"
 
+/* The shortest silence that ends a channel: a host that has much to do is not gone. */
+#define SILENCE_MIN_NS UINT64_C(1000000000)
+
 /* ---- giving up ---- */
 
 static bool channel_carries(const struct rmem_queue *queue,
@@ -65,11 +68,30 @@ void deadlines_limit(struct rmem_queue *queue, uint64_t deadline_ns)
 		queue->next_deadline_ns = deadline_ns;
 }
 
+/* End a deaf channel while there is time for another one.  In-band requests wait for the server's
+ * process too, which may be busy. */
+static void channel_check_silence(struct rmem_queue *queue, struct send_side *side,
+				  uint64_t now_ns)
+{
+	uint64_t max_ns = queue_look_ns(0, queue->timeout_ns);
+
+	if (max_ns < SILENCE_MIN_NS)
+		max_ns = SILENCE_MIN_NS;
+	if (!side->deaf || side->ended != side->seen ||
+	    side->in_flight <= side->requests)
+		side->silent_ns = 0;
+	else if (!side->silent_ns)
+		side->silent_ns = now_ns;
+	else if (now_ns - side->silent_ns >= max_ns)
+		complete_kill(queue, side);
+}
+
 /* Find the channels on which fragments have completed since the last look; the operations of their
  * other fragments wait only for their turn. */
 static void channels_look(struct rmem_queue *queue, uint64_t now_ns)
 {
 	sides_for_each(side, &queue->channels) {
+		channel_check_silence(queue, side, now_ns);
 		if (side->ended != side->seen)
 			side->progress_ns = now_ns;
 		side->seen = side->ended;

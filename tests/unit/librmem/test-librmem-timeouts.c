@@ -163,6 +163,55 @@ START_TEST(timeout__runs_while_channels_are_lost)
 END_TEST
 
 /* A deadline runs whatever moves; with the session's time-out, too. */
+/* The device of a deaf channel does not find that no packet arrives: the operation is posted on
+ * another channel in its time. */
+START_TEST(silence__ends_a_deaf_channel)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+	bool deaf = _i;
+
+	queue->channels.sides[0].deaf = deaf;
+	op.timeout_ms = 8000;
+	submit(queue, op);
+	/* two looks, as the first one sees that nothing has completed until then */
+	idle_ms(queue, 2000);
+	idle_ms(queue, 1999);
+	ck_assert_uint_eq(fake.aborts, 0);
+	idle_ms(queue, 1);
+	ck_assert_uint_eq(fake.aborts, deaf);
+	expect_none(queue);
+	if (deaf)
+		stage_peer_end(queue, 0, PEER_END_CLOSED);
+	expect_none(queue);
+	complete_and_expect(queue, 1);
+}
+END_TEST
+
+/* What completes is heard, and an in-band request may wait for a server that is busy. */
+START_TEST(silence__is_not_that_of_a_busy_server)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 2 * SEG, 1);
+
+	queue->channels.sides[0].deaf = true;
+	op.timeout_ms = 8000;
+	submit(queue, op);
+	for (unsigned i = 0; i < 5; i++) {
+		idle_ms(queue, 2000);
+		complete_quietly(queue, 0, 0);
+	}
+	ck_assert_uint_eq(fake.aborts, 0);
+	queue->channels.sides[0].requests = queue->channels.sides[0].in_flight;
+	idle_ms(queue, 2000);
+	idle_ms(queue, 2000);
+	idle_ms(queue, 2000);
+	ck_assert_uint_eq(fake.aborts, 0);
+	queue->channels.sides[0].requests = 0;
+	complete_and_expect(queue, 1);
+}
+END_TEST
+
 START_TEST(deadline__counts_from_submission)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
@@ -325,6 +374,8 @@ int main(void)
 	tcase_add_test(verbs, timeout__does_not_run_while_the_queue_moves);
 	tcase_add_test(tcp, timeout__runs_on_a_channel_that_does_not_move);
 	tcase_add_test(tcp, timeout__runs_while_channels_are_lost);
+	tcase_add_loop_test(tcp, silence__ends_a_deaf_channel, 0, 2);
+	tcase_add_test(tcp, silence__is_not_that_of_a_busy_server);
 	tcase_add_loop_test(tcp, deadline__counts_from_submission, 0, 2);
 	tcase_add_test(tcp, timeout__yields_to_the_result);
 	tcase_add_test(tcp, cancel__one_lease_or_all);
