@@ -42,6 +42,23 @@ static bool address_is(const struct addrinfo *at, const struct sockaddr *address
 	       memcmp(at->ai_addr, address, at->ai_addrlen) == 0;
 }
 
+/* The families take turns, as one of them may not get through at all: RFC 8305, section 4. */
+static void attempts_interleave(struct dial *dial)
+{
+	struct attempt *attempts = dial->attempts, next;
+
+	for (unsigned i = 1, k; i < dial->n; i++) {
+		for (k = i; k < dial->n &&
+			    attempts[k].at->ai_family == attempts[i - 1].at->ai_family;)
+			k++;
+		if (k == dial->n)
+			return;
+		next = attempts[k];
+		memmove(&attempts[i + 1], &attempts[i], (k - i) * sizeof(next));
+		attempts[i] = next;
+	}
+}
+
 int dial_create(int epfd, const struct addrinfo *list, const struct sockaddr *first,
 		struct dial **ret_dial)
 {
@@ -65,6 +82,7 @@ int dial_create(int epfd, const struct addrinfo *list, const struct sockaddr *fi
 		}
 		*to = (struct attempt){ .at = at, .fd = -1 };
 	}
+	attempts_interleave(dial);
 	*ret_dial = dial;
 	return 0;
 }

@@ -268,6 +268,41 @@ START_TEST(host__of_a_link_local_address_needs_its_interface)
 }
 END_TEST
 
+static const struct {
+	const char *hosts[6], *order[6]; /* in the list, and as they are tried */
+} families[] = {
+	{ { "fe80::1", "fe80::2", "fe80::3", "127.0.0.1", "127.0.0.2" },
+	  { "fe80::1", "127.0.0.1", "fe80::2", "127.0.0.2", "fe80::3" } },
+	{ { "127.0.0.1", "127.0.0.2", "fe80::1", "127.0.0.3" },
+	  { "127.0.0.1", "fe80::1", "127.0.0.2", "127.0.0.3" } },
+	{ { "fe80::2", "fe80::1" }, { "fe80::2", "fe80::1" } },
+	{ { "127.0.0.1" }, { "127.0.0.1" } },
+};
+
+/* Each attempt fails at once: its address has no scope, or the epoll set is not there. */
+START_TEST(dial__lets_families_take_turns)
+{
+	struct addrinfo *list = NULL, **end = &list;
+	const char *at = NULL, *text;
+	struct dial *dial;
+	int fd;
+
+	for (unsigned i = 0; families[_i].hosts[i]; i++) {
+		ck_assert_int_eq(resolve_host(families[_i].hosts[i], 7460, 0, end), 0);
+		end = &(*end)->ai_next;
+	}
+	ck_assert_int_eq(dial_create(-1, list, NULL, &dial), 0);
+	ck_assert_int_lt(dial_work(dial, 0, &fd), 0);
+	for (unsigned i = 0; families[_i].order[i]; i++) {
+		text = strstr(err_text(), families[_i].order[i]);
+		ck_assert_msg(text && text > at, "%s", err_text());
+		at = text;
+	}
+	dial_free(dial);
+	freeaddrinfo(list);
+}
+END_TEST
+
 START_TEST(params__of_other_versions_are_copied)
 {
 	struct {
@@ -400,6 +435,8 @@ int main(void)
 	tcase_add_test(tc, uri__host_has_a_longest_length);
 	tcase_add_loop_test(tc, host__of_a_link_local_address_needs_its_interface, 0,
 			    sizeof(scopes) / sizeof(scopes[0]));
+	tcase_add_loop_test(tc, dial__lets_families_take_turns, 0,
+			    sizeof(families) / sizeof(families[0]));
 	tcase_add_test(tc, params__of_other_versions_are_copied);
 	tcase_add_test(tc, params__of_other_versions_are_filled);
 	tcase_add_test(tc, attachment__that_is_inconsistent_is_refused);
