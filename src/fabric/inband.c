@@ -90,50 +90,47 @@ static void range_copy(char *to, const char *from, size_t bytes)
 				 __ATOMIC_RELAXED);
 }
 
-static enum inband_status request_serve(const struct inband_request *request,
+static enum fabric_status request_serve(const struct inband_request *request,
 					const struct inband_memory *memory,
 					uint64_t *ret_result)
 {
 	const struct inband_operands *operands = &request->operands;
 	uint64_t rkey = le64toh(request->rkey), addr = le64toh(request->addr);
 	uint32_t op = le32toh(request->op), bytes = le32toh(request->bytes);
-	const char *from;
-	char *at;
+	enum fabric_status status;
+	char *at, *from;
 
 	*ret_result = 0;
 	if (op == FABRIC_PING)
-		return INBAND_DONE;
+		return FABRIC_DONE;
 	if (op == FABRIC_NOTIFY)
 		return memory->notify(memory->ctx, rkey, addr,
-				      (uint32_t)le64toh(operands->operand))
-			       ? INBAND_DONE
-			       : INBAND_REFUSED;
-	at = memory->find(memory->ctx, rkey, addr, bytes,
-			  op == FABRIC_CRC ? FABRIC_RIGHT_READ : FABRIC_RIGHT_WRITE);
-	if (!at)
-		return INBAND_REFUSED;
-	if (op == FABRIC_FILL) {
+				      (uint32_t)le64toh(operands->operand));
+	status = memory->find(memory->ctx, rkey, addr, bytes,
+			      op == FABRIC_CRC ? FABRIC_RIGHT_READ : FABRIC_RIGHT_WRITE,
+			      &at);
+	if (status == FABRIC_DONE && op == FABRIC_COPY)
+		status = memory->find(memory->ctx, le64toh(operands->source_rkey),
+				      le64toh(operands->source_addr), bytes,
+				      FABRIC_RIGHT_READ, &from);
+	if (status != FABRIC_DONE)
+		return status;
+	if (op == FABRIC_FILL)
 		range_fill(at, bytes, operands->operand);
-	} else if (op == FABRIC_CRC) {
+	else if (op == FABRIC_CRC)
 		*ret_result = crc32c(0, at, bytes);
-	} else {
-		from = memory->find(memory->ctx, le64toh(operands->source_rkey),
-				    le64toh(operands->source_addr), bytes,
-				    FABRIC_RIGHT_READ);
-		if (!from)
-			return INBAND_REFUSED;
+	else
 		range_copy(at, from, bytes);
-	}
-	return INBAND_DONE;
+	return FABRIC_DONE;
 }
 
-enum inband_status inband_serve(const struct inband_request *request,
+enum fabric_status inband_serve(const struct inband_request *request,
 				const struct inband_memory *memory,
 				uint64_t *ret_result)
 {
-	enum inband_status status = request_serve(request, memory, ret_result);
+	enum fabric_status status = request_serve(request, memory, ret_result);
 
-	if (status == INBAND_REFUSED && memory->refused)
+	if (status != FABRIC_DONE && memory->refused)
 		memory->refused(memory->ctx);
 	return status;
 }

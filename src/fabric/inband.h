@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The wire format of in-band requests, and how a server executes one, for both fabrics.  Over tcp
  * an inband_request takes the place of a stream_request, and the answer is a stream_response,
- * with a result of 8 bytes if the status is INBAND_DONE.  Over RDMA a request is one SEND, and the
+ * with a result of 8 bytes if the status is FABRIC_DONE.  Over RDMA a request is one SEND, and the
  * answer another, with an inband_answer.  All integers are little-endian.
  * Threads: stated at each function. */
 #ifndef FABRIC_INBAND_H
@@ -10,9 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/checked.h"
-
 #include "fabric/fabric.h"
+#include "fabric/status.h"
 
 /* Over RDMA, limit of a channel's requests without an answer: each side posts this number of receives.
  * Part of the protocol. */
@@ -36,7 +35,7 @@ struct inband_request {
 };
 
 struct inband_answer {
-	uint32_t status; /* enum inband_status */
+	uint32_t status; /* enum fabric_status */
 	uint32_t zero;
 	uint64_t cookie; /* of the request */
 	uint64_t result; /* a CRC, else 0 */
@@ -45,30 +44,18 @@ struct inband_answer {
 _Static_assert(sizeof(struct inband_request) == 56, "request on the wire");
 _Static_assert(sizeof(struct inband_answer) == 24, "answer on the wire");
 
-enum inband_status {
-	INBAND_DONE = 0,
-	INBAND_REFUSED = 13, /* EACCES: key, bounds or rights are wrong */
-};
-
 /* The memory that a request may access. */
 struct inband_memory {
-	/* The memory of [addr, addr + bytes) of a key, or NULL when the session has no such
-	 * key, the range is not inside, or one of the rights was not given. */
-	char *(*find)(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
-		      unsigned rights);
-	/* Queue a notification on that address.  False: refused. */
-	bool (*notify)(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value);
+	/* The memory of [addr, addr + bytes) of a key, which has these rights. */
+	enum fabric_status (*find)(void *ctx, uint64_t rkey, uint64_t addr,
+				   uint32_t bytes, unsigned rights, char **ret_at);
+	/* Queue a notification on that address. */
+	enum fabric_status (*notify)(void *ctx, uint64_t rkey, uint64_t addr,
+				     uint32_t value);
 	/* A request was refused; may be NULL. */
 	void (*refused)(void *ctx);
 	void *ctx;
 };
-
-/* Whether [addr, addr + bytes) is inside [base, base + size). */
-static inline bool inband_range_inside(uint64_t base, uint64_t size, uint64_t addr,
-				       uint32_t bytes)
-{
-	return addr >= base && range_inside(size, addr - base, bytes);
-}
 
 static inline bool inband_op_is_one(uint32_t op)
 {
@@ -80,7 +67,7 @@ static inline bool inband_op_is_one(uint32_t op)
 const char *inband_request_check(const struct inband_request *request);
 /* Execute a request that was checked.  The memory that it finds must stay until this returns.
  * [any] */
-enum inband_status inband_serve(const struct inband_request *request,
+enum fabric_status inband_serve(const struct inband_request *request,
 				const struct inband_memory *memory,
 				uint64_t *ret_result);
 

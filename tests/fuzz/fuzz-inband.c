@@ -25,8 +25,8 @@ const unsigned fuzz_rounds = 2000000;
 static struct range ranges[RANGES_MAX];
 static unsigned n_ranges, notes;
 
-static char *find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
-		  unsigned rights)
+static enum fabric_status find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
+			       unsigned rights, char **ret_at)
 {
 	struct range *range = &ranges[n_ranges];
 
@@ -36,7 +36,7 @@ static char *find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 		abort();
 	/* some rkeys are unknown */
 	if (rkey % 4 == 0)
-		return NULL;
+		return FABRIC_STALE;
 	range->bytes = bytes + 2 * GUARD + 8;
 	range->memory = malloc(range->bytes);
 	range->before = malloc(range->bytes);
@@ -47,17 +47,19 @@ static char *find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 	range->rights = rights;
 	n_ranges++;
 	/* all alignments occur */
-	return range->memory + GUARD + addr % 8;
+	*ret_at = range->memory + GUARD + addr % 8;
+	return FABRIC_DONE;
 }
 
-static bool notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
+static enum fabric_status notify(void *ctx, uint64_t rkey, uint64_t addr,
+				 uint32_t value)
 {
 	(void)ctx;
 	(void)rkey;
 	(void)addr;
 	(void)value;
 	notes++;
-	return true;
+	return FABRIC_DONE;
 }
 
 static void range_check(struct range *range, uint32_t bytes, uint64_t addr)
@@ -98,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	const struct inband_memory memory = { .find = find, .notify = notify };
 	struct inband_request request;
 	uint64_t result;
-	enum inband_status status;
+	enum fabric_status status;
 
 	if (bytes < sizeof(request))
 		return 0;
@@ -107,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	n_ranges = notes = 0;
 	status = inband_serve(&request, &memory, &result);
-	if (status != INBAND_DONE && (status != INBAND_REFUSED || notes > 0))
+	if (status != FABRIC_DONE && (status != FABRIC_STALE || notes > 0))
 		abort();
 	for (unsigned i = 0; i < n_ranges; i++)
 		range_check(&ranges[i], le32toh(request.bytes),

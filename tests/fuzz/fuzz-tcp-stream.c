@@ -191,9 +191,11 @@ static void response_check(void)
 {
 	uint32_t status = le32toh(response.status), bytes = le32toh(response.bytes);
 
-	ck_assert(status == STREAM_DONE || status == STREAM_REFUSED);
+	ck_assert(status == FABRIC_DONE || status == FABRIC_FORBIDDEN ||
+		  status == FABRIC_INVALID || status == FABRIC_OUTSIDE ||
+		  status == FABRIC_STALE);
 	ck_assert_uint_le(bytes, STREAM_BYTES_MAX);
-	ck_assert(status == STREAM_DONE || bytes == 0);
+	ck_assert(status == FABRIC_DONE || bytes == 0);
 	header_have = 0;
 	payload_left = bytes;
 }

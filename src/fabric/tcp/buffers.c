@@ -4,6 +4,8 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "fabric/status.h"
+
 struct tcp_buffers *tcp_buffers_new(void)
 {
 	struct tcp_buffers *buffers = malloc(sizeof(*buffers));
@@ -95,7 +97,7 @@ bool tcp_replies_release(struct tcp_buffers *buffers, const struct fabric_mr *mr
 		if (reply->mr != mr)
 			continue;
 		buffers->unsent -= reply_bytes(reply);
-		reply->header.status = htole32(STREAM_REFUSED);
+		reply->header.status = htole32(FABRIC_STALE);
 		reply->header.bytes = 0;
 		reply->payload = NULL;
 		reply->mr = NULL;

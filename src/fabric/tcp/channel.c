@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/foreign.h"
 #include "base/rare.h"
+#include "fabric/status.h"
 #include "fabric/tcp/socket.h"
 #include "tls/records.h"
 
@@ -342,14 +343,7 @@ static bool response_makes_sense(const struct stream_response *response,
 
 	if (response->cookie != op->request.cookie)
 		return false;
-	switch (le32toh(response->status)) {
-	case STREAM_DONE:
-		return bytes == op->bytes;
-	case STREAM_REFUSED:
-		return bytes == 0;
-	default:
-		return false;
-	}
+	return bytes == (le32toh(response->status) == FABRIC_DONE ? op->bytes : 0);
 }
 
 /* ---- receiving ---- */
@@ -437,7 +431,7 @@ static unsigned channel_take_response(struct fabric_channel *ch, struct fabric_w
 		return 0;
 	}
 	ch->taken += sizeof(response);
-	if (le32toh(response.status) == STREAM_REFUSED) {
+	if (le32toh(response.status) != FABRIC_DONE) {
 		channel_complete(ch, wc, -EACCES, "refused by the server");
 		return 1;
 	}

@@ -110,7 +110,7 @@ static enum step conn_over_errno(struct tcp_conn *conn, int err)
 static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 				     uint32_t status)
 {
-	if (status == STREAM_REFUSED) {
+	if (status != FABRIC_DONE) {
 		conn->refused_now++;
 		tcp_traffic_add(&conn->traffic->refused, 1);
 	}
@@ -180,74 +180,76 @@ static void conn_begin_read(struct tcp_conn *conn)
 {
 	const struct stream_request *request = &conn->request;
 	uint32_t bytes = le32toh(request->bytes);
-	const struct fabric_mr *mr;
-	char *place =
-		tcp_mr_resolve(conn->table, conn->session, le64toh(request->rkey),
-			       le64toh(request->addr), bytes, FABRIC_RIGHT_READ, &mr);
-	struct tcp_reply *reply = conn_answer(conn, request->cookie,
-					      place ? STREAM_DONE : STREAM_REFUSED);
+	struct tcp_place place;
+	enum fabric_status status = tcp_mr_resolve(
+		conn->table, conn->session, le64toh(request->rkey),
+		le64toh(request->addr), bytes, FABRIC_RIGHT_READ, &place);
+	struct tcp_reply *reply = conn_answer(conn, request->cookie, status);
 
-	if (!place)
+	if (status != FABRIC_DONE)
 		return;
 	tcp_traffic_add(&conn->traffic->reads, 1);
-	if (is_word(place, bytes)) {
+	if (is_word(place.at, bytes)) {
 		/* the kernel may copy in parts; a word must not tear */
 		reply->word =
-			__atomic_load_n((uint64_t *)(void *)place, __ATOMIC_ACQUIRE);
-		place = (char *)&reply->word;
-		mr = NULL;
+			__atomic_load_n((uint64_t *)(void *)place.at, __ATOMIC_ACQUIRE);
+		place = (struct tcp_place){ .at = (char *)&reply->word };
 	}
-	tcp_reply_set_payload(conn->buffers, reply, place, bytes, mr);
+	tcp_reply_set_payload(conn->buffers, reply, place.at, bytes, place.mr);
 }
 
 /* Refuse the request, and drop its payload. */
-static void conn_drain(struct tcp_conn *conn)
+static void conn_drain(struct tcp_conn *conn, enum fabric_status status)
 {
 	conn->target = NULL;
-	conn->status = STREAM_REFUSED;
+	conn->status = status;
 	conn->phase = TCP_PHASE_DRAIN;
 }
 
-/* Receive `bytes` of payload into `place`; NULL: the request is refused. */
-static void conn_expect(struct tcp_conn *conn, enum tcp_phase phase, char *place,
-			uint32_t bytes)
+/* Receive `bytes` of payload into `place`, unless the request is refused. */
+static void conn_expect(struct tcp_conn *conn, enum fabric_status status,
+			enum tcp_phase phase, char *place, uint32_t bytes)
 {
 	conn->cookie = conn->request.cookie;
 	conn->have = 0;
 	conn->left = bytes;
 	conn->place = place;
-	conn->status = STREAM_DONE;
+	conn->status = status;
 	conn->phase = phase;
-	if (!place)
-		conn_drain(conn);
+	if (status != FABRIC_DONE)
+		conn_drain(conn, status);
 }
 
 static void conn_begin_write(struct tcp_conn *conn)
 {
 	const struct stream_request *request = &conn->request;
 	uint32_t bytes = le32toh(request->bytes);
-	char *place = tcp_mr_resolve(conn->table, conn->session, le64toh(request->rkey),
-				     le64toh(request->addr), bytes, FABRIC_RIGHT_WRITE,
-				     &conn->target);
+	struct tcp_place place = { .at = NULL };
+	enum fabric_status status = tcp_mr_resolve(
+		conn->table, conn->session, le64toh(request->rkey),
+		le64toh(request->addr), bytes, FABRIC_RIGHT_WRITE, &place);
 
-	conn->word_place = place && is_word(place, bytes) ? place : NULL;
-	conn_expect(conn, TCP_PHASE_PAYLOAD,
-		    conn->word_place ? (char *)&conn->word : place, bytes);
+	conn->target = place.mr;
+	conn->word_place = place.at && is_word(place.at, bytes) ? place.at : NULL;
+	conn_expect(conn, status, TCP_PHASE_PAYLOAD,
+		    conn->word_place ? (char *)&conn->word : place.at, bytes);
 }
 
 static void conn_begin_atomic(struct tcp_conn *conn, enum stream_op op)
 {
 	const struct stream_request *request = &conn->request;
-	char *place =
+	struct tcp_place place = { .at = NULL };
+	enum fabric_status status =
 		tcp_mr_resolve(conn->table, conn->session, le64toh(request->rkey),
 			       le64toh(request->addr), sizeof(uint64_t),
-			       FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, &conn->target);
+			       FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, &place);
 
-	if (place && !is_word(place, sizeof(uint64_t)))
-		place = NULL;
+	if (status == FABRIC_DONE && !is_word(place.at, sizeof(uint64_t)))
+		status = FABRIC_INVALID;
 	conn->atomic_op = op;
-	conn->word_place = place;
-	conn_expect(conn, TCP_PHASE_ATOMIC, place ? (char *)&conn->atomic : NULL,
+	conn->target = place.mr;
+	conn->word_place = place.at;
+	conn_expect(conn, status, TCP_PHASE_ATOMIC, (char *)&conn->atomic,
 		    sizeof(conn->atomic));
 }
 
@@ -262,7 +264,7 @@ static enum step conn_begin_inband(struct tcp_conn *conn)
 	wrong = inband_request_check(&conn->inband);
 	if (wrong)
 		return conn_over(conn, wrong);
-	conn_expect(conn, TCP_PHASE_INBAND, (char *)&conn->inband.operands,
+	conn_expect(conn, FABRIC_DONE, TCP_PHASE_INBAND, (char *)&conn->inband.operands,
 		    sizeof(conn->inband.operands));
 	return STEP_MOVED;
 }
@@ -314,7 +316,7 @@ static uint64_t word_change(uint64_t *word, enum stream_op op, uint64_t compare,
 /* Answer with 8 bytes. */
 static void conn_answer_word(struct tcp_conn *conn, uint64_t cookie, uint64_t word)
 {
-	struct tcp_reply *reply = conn_answer(conn, cookie, STREAM_DONE);
+	struct tcp_reply *reply = conn_answer(conn, cookie, FABRIC_DONE);
 
 	reply->word = htole64(word);
 	tcp_reply_set_payload(conn->buffers, reply, (char *)&reply->word,
@@ -332,17 +334,21 @@ static void conn_do_atomic(struct tcp_conn *conn)
 }
 
 /* ctx: the stream. */
-static char *inband_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
-			 unsigned rights)
+static enum fabric_status inband_find(void *ctx, uint64_t rkey, uint64_t addr,
+				      uint32_t bytes, unsigned rights, char **ret_at)
 {
 	const struct tcp_conn *conn = ctx;
-	const struct fabric_mr *mr;
+	struct tcp_place place;
+	enum fabric_status status = tcp_mr_resolve(conn->table, conn->session, rkey,
+						   addr, bytes, rights, &place);
 
-	return tcp_mr_resolve(conn->table, conn->session, rkey, addr, bytes, rights,
-			      &mr);
+	if (status == FABRIC_DONE)
+		*ret_at = place.at;
+	return status;
 }
 
-static bool inband_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
+static enum fabric_status inband_notify(void *ctx, uint64_t rkey, uint64_t addr,
+					uint32_t value)
 {
 	const struct tcp_conn *conn = ctx;
 
@@ -357,11 +363,13 @@ static void conn_do_inband(struct tcp_conn *conn)
 		.notify = inband_notify,
 		.ctx = conn,
 	};
+	enum fabric_status status;
 	uint64_t result;
 
 	conn->served += le32toh(conn->inband.bytes);
-	if (inband_serve(&conn->inband, &memory, &result) != INBAND_DONE) {
-		(void)conn_answer(conn, conn->inband.cookie, STREAM_REFUSED);
+	status = inband_serve(&conn->inband, &memory, &result);
+	if (status != FABRIC_DONE) {
+		(void)conn_answer(conn, conn->inband.cookie, status);
 		return;
 	}
 	tcp_traffic_add(&conn->traffic->inband, 1);
@@ -640,7 +648,7 @@ static bool mr_release(struct tcp_conn *conn, const struct fabric_mr *mr)
 	if (conn->buffers && !tcp_replies_release(conn->buffers, mr))
 		return false;
 	if (conn->target == mr)
-		conn_drain(conn);
+		conn_drain(conn, FABRIC_STALE);
 	return true;
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
-#include "fabric/inband.h"
+#include "fabric/status.h"
 
 #define ADDR_MASK UINT64_C(0x00007ffffffff000)
 #define PAGE_MASK UINT64_C(0xfff)
@@ -142,11 +142,16 @@ table_find(struct tcp_table *table, const struct fabric_session *session, uint64
 	return found;
 }
 
-static bool range_allowed(const struct fabric_mr *mr, uint64_t addr, uint32_t bytes,
-			  unsigned rights)
+static enum fabric_status entry_check(const struct tcp_key_entry *entry, uint64_t addr,
+				      uint32_t bytes, unsigned rights)
 {
-	return (mr->rights & rights) == rights &&
-	       inband_range_inside(mr->key.addr, mr->bytes, addr, bytes);
+	if (!entry)
+		return FABRIC_STALE;
+	if ((entry->mr->rights & rights) != rights)
+		return FABRIC_FORBIDDEN;
+	return fabric_range_inside(entry->mr->key.addr, entry->mr->bytes, addr, bytes)
+		       ? FABRIC_DONE
+		       : FABRIC_OUTSIDE;
 }
 
 /* No other thread writes it, so this needs no locked instruction. */
@@ -157,18 +162,23 @@ static void counter_add(_Atomic uint64_t *counter, uint64_t n)
 			      memory_order_relaxed);
 }
 
-char *tcp_mr_resolve(struct tcp_table *table, const struct fabric_session *session,
-		     uint64_t rkey, uint64_t addr, uint32_t bytes, unsigned rights,
-		     const struct fabric_mr **ret_mr)
+enum fabric_status tcp_mr_resolve(struct tcp_table *table,
+				  const struct fabric_session *session, uint64_t rkey,
+				  uint64_t addr, uint32_t bytes, unsigned rights,
+				  struct tcp_place *ret_place)
 {
 	struct tcp_key_entry *entry = table_find(table, session, rkey);
+	enum fabric_status status = entry_check(entry, addr, bytes, rights);
 
-	if (!entry || !range_allowed(entry->mr, addr, bytes, rights))
-		return NULL;
+	if (status != FABRIC_DONE)
+		return status;
 	counter_add(&entry->operations, 1);
 	counter_add(&entry->bytes, bytes);
-	*ret_mr = entry->mr;
-	return entry->mr->base + (addr - entry->mr->key.addr);
+	*ret_place = (struct tcp_place){
+		.at = entry->mr->base + (addr - entry->mr->key.addr),
+		.mr = entry->mr,
+	};
+	return FABRIC_DONE;
 }
 
 void tcp_mr_traffic(const struct fabric_mr *mr, struct fabric_mr_traffic *sum)
@@ -181,15 +191,15 @@ void tcp_mr_traffic(const struct fabric_mr *mr, struct fabric_mr_traffic *sum)
 	}
 }
 
-bool tcp_mr_notify(struct tcp_table *table, const struct fabric_session *session,
-		   uint64_t rkey, uint64_t addr, uint32_t value)
+enum fabric_status tcp_mr_notify(struct tcp_table *table,
+				 const struct fabric_session *session, uint64_t rkey,
+				 uint64_t addr, uint32_t value)
 {
 	struct tcp_key_entry *entry = table_find(table, session, rkey);
-	struct fabric_mr *mr = entry ? entry->mr : NULL;
+	enum fabric_status status = entry_check(entry, addr, 0, FABRIC_RIGHT_WRITE);
 
-	if (!mr || !range_allowed(mr, addr, 0, FABRIC_RIGHT_WRITE))
-		return false;
-	if (fabric_notifications_add(&mr->notifications, value))
-		mailbox_post(mr->box, &mr->notifications_event.link);
-	return true;
+	if (status == FABRIC_DONE &&
+	    fabric_notifications_add(&entry->mr->notifications, value))
+		mailbox_post(entry->mr->box, &entry->mr->notifications_event.link);
+	return status;
 }

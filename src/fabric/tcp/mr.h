@@ -18,6 +18,7 @@
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
 #include "fabric/notifications.h"
+#include "fabric/status.h"
 
 enum tcp_command_kind {
 	TCP_COMMAND_STOP,
@@ -92,16 +93,22 @@ void tcp_table_remove(struct tcp_table *table, struct tcp_key_entry *entry);
  * [data thread] */
 void tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
 
-/* The memory of [addr, addr + bytes) of a key, or NULL when the session has no such key,
- * the range is not inside, or one of the rights (FABRIC_RIGHT_*) was not given.
- * [data thread] */
-char *tcp_mr_resolve(struct tcp_table *table, const struct fabric_session *session,
-		     uint64_t rkey, uint64_t addr, uint32_t bytes, unsigned rights,
-		     const struct fabric_mr **ret_mr);
+/* Where a range of a key is. */
+struct tcp_place {
+	char *at;
+	const struct fabric_mr *mr;
+};
+
+/* The memory of [addr, addr + bytes) of a key, which has these FABRIC_RIGHT_*.  [data thread] */
+enum fabric_status tcp_mr_resolve(struct tcp_table *table,
+				  const struct fabric_session *session, uint64_t rkey,
+				  uint64_t addr, uint32_t bytes, unsigned rights,
+				  struct tcp_place *ret_place);
 /* Add what the threads have counted.  [loop] */
 void tcp_mr_traffic(const struct fabric_mr *mr, struct fabric_mr_traffic *sum);
-/* Queue a notification on an address; false: the session may not write there.  [data thread] */
-bool tcp_mr_notify(struct tcp_table *table, const struct fabric_session *session,
-		   uint64_t rkey, uint64_t addr, uint32_t value);
+/* Queue a notification on an address, where the session may write.  [data thread] */
+enum fabric_status tcp_mr_notify(struct tcp_table *table,
+				 const struct fabric_session *session, uint64_t rkey,
+				 uint64_t addr, uint32_t value);
 
 #endif

@@ -15,8 +15,8 @@
  * responses, in any number; the server answers each request once and in order, but may begin
  * several before it answers the first.
  *
- * A request for memory that its session may not access is answered with STREAM_REFUSED, and
- * the stream goes on; a violation of the protocol ends the stream without an answer. */
+ * A request for memory that its session may not access is answered with another fabric_status than
+ * FABRIC_DONE, and the stream goes on; a violation of the protocol ends the stream without an answer. */
 #ifndef FABRIC_TCP_STREAM_H
 #define FABRIC_TCP_STREAM_H
 
@@ -27,11 +27,11 @@
 /* A request moves 1 to this many bytes. */
 #define STREAM_BYTES_MAX (UINT32_C(1) << 20)
 
-/* Status values are errno numbers of Linux on x86 and Arm. */
+/* The server's answer to the hello: errno numbers of Linux on x86 and Arm. */
 #define STREAM_DONE 0
-#define STREAM_REFUSED 13 /* EACCES: not admitted; or wrong rkey, bounds or rights */
-#define STREAM_BUSY 12    /* ENOMEM; in a status: the server has no resources now */
-#define STREAM_BROKEN 71  /* EPROTO; in a status: the hello could not be understood */
+#define STREAM_REFUSED 13 /* EACCES: not admitted */
+#define STREAM_BUSY 12    /* ENOMEM: the server has no resources now */
+#define STREAM_BROKEN 71  /* EPROTO: the hello could not be understood */
 
 /* In-band requests: fabric/inband.h. */
 enum stream_op {
@@ -59,7 +59,7 @@ struct stream_request {
 };
 
 struct stream_response {
-	uint32_t status; /* STREAM_DONE or STREAM_REFUSED */
+	uint32_t status; /* enum fabric_status */
 	/* of payload: of a read that is done as requested, of an atomic 8, else 0 */
 	uint32_t bytes;
 	uint64_t cookie; /* of the request */

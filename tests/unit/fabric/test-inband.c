@@ -18,7 +18,7 @@ static void check_range(uint64_t base, uint64_t size, uint64_t addr, uint32_t by
 {
 	bool inside = addr >= base && (wide)addr + bytes <= (wide)base + size;
 
-	if (inband_range_inside(base, size, addr, bytes) != inside)
+	if (fabric_range_inside(base, size, addr, bytes) != inside)
 		ck_abort_msg("%u bytes at %#llx", bytes, (unsigned long long)addr);
 }
 

@@ -116,10 +116,9 @@ static int answer_process(struct verbs_inband *inband,
 	uint32_t status = le32toh(answer->status);
 
 	if (inband->n_answered == n || bytes != sizeof(*answer) ||
-	    le64toh(answer->cookie) != expected ||
-	    (status != INBAND_DONE && status != INBAND_REFUSED))
+	    le64toh(answer->cookie) != expected)
 		return -EPROTO;
-	op->status = status == INBAND_DONE ? 0 : -EACCES;
+	op->status = status == FABRIC_DONE ? 0 : -EACCES;
 	if (op->crc && !op->status)
 		*op->crc = (uint32_t)le64toh(answer->result);
 	inband->n_answered++;

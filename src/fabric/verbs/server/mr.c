@@ -40,41 +40,61 @@ static int map_add(struct fabric_mr *mr)
 	return err;
 }
 
-/* The memory region of the rkey, if it has the rights and contains the range. */
-static struct fabric_mr *range_find(const struct fabric_session *session, uint64_t rkey,
-				    uint64_t addr, uint32_t bytes, unsigned rights)
+/* NULL: the session has no such key. */
+static struct fabric_mr *key_find(const struct fabric_session *session, uint64_t rkey)
 {
 	struct map_node *node = map_find(&session->mrs_by_rkey, map_hash_u64(rkey));
 
 	for (; node; node = map_find_next(node)) {
 		struct fabric_mr *mr = container_of(node, struct fabric_mr, by_rkey);
 
-		if (mr->ibv_mr->rkey == rkey && (mr->rights & rights) == rights &&
-		    inband_range_inside((uintptr_t)mr->addr, mr->bytes, addr, bytes))
+		if (mr->ibv_mr->rkey == rkey)
 			return mr;
 	}
 	return NULL;
 }
 
-static char *memory_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
-			 unsigned rights)
+/* The memory region of the rkey, which has the rights and contains the range. */
+static enum fabric_status range_find(const struct fabric_session *session,
+				     uint64_t rkey, uint64_t addr, uint32_t bytes,
+				     unsigned rights, struct fabric_mr **ret_mr)
 {
-	const struct fabric_mr *mr = range_find(ctx, rkey, addr, bytes, rights);
-
-	return mr ? (char *)mr->addr + (addr - (uintptr_t)mr->addr) : NULL;
-}
-
-static bool memory_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
-{
-	struct fabric_session *session = ctx;
-	struct fabric_mr *mr = range_find(session, rkey, addr, 0, FABRIC_RIGHT_WRITE);
+	struct fabric_mr *mr = key_find(session, rkey);
 
 	if (!mr)
-		return false;
-	if (fabric_notifications_add(&mr->notifications, value))
+		return FABRIC_STALE;
+	if ((mr->rights & rights) != rights)
+		return FABRIC_FORBIDDEN;
+	if (!fabric_range_inside((uintptr_t)mr->addr, mr->bytes, addr, bytes))
+		return FABRIC_OUTSIDE;
+	*ret_mr = mr;
+	return FABRIC_DONE;
+}
+
+static enum fabric_status memory_find(void *ctx, uint64_t rkey, uint64_t addr,
+				      uint32_t bytes, unsigned rights, char **ret_at)
+{
+	struct fabric_mr *mr;
+	enum fabric_status status = range_find(ctx, rkey, addr, bytes, rights, &mr);
+
+	if (status == FABRIC_DONE)
+		*ret_at = (char *)mr->addr + (addr - (uintptr_t)mr->addr);
+	return status;
+}
+
+static enum fabric_status memory_notify(void *ctx, uint64_t rkey, uint64_t addr,
+					uint32_t value)
+{
+	struct fabric_session *session = ctx;
+	struct fabric_mr *mr;
+	enum fabric_status status =
+		range_find(session, rkey, addr, 0, FABRIC_RIGHT_WRITE, &mr);
+
+	if (status == FABRIC_DONE &&
+	    fabric_notifications_add(&mr->notifications, value))
 		mailbox_post(&session->endpoint->server->mailbox,
 			     &mr->notification_message.link);
-	return true;
+	return status;
 }
 
 static void memory_refused(void *ctx)

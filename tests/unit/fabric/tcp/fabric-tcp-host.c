@@ -295,7 +295,7 @@ uint64_t raw_expect_word(int fd, uint64_t cookie)
 {
 	uint64_t word;
 
-	raw_expect(fd, STREAM_DONE, sizeof(word), cookie);
+	raw_expect(fd, FABRIC_DONE, sizeof(word), cookie);
 	raw_recv(fd, &word, sizeof(word));
 	return le64toh(word);
 }
@@ -305,7 +305,7 @@ char raw_read_byte(int fd, uint64_t offset)
 	char byte;
 
 	raw_request(fd, STREAM_READ, offset, 1, 99);
-	raw_expect(fd, STREAM_DONE, 1, 99);
+	raw_expect(fd, FABRIC_DONE, 1, 99);
 	raw_recv(fd, &byte, 1);
 	return byte;
 }
@@ -318,7 +318,7 @@ void host_check_serves(void)
 
 	raw_request(fd, STREAM_WRITE, 16, sizeof(word), 1);
 	raw_send(fd, &word, sizeof(word));
-	raw_expect(fd, STREAM_DONE, 0, 1);
+	raw_expect(fd, FABRIC_DONE, 0, 1);
 	raw_request(fd, STREAM_READ, 16, sizeof(word), 2);
 	ck_assert_uint_eq(raw_expect_word(fd, 2), le64toh(word));
 	raw_close_await(fd, downs + 1);

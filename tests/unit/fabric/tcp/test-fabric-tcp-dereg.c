@@ -68,15 +68,15 @@ void __wrap_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop
 	(void)atomic_fetch_add(&completed, 1);
 }
 
-enum inband_status __real_inband_serve(const struct inband_request *request,
+enum fabric_status __real_inband_serve(const struct inband_request *request,
 				       const struct inband_memory *memory,
 				       uint64_t *ret_result);
-enum inband_status __wrap_inband_serve(const struct inband_request *request,
+enum fabric_status __wrap_inband_serve(const struct inband_request *request,
 				       const struct inband_memory *memory,
 				       uint64_t *ret_result);
 
 /* One request waits for the case. */
-enum inband_status __wrap_inband_serve(const struct inband_request *request,
+enum fabric_status __wrap_inband_serve(const struct inband_request *request,
 				       const struct inband_memory *memory,
 				       uint64_t *ret_result)
 {
@@ -167,7 +167,7 @@ START_TEST(dereg_mr__of_many_keys_does_not_starve_streams)
 	atomic_store(&run_armed, true);
 	raw_request(fd, STREAM_READ, 0, 1, 7);
 	ck_assert_int_eq(sem_post(&go), 0);
-	raw_expect(fd, STREAM_DONE, 1, 7);
+	raw_expect(fd, FABRIC_DONE, 1, 7);
 	raw_recv(fd, &byte, 1);
 	ck_assert_uint_lt(atomic_load(&completed_at_run), MANY / 2);
 	while (atomic_load(&completed) < MANY)
@@ -202,7 +202,7 @@ START_TEST(dereg_mr__of_idle_streams_needs_no_event)
 				 0);
 	}
 	raw_request(fd, STREAM_READ, 0, 1, 8);
-	raw_expect(fd, STREAM_REFUSED, 0, 8);
+	raw_expect(fd, FABRIC_STALE, 0, 8);
 	ck_assert_uint_eq(host_stats().exposures, 1);
 	raw_close_await(fd, 1);
 }
@@ -217,14 +217,14 @@ START_TEST(dereg_mr__refuses_a_write_in_progress)
 	raw_request(fd, STREAM_READ, 0, 1, 1);
 	raw_request(fd, STREAM_WRITE, 0, sizeof(bytes), 2);
 	raw_send(fd, bytes, 10);
-	raw_expect(fd, STREAM_DONE, 1, 1);
+	raw_expect(fd, FABRIC_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
 	if (!ops->dereg_mr_now(host.mr))
 		host_await(&seen.deregistered, 1);
 	/* the bytes sent so far may have been written */
 	memset(host.memory, 0x33, sizeof(bytes));
 	raw_send(fd, bytes + 10, sizeof(bytes) - 10);
-	raw_expect(fd, STREAM_REFUSED, 0, 2);
+	raw_expect(fd, FABRIC_STALE, 0, 2);
 	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
 	raw_close_await(fd, 1);
 }
@@ -237,7 +237,7 @@ START_TEST(dereg_mr__of_a_busy_stream_reports_an_event)
 	atomic_store(&stream_busy, true);
 	ck_assert(!ops->dereg_mr_now(host.mr));
 	raw_request(fd, STREAM_READ, 0, 1, 1);
-	raw_expect(fd, STREAM_REFUSED, 0, 1);
+	raw_expect(fd, FABRIC_STALE, 0, 1);
 	host_await(&seen.deregistered, 1);
 	ck_assert_uint_eq(host_stats().exposures, 0);
 	raw_close_await(fd, 1);

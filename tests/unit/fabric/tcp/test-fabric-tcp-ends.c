@@ -59,14 +59,14 @@ START_TEST(dereg_mr__refuses_a_write_in_progress)
 	host_await(&seen.deregistered, 1);
 	memset(host.memory, 0x55, MIDDLE);
 	raw_send(fd, bytes + HALF, BIG - HALF);
-	raw_expect(fd, STREAM_REFUSED, 0, 1);
+	raw_expect(fd, FABRIC_STALE, 0, 1);
 	ck_assert(bytes_equal(host.memory, MIDDLE, 0x55));
 	/* the stream continues, with a new key */
 	host_register();
 	ck_assert_uint_ne(seen.key.rkey, old_key.rkey);
 	raw_request(fd, STREAM_WRITE, 0, 8, 2);
 	raw_send(fd, bytes, 8);
-	raw_expect(fd, STREAM_DONE, 0, 2);
+	raw_expect(fd, FABRIC_DONE, 0, 2);
 	ck_assert_uint_eq(seen.downs, 0);
 	raw_close(fd, false);
 	raw_close(observer, false);
@@ -83,7 +83,7 @@ START_TEST(dereg_mr__refuses_a_partial_word)
 	host_deregister(host.mr);
 	host_await(&seen.deregistered, 1);
 	raw_send(fd, "\x44\x44\x44\x44", 4);
-	raw_expect(fd, STREAM_REFUSED, 0, 1);
+	raw_expect(fd, FABRIC_STALE, 0, 1);
 	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
 	raw_close(fd, false);
 }
@@ -113,7 +113,7 @@ START_TEST(dereg_mr__refuses_reads_not_yet_sent)
 		ssize_t n;
 
 		ck_assert_uint_eq(le64toh(r.cookie), done + refused);
-		if (le32toh(r.status) == STREAM_REFUSED) {
+		if (le32toh(r.status) == FABRIC_STALE) {
 			refused++;
 			continue;
 		}
@@ -242,7 +242,7 @@ static void raw_write_done(int fd, char value)
 {
 	raw_request(fd, STREAM_WRITE, 0, 1, 1);
 	raw_send(fd, &value, 1);
-	raw_expect(fd, STREAM_DONE, 0, 1);
+	raw_expect(fd, FABRIC_DONE, 0, 1);
 	ck_assert_int_eq(host.memory[0], value);
 }
 
@@ -315,7 +315,7 @@ START_TEST(streams__of_a_thread_take_turns)
 		for (unsigned g = 0; g < GREEDY; g++)
 			(void)!recv(greedy[g], sink, sizeof(sink), 0);
 		raw_request(modest, STREAM_READ, 0, 8, i);
-		raw_expect(modest, STREAM_DONE, 8, i);
+		raw_expect(modest, FABRIC_DONE, 8, i);
 		raw_recv(modest, sink, 8);
 	}
 	for (unsigned g = 0; g < GREEDY; g++)

@@ -56,7 +56,7 @@ START_TEST(request__out_of_bounds_is_refused)
 		for (uint32_t op = FABRIC_FILL; op <= FABRIC_CRC; op++) {
 			request = inband_make(op, wrong[i].offset, wrong[i].bytes, i);
 			raw_send(fd, &request, sizeof(request));
-			raw_expect(fd, STREAM_REFUSED, 0, i);
+			raw_expect(fd, FABRIC_OUTSIDE, 0, i);
 		}
 	/* also as the source of a copy */
 	for (unsigned i = 0; i < 6; i++) {
@@ -64,11 +64,11 @@ START_TEST(request__out_of_bounds_is_refused)
 		request.operands.source_addr =
 			inband_make(FABRIC_COPY, wrong[i].offset, 0, 0).addr;
 		raw_send(fd, &request, sizeof(request));
-		raw_expect(fd, STREAM_REFUSED, 0, i);
+		raw_expect(fd, FABRIC_OUTSIDE, 0, i);
 		request = inband_make(FABRIC_COPY, 0, 8, i);
 		request.operands.source_rkey ^= 1;
 		raw_send(fd, &request, sizeof(request));
-		raw_expect(fd, STREAM_REFUSED, 0, i);
+		raw_expect(fd, FABRIC_STALE, 0, i);
 	}
 	raw_close_await(fd, 1);
 }

@@ -353,11 +353,11 @@ START_TEST(request__refused_keeps_the_stream_in_step)
 	raw_send(fd, bytes, BIG);
 	raw_request(fd, STREAM_READ, MIDDLE - BIG + 1, BIG, 4);
 	raw_request(fd, STREAM_READ, MIDDLE - BIG, BIG, 5);
-	raw_expect(fd, STREAM_REFUSED, 0, 1);
-	raw_expect(fd, STREAM_REFUSED, 0, 2);
-	raw_expect(fd, STREAM_DONE, 0, 3);
-	raw_expect(fd, STREAM_REFUSED, 0, 4);
-	raw_expect(fd, STREAM_DONE, BIG, 5);
+	raw_expect(fd, FABRIC_OUTSIDE, 0, 1);
+	raw_expect(fd, FABRIC_STALE, 0, 2);
+	raw_expect(fd, FABRIC_DONE, 0, 3);
+	raw_expect(fd, FABRIC_OUTSIDE, 0, 4);
+	raw_expect(fd, FABRIC_DONE, BIG, 5);
 	raw_recv(fd, back, BIG);
 	ck_assert_mem_eq(back, bytes, BIG);
 	ck_assert(bytes_equal(host.memory, MIDDLE - BIG, 0x33));
@@ -386,8 +386,8 @@ START_TEST(requests__in_one_segment_are_answered_in_order)
 	for (unsigned i = 0; i < N; i++) {
 		char back[5];
 
-		raw_expect(fd, STREAM_DONE, 0, 2 * i);
-		raw_expect(fd, STREAM_DONE, 5, 2 * i + 1);
+		raw_expect(fd, FABRIC_DONE, 0, 2 * i);
+		raw_expect(fd, FABRIC_DONE, 5, 2 * i + 1);
 		raw_recv(fd, back, 5);
 		ck_assert_mem_eq(back, batch[i].payload, 5);
 	}
@@ -405,8 +405,8 @@ START_TEST(requests__in_single_bytes_are_executed)
 	raw_send_bytes(fd, &write, sizeof(write));
 	raw_send_bytes(fd, "abc", 3);
 	raw_send_bytes(fd, &read, sizeof(read));
-	raw_expect(fd, STREAM_DONE, 0, 1);
-	raw_expect(fd, STREAM_DONE, 5, 2);
+	raw_expect(fd, FABRIC_DONE, 0, 1);
+	raw_expect(fd, FABRIC_DONE, 5, 2);
 	raw_recv(fd, back, 5);
 	ck_assert_mem_eq(back,
 			 "\x33"
@@ -488,7 +488,7 @@ START_TEST(atomics__refused_keep_the_stream_in_step)
 			   0x3333333333333333u, 1);
 	raw_atomic(fd, STREAM_FETCH_ADD, MIDDLE - 8, 6, 0, 0);
 	for (unsigned i = 0; i < 6; i++)
-		raw_expect(fd, STREAM_REFUSED, 0, i);
+		raw_expect(fd, i < 3 ? FABRIC_INVALID : FABRIC_OUTSIDE, 0, i);
 	host_await(&seen.refused, 6);
 	ck_assert_uint_eq(seen.refused, 6);
 	raw_expect_old(fd, 6, 0x3333333333333333u);
@@ -506,12 +506,12 @@ START_TEST(atomic__is_refused_when_the_mr_is_deregistered)
 	raw_request(fd, STREAM_READ, 0, 1, 1);
 	raw_request(fd, STREAM_FETCH_ADD, 0, sizeof(atomic), 2);
 	raw_send(fd, &atomic, 5);
-	raw_expect(fd, STREAM_DONE, 1, 1);
+	raw_expect(fd, FABRIC_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
 	host_deregister(host.mr);
 	host_await(&seen.deregistered, 1);
 	raw_send(fd, (const char *)&atomic + 5, sizeof(atomic) - 5);
-	raw_expect(fd, STREAM_REFUSED, 0, 2);
+	raw_expect(fd, FABRIC_STALE, 0, 2);
 	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
 	raw_close(fd, false);
 }

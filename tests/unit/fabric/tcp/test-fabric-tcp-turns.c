@@ -159,15 +159,15 @@ static atomic_bool slow_shutdown;
 static atomic_uint shut, shut_before_ping;
 static sem_t held, go;
 
-enum inband_status __real_inband_serve(const struct inband_request *request,
+enum fabric_status __real_inband_serve(const struct inband_request *request,
 				       const struct inband_memory *memory,
 				       uint64_t *ret_result);
-enum inband_status __wrap_inband_serve(const struct inband_request *request,
+enum fabric_status __wrap_inband_serve(const struct inband_request *request,
 				       const struct inband_memory *memory,
 				       uint64_t *ret_result);
 
 /* The first request waits for the case. */
-enum inband_status __wrap_inband_serve(const struct inband_request *request,
+enum fabric_status __wrap_inband_serve(const struct inband_request *request,
 				       const struct inband_memory *memory,
 				       uint64_t *ret_result)
 {

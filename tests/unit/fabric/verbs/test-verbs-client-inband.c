@@ -79,7 +79,7 @@ START_TEST(requests__are_sent_as_messages)
 	/* the completion of the message is not the answer */
 	fake_complete(1);
 	expect_nothing();
-	answer(INBAND_DONE, 0, 0);
+	answer(FABRIC_DONE, 0, 0);
 	expect_only(0, 1, 0);
 }
 END_TEST
@@ -94,20 +94,20 @@ START_TEST(operations__complete_in_order)
 	ck_assert_int_eq(request_post(FABRIC_CRC, 7), 1);
 	ck_assert_int_eq(post(FABRIC_WRITE, 8, 2), 2);
 	if (_i) {
-		answer(INBAND_DONE, 0, 0x11111111);
+		answer(FABRIC_DONE, 0, 0x11111111);
 		expect_nothing();
 	}
 	fake_complete(10);
 	if (!_i) {
 		expect_only(0, 3, 0);
-		answer(INBAND_DONE, 0, 0x11111111);
+		answer(FABRIC_DONE, 0, 0x11111111);
 		expect(3, 4, 0);
 	} else {
 		expect(0, 7, 0);
 	}
 	expect_nothing();
 	ck_assert_uint_eq(crcs[3], 0x11111111);
-	answer(INBAND_DONE, 1, 0x22222222);
+	answer(FABRIC_DONE, 1, 0x22222222);
 	expect(7, 3, 0);
 	ck_assert_uint_eq(crcs[7], 0x22222222);
 	/* without outstanding requests, too */
@@ -119,13 +119,17 @@ END_TEST
 
 START_TEST(refusal__fails_only_its_request)
 {
+	static const uint32_t statuses[] = { FABRIC_DONE, FABRIC_FORBIDDEN,
+					     FABRIC_INVALID, FABRIC_OUTSIDE,
+					     FABRIC_STALE };
+
 	setup_inband();
 	for (unsigned i = 0; i < 40; i += 2) {
 		ck_assert_int_eq(request_post(FABRIC_FILL, i), 1);
 		ck_assert_int_eq(post(FABRIC_READ, i + 1, 1), 1);
 		fake_complete(2);
-		answer(i % 4 ? INBAND_REFUSED : INBAND_DONE, i / 2, 0);
-		expect(i, 1, i % 4 ? -EACCES : 0);
+		answer(statuses[i / 2 % 5], i / 2, 0);
+		expect(i, 1, i / 2 % 5 ? -EACCES : 0);
 		expect(i + 1, 1, 0);
 	}
 }
@@ -145,14 +149,14 @@ START_TEST(requests__keep_to_their_credits)
 	fake_complete(INBAND_CREDITS);
 	ck_assert_int_eq(request_post(FABRIC_PING, 0), 0);
 	ck_assert_uint_eq(fake_receives(fake_last_id()), INBAND_CREDITS);
-	answer(INBAND_DONE, 0, 0);
+	answer(FABRIC_DONE, 0, 0);
 	expect(0, 1, 0);
 	/* a receive for each answer that may arrive */
 	ck_assert_uint_eq(fake_receives(fake_last_id()), INBAND_CREDITS);
 	ck_assert_int_eq(request_post(FABRIC_PING, INBAND_CREDITS), 1);
 	fake_complete(1);
 	for (unsigned i = 1; i <= INBAND_CREDITS; i++)
-		answer(INBAND_DONE, i, 0);
+		answer(FABRIC_DONE, i, 0);
 	expect(1, INBAND_CREDITS, 0);
 }
 END_TEST
@@ -165,9 +169,9 @@ START_TEST(answer__malformed_ends_the_channel)
 		uint32_t status, bytes;
 		uint64_t cookie;
 	} wrong[WRONG] = {
-		{ INBAND_DONE, 24, 1 }, { INBAND_DONE, 23, 0 },
-		{ INBAND_DONE, 0, 0 },  { 1, 24, 0 },
-		{ UINT32_MAX, 24, 0 },  { INBAND_DONE, 24, UINT64_MAX },
+		{ FABRIC_DONE, 24, 1 },  { FABRIC_DONE, 23, 0 },
+		{ FABRIC_DONE, 0, 0 },   { FABRIC_STALE, 23, 0 },
+		{ FABRIC_STALE, 24, 1 }, { FABRIC_DONE, 24, UINT64_MAX },
 	};
 
 	fake.iwarp = _i >= WRONG;
@@ -189,8 +193,8 @@ START_TEST(answer__without_request_ends_the_channel)
 	setup_inband();
 	ck_assert_int_eq(request_post(FABRIC_PING, 0), 1);
 	fake_complete(1);
-	answer(INBAND_DONE, 0, 0);
-	answer(INBAND_DONE, 1, 0);
+	answer(FABRIC_DONE, 0, 0);
+	answer(FABRIC_DONE, 1, 0);
 	expect_only(0, 1, 0);
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), -ECONNRESET);
 }
@@ -203,7 +207,7 @@ START_TEST(requests__on_a_dead_channel_are_flushed)
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(request_post(FABRIC_PING, i), 1);
 	fake_complete(2);
-	answer(INBAND_DONE, 0, 0);
+	answer(FABRIC_DONE, 0, 0);
 	if (_i == 0)
 		fake_break(fake_last_id());
 	else
@@ -224,13 +228,13 @@ START_TEST(channel_free__drops_unread_answers)
 	setup_inband();
 	ck_assert_int_eq(request_post(FABRIC_CRC, 0), 1);
 	fake_complete(1);
-	answer(INBAND_DONE, 0, 0x33333333);
+	answer(FABRIC_DONE, 0, 0x33333333);
 	id = fake_last_id();
 	ck_assert_int_eq(connect_one(DEPTH, &freed), 0);
 	ck_assert_ptr_ne(fake_last_id(), id);
 	ck_assert_int_eq(wr_post(CLIENT, freed, &wr, 1), 1);
 	crcs[5] = 7;
-	answer(INBAND_DONE, (unsigned)_i, 0x44444444);
+	answer(FABRIC_DONE, (unsigned)_i, 0x44444444);
 	CLIENT->channel_free(freed);
 	ck_assert_uint_eq(crcs[5], 7);
 	expect(0, 1, 0);
@@ -259,7 +263,7 @@ START_TEST(cq_arm__wakes_for_answers)
 	expect_nothing();
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
 	ck_assert(!readable(CLIENT->cq_fd(cq), 0));
-	answer(INBAND_DONE, 0, 0);
+	answer(FABRIC_DONE, 0, 0);
 	ck_assert(readable(CLIENT->cq_fd(cq), 0));
 	expect(0, 1, 0);
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);

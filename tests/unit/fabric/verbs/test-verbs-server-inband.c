@@ -74,9 +74,9 @@ START_TEST(requests__are_executed_in_memory)
 	fake.iwarp = _i;
 	open_channel();
 	memset(memory, 0, sizeof(memory));
-	expect_status(id, inband_make(FABRIC_PING, 0, 0, 1), INBAND_DONE);
-	expect_status(id, inband_make(FABRIC_FILL, 0, 100, 2), INBAND_DONE);
-	expect_status(id, inband_make(FABRIC_COPY, 200, 100, 3), INBAND_DONE);
+	expect_status(id, inband_make(FABRIC_PING, 0, 0, 1), FABRIC_DONE);
+	expect_status(id, inband_make(FABRIC_FILL, 0, 100, 2), FABRIC_DONE);
+	expect_status(id, inband_make(FABRIC_COPY, 200, 100, 3), FABRIC_DONE);
 	ck_assert(bytes_equal(memory, 100, 0x77) && bytes_equal(memory + 100, 100, 0));
 	ck_assert(bytes_equal(memory + 200, 100, 0x77) &&
 		  bytes_equal(memory + 300, 3796, 0));
@@ -118,11 +118,11 @@ START_TEST(requests__refused_are_counted)
 {
 	open_channel();
 	for (unsigned i = 0; i < 10; i++)
-		expect_status(id, inband_make(FABRIC_CRC, 4097, 8, 1), INBAND_REFUSED);
+		expect_status(id, inband_make(FABRIC_CRC, 4097, 8, 1), FABRIC_OUTSIDE);
 	await(&seen.refused, 10);
 	ck_assert_uint_eq(seen.downs, 0);
 	/* those not reported yet are reported before the session is closed */
-	expect_status(id, inband_make(FABRIC_CRC, 4097, 8, 1), INBAND_REFUSED);
+	expect_status(id, inband_make(FABRIC_CRC, 4097, 8, 1), FABRIC_OUTSIDE);
 	session_end(session);
 	ck_assert_uint_eq(seen.refused, 11);
 }
@@ -135,13 +135,13 @@ START_TEST(notification__reaches_the_daemon)
 	open_channel();
 	request = inband_make(FABRIC_NOTIFY, 4096, 0, 1);
 	request.operands.operand = htole64(0xfedcba9876543210);
-	expect_status(id, request, INBAND_DONE);
+	expect_status(id, request, FABRIC_DONE);
 	await(&seen.notified, 1);
 	ck_assert_uint_eq(seen.value, 0x76543210);
 	ck_assert_uint_eq(seen.lost, 0);
 	/* undelivered notifications are delivered before mr_deregistered() */
 	for (unsigned i = 0; i < FABRIC_NOTIFICATIONS_MAX + 10; i++)
-		expect_status(id, request, INBAND_DONE);
+		expect_status(id, request, FABRIC_DONE);
 	session_end(session);
 	ck_assert_uint_eq(seen.notified, 1 + FABRIC_NOTIFICATIONS_MAX);
 	ck_assert_uint_eq(seen.lost, 10);
@@ -161,7 +161,7 @@ START_TEST(notifications__are_delivered_in_turns)
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		seen.key = keys[i];
-		expect_status(id, inband_make(FABRIC_NOTIFY, 0, 0, i), INBAND_DONE);
+		expect_status(id, inband_make(FABRIC_NOTIFY, 0, 0, i), FABRIC_DONE);
 	}
 	seen.notified_ms = 20;
 	for (unsigned i = 1; i <= 3; i++) {
@@ -185,18 +185,18 @@ START_TEST(requests__reach_only_memory_of_their_session)
 	for (uint32_t op = FABRIC_FILL; op <= FABRIC_NOTIFY; op++) {
 		uint32_t bytes = op == FABRIC_NOTIFY ? 0 : 8;
 
-		expect_status(other_id, inband_make(op, 0, bytes, 1), INBAND_REFUSED);
-		expect_status(id, inband_make(op, 4097, bytes, 1), INBAND_REFUSED);
+		expect_status(other_id, inband_make(op, 0, bytes, 1), FABRIC_STALE);
+		expect_status(id, inband_make(op, 4097, bytes, 1), FABRIC_OUTSIDE);
 		expect_status(id, inband_make(op, UINT64_MAX, bytes, 1),
-			      INBAND_REFUSED);
+			      FABRIC_OUTSIDE);
 		if (bytes)
-			expect_status(id, inband_make(op, 4089, 8, 1), INBAND_REFUSED);
+			expect_status(id, inband_make(op, 4089, 8, 1), FABRIC_OUTSIDE);
 	}
 	/* as soon as dereg_mr() has returned */
 	SERVER->dereg_mr(mr);
 	for (uint32_t op = FABRIC_FILL; op <= FABRIC_NOTIFY; op++)
 		expect_status(id, inband_make(op, 0, op == FABRIC_NOTIFY ? 0 : 8, 1),
-			      INBAND_REFUSED);
+			      FABRIC_STALE);
 	await(&seen.deregistered, 1);
 	ck_assert(bytes_equal(memory, sizeof(memory), 0));
 	ck_assert_uint_eq(seen.notified, 0);
@@ -216,12 +216,13 @@ START_TEST(rights__limit_requests)
 	(void)mr_request(session, sizeof(memory), (unsigned)_i);
 	await(&seen.registered, 1);
 	expect_status(id, inband_make(FABRIC_FILL, 0, 8, 1),
-		      write ? 0 : INBAND_REFUSED);
-	expect_status(id, inband_make(FABRIC_CRC, 0, 8, 1), read ? 0 : INBAND_REFUSED);
+		      write ? 0 : FABRIC_FORBIDDEN);
+	expect_status(id, inband_make(FABRIC_CRC, 0, 8, 1),
+		      read ? 0 : FABRIC_FORBIDDEN);
 	expect_status(id, inband_make(FABRIC_COPY, 8, 8, 1),
-		      read && write ? 0 : INBAND_REFUSED);
+		      read && write ? 0 : FABRIC_FORBIDDEN);
 	expect_status(id, inband_make(FABRIC_NOTIFY, 0, 0, 1),
-		      write ? 0 : INBAND_REFUSED);
+		      write ? 0 : FABRIC_FORBIDDEN);
 }
 END_TEST
 
@@ -251,7 +252,7 @@ START_TEST(request__malformed_ends_the_channel)
 	request = inband_make(invalid[_i].op, 0, invalid[_i].bytes, 1);
 	fake_receive(id, &request, invalid[_i].length);
 	expect_end(1, invalid[_i].why);
-	expect_status(unaffected, inband_make(FABRIC_FILL, 0, 8, 1), INBAND_DONE);
+	expect_status(unaffected, inband_make(FABRIC_FILL, 0, 8, 1), FABRIC_DONE);
 }
 END_TEST
 
@@ -262,7 +263,7 @@ START_TEST(immediate__is_not_a_request)
 	fake.iwarp = true;
 	open_channel();
 	for (uint64_t i = 0; i < INBAND_CREDITS; i++)
-		expect_status(id, inband_make(FABRIC_FILL, 0, 100, i), INBAND_DONE);
+		expect_status(id, inband_make(FABRIC_FILL, 0, 100, i), FABRIC_DONE);
 	memset(memory, 0, sizeof(memory));
 	fake_receive_immediate(id, sizeof(struct inband_request));
 	expect_end(0, "immediate");
@@ -293,13 +294,13 @@ START_TEST(client__that_reads_no_answers_delays_only_itself)
 	/* the poller has seen all of them once it has executed a later one of another
 	 * channel: half are executed and their answers sent, the other half wait, and
 	 * no receive is left */
-	expect_status(other, inband_make(FABRIC_PING, 0, 0, 1), INBAND_DONE);
+	expect_status(other, inband_make(FABRIC_PING, 0, 0, 1), FABRIC_DONE);
 	ck_assert_uint_eq(fake_receives(id), 0);
 	for (uint64_t i = 0; i < 2 * INBAND_CREDITS; i++) {
 		answer = await_answer(id);
 		ck_assert_uint_eq(le64toh(answer.cookie), i);
 	}
-	expect_status(id, inband_make(FABRIC_PING, 0, 0, 99), INBAND_DONE);
+	expect_status(id, inband_make(FABRIC_PING, 0, 0, 99), FABRIC_DONE);
 }
 END_TEST
 
