@@ -40,7 +40,7 @@ grouped()
 	(in_group "$@")
 }
 
-refused="300 MiB wanted, [0-9.]+ MiB available: $outer/$limit is 100 MiB, of which .* are used and [0-9.]+ MiB are for rmemd itself: raise it \(MemoryMax= in a unit of systemd\), or make the pool smaller"
+refused="300 MiB wanted, [0-9.]+ (B|KiB|MiB) available: $outer/$limit is 100 MiB, of which .* are used and [0-9.]+ MiB are for rmemd itself: raise it \(MemoryMax= in a unit of systemd\), or make the pool smaller"
 
 echo $((100 << 20)) >"$outer/$limit"
 netns_exec=(in_group)

@@ -331,6 +331,21 @@ START_TEST(huge_pages__beyond_a_limit_are_no_reason_for_fewer)
 }
 END_TEST
 
+/* This kernel has no such pages. */
+START_TEST(huge_pages__beyond_a_limit_are_not_tried)
+{
+	const enum pool_pages pages = (enum pool_pages)25;
+
+	host_file("/sys/kernel/mm/hugepages/hugepages-32768kB/nr_hugepages", "4\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-32768kB/free_hugepages", "4\n");
+	groups(MOUNT_V2, "0::/a\n");
+	host_file(V2 "/a/hugetlb.32MB.max", "33554432\n");
+	host_file(V2 "/a/hugetlb.32MB.current", "0\n");
+	ck_assert_int_eq(open_params(64 * MIB, POOL_NODE_ANY, pages), -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(err_text(), "/a/hugetlb.32MB.max is 32 MiB"));
+}
+END_TEST
+
 START_TEST(huge_pages__that_are_free_are_no_reason_for_fewer)
 {
 	/* more than any host has */
@@ -364,6 +379,7 @@ int main(void)
 	tcase_add_test(open, automatic_size__is_a_share_of_the_limit);
 	tcase_add_test(open, automatic_size__divides_the_limit_among_nodes);
 	tcase_add_test(open, huge_pages__beyond_a_limit_are_no_reason_for_fewer);
+	tcase_add_test(open, huge_pages__beyond_a_limit_are_not_tried);
 	tcase_add_test(open, huge_pages__that_are_free_are_no_reason_for_fewer);
 	return unit_main();
 }
