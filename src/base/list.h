@@ -69,6 +69,9 @@ static inline void list_splice(struct list *head, struct list *from)
 #define list_first(head, type, member) \
 	(list_empty(head) ? NULL : container_of((head)->next, type, member))
 
+#define list_last(head, type, member) \
+	(list_empty(head) ? NULL : container_of((head)->prev, type, member))
+
 /* The structure behind that of `entry`, or NULL. */
 #define list_next(entry, head, type, member) \
 	((entry)->member.next == (head)      \

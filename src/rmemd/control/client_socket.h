@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "rmemd/control/connection.h"
+#include "rmemd/control/newcomers.h"
 #include "rmemd/loop/slices.h"
 #include "tls/stream.h"
 #include "wire/codec.h"
@@ -18,7 +19,6 @@ struct evbuffer;
 struct event;
 struct handshake;
 struct handshakes;
-struct origin;
 
 /* Bytes of a client's requests that are read before they are handled. */
 #define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
@@ -34,9 +34,8 @@ struct connections {
 	struct slice_work recheck;
 	struct list
 		unauthenticated; /* without one, the oldest first: they have places */
-	struct list waiting;     /* for a place, the oldest first */
-	struct list crowds;      /* of both, by their addresses: struct origin */
-	unsigned n_unauthenticated, n_waiting;
+	struct newcomers newcomers; /* these, and those that wait for a place */
+	unsigned n_unauthenticated;
 	uint64_t changed_ns; /* when a place was taken or left last */
 	struct slice_work admission;
 	struct event *stuck; /* a look at the places, while somebody waits */
@@ -56,9 +55,9 @@ enum socket_state {
 struct client_socket {
 	struct connection connection;
 	struct connections *connections;
-	struct list link;
+	struct list link; /* unless it waits for a place */
 	enum socket_state state;
-	struct origin *origin;       /* while it has no session */
+	struct newcomer newcomer;    /* while it has no session */
 	struct handshake *handshake; /* has the stream until it is done; or NULL */
 	struct stream stream;
 	struct event *readable, *writable, *deadline;

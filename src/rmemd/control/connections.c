@@ -16,7 +16,6 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "fabric/crowd.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/handshakes.h"
@@ -31,32 +30,9 @@
 /* If no place becomes free for this time, handshakes end whose clients have not answered in it. */
 #define ANSWER_NS (250 * NS_PER_MS)
 
-/* Who comes from one address, without a session. */
-struct origin {
-	struct crowd crowd; /* all of them */
-	unsigned n_waiting; /* of these, for a place */
-};
-
-/* NULL: no memory */
-static struct origin *origin_join(struct connections *connections,
-				  const struct fabric_address *address)
-{
-	struct crowd *crowd =
-		crowd_join(&connections->crowds, address, sizeof(struct origin));
-
-	return crowd ? container_of(crowd, struct origin, crowd) : NULL;
-}
-
-static void origin_leave(struct client_socket *socket)
-{
-	if (socket->origin)
-		crowd_leave(&socket->origin->crowd);
-	socket->origin = NULL;
-}
-
 static void admit_soon(struct connections *connections)
 {
-	if (connections->n_waiting > 0)
+	if (connections->newcomers.n_waiting > 0)
 		slices_add(&connections->control->slices, &connections->slices,
 			   &connections->admission);
 }
@@ -74,33 +50,19 @@ static void place_leave(struct client_socket *socket)
 {
 	struct connections *connections = socket->connections;
 
-	origin_leave(socket);
+	newcomers_leave(&connections->newcomers, &socket->newcomer);
 	connections->n_unauthenticated--;
 	connections->changed_ns = clock_now_ns();
 	admit_soon(connections);
 }
 
-static void wait_begin(struct client_socket *socket)
-{
-	socket->origin->n_waiting++;
-	socket->connections->n_waiting++;
-}
-
-static void wait_end(struct client_socket *socket)
-{
-	socket->origin->n_waiting--;
-	socket->connections->n_waiting--;
-}
-
 static void socket_free(struct client_socket *socket, const char *why)
 {
 	session_connection_lost(&socket->connection, why);
-	if (socket->state == SOCKET_WAITS) {
-		wait_end(socket);
-		origin_leave(socket);
-	} else if (socket->state != SOCKET_SERVES) {
+	if (socket->state == SOCKET_WAITS)
+		newcomers_leave(&socket->connections->newcomers, &socket->newcomer);
+	else if (socket->state != SOCKET_SERVES)
 		place_leave(socket);
-	}
 	list_remove(&socket->link);
 	slices_remove(&socket->work);
 	event_drop(&socket->readable);
@@ -162,7 +124,9 @@ static void op_close(struct connection *connection)
 	struct client_socket *socket = socket_of(connection);
 
 	if (socket->state == SOCKET_SERVES) {
-		socket->origin = origin_join(socket->connections, &connection->address);
+		/* without memory it counts for no address */
+		(void)newcomers_join(&socket->connections->newcomers, &socket->newcomer,
+				     &connection->address);
 		place_take(socket);
 	}
 	socket->state = SOCKET_CLOSES;
@@ -535,20 +499,15 @@ static bool keeps_place(const struct client_socket *socket)
 	       (socket->state != SOCKET_CLOSES && socket->answered_ns);
 }
 
-/* Those of its address. */
-static unsigned places_of(const struct client_socket *socket)
-{
-	const struct origin *origin = socket->origin;
-
-	return origin ? origin->crowd.n - origin->n_waiting : 0;
-}
-
 /* Whether the socket has to give way rather than the other one, which is older. */
 static bool gives_way(const struct client_socket *socket,
 		      const struct client_socket *other)
 {
-	if (places_of(socket) != places_of(other))
-		return places_of(socket) > places_of(other);
+	unsigned places = newcomers_places(&socket->newcomer),
+		 others = newcomers_places(&other->newcomer);
+
+	if (places != others)
+		return places > others;
 	return !keeps_place(socket) && keeps_place(other);
 }
 
@@ -564,7 +523,9 @@ static struct client_socket *place_find(const struct connections *connections,
 		if (!found || gives_way(socket, found))
 			found = socket;
 	}
-	return found && (!keeps_place(found) || places_of(found) > n) ? found : NULL;
+	return found && (!keeps_place(found) || newcomers_places(&found->newcomer) > n)
+		       ? found
+		       : NULL;
 }
 
 /* End the handshakes whose clients have had time to answer. */
@@ -598,30 +559,6 @@ static bool place_make(struct connections *connections, unsigned n)
 
 /* ---- newcomers, who wait for a place ---- */
 
-/* The oldest of the address that has fewest places. */
-static struct client_socket *newcomer_first(const struct connections *connections)
-{
-	struct client_socket *first = NULL;
-
-	list_for_each_entry(struct client_socket, socket, &connections->waiting, link) {
-		if (!first || places_of(socket) < places_of(first))
-			first = socket;
-	}
-	return first;
-}
-
-/* The newest of the address from which most have come. */
-static struct client_socket *newcomer_last(const struct connections *connections)
-{
-	struct client_socket *last = NULL;
-
-	list_for_each_entry(struct client_socket, socket, &connections->waiting, link) {
-		if (!last || socket->origin->crowd.n >= last->origin->crowd.n)
-			last = socket;
-	}
-	return last;
-}
-
 static void newcomer_admit(struct client_socket *socket)
 {
 	place_take(socket);
@@ -632,23 +569,29 @@ static void newcomer_admit(struct client_socket *socket)
 		on_readable(socket->stream.fd, EV_READ, socket);
 }
 
+static struct client_socket *socket_of_newcomer(struct newcomer *newcomer)
+{
+	return newcomer ? container_of(newcomer, struct client_socket, newcomer) : NULL;
+}
+
 /* A slice: who has begun a handshake makes work, and others get their turn between. */
 static bool admit_next(struct slice_work *work)
 {
 	struct connections *connections =
 		container_of(work, struct connections, admission);
-	struct client_socket *first = newcomer_first(connections);
+	struct newcomers *newcomers = &connections->newcomers;
+	struct client_socket *first = socket_of_newcomer(newcomers_first(newcomers));
 
 	if (!first)
 		return false;
-	wait_end(first);
-	if (!place_make(connections, places_of(first))) {
+	newcomers_admit(newcomers, &first->newcomer);
+	if (!place_make(connections, newcomers_places(&first->newcomer))) {
 		/* then there is none for others */
-		wait_begin(first);
+		newcomers_return(newcomers, &first->newcomer);
 		return false;
 	}
 	newcomer_admit(first);
-	return connections->n_waiting > 0;
+	return newcomers->n_waiting > 0;
 }
 
 static void stuck_watch(struct connections *connections)
@@ -656,7 +599,7 @@ static void stuck_watch(struct connections *connections)
 	const struct timeval pause = timeval_of_ms(ANSWER_NS / NS_PER_MS);
 
 	/* without memory the next newcomer has the same effect */
-	if (connections->n_waiting > 0)
+	if (connections->newcomers.n_waiting > 0)
 		(void)event_add(connections->stuck, &pause);
 }
 
@@ -672,9 +615,8 @@ static int newcomer_make(struct connections *connections, int fd,
 {
 	struct client_socket *socket = calloc(1, sizeof(*socket));
 
-	if (socket)
-		socket->origin = origin_join(connections, address);
-	if (!socket || !socket->origin) {
+	if (!socket ||
+	    newcomers_join(&connections->newcomers, &socket->newcomer, address)) {
 		free(socket);
 		(void)close(fd);
 		return no_memory();
@@ -687,8 +629,7 @@ static int newcomer_make(struct connections *connections, int fd,
 			address);
 	slice_work_init(&socket->work, socket_serve);
 	list_init(&socket->link);
-	wait_begin(socket);
-	list_append(&connections->waiting, &socket->link);
+	newcomers_wait(&connections->newcomers, &socket->newcomer);
 	socket->deadline =
 		event_make(connections->control->base, -1, 0, on_deadline, socket);
 	if (!socket->deadline) {
@@ -702,18 +643,20 @@ static int newcomer_make(struct connections *connections, int fd,
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address)
 {
+	const struct newcomers *newcomers = &connections->newcomers;
 	int err = newcomer_make(connections, fd, address);
 
 	if (err)
 		return err;
-	if (connections->n_waiting > 1) {
+	if (newcomers->n_waiting > 1) {
 		admit_soon(connections);
 	} else {
 		(void)admit_next(&connections->admission);
 		stuck_watch(connections);
 	}
-	if (connections->n_waiting > connections->control->newcomers_max)
-		socket_refuse(newcomer_last(connections), REFUSAL_PLACE,
+	if (newcomers->n_waiting > connections->control->newcomers_max)
+		socket_refuse(socket_of_newcomer(newcomers_last(newcomers)),
+			      REFUSAL_PLACE,
 			      "too many of its address wait for a place");
 	return 0;
 }
@@ -797,9 +740,17 @@ static void sockets_free(struct list *list)
 		socket_free(socket, "the server stops");
 }
 
+static void newcomers_free(struct connections *connections)
+{
+	struct newcomer *newcomer;
+
+	while ((newcomer = newcomers_first(&connections->newcomers)))
+		socket_free(socket_of_newcomer(newcomer), "the server stops");
+}
+
 void connections_drain(struct connections *connections)
 {
-	sockets_free(&connections->waiting);
+	newcomers_free(connections);
 	/* closing moves an active connection to the list `unauthenticated` */
 	sockets_close(&connections->unauthenticated);
 	sockets_close(&connections->active);
@@ -826,8 +777,7 @@ int connections_open(struct control *control, struct connections **ret_connectio
 	slice_queue_init(&connections->rechecks, SLICE_TENANT);
 	slice_work_init(&connections->recheck, recheck_next);
 	list_init(&connections->unauthenticated);
-	list_init(&connections->waiting);
-	list_init(&connections->crowds);
+	newcomers_init(&connections->newcomers);
 	slice_queue_init(&connections->slices, SLICE_STRANGERS);
 	slice_work_init(&connections->admission, admit_next);
 	connections->stuck = event_make(control->base, -1, 0, on_stuck, connections);
@@ -848,7 +798,7 @@ void connections_close(struct connections *connections)
 	if (!connections)
 		return;
 	slices_remove(&connections->recheck);
-	sockets_free(&connections->waiting);
+	newcomers_free(connections);
 	sockets_free(&connections->active);
 	sockets_free(&connections->unchecked);
 	sockets_free(&connections->unauthenticated);

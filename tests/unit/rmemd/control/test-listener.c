@@ -382,22 +382,21 @@ END_TEST
 /* It waits as long as it would have for its hello. */
 START_TEST(listener__lets_newcomers_wait_for_a_time)
 {
+	struct newcomer *first;
 	unsigned n = 0;
 
 	handshakes_begin(0);
 	run_until_connected(HANDSHAKES);
-	list_for_each_entry(struct client_socket, socket, &connections->waiting, link) {
-		ck_assert(event_pending(socket->deadline, EV_TIMEOUT, NULL));
+	while ((first = newcomers_first(&connections->newcomers))) {
+		struct event *deadline =
+			container_of(first, struct client_socket, newcomer)->deadline;
+
+		ck_assert(event_pending(deadline, EV_TIMEOUT, NULL));
+		event_active(deadline, EV_TIMEOUT, 0);
+		run_loop();
 		n++;
 	}
 	ck_assert_uint_eq(n, HANDSHAKES - stage_config.connections_max);
-	while (!list_empty(&connections->waiting)) {
-		event_active(
-			list_first(&connections->waiting, struct client_socket, link)
-				->deadline,
-			EV_TIMEOUT, 0);
-		run_loop();
-	}
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE], n);
 }
 END_TEST
