@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "librmem/lease/inflight.h"
 #include "librmem/lease/lease.h"
-#include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 
@@ -21,22 +20,21 @@ int lease_check_idle(const struct rmem_lease *lease)
 	return 0;
 }
 
+static bool is_ending(const void *lease)
+{
+	return ((const struct rmem_lease *)lease)->ending;
+}
+
 /* Wait for the request of another thread that ends the lease for all.  Under the lock, which is released
  * meanwhile.  -ETIMEDOUT */
 static int ending_await(const struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
-	uint64_t end_ns = session_end_ns(session);
-	int before = cancel_disable();
 
-	while (lease->ending && clock_now_ns() < end_ns)
-		session_step(session, end_ns);
-	cancel_restore(before);
-	return lease->ending ? err_set(-ETIMEDOUT,
-				       "another thread still ends it, after "
-				       "%u ms",
-				       session_timeout_ms(session))
-			     : 0;
+	if (session_await(session, session_end_ns(session), is_ending, lease))
+		return 0;
+	return err_set(-ETIMEDOUT, "another thread still ends it, after %u ms",
+		       session_timeout_ms(session));
 }
 
 /* Give back one of several references and return 0; or return 1, if it is the last one or the lease

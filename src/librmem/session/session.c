@@ -266,23 +266,36 @@ static int late_check(const struct session_late *late)
 	return 0;
 }
 
+bool session_await(struct rmem *session, uint64_t end_ns,
+		   bool (*waits)(const void *arg), const void *arg)
+{
+	int before = cancel_disable();
+
+	while ((!waits || waits(arg)) && clock_now_ns() < end_ns)
+		session_step(session, end_ns);
+	cancel_restore(before);
+	return waits && !waits(arg);
+}
+
+static bool late_waits(const void *arg)
+{
+	const struct session_late *late = arg;
+
+	return late->call && !late_check(late);
+}
+
 int session_late_await(struct rmem *session, const struct session_late *late)
 {
-	uint64_t end_ns = session_end_ns(session);
-	int before = cancel_disable();
 	bool over;
 
 	(void)pthread_mutex_lock(&session->lock);
-	while (late->call && !late_check(late) && clock_now_ns() < end_ns)
-		session_step(session, end_ns);
-	over = late->call && !late_check(late);
+	over = session_await(session, session_end_ns(session), late_waits, late);
 	(void)pthread_mutex_unlock(&session->lock);
-	cancel_restore(before);
-	return over ? err_set(-ETIMEDOUT,
+	return over ? 0
+		    : err_set(-ETIMEDOUT,
 			      "no answer to an earlier request to end it, after "
 			      "%u ms more",
-			      session_timeout_ms(session))
-		    : 0;
+			      session_timeout_ms(session));
 }
 
 void session_late_drop(struct session_late *late)
@@ -418,14 +431,16 @@ void session_call_bye(struct rmem *session, uint64_t end_ns)
 
 void session_pause(struct rmem *session, unsigned ms)
 {
-	uint64_t end_ns = clock_now_ns() + ms * NS_PER_MS;
-	int before = cancel_disable();
-
 	(void)pthread_mutex_lock(&session->lock);
-	while (clock_now_ns() < end_ns)
-		session_step(session, end_ns);
+	(void)session_await(session, clock_now_ns() + ms * NS_PER_MS, NULL, NULL);
 	(void)pthread_mutex_unlock(&session->lock);
-	cancel_restore(before);
+}
+
+static bool is_away(const void *arg)
+{
+	const struct rmem *session = arg;
+
+	return session->state != SESSION_UP && session->state != SESSION_LOST;
 }
 
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)
@@ -440,9 +455,7 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 	(void)session_call_while_up(session, &request, NULL, NULL, deadline_ns,
 				    &session->cancelled);
 	(void)pthread_mutex_lock(&session->lock);
-	while (session->state != SESSION_UP && session->state != SESSION_LOST &&
-	       clock_now_ns() < deadline_ns)
-		session_step(session, deadline_ns);
+	(void)session_await(session, deadline_ns, is_away, session);
 	returned =
 		session->state == SESSION_UP && (unsigned)session->resumes != resumes;
 	(void)pthread_mutex_unlock(&session->lock);

@@ -253,6 +253,11 @@ void session_cancel(struct rmem *session);
 /* Tell the server that the session ends; wait for the reply, at most until end_ns. */
 void session_call_bye(struct rmem *session, uint64_t end_ns);
 
+/* Wait while waits(arg), at most until end_ns; NULL: until then.  False: it does so still.  Under the lock,
+ * which is released meanwhile. */
+bool session_await(struct rmem *session, uint64_t end_ns,
+		   bool (*waits)(const void *arg), const void *arg);
+
 /* Wait until something has changed, at most until deadline_ns.  Meanwhile the service thread drives
  * the session, or, if the session is not served, one of the waiting threads.  Under the lock, which
  * is released meanwhile. */
