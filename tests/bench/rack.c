@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rack URI PORT SESSIONS SECONDS: sessions that lose their control connections to PORT all at once,
  * and resume; again and again, until the time is over.  Prints "ready", waits for a line, and prints
- * a line of JSON: the milliseconds that each round took, until the last session was back, and how many
- * sessions were lost in all. */
+ * a line of JSON: the milliseconds that each round took, until the last session was back, and of all rounds
+ * how often sessions were resumed, and how many were lost. */
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -22,6 +22,7 @@ struct rack {
 	uint16_t port;
 	rmem **sessions;
 	uint64_t *resumes; /* of each, before the round; UINT64_MAX: it is lost */
+	uint64_t n_resumes;
 	unsigned n_lost;
 };
 
@@ -72,35 +73,53 @@ static uint64_t resumes_of(rmem *session)
 	return info.resumes;
 }
 
-/* Wait until the session is back, or lost. */
-static void wait_back(struct rack *rack, unsigned i)
+static bool is_lost(const struct rack *rack, unsigned i)
 {
-	while (resumes_of(rack->sessions[i]) == rack->resumes[i]) {
-		int err = rmem_ping(rack->sessions[i], NULL);
+	return rack->resumes[i] == UINT64_MAX;
+}
 
-		if (err == -ESTALE) {
-			rack->resumes[i] = UINT64_MAX;
-			rack->n_lost++;
-		} else {
-			must(err, "a session is not back");
-		}
+/* Wait until the session answers, or is lost. */
+static void answer_await(struct rack *rack, unsigned i)
+{
+	int err = is_lost(rack, i) ? 0 : rmem_ping(rack->sessions[i], NULL);
+
+	if (err == -ESTALE) {
+		rack->resumes[i] = UINT64_MAX;
+		rack->n_lost++;
+	} else {
+		must(err, "a session is not back");
 	}
+}
+
+/* Wait until the session has resumed, or is lost. */
+static void back_await(struct rack *rack, unsigned i)
+{
+	while (!is_lost(rack, i) && resumes_of(rack->sessions[i]) == rack->resumes[i])
+		answer_await(rack, i);
 }
 
 static double round_ms(struct rack *rack)
 {
 	double begin_ms;
 
+	/* those that a busy machine has lost before */
 	for (unsigned i = 0; i < rack->n; i++)
-		if (rack->resumes[i] != UINT64_MAX)
+		answer_await(rack, i);
+	for (unsigned i = 0; i < rack->n; i++)
+		if (!is_lost(rack, i))
 			rack->resumes[i] = resumes_of(rack->sessions[i]);
 	begin_ms = now_ms();
 	/* those that are reconnecting already come back without it */
 	if (cut(rack) == 0)
 		fail("no control connections were found", 0);
 	for (unsigned i = 0; i < rack->n; i++)
-		wait_back(rack, i);
-	return now_ms() - begin_ms;
+		back_await(rack, i);
+	begin_ms = now_ms() - begin_ms;
+	for (unsigned i = 0; i < rack->n; i++)
+		if (!is_lost(rack, i))
+			rack->n_resumes +=
+				resumes_of(rack->sessions[i]) - rack->resumes[i];
+	return begin_ms;
 }
 
 int main(int argc, char **argv)
@@ -127,7 +146,8 @@ int main(int argc, char **argv)
 	(void)printf("{\"round_ms\": [%.0f", round_ms(&rack));
 	while (now_ms() < until_ms)
 		(void)printf(", %.0f", round_ms(&rack));
-	(void)printf("], \"lost\": %u}\n", rack.n_lost);
+	(void)printf("], \"resumes\": %lu, \"lost\": %u}\n",
+		     (unsigned long)rack.n_resumes, rack.n_lost);
 	(void)fflush(stdout);
 	for (unsigned i = 0; i < rack.n; i++)
 		rmem_close(rack.sessions[i]);

@@ -136,7 +136,7 @@ size = 64M" "$top_builddir/src/rmemd/rmemd"
 		 {auth: $auth, rounds: ($rack.round_ms | length), round_ms: ($rack.round_ms | median),
 		  longest_ms: ($rack.round_ms | max),
 		  per_second: (1000 * $n / ($rack.round_ms | median) | round),
-		  resumes: (count(.counters.sessions_resumed) / $n / ($rack.round_ms | length)),
+		  resumes: ($rack.resumes / $n / ($rack.round_ms | length)),
 		  lost: $rack.lost,
 		  us_each: ($ran / count(.counters.sessions_resumed) | round),
 		  refused: (count(.counters.refused.place) + count(.counters.refused.late)),
