@@ -122,7 +122,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	session->sync = &whole->sync;
 	session->uri = *uri;
 	session->server = "";
-	session->epfd = session->timer_fd = session->wake_fd = -1;
+	session->epfd = session->timer_fd = session->wake.fd = -1;
 	session->timer_ns = UINT64_MAX;
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
 	list_init(&whole->channels.all);

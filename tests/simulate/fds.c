@@ -223,13 +223,22 @@ int __wrap_epoll_create1(int)
 
 int __wrap_epoll_ctl(int set_fd, int op, int fd, struct epoll_event *event)
 {
-	struct set *set = fd_of(set_fd)->set;
+	struct set *set;
 	unsigned i = 0;
 
+	if (set_fd < 0 || fd < 0) {
+		errno = EBADF;
+		return -1;
+	}
+	set = fd_of(set_fd)->set;
 	while (i < set->n && set->at[i].fd != fd)
 		i++;
-	if (op == EPOLL_CTL_ADD && (i < set->n || set->n == SET_MAX))
-		sim_fail("descriptor %d is added to a set twice", fd);
+	if (op == EPOLL_CTL_ADD && i < set->n) {
+		errno = EEXIST;
+		return -1;
+	}
+	if (op == EPOLL_CTL_ADD && set->n == SET_MAX)
+		sim_fail("a set has more than %d descriptors", SET_MAX);
 	if (op != EPOLL_CTL_ADD && i == set->n) {
 		errno = ENOENT;
 		return -1;

@@ -450,9 +450,15 @@ TRANSFER(ENOSPC, writev, (int fd, const struct iovec *vec, int n), (fd, vec, n))
 EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
 	REAL(epoll_ctl)
-	if (op == EPOLL_CTL_ADD && fails(CALL_FILE, "epoll_ctl", ENOSPC))
+	if (op != EPOLL_CTL_ADD)
+		return real_epoll_ctl(epoll, op, fd, event);
+	/* one that is there already is refused before anything can fail */
+	if (real_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, event) != 0)
 		return -1;
-	return real_epoll_ctl(epoll, op, fd, event);
+	if (!fails(CALL_FILE, "epoll_ctl", ENOSPC))
+		return 0;
+	(void)real_epoll_ctl(epoll, EPOLL_CTL_DEL, fd, event);
+	return -1;
 }
 
 EXPORT int fcntl(int fd, int command, ...)

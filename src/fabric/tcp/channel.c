@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/foreign.h"
 #include "base/rare.h"
+#include "base/wakeup.h"
 #include "fabric/status.h"
 #include "fabric/tcp/socket.h"
 #include "tls/records.h"
@@ -46,6 +47,30 @@ static bool channel_is_dead(const struct fabric_channel *ch)
 	return atomic_load_explicit(&ch->dead, memory_order_relaxed);
 }
 
+/* The program may have closed it, and opened another file with its number. */
+static bool owns_socket(const struct fabric_channel *ch)
+{
+	return ch->unwatched || fd_is_watched(ch->cq->epoll_fd, ch->fd);
+}
+
+bool tcp_channel_has_socket(struct fabric_channel *ch)
+{
+	uint64_t now_ns = clock_coarse_ns();
+
+	if (now_ns < ch->look_ns)
+		return true;
+	if (!owns_socket(ch))
+		return false;
+	ch->look_ns = now_ns + TCP_LOOK_NS;
+	return true;
+}
+
+void tcp_channel_close(const struct fabric_channel *ch)
+{
+	if (owns_socket(ch))
+		(void)close(ch->fd);
+}
+
 /* Dissolving the connection drops what the kernel has not sent yet; shutdown() would still
  * deliver it.  The descriptor stays open until channel_free().  connect(2) is called without
  * its wrapper: ThreadSanitizer takes the wrapper for the creation of the descriptor and reports
@@ -55,7 +80,7 @@ void tcp_channel_abort(struct fabric_channel *ch)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 
-	if (atomic_exchange(&ch->aborted, true))
+	if (atomic_exchange(&ch->aborted, true) || !owns_socket(ch))
 		return;
 	if (ch->in_kernel || syscall(SYS_connect, ch->fd, &none, sizeof(none)) != 0)
 		(void)shutdown(ch->fd, SHUT_RDWR);
@@ -71,7 +96,7 @@ static void channel_die(struct fabric_channel *ch, uint64_t culprit, int status,
 	ch->culprit_text = text;
 	ch->left = 0;
 	atomic_store(&ch->dead, true);
-	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
+	ch->unwatched |= epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL) == 0;
 	tcp_channel_abort(ch);
 	list_remove(&ch->ready);
 	if (ch->head < ch->tail)
@@ -283,7 +308,8 @@ int tcp_channel_post(struct fabric_channel *ch)
 {
 	unsigned taken = (unsigned)(ch->put - ch->tail);
 
-	if (channel_is_dead(ch) || atomic_load(&ch->aborted)) {
+	if (channel_is_dead(ch) || atomic_load(&ch->aborted) ||
+	    !tcp_channel_has_socket(ch)) {
 		ch->put = ch->tail;
 		return err_set(-ECONNRESET, "the stream has ended");
 	}
@@ -594,7 +620,7 @@ unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 {
 	unsigned got = 0;
 
-	if (atomic_load(&ch->aborted)) {
+	if (atomic_load(&ch->aborted) || !tcp_channel_has_socket(ch)) {
 		channel_die_errno(ch, ECONNRESET);
 		return channel_flush(ch, wcs, n);
 	}

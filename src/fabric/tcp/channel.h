@@ -5,8 +5,10 @@
 #ifndef FABRIC_TCP_CHANNEL_H
 #define FABRIC_TCP_CHANNEL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "fabric/fabric.h"
 #include "fabric/inband.h"
@@ -24,6 +26,8 @@ struct fabric_domain {
 struct fabric_cq {
 	const struct fabric_domain *domain;
 	int epoll_fd;
+	pthread_mutex_t lock;
+	struct list channels; /* under the lock */
 	struct list ready;
 	atomic_uint n_channels;
 	/* the last one that operations were posted on; NULL: it is freed.  A thread that frees
@@ -52,8 +56,11 @@ struct tcp_op {
 
 struct fabric_channel {
 	struct fabric_cq *cq;
-	void *owner; /* returned in its completions */
-	int fd;
+	struct list node;     /* cq->channels */
+	void *owner;          /* returned in its completions */
+	int fd;               /* in the set of the cq, until the stream ends */
+	bool unwatched;       /* taken from it, when it was still the channel's */
+	uint64_t look_ns;     /* when to look again whether it is */
 	struct tls_pipe *tls; /* NULL: none, or the kernel does it */
 	bool in_kernel;       /* TLS */
 	struct list ready;    /* cq->ready */
@@ -104,6 +111,12 @@ int tcp_channel_post_one(struct fabric_channel *ch, enum fabric_opcode opcode,
 			 struct fabric_local_mr *region, const struct fabric_key *key,
 			 const struct fabric_op *part);
 void tcp_channel_abort(struct fabric_channel *ch); /* [any] */
+/* How long a look at a descriptor counts: less would be felt by operations. */
+#define TCP_LOOK_NS (10 * NS_PER_MS)
+/* Whether the socket is still the channel's. */
+bool tcp_channel_has_socket(struct fabric_channel *ch);
+/* Close it, if it is. */
+void tcp_channel_close(const struct fabric_channel *ch);
 
 /* Send and receive without waiting; returns the completions written to wcs. */
 unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,

@@ -91,8 +91,38 @@ static int cq_create(struct fabric_domain *domain, unsigned depth,
 		free(cq);
 		return err;
 	}
+	(void)pthread_mutex_init(&cq->lock, NULL);
+	list_init(&cq->channels);
 	*ret_cq = cq;
 	return 0;
+}
+
+static void cq_add(struct fabric_cq *cq, struct fabric_channel *ch)
+{
+	(void)pthread_mutex_lock(&cq->lock);
+	list_append(&cq->channels, &ch->node);
+	(void)pthread_mutex_unlock(&cq->lock);
+	(void)atomic_fetch_add(&cq->n_channels, 1);
+}
+
+static void cq_remove(struct fabric_cq *cq, struct fabric_channel *ch)
+{
+	(void)atomic_fetch_sub(&cq->n_channels, 1);
+	(void)pthread_mutex_lock(&cq->lock);
+	list_remove(&ch->node);
+	(void)pthread_mutex_unlock(&cq->lock);
+}
+
+/* Whether an event is of the cq: the program may have closed the set, and opened another one. */
+static bool cq_knows(struct fabric_cq *cq, const void *channel)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&cq->lock);
+	list_for_each_entry(const struct fabric_channel, at, &cq->channels, node)
+		found |= at == channel;
+	(void)pthread_mutex_unlock(&cq->lock);
+	return found;
 }
 
 static void cq_free(struct fabric_cq *cq)
@@ -100,6 +130,7 @@ static void cq_free(struct fabric_cq *cq)
 	if (!cq)
 		return;
 	(void)close(cq->epoll_fd);
+	(void)pthread_mutex_destroy(&cq->lock);
 	free(cq);
 }
 
@@ -129,31 +160,34 @@ static unsigned cq_drain_ready(struct fabric_cq *cq, struct fabric_wc *wcs, unsi
 	return got;
 }
 
-/* The channel of a cq that has one, which needs no event to be looked at; else NULL. */
-static struct fabric_channel *cq_sole(struct fabric_cq *cq)
+/* The channel that was used last, unless it is dead; else NULL. */
+static struct fabric_channel *cq_used(struct fabric_cq *cq)
 {
 	struct fabric_channel *ch =
 		atomic_load_explicit(&cq->used, memory_order_relaxed);
 
-	return ch && !atomic_load(&ch->dead) && atomic_load(&cq->n_channels) == 1
-		       ? ch
-		       : NULL;
+	return ch && !atomic_load(&ch->dead) ? ch : NULL;
 }
 
 static int cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	struct epoll_event events[EVENTS_MAX];
 	unsigned got = cq_drain_ready(cq, wcs, n);
-	struct fabric_channel *sole = cq_sole(cq);
+	struct fabric_channel *used = cq_used(cq);
+	/* the channel of a cq that has one needs no event to be looked at */
+	bool sole = used && atomic_load(&cq->n_channels) == 1;
 	int n_events;
 
 	if (got == n)
 		return (int)got;
-	if (sole)
-		return (int)(got + tcp_channel_progress(sole, wcs + got, n - got));
+	/* it ends one that has lost its socket; then the set may be another one, too */
+	if (sole || (used && !tcp_channel_has_socket(used)))
+		return (int)(got + tcp_channel_progress(used, wcs + got, n - got));
 	n_events = epoll_wait(cq->epoll_fd, events, EVENTS_MAX, 0);
 	for (int i = 0; i < n_events && got < n; i++)
-		got += tcp_channel_progress(events[i].data.ptr, wcs + got, n - got);
+		if (cq_knows(cq, events[i].data.ptr))
+			got += tcp_channel_progress(events[i].data.ptr, wcs + got,
+						    n - got);
 	return (int)got;
 }
 
@@ -381,7 +415,7 @@ static int channel_connect(struct fabric_cq *cq,
 		err = err_errno(-errno, "epoll_ctl");
 		goto err_close;
 	}
-	(void)atomic_fetch_add(&cq->n_channels, 1);
+	cq_add(cq, ch);
 	*ret_channel = ch;
 	return 0;
 
@@ -410,14 +444,14 @@ static void channel_free(struct fabric_channel *ch)
 	if (!ch)
 		return;
 	list_remove(&ch->ready);
-	(void)atomic_fetch_sub(&ch->cq->n_channels, 1);
+	cq_remove(ch->cq, ch);
 	if (atomic_load_explicit(&ch->cq->used, memory_order_relaxed) == ch)
 		atomic_store_explicit(&ch->cq->used, NULL, memory_order_relaxed);
 	if (ch->head < ch->tail)
 		tcp_channel_abort(ch);
-	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
 	tls_pipe_free(ch->tls);
-	(void)close(ch->fd);
+	/* which takes it from the epoll set, as it is never duplicated */
+	tcp_channel_close(ch);
 	free(ch);
 }
 
@@ -430,7 +464,7 @@ static int channel_alive_fd(const struct fabric_channel *channel)
 
 static void channel_leave(const struct fabric_channel *channel)
 {
-	(void)close(channel->fd);
+	tcp_channel_close(channel);
 }
 
 /* As much as a link of 100 Gbit/s carries in 300 us. */

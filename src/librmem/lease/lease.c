@@ -470,8 +470,7 @@ void leases_destroy(struct rmem *session)
 	give_backs_drop(table);
 	map_destroy(&table->by_id);
 	notices_close(&table->notices);
-	if (table->notice_fd >= 0)
-		(void)close(table->notice_fd);
+	watch_fd_close(session);
 	(void)pthread_mutex_unlock(&session->lock);
 }
 
@@ -600,9 +599,7 @@ static void leases_inherited(struct rmem *session)
 			atomic_store(&lease->reason, RMEM_REASON_LOST);
 		atomic_store(&lease->status, -ESTALE);
 	}
-	if (session->leases->notice_fd >= 0)
-		(void)close(session->leases->notice_fd);
-	session->leases->notice_fd = -1;
+	watch_fd_close(session);
 }
 
 const struct session_observer lease_observer = {

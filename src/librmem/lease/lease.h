@@ -51,7 +51,7 @@ struct lease_table {
 	unsigned opened;
 	struct list inflights;  /* of all queues, also of queues being connected */
 	struct notices notices; /* opened with the first watch or shrinking event */
-	/* readable while there are notices; -1: not asked for */
+	/* an epoll set, readable while there are notices; -1: not asked for */
 	int notice_fd;
 	/* leases that the session renews by itself, by when they are due and their ids;
 	 * rmem_lease.keep.node */
@@ -206,6 +206,8 @@ void watch_resumed(struct rmem_lease *lease);
 void watch_ended(struct rmem_lease *lease);
 /* Drop the lease's notices; the lease is not watched any more. */
 void watch_cancel(struct rmem_lease *lease);
+/* Close the descriptor of rmem_notified_fd(), if it is still the session's. */
+void watch_fd_close(struct rmem *session);
 
 /* ---- keep.c, under the lock ---- */
 

@@ -5,7 +5,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sys/eventfd.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -28,11 +29,28 @@ _Static_assert(RMEM_LOST_UNKNOWN == NOTICES_LOST_MAX &&
 
 /* ---- notices of the server ---- */
 
+/* The set watches the descriptor of the session's own wake-up, which is always readable. */
+static struct wakeup notice_wakeup(const struct rmem *session)
+{
+	return (struct wakeup){ .epfd = session->leases->notice_fd,
+				.fd = session->wake.fd };
+}
+
+void watch_fd_close(struct rmem *session)
+{
+	int *fd = &session->leases->notice_fd;
+
+	if (fd_is_watched(*fd, session->wake.fd))
+		(void)close(*fd);
+	*fd = -1;
+}
+
 /* Tell the program that a notice can be taken. */
 static void notices_signal(struct rmem *session)
 {
-	if (session->leases->notice_fd >= 0)
-		(void)eventfd_write(session->leases->notice_fd, 1);
+	const struct wakeup wakeup = notice_wakeup(session);
+
+	(void)wakeup_set(&wakeup);
 	(void)pthread_cond_broadcast(&session->changed);
 }
 
@@ -103,10 +121,10 @@ void watch_ended(struct rmem_lease *lease)
 /* Keep the descriptor readable only while there are notices. */
 static void notice_fd_update(struct rmem *session)
 {
-	eventfd_t count;
+	const struct wakeup wakeup = notice_wakeup(session);
 
-	if (notices_empty(&session->leases->notices) && session->leases->notice_fd >= 0)
-		(void)eventfd_read(session->leases->notice_fd, &count);
+	if (notices_empty(&session->leases->notices))
+		(void)wakeup_clear(&wakeup);
 }
 
 void watch_cancel(struct rmem_lease *lease)
@@ -275,6 +293,24 @@ int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 			: got);
 }
 
+static int notice_fd_open(struct rmem *session)
+{
+	struct epoll_event event = { .events = 0 };
+	int fd = epoll_create1(EPOLL_CLOEXEC), err;
+
+	if (!notices_empty(&session->leases->notices))
+		event.events = EPOLLIN;
+	if (fd < 0)
+		return err_errno(-errno, "rmem_notified_fd: epoll_create1");
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, session->wake.fd, &event) < 0) {
+		err = err_errno(-errno, "rmem_notified_fd: epoll_ctl");
+		(void)close(fd);
+		return err;
+	}
+	session->leases->notice_fd = fd;
+	return fd;
+}
+
 int rmem_notified_fd(rmem *session)
 {
 	int fd;
@@ -284,13 +320,9 @@ int rmem_notified_fd(rmem *session)
 	if (session_own(session))
 		return err_prefix(-ESTALE, "rmem_notified_fd");
 	(void)pthread_mutex_lock(&session->lock);
-	if (session->leases->notice_fd < 0)
-		session->leases->notice_fd =
-			eventfd(!notices_empty(&session->leases->notices),
-				EFD_CLOEXEC | EFD_NONBLOCK);
-	fd = session->leases->notice_fd < 0
-		     ? err_errno(-errno, "rmem_notified_fd: eventfd")
-		     : session->leases->notice_fd;
+	fd = session->leases->notice_fd;
+	if (fd < 0)
+		fd = notice_fd_open(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	return err_end(fd);
 }

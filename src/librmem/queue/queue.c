@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -33,8 +32,7 @@
 void queue_wake(struct rmem_queue *queue)
 {
 	atomic_store_explicit(&queue->woken, true, memory_order_release);
-	/* an eventfd that is full is readable, too */
-	(void)eventfd_write(queue->wake_fd, 1);
+	(void)wakeup_set(&queue->wake);
 }
 
 void queues_wake(struct rmem *session)
@@ -63,30 +61,24 @@ static int fd_watch(int epfd, int fd)
 
 static void fds_close(struct rmem_queue *queue)
 {
-	if (queue->timer_fd >= 0)
-		(void)close(queue->timer_fd);
-	if (queue->wake_fd >= 0)
-		(void)close(queue->wake_fd);
-	if (queue->epfd >= 0)
+	bool timer = fd_watched_close(queue->epfd, queue->timer_fd);
+
+	if (fd_watched_close(queue->epfd, queue->wake.fd) || timer)
 		(void)close(queue->epfd);
 }
 
 static int fds_open(struct rmem_queue *queue)
 {
-	int err;
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+	int err = epfd < 0 ? -errno : wakeup_open(&queue->wake, epfd, 0);
 
-	queue->epfd = epoll_create1(EPOLL_CLOEXEC);
-	queue->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	queue->timer_fd = -1;
-	if (queue->epfd < 0 || queue->wake_fd < 0) {
-		err = err_errno(-errno, "a queue's descriptors");
-		fds_close(queue);
-		return err;
-	}
-	err = fd_watch(queue->epfd, queue->wake_fd);
+	if (err && epfd >= 0)
+		(void)close(epfd);
 	if (err)
-		fds_close(queue);
-	return err;
+		return err_errno(err, "a queue's descriptors");
+	queue->epfd = epfd;
+	queue->timer_fd = -1;
+	return 0;
 }
 
 int queue_timer(struct rmem_queue *queue)
@@ -112,7 +104,8 @@ static void queues_inherited(struct rmem *session)
 	list_for_each_entry(struct rmem_queue, queue, &session->queues, node) {
 		for (unsigned i = 0; i < queue->n_cqs; i++)
 			if (queue->cqs[i])
-				(void)close(queue->ops->cq_fd(queue->cqs[i]));
+				(void)fd_watched_close(
+					queue->epfd, queue->ops->cq_fd(queue->cqs[i]));
 		fds_close(queue);
 		atomic_store(&queue->woken, true);
 	}
@@ -185,10 +178,12 @@ static int domain_enter(struct rmem_queue *queue, unsigned domain)
 static void domain_leave(struct rmem_queue *queue, unsigned domain)
 {
 	struct fabric_cq *cq = queue->cqs[domain];
+	int gone = epoll_ctl(queue->epfd, EPOLL_CTL_DEL, queue->ops->cq_fd(cq), NULL);
 
-	(void)epoll_ctl(queue->epfd, EPOLL_CTL_DEL, queue->ops->cq_fd(cq), NULL);
 	bounce_leave(&queue->bounce, domain);
-	queue->ops->cq_free(cq);
+	/* its descriptor is another file's if the program has closed it */
+	if (!gone)
+		queue->ops->cq_free(cq);
 	cq_set(queue, domain, NULL);
 }
 

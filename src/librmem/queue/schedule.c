@@ -656,11 +656,10 @@ static void channel_check(struct rmem_queue *queue, struct send_side *side)
 
 void schedule_events(struct rmem_queue *queue)
 {
-	eventfd_t count;
-
 	(void)pthread_mutex_lock(&queue->session->lock);
-	/* under the lock, so that `woken` and wake_fd change together */
-	(void)eventfd_read(queue->wake_fd, &count);
+	/* under the lock, so that `woken` and the wake-up change together */
+	if (!wakeup_clear(&queue->wake) && queue->session->state != SESSION_LOST)
+		session_robbed(queue->session);
 	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
 	sides_for_each(side, &queue->channels)
 		channel_check(queue, side);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/wakeup.h"
 #include "wire/codec.h"
 
 #define TEXT_BYTES 256
@@ -24,6 +25,7 @@
 /* First size of the receive buffer.  A program may have a thousand sessions: only one that lists
  * leases needs room for the longest frame. */
 #define IN_FIRST 512
+#define LOOK_MS 10u
 
 struct connection_call {
 	struct list node;
@@ -48,6 +50,7 @@ struct connection {
 	bool ready;        /* the hello was answered */
 	bool taken;        /* by connection_take_over() */
 	uint32_t interest; /* events that the epoll set reports */
+	uint64_t look_ns;  /* when to look again whether the socket is its own */
 	int broken;        /* errno of a failed send, for connection_io() */
 	int ended;         /* error of new calls; 0: accepted */
 	char ended_text[TEXT_BYTES];
@@ -107,8 +110,30 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 	return 0;
 }
 
+/* The program may have closed the socket, and opened another file with its number. */
+static int socket_check_now(struct connection *connection)
+{
+	if (connection->stream.fd < 0 ||
+	    fd_is_watched(connection->epfd, connection->stream.fd))
+		return 0;
+	connection->stream.fd = -1;
+	return err_set(-EBADF, "the program has closed the control connection");
+}
+
+/* A look counts for a while: less would be felt by calls. */
+static int socket_check(struct connection *connection)
+{
+	uint64_t now_ns = clock_coarse_ns();
+
+	if (now_ns < connection->look_ns)
+		return 0;
+	connection->look_ns = now_ns + LOOK_MS * NS_PER_MS;
+	return socket_check_now(connection);
+}
+
 static void socket_close(struct connection *connection)
 {
+	(void)socket_check_now(connection);
 	/* closing removes the socket from the epoll set, as it is never duplicated */
 	stream_close(&connection->stream);
 	connection->ready = false;
@@ -305,8 +330,10 @@ static int calls_resend(struct connection *connection)
 
 static int calls_send(struct connection *connection)
 {
-	int err;
+	int err = socket_check(connection);
 
+	if (err)
+		return err;
 	/* connection_io() begins the handshake when the socket is writable */
 	if (!connection->stream.handshaken)
 		return interest_set(connection, true);
@@ -537,6 +564,9 @@ int connection_io(struct connection *connection)
 		return 0;
 	if (connection->broken)
 		return broken_error(connection, connection->broken);
+	err = socket_check(connection);
+	if (err)
+		return err;
 	err = stream_handshake(&connection->stream);
 	if (err == -EAGAIN)
 		return interest_set(connection, connection->stream.wants_out);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -37,7 +36,7 @@ struct lookup {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool done, abandoned; /* under `lock` */
-	int wake_fd;          /* -1: none */
+	struct wakeup wake;   /* closed: none */
 	int code, saved_errno;
 	struct addrinfo *list; /* if code is 0 */
 	char port[8];
@@ -95,8 +94,8 @@ static void *lookup_run(void *arg)
 	lookup->list = list;
 	lookup->done = true;
 	abandoned = lookup->abandoned;
-	if (!abandoned && lookup->wake_fd >= 0)
-		(void)eventfd_write(lookup->wake_fd, 1);
+	if (!abandoned && lookup->wake.fd >= 0)
+		(void)wakeup_set(&lookup->wake);
 	(void)pthread_cond_signal(&lookup->changed);
 	(void)pthread_mutex_unlock(&lookup->lock);
 	if (!abandoned)
@@ -107,7 +106,8 @@ static void *lookup_run(void *arg)
 	return NULL;
 }
 
-static struct lookup *lookup_new(const char *host, unsigned port, int wake_fd)
+static struct lookup *lookup_new(const char *host, unsigned port,
+				 const struct wakeup *wake)
 {
 	size_t bytes = strlen(host) + 1;
 	struct lookup *lookup = calloc(1, sizeof(*lookup) + bytes);
@@ -118,7 +118,7 @@ static struct lookup *lookup_new(const char *host, unsigned port, int wake_fd)
 	}
 	memcpy(lookup->host, host, bytes);
 	(void)snprintf(lookup->port, sizeof(lookup->port), "%u", port);
-	lookup->wake_fd = wake_fd;
+	lookup->wake = *wake;
 	(void)pthread_mutex_init(&lookup->lock, NULL);
 	(void)pthread_cond_init(&lookup->changed, NULL);
 	return lookup;
@@ -134,10 +134,10 @@ static int lookup_start(struct lookup *lookup)
 	return err;
 }
 
-int lookup_begin(const char *host, unsigned port, int wake_fd,
+int lookup_begin(const char *host, unsigned port, const struct wakeup *wake,
 		 struct lookup **ret_lookup)
 {
-	struct lookup *lookup = lookup_new(host, port, wake_fd);
+	struct lookup *lookup = lookup_new(host, port, wake);
 	int err;
 
 	if (!lookup)
@@ -211,7 +211,8 @@ void lookup_abandon(struct lookup *lookup)
 static int lookup_name(const char *host, unsigned port, uint64_t end_ns,
 		       struct addrinfo **ret_list)
 {
-	struct lookup *lookup = lookup_new(host, port, -1);
+	const struct wakeup none = { .fd = -1 };
+	struct lookup *lookup = lookup_new(host, port, &none);
 
 	if (!lookup)
 		return -ENOMEM;

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/wakeup.h"
+
 struct lookup;
 
 /* The addresses of a host, for stream sockets; the caller frees the list with freeaddrinfo(3).
@@ -20,14 +22,13 @@ int resolve_host(const char *host, unsigned port, uint64_t end_ns,
 /* Whether the host is an address, which is not looked up. */
 bool resolve_is_address(const char *host);
 
-/* Begin a look-up by a thread of its own, which writes to the eventfd wake_fd (-1: none) when it is
- * done.  -ENOMEM, -EAGAIN */
-int lookup_begin(const char *host, unsigned port, int wake_fd,
+/* Begin a look-up by a thread of its own, which sets the wake-up when it is done.  -ENOMEM, -EAGAIN */
+int lookup_begin(const char *host, unsigned port, const struct wakeup *wake,
 		 struct lookup **ret_lookup);
 bool lookup_is_done(struct lookup *lookup);
 /* End one that is done: the errors of resolve_host(). */
 int lookup_end(struct lookup *lookup, struct addrinfo **ret_list);
-/* Nobody waits any more, nor has wake_fd.  NULL: nothing. */
+/* Nobody waits any more, nor has the wake-up.  NULL: nothing. */
 void lookup_abandon(struct lookup *lookup);
 
 /* Around a fork(): the C library's resolver takes locks in the first moments of a look-up, which the

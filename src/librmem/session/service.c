@@ -2,18 +2,21 @@
 #include "librmem/session/service.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/list.h"
 #include "base/thread.h"
+#include "base/wakeup.h"
 #include "librmem/session/session.h"
 
 #define EVENTS 16
+/* How often the thread looks whether its descriptors are still its own. */
+#define LOOK_MS 1000
 
 struct service {
 	pthread_mutex_t admin; /* held to add or remove a session; acquired first */
@@ -29,8 +32,8 @@ struct service {
 	pthread_cond_t idle;   /* signals `connecting` == NULL */
 	bool stop;
 	pthread_t thread, connector;
-	int epfd;
-	int wake_fd;
+	int epfd; /* -1: none */
+	struct wakeup wake;
 };
 
 #define SERVICE_INIT                                                                   \
@@ -39,7 +42,7 @@ struct service {
 		.sessions = LIST_INIT(service.sessions),                               \
 		.connects = LIST_INIT(service.connects),                               \
 		.wanted = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER,  \
-		.epfd = -1, .wake_fd = -1,                                             \
+		.epfd = -1, .wake = { .fd = -1 },                                      \
 	}
 
 static struct service service = SERVICE_INIT;
@@ -109,19 +112,70 @@ static void *connector_run(void *arg)
 	return NULL;
 }
 
+/* Close them, if they are still the service's. */
+static void fds_close(void)
+{
+	if (fd_watched_close(service.epfd, service.wake.fd))
+		(void)close(service.epfd);
+	service.wake.fd = service.epfd = -1;
+}
+
+static int fds_open(void)
+{
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+	int err = epfd < 0 ? -errno : wakeup_open(&service.wake, epfd, 0);
+
+	if (!err)
+		service.epfd = epfd;
+	else if (epfd >= 0)
+		(void)close(epfd);
+	return err;
+}
+
+/* Watch the session, if its descriptors are still its own. */
+static void session_rescue(struct rmem *session)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = session };
+
+	(void)pthread_mutex_lock(&session->lock);
+	if (session->state != SESSION_LOST &&
+	    (!session_has_fds(session) ||
+	     epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0))
+		session_robbed(session);
+	session_unlock(session);
+}
+
+/* The program has closed a descriptor of the service: go on with others. */
+static void service_rescue(void)
+{
+	fds_close();
+	if (fds_open())
+		return;
+	list_for_each_entry(struct rmem, session, &service.sessions, service_node)
+		session_rescue(session);
+}
+
 static void *service_run(void *arg)
 {
 	struct epoll_event events[EVENTS];
+	int epfd = service.epfd;
 	bool stop = false, stale;
 	unsigned n_removed = 0;
 
 	(void)arg;
 	while (!stop) {
-		int n = epoll_wait(service.epfd, events, EVENTS, -1);
+		int n = epfd < 0 ? poll(NULL, 0, LOOK_MS)
+				 : epoll_wait(epfd, events, EVENTS, LOOK_MS);
 
 		(void)pthread_mutex_lock(&service.lock);
 		stop = service.stop;
 		stale = service.n_removed != n_removed;
+		if (!stop && !wakeup_clear(&service.wake))
+			service_rescue();
+		/* the events may be of a set of the program */
+		if (epfd != service.epfd)
+			n = 0;
+		epfd = service.epfd;
 		for (int i = 0; i < n && !stop; i++)
 			session_serve(events[i].data.ptr, stale);
 		n_removed = service.n_removed;
@@ -134,34 +188,20 @@ static void thread_end(pthread_t thread)
 {
 	(void)pthread_mutex_lock(&service.lock);
 	service.stop = true;
-	(void)eventfd_write(service.wake_fd, 1);
+	(void)wakeup_set(&service.wake);
 	(void)pthread_cond_broadcast(&service.wanted);
 	(void)pthread_mutex_unlock(&service.lock);
 	(void)pthread_join(thread, NULL);
 }
 
-static void fds_close(void)
-{
-	if (service.epfd >= 0)
-		(void)close(service.epfd);
-	if (service.wake_fd >= 0)
-		(void)close(service.wake_fd);
-	service.wake_fd = service.epfd = -1;
-}
-
 static int service_start(void)
 {
-	struct epoll_event event = { .events = EPOLLIN };
 	int err;
 
 	service.stop = false;
-	service.epfd = epoll_create1(EPOLL_CLOEXEC);
-	service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (service.epfd < 0 || service.wake_fd < 0 ||
-	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.wake_fd, &event) < 0) {
-		err = err_errno(-errno, "the service thread's descriptors");
-		goto err_close;
-	}
+	err = fds_open();
+	if (err)
+		return err_errno(err, "the service thread's descriptors");
 	/* thread_start() blocks signals, which are the program's */
 	err = thread_start("rmem-service", service_run, NULL, &service.thread);
 	if (err)
@@ -196,6 +236,8 @@ static int service_add(struct rmem *session)
 	if (err)
 		goto out;
 	(void)pthread_mutex_lock(&service.lock);
+	if (!fd_is_watched(service.epfd, service.wake.fd))
+		service_rescue();
 	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0)
 		err = err_errno(-errno, "the service thread's epoll set");
 	else

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -21,41 +20,64 @@
 /* Without the service thread: rmem_process() in another thread may receive the answer that the
  * driving thread polls for, so the driving thread looks again after this time. */
 #define STEP_MS 20
+/* How long a look at the descriptors counts, see session_has_fds(): less would be felt by calls. */
+#define LOOK_MS 10u
 
 /* The epoll tag of wake_fd. */
 #define WAKE_TAG UINT64_C(2)
 
+bool session_has_fds(const struct rmem *session)
+{
+	return fd_is_watched(session->epfd, session->wake.fd) &&
+	       fd_is_watched(session->epfd, session->timer_fd);
+}
+
 void session_fds_close(struct rmem *session)
 {
-	if (session->timer_fd >= 0)
-		(void)close(session->timer_fd);
-	if (session->wake_fd >= 0)
-		(void)close(session->wake_fd);
-	if (session->epfd >= 0)
+	bool timer = fd_watched_close(session->epfd, session->timer_fd);
+
+	if (fd_watched_close(session->epfd, session->wake.fd) || timer)
 		(void)close(session->epfd);
-	session->timer_fd = session->wake_fd = session->epfd = -1;
+	session->timer_fd = session->wake.fd = session->epfd = -1;
+}
+
+static int timer_open(struct rmem *session)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK), err;
+
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(session->epfd, EPOLL_CTL_ADD, fd, &event) < 0) {
+		err = -errno;
+		(void)close(fd);
+		return err;
+	}
+	session->timer_fd = fd;
+	return 0;
 }
 
 int session_fds_open(struct rmem *session)
 {
-	struct epoll_event timer = { .events = EPOLLIN };
-	struct epoll_event wake = { .events = EPOLLIN, .data.u64 = WAKE_TAG };
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+	int err = epfd < 0 ? -errno : wakeup_open(&session->wake, epfd, WAKE_TAG);
 
-	session->epfd = epoll_create1(EPOLL_CLOEXEC);
-	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	session->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (session->epfd < 0 || session->wake_fd < 0 || session->timer_fd < 0 ||
-	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &wake) < 0 ||
-	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &timer) < 0)
-		return err_errno(-errno, "the session's descriptors");
-	return 0;
+	if (err) {
+		if (epfd >= 0)
+			(void)close(epfd);
+		return err_errno(err, "the session's descriptors");
+	}
+	session->epfd = epfd;
+	err = timer_open(session);
+	return err ? err_errno(err, "the session's descriptors") : 0;
 }
 
 /* ---- driving ---- */
 
 void session_wake(struct rmem *session)
 {
-	(void)eventfd_write(session->wake_fd, 1);
+	/* the driver finds out if it fails */
+	(void)wakeup_set(&session->wake);
 }
 
 static void timer_set(struct rmem *session)
@@ -82,13 +104,12 @@ static bool events_consume(struct rmem *session, int timeout_ms)
 	struct epoll_event events[WORK_EVENTS];
 	int n = epoll_wait(session->epfd, events, WORK_EVENTS, timeout_ms);
 	bool alive_due = false;
-	eventfd_t count;
 
 	for (int i = 0; i < n; i++)
 		if (events[i].data.u64 == SESSION_ALIVE_TAG)
 			alive_due = true;
 		else if (events[i].data.u64 == WAKE_TAG)
-			(void)eventfd_read(session->wake_fd, &count);
+			(void)wakeup_clear(&session->wake);
 	return alive_due;
 }
 
@@ -106,6 +127,11 @@ static bool tend(struct rmem *session, bool alive_due)
 {
 	uint64_t now = clock_now_ns();
 
+	if (now >= session->look_ns && session->state != SESSION_LOST) {
+		session->look_ns = now + LOOK_MS * NS_PER_MS;
+		if (!session_has_fds(session))
+			session_robbed(session);
+	}
 	session->alive_due |= alive_due;
 	session_state_work(session, now);
 	SESSION_NOTIFY(session, work, session, now);

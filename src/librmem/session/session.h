@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/rare.h"
+#include "base/wakeup.h"
 #include "librmem/session/connection.h"
 #include "librmem/session/credentials.h"
 #include "librmem/session/dial.h"
@@ -130,9 +131,9 @@ struct rmem {
 	struct lease_table *leases;
 	struct buffer_table *buffers;
 	struct sync *sync;
-	int epfd;     /* readable when session_work() has work */
-	int timer_fd; /* in epfd: expires when work is due */
-	int wake_fd;  /* in epfd: a queue has work for the driver */
+	int epfd;           /* readable when session_work() has work */
+	int timer_fd;       /* in epfd: expires when work is due */
+	struct wakeup wake; /* in epfd: a queue has work for the driver */
 
 	/* queues read these two without the lock */
 	/* 0; -ECONNRESET: lost, may resume, -ESTALE: lost for good; then `until_ns` is 0 */
@@ -167,8 +168,9 @@ struct rmem {
 	/* of the control connection, or the token; admits channels */
 	uint8_t secret[STREAM_SECRET_BYTES];
 	struct endpoint_map endpoint_map;
-	uint64_t timer_ns;    /* expiry of timer_fd; UINT64_MAX: disarmed */
-	uint64_t alive_ns;    /* when the last answered request was sent */
+	uint64_t timer_ns; /* expiry of timer_fd; UINT64_MAX: disarmed */
+	uint64_t look_ns;  /* when to look again whether the descriptors are its own */
+	uint64_t alive_ns; /* when the last answered request was sent */
 	uint64_t welcomed_ns; /* when the last welcome came */
 	uint64_t up_ns;       /* when the session has resumed last; 0: never */
 	uint64_t ping_ns;     /* the next heartbeat */
@@ -195,7 +197,8 @@ struct rmem {
 	struct list connect_node; /* waits for its turn to connect a channel */
 };
 
-/* Open the descriptors of the session, and close those that are open.  -errno with text */
+/* Open the descriptors of the session, and close those that are open and still the session's.  -errno
+ * with text */
 int session_fds_open(struct rmem *session);
 void session_fds_close(struct rmem *session);
 
@@ -314,6 +317,11 @@ static inline void session_nudge(struct rmem *session)
 #define SESSION_ALIVE_TAG UINT64_C(1)
 /* Make the thread that drives the session do its work soon.  [any] */
 void session_wake(struct rmem *session);
+/* Whether the session's descriptors are still those that it has opened: a program may close those that
+ * it does not know, and open others, which are not the session's to use.  Under the lock. */
+bool session_has_fds(const struct rmem *session);
+/* They are not: the session is lost.  Under the lock. */
+void session_robbed(struct rmem *session);
 
 /* The milliseconds until end_ns, at least 1.  [any] */
 static inline unsigned session_left_ms(uint64_t end_ns)

@@ -325,7 +325,7 @@ static void lookup_again(struct rmem *session, uint64_t now_ns)
 		return;
 	session->lookup_ns = now_ns + LOOKUP_EVERY_MS * NS_PER_MS;
 	/* without it the addresses stay those that are known */
-	(void)lookup_begin(session->uri.host, session->uri.port, session->wake_fd,
+	(void)lookup_begin(session->uri.host, session->uri.port, &session->wake,
 			   &session->lookup);
 }
 
@@ -363,6 +363,15 @@ static void attempts_forget(struct rmem *session)
 		return;
 	backoff_reset(&session->backoff);
 	session->attempt_ms = 0;
+}
+
+void session_robbed(struct rmem *session)
+{
+	/* not to be set any more */
+	session->timer_ns = UINT64_MAX;
+	session_lose(session,
+		     "the session is lost: the program has closed a descriptor "
+		     "of it, as closefrom(3) would");
 }
 
 static void session_down(struct rmem *session)

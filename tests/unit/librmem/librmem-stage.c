@@ -64,9 +64,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	session->peer.ss_family = AF_INET;
 	session->uri.channels = endpoints;
 	session->timeout_ms = STAGE_TIMEOUT_MS;
-	session->epfd = epoll_create1(EPOLL_CLOEXEC);
-	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	session->timer_fd = -1;
+	ck_assert_int_eq(session_fds_open(session), 0);
 	session->observers = session_layers;
 	session->state = SESSION_UP;
 	atomic_store(&session->until_ns, UINT64_MAX);
@@ -97,8 +95,7 @@ void stage_close(void)
 	buffers_destroy(session);
 	domain_set_close(session->domains);
 	connection_free(session->connection);
-	(void)close(session->wake_fd);
-	(void)close(session->epfd);
+	session_fds_close(session);
 	(void)pthread_mutex_destroy(&session->lock);
 	(void)pthread_cond_destroy(&session->changed);
 	clock_set_source(NULL);

@@ -127,7 +127,7 @@ START_TEST(fork__during_a_close_leaves_the_child_no_descriptor)
 	closing = client;
 	client = NULL;
 	fds[0] = closing->epfd;
-	fds[1] = closing->wake_fd;
+	fds[1] = closing->wake.fd;
 	fds[2] = closing->timer_fd;
 	proxy.hold = WIRE_TYPE_bye;
 	ck_assert_int_eq(pthread_create(&thread, NULL, close_it, closing), 0);

@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A program that closes the descriptors of a session, and opens others: see closed.c.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh" || exit 1
+[ "$FABRIC" != rdma ] || skip "libibverbs does not look whose descriptors it uses"
+
+heartbeat=200ms
+fence=2s
+grace=2s
+server_start
+timeout $((600 * patience)) "$(built tests/integration/closed)" "$uri" || fail "closed: status $?"
+lent_zero 20
+server_stop
