@@ -72,6 +72,7 @@ struct fabric_hello {
 	bool peer_verified;
 };
 
+#define FABRIC_VERSION 1 /* of hello, requests and responses */
 #define FABRIC_HELLO_BYTES 44
 #define FABRIC_HELLO_MAGIC "rmmh" /* its first bytes */
 /* Encode with magic, length and version.  [any] */

@@ -7,8 +7,6 @@
 
 #include "base/err.h"
 
-#define HELLO_VERSION 3
-
 struct hello_wire {
 	uint32_t magic; /* the bytes of FABRIC_HELLO_MAGIC */
 	uint16_t bytes; /* length of the hello, which rdma_cm pads */
@@ -26,7 +24,7 @@ void fabric_hello_encode(const struct fabric_hello *hello,
 {
 	struct hello_wire wire = {
 		.bytes = htole16(FABRIC_HELLO_BYTES),
-		.version = htole16(HELLO_VERSION),
+		.version = htole16(FABRIC_VERSION),
 		.session = htole64(hello->session),
 		.channel = htole32(hello->channel),
 	};
@@ -48,13 +46,13 @@ int fabric_hello_decode(const uint8_t *buf, size_t bytes,
 	memcpy(&wire, buf, sizeof(wire));
 	if (!fabric_hello_begins(buf, bytes))
 		return err_set(-EPROTO, "a channel's hello without rmem's magic");
-	if (le16toh(wire.version) != HELLO_VERSION ||
+	if (le16toh(wire.version) != FABRIC_VERSION ||
 	    le16toh(wire.bytes) != FABRIC_HELLO_BYTES)
 		return err_set(-EPROTO,
 			       "a channel's hello of version %u, %u bytes; this is "
 			       "version %u",
 			       le16toh(wire.version), le16toh(wire.bytes),
-			       HELLO_VERSION);
+			       FABRIC_VERSION);
 	*ret_hello = (struct fabric_hello){ .session = le64toh(wire.session),
 					    .channel = le32toh(wire.channel) };
 	memcpy(ret_hello->token, wire.token, FABRIC_TOKEN_BYTES);

@@ -12,7 +12,8 @@
 struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
 					  const struct fabric_inband_request *request)
 {
-	struct inband_request made = { .op = htole32(opcode), .bytes = htole32(bytes) };
+	struct inband_request made = { .op = htole16((uint16_t)opcode),
+				       .bytes = htole32(bytes) };
 
 	if (opcode == FABRIC_FILL) {
 		/* the pattern is a sequence of bytes, without byte order */
@@ -30,11 +31,13 @@ struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t by
 
 const char *inband_request_check(const struct inband_request *request)
 {
-	uint32_t op = le32toh(request->op), bytes = le32toh(request->bytes);
+	uint32_t op = le16toh(request->op), bytes = le32toh(request->bytes);
 	bool ranged = op == FABRIC_FILL || op == FABRIC_COPY || op == FABRIC_CRC;
 
 	if (!inband_op_is_one(op))
 		return "an unknown in-band request";
+	if (request->flags)
+		return "an in-band request with unknown flags";
 	if (ranged && bytes == 0)
 		return "an in-band request of 0 bytes";
 	if (bytes > (ranged ? FABRIC_INBAND_BYTES_MAX : 0))
@@ -96,7 +99,7 @@ static enum fabric_status request_serve(const struct inband_request *request,
 {
 	const struct inband_operands *operands = &request->operands;
 	uint64_t rkey = le64toh(request->rkey), addr = le64toh(request->addr);
-	uint32_t op = le32toh(request->op), bytes = le32toh(request->bytes);
+	uint32_t op = le16toh(request->op), bytes = le32toh(request->bytes);
 	enum fabric_status status;
 	char *at, *from;
 

@@ -26,7 +26,8 @@ struct inband_operands {
 };
 
 struct inband_request {
-	uint32_t op;    /* FABRIC_PING to FABRIC_NOTIFY */
+	uint16_t op;    /* FABRIC_PING to FABRIC_NOTIFY */
+	uint16_t flags; /* none yet: 0 */
 	uint32_t bytes; /* of the range; 0 for a ping and a notification */
 	uint64_t rkey;
 	uint64_t addr;

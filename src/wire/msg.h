@@ -104,7 +104,8 @@ enum wire_reason {
 /* Items of lists: name, fields. */
 #define WIRE_FIELDS_endpoint(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U8(fabric)                                                          \
-	U8(family) /* 4 or 6 */                                             \
+	U8(version) /* of the channels there */                             \
+	U8(family)  /* 4 or 6 */                                            \
 	RAW(address, 16)                                                    \
 	U16(port)                                                           \
 	I32(node) /* NUMA node, -1 unknown */                               \

@@ -393,12 +393,12 @@ static void channels_flood(const char *what, const struct stream_request *reques
 
 static void channels_try(void)
 {
-	struct stream_request request = { .op = htole32(STREAM_READ),
+	struct stream_request request = { .op = htole16(STREAM_READ),
 					  .bytes = htole32(STREAM_BYTES_MAX) };
 
 	channels_flood("channels: reads whose answers are not read", &request, false,
 		       CHANNEL_KIB);
-	request.op = htole32(STREAM_WRITE);
+	request.op = htole16(STREAM_WRITE);
 	channels_flood("channels: a write that does not end", &request, true,
 		       CHANNEL_KIB);
 }

@@ -164,7 +164,7 @@ static void channel_try(int fd, const char *what, const char *counter,
 static void request_try(struct peer *peer, const char *what, uint32_t op,
 			uint32_t bytes)
 {
-	const struct stream_request request = { .op = htole32(op),
+	const struct stream_request request = { .op = htole16((uint16_t)op),
 						.bytes = htole32(bytes) };
 
 	channel_try(channel_open(peer), what, ERRORS, &request, sizeof(request));

@@ -151,6 +151,7 @@ static void welcome_make(struct impostor *impostor)
 	(void)strcpy(welcome->server, "impostor");
 	welcome->n_endpoints = 1;
 	welcome->endpoints[0] = (struct wire_endpoint){ .fabric = WIRE_FABRIC_TCP,
+							.version = 1,
 							.family = 4,
 							.address = { 127, 0, 0, 1 },
 							.port = impostor->data_port,

@@ -35,7 +35,7 @@ struct checksums {
 /* Allocate a lease that the requests read. */
 static void batch_make(struct checksums *checksums)
 {
-	struct inband_request request = { .op = htole32(FABRIC_CRC),
+	struct inband_request request = { .op = htole16(FABRIC_CRC),
 					  .bytes = htole32(FABRIC_INBAND_BYTES_MAX) };
 
 	message(WIRE_TYPE_allocate);

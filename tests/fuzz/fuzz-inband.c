@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (unsigned i = 0; i < n_ranges; i++)
 		range_check(&ranges[i], le32toh(request.bytes),
 			    ranges[i].rights == FABRIC_RIGHT_READ &&
-					    le32toh(request.op) == FABRIC_COPY
+					    le16toh(request.op) == FABRIC_COPY
 				    ? le64toh(request.operands.source_addr)
 				    : le64toh(request.addr));
 	return 0;

@@ -244,7 +244,7 @@ static void step_request(struct fuzz_input *input)
 		 i = (unsigned)fuzz_number(input, 1);
 	uint32_t offset = (uint32_t)fuzz_number(input, 4),
 		 bytes = (uint32_t)fuzz_number(input, 4);
-	struct stream_request request = { .op = htole32(op),
+	struct stream_request request = { .op = htole16((uint16_t)op),
 					  .bytes = htole32(bytes),
 					  .cookie = fuzz_number(input, 1) };
 	const struct fabric_mr *mr = ranges[i % MRS].mr;
@@ -369,7 +369,7 @@ static void seed_inband(void)
 		struct inband_request made = inband_request_make(
 			op, 8, &(struct fabric_inband_request){ .value = 1 });
 
-		put_request(le32toh(made.op), 0, 8, le32toh(made.bytes));
+		put_request(le16toh(made.op), 0, 8, le32toh(made.bytes));
 		put_step(STEP_BYTES, sizeof(made.operands), 1);
 		fuzz_put_bytes(out, &made.operands, sizeof(made.operands));
 	}

@@ -56,12 +56,14 @@ static void fill_welcome(const struct wire_hello *hello)
 {
 	static const struct wire_endpoint endpoints[] = {
 		{ .fabric = WIRE_FABRIC_TCP,
+		  .version = 1,
 		  .family = 4,
 		  .address = { 127, 0, 0, 1 },
 		  .port = 7462,
 		  .node = -1,
 		  .flags = WIRE_ENDPOINT_ATOMICS | WIRE_ENDPOINT_INBAND },
 		{ .fabric = WIRE_FABRIC_VERBS,
+		  .version = 1,
 		  .family = 4,
 		  .address = { 192, 0, 2, 1 },
 		  .port = 7461,

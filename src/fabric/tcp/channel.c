@@ -222,7 +222,7 @@ static void op_set(struct tcp_op *op, const struct fabric_batch *batch,
 	bool write = batch->opcode == FABRIC_WRITE;
 
 	op->request = (struct stream_request){
-		.op = htole32(batch->opcode),
+		.op = htole16((uint16_t)batch->opcode),
 		.bytes = htole32(bytes),
 		.rkey = htole64(batch->rkey),
 		.addr = htole64(batch->remote_addr + part->offset),

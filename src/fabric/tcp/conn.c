@@ -271,10 +271,12 @@ static enum step conn_begin_inband(struct tcp_conn *conn)
 
 static enum step conn_begin(struct tcp_conn *conn)
 {
-	uint32_t op = le32toh(conn->request.op), bytes = le32toh(conn->request.bytes);
+	uint32_t op = le16toh(conn->request.op), bytes = le32toh(conn->request.bytes);
 
 	if (inband_op_is_one(op))
 		return conn_begin_inband(conn);
+	if (conn->request.flags)
+		return conn_over(conn, "a request with unknown flags");
 	if (bytes == 0 || bytes > STREAM_BYTES_MAX) {
 		(void)snprintf(conn->why, sizeof(conn->why), "a request of %u bytes",
 			       bytes);

@@ -51,7 +51,8 @@ struct stream_status {
 #define STREAM_TEXT_MAX 255
 
 struct stream_request {
-	uint32_t op;    /* enum stream_op */
+	uint16_t op;    /* enum stream_op */
+	uint16_t flags; /* none yet: 0 */
 	uint32_t bytes; /* to move; except for STREAM_READ they follow this structure */
 	uint64_t rkey;  /* of the memory region */
 	uint64_t addr;  /* in the range of the rkey */

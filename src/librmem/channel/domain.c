@@ -175,6 +175,13 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    (away & (1u << i)) ||
 		    (beyond && !(welcome.endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
 			continue;
+		if (welcome.endpoints[i].version != FABRIC_VERSION) {
+			err = err_set(-ENOTSUP,
+				      "the server's channels are of version %u, this "
+				      "library's of %d",
+				      welcome.endpoints[i].version, FABRIC_VERSION);
+			continue;
+		}
 		served = true;
 		domain_endpoint_parse(&welcome.endpoints[i],
 				      (const struct sockaddr *)&peer,

@@ -5,7 +5,8 @@
 
 static bool is_device(const struct wire_endpoint *a, const struct wire_endpoint *b)
 {
-	return a->fabric == b->fabric && strcmp(a->device, b->device) == 0;
+	return a->fabric == b->fabric && a->version == b->version &&
+	       strcmp(a->device, b->device) == 0;
 }
 
 static bool is_at(const struct wire_endpoint *a, const struct wire_endpoint *b)

@@ -143,6 +143,7 @@ static void session_welcome(struct session *session, uint64_t hello_id, bool res
 		struct wire_endpoint *item = &out->welcome.endpoints[i];
 
 		item->fabric = (uint8_t)info->kind;
+		item->version = FABRIC_VERSION;
 		item->family = address->family;
 		memcpy(item->address, address->bytes, sizeof(item->address));
 		item->port = address->port;

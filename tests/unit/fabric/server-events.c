@@ -127,7 +127,8 @@ MODULAR struct inband_request inband_make(uint32_t op, uint64_t offset, uint32_t
 					  uint64_t cookie)
 {
 	return (struct inband_request){
-		.op = htole32(op),
+		.op = htole16((uint16_t)op),
+		.flags = htole16((uint16_t)(op >> 16)),
 		.bytes = htole32(bytes),
 		.rkey = htole64(seen.key.rkey),
 		.addr = htole64(seen.key.addr + offset),

@@ -36,7 +36,7 @@ END_TEST
 START_TEST(hello__encodes_to_fixed_bytes)
 {
 	static const uint8_t bytes[FABRIC_HELLO_BYTES] = {
-		'r',  'm',  'm',  'h',  44,   0,    3,    0,    0x88, 0x77, 0x66,
+		'r',  'm',  'm',  'h',  44,   0,    1,    0,    0x88, 0x77, 0x66,
 		0x55, 0x44, 0x33, 0x22, 0x11, 0xcc, 0xbb, 0xaa, 0x99, 1,    2,
 		3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,
 		14,   15,   16,   17,   18,   19,   20,   21,   22,   23,   24,

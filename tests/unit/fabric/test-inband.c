@@ -38,7 +38,7 @@ END_TEST
 
 static bool is_served(enum fabric_opcode opcode, uint32_t bytes)
 {
-	const struct inband_request request = { .op = htole32(opcode),
+	const struct inband_request request = { .op = htole16((uint16_t)opcode),
 						.bytes = htole32(bytes) };
 
 	return !inband_request_check(&request);

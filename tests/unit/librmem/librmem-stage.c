@@ -71,8 +71,10 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	welcome->heartbeat_ms = 500;
 	welcome->fence_ms = 2000;
 	welcome->n_endpoints = (uint16_t)endpoints;
-	for (unsigned i = 0; i < endpoints; i++)
+	for (unsigned i = 0; i < endpoints; i++) {
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
+		welcome->endpoints[i].version = FABRIC_VERSION;
+	}
 	endpoint_map_follow(&session->endpoint_map, welcome, welcome);
 	ck_assert_int_eq(connection_create(session->epfd, &events, session,
 					   &session->connection),

@@ -379,6 +379,13 @@ static void edit_no_endpoints(struct wire_msg *msg)
 		msg->welcome.n_endpoints = 0;
 }
 
+static void edit_data_version(struct wire_msg *msg)
+{
+	if (msg->type == WIRE_TYPE_welcome)
+		for (unsigned i = 0; i < msg->welcome.n_endpoints; i++)
+			msg->welcome.endpoints[i].version++;
+}
+
 static void edit_long_fence(struct wire_msg *msg)
 {
 	if (msg->type == WIRE_TYPE_welcome)
@@ -397,6 +404,9 @@ START_TEST(open__fails_with_the_error_of_each_step)
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
 	proxy.edit = edit_no_endpoints;
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
+	proxy.edit = edit_data_version;
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENOTSUP);
+	ck_assert_msg(strstr(rmem_error(), "of version 2"), "%s", rmem_error());
 	proxy.edit = edit_no_channel;
 	proxy_fail(WIRE_TYPE_open_channel, EDQUOT, 0);
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);

@@ -267,7 +267,8 @@ int raw_channel_open(void)
 MODULAR struct stream_request request(uint32_t op, uint64_t offset, uint32_t bytes,
 				      uint64_t cookie)
 {
-	return (struct stream_request){ .op = htole32(op),
+	return (struct stream_request){ .op = htole16((uint16_t)op),
+					.flags = htole16((uint16_t)(op >> 16)),
 					.bytes = htole32(bytes),
 					.rkey = htole64(seen.key.rkey),
 					.addr = htole64(seen.key.addr + offset),

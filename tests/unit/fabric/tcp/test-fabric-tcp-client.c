@@ -307,7 +307,7 @@ static struct stream_request peer_request(void)
 
 	ck_assert_int_eq(recv(ends.peer, &r, sizeof(r), MSG_WAITALL), sizeof(r));
 	ck_assert_uint_eq(le64toh(r.rkey), 77);
-	if (le32toh(r.op) == STREAM_WRITE) {
+	if (le16toh(r.op) == STREAM_WRITE) {
 		ck_assert_uint_le(le32toh(r.bytes), sizeof(sink));
 		ck_assert_int_eq(recv(ends.peer, sink, le32toh(r.bytes), MSG_WAITALL),
 				 le32toh(r.bytes));
@@ -398,7 +398,7 @@ static void peer_atomic(uint32_t op, unsigned cookie, uint64_t old)
 	struct stream_atomic atomic;
 	uint64_t word = htole64(old);
 
-	ck_assert_uint_eq(le32toh(r.op), op);
+	ck_assert_uint_eq(le16toh(r.op), op);
 	ck_assert_uint_eq(le32toh(r.bytes), sizeof(atomic));
 	ck_assert_uint_eq(le64toh(r.addr), 1000 + 8 * (uint64_t)cookie);
 	ck_assert_int_eq(recv(ends.peer, &atomic, sizeof(atomic), MSG_WAITALL),

@@ -365,7 +365,7 @@ MODULAR static size_t fuzz_request(uint8_t *buf)
 		break;
 	}
 	memcpy(buf, &r, sizeof(r));
-	bytes = le32toh(r.op) == STREAM_WRITE ? le32toh(r.bytes) : 0;
+	bytes = le16toh(r.op) == STREAM_WRITE ? le32toh(r.bytes) : 0;
 	if (bytes > STREAM_BYTES_MAX)
 		bytes = 0;
 	if (fuzz() % 64 == 0)

@@ -22,6 +22,7 @@ START_TEST(request__malformed_ends_the_stream)
 		{ FABRIC_COPY, FABRIC_INBAND_BYTES_MAX + 1 },
 		{ FABRIC_CRC, UINT32_MAX },
 		{ FABRIC_NOTIFY + 1, 8 },
+		{ FABRIC_PING | 1u << 16, 0 },
 	};
 	int fd = raw_channel_open();
 	struct inband_request request =
@@ -142,7 +143,7 @@ int main(void)
 {
 	TCase *tcase = unit_case("inband", host_open, host_close);
 
-	tcase_add_loop_test(tcase, request__malformed_ends_the_stream, 0, 10);
+	tcase_add_loop_test(tcase, request__malformed_ends_the_stream, 0, 11);
 	tcase_add_test(tcase, request__out_of_bounds_is_refused);
 	tcase_add_test(tcase, request__may_arrive_in_parts);
 	tcase_add_test(tcase, copy__of_ranges_that_overlap_stays_inside);

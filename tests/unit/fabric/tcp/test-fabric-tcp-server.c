@@ -316,8 +316,10 @@ START_TEST(request__invalid_ends_the_stream)
 		{ STREAM_CAS, 8 },
 		{ STREAM_FETCH_ADD, 15 },
 		{ STREAM_CAS, 17 },
-		{ UINT32_MAX, 8 },
-		{ UINT32_C(1) << 24, 8 },
+		{ UINT16_MAX, 8 },
+		/* flags, in the upper half */
+		{ STREAM_READ | 1u << 16, 8 },
+		{ STREAM_WRITE | UINT32_C(1) << 31, 8 },
 	};
 	int fd = raw_channel_open();
 
@@ -595,7 +597,7 @@ int main(void)
 	tcase_add_test(tcase, hello__missing_does_not_end_those_of_other_addresses);
 	tcase_add_test(tcase, accept__recovers_when_descriptors_run_out);
 	tcase_add_test(tcase, accept__takes_a_burst_of_connections);
-	tcase_add_loop_test(tcase, request__invalid_ends_the_stream, 0, 13);
+	tcase_add_loop_test(tcase, request__invalid_ends_the_stream, 0, 14);
 	tcase_add_test(tcase, request__refused_keeps_the_stream_in_step);
 	tcase_add_test(tcase, requests__in_one_segment_are_answered_in_order);
 	tcase_add_test(tcase, requests__in_single_bytes_are_executed);

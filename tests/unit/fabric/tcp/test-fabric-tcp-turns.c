@@ -173,7 +173,7 @@ enum fabric_status __wrap_inband_serve(const struct inband_request *request,
 {
 	unsigned n = atomic_fetch_add(&served, 1);
 
-	if (le32toh(request->op) == FABRIC_PING) {
+	if (le16toh(request->op) == FABRIC_PING) {
 		atomic_store(&served_before_ping, n);
 		atomic_store(&shut_before_ping, atomic_load(&shut));
 		atomic_store(&pinged, gettid());

@@ -70,7 +70,7 @@ START_TEST(requests__are_sent_as_messages)
 	ck_assert_int_eq((sends[0].flags & IBV_SEND_FENCE) != 0, _i);
 	ck_assert_uint_eq(sends[0].bytes, sizeof(request));
 	memcpy(&request, sends[0].addr, sizeof(request));
-	ck_assert_uint_eq(le32toh(request.op), FABRIC_COPY);
+	ck_assert_uint_eq(le16toh(request.op), FABRIC_COPY);
 	ck_assert_uint_eq(le32toh(request.bytes), 100);
 	ck_assert_uint_eq(le64toh(request.addr), 0x1000);
 	ck_assert_uint_eq(le64toh(request.rkey), 9);

@@ -240,6 +240,7 @@ START_TEST(request__malformed_ends_the_channel)
 		{ FABRIC_CRC, UINT32_MAX, 56, "too many bytes" },
 		{ 4, 8, 56, "unknown" },
 		{ 0, 8, 56, "unknown" },
+		{ FABRIC_PING | 1u << 16, 0, 56, "unknown flags" },
 		{ FABRIC_PING, 0, 0, "another length" },
 		{ FABRIC_PING, 0, 55, "another length" },
 	};
@@ -431,7 +432,7 @@ int main(void)
 	tcase_add_test(tcase, notifications__are_delivered_in_turns);
 	tcase_add_test(tcase, requests__reach_only_memory_of_their_session);
 	tcase_add_loop_test(tcase, rights__limit_requests, 0, 4);
-	tcase_add_loop_test(tcase, request__malformed_ends_the_channel, 0, 9);
+	tcase_add_loop_test(tcase, request__malformed_ends_the_channel, 0, 10);
 	tcase_add_test(tcase, immediate__is_not_a_request);
 	tcase_add_test(tcase, client__that_reads_no_answers_delays_only_itself);
 	tcase_add_test(tcase, channel__flushed_is_reported_once);
