@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/random.h"
 #include "base/rare.h"

@@ -23,7 +23,7 @@
 /* How long a look at the descriptors counts, see session_has_fds(): less would be felt by calls. */
 #define LOOK_MS 10u
 
-/* The epoll tag of wake_fd. */
+/* The epoll tag of the wake-up. */
 #define WAKE_TAG UINT64_C(2)
 
 bool session_has_fds(const struct rmem *session)
