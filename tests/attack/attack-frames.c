@@ -58,11 +58,11 @@ static void message_try(struct peer *peer, const char *what, enum wire_type type
 
 static void control_try(void)
 {
-	static const uint8_t unknown[WIRE_HEADER_BYTES] = { 16, 0, 0, 0, 0x33,
+	static const uint8_t unknown[WIRE_HEADER_BYTES] = { 16, 0, 0, 0, 0x7f,
 							    0,  0, 0, 9 };
-	/* a ping with a byte behind it, and a free without its lease */
-	static const uint8_t longer[] = { 17, 0, 0, 0, 0x0e, 0, 0, 0, 9,
-					  0,  0, 0, 0, 0,    0, 0, 1 };
+	/* a ping with a reserved bit, and a free without its lease */
+	static const uint8_t reserved[WIRE_HEADER_BYTES] = { 16, 0, 0, 0, 0x0e,
+							     0,  1, 0, 9 };
 	static const uint8_t cut[] = { 16, 0, 0, 0, 0x05, 0, 0, 0,
 				       9,  0, 0, 0, 0,    0, 0, 0 };
 	uint8_t header[WIRE_HEADER_BYTES] = { 0xff, 0xff, 0xff, 0xff };
@@ -75,8 +75,8 @@ static void control_try(void)
 	length_try("a frame of no bytes", 0);
 	bytes_try(peer_open("mallory"), "a message that does not exist", unknown,
 		  sizeof(unknown));
-	bytes_try(peer_open("mallory"), "a message with a byte behind it", longer,
-		  sizeof(longer));
+	bytes_try(peer_open("mallory"), "a header with a reserved bit", reserved,
+		  sizeof(reserved));
 	bytes_try(peer_open("mallory"), "a message that is cut off", cut, sizeof(cut));
 	message_try(peer_connect("mallory"), "a request before the hello",
 		    WIRE_TYPE_ping, 1);
