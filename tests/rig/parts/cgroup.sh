@@ -30,9 +30,10 @@ for file in hugetlb.2MB.max hugetlb.2MB.rsvd.max; do
 	# all that is left
 	config_write /tmp/cgroup.conf "server: listen=$RIG_ADDR insecure=yes" \
 		"pool a: size=auto page_size=2M"
+	# shellcheck disable=SC2317 # called by server_start
 	rmemd()
 	{
-		echo "$BASHPID" >$group/cgroup.procs
+		echo "$BASHPID" >"$group/cgroup.procs"
 		exec "$(type -P rmemd)" "$@"
 	}
 	server_start /tmp/cgroup.conf

@@ -21,6 +21,7 @@ limit_set()
 start_limited()
 {
 	limit_set "$1"
+	# shellcheck disable=SC2317 # called by server_start
 	rmemd()
 	{
 		LD_PRELOAD=$BUILD/.libs/libregions.so RMEM_REGION_FILE=/tmp/region-bytes \
