@@ -22,6 +22,7 @@ struct service {
 	pthread_mutex_t admin; /* held to add or remove a session; acquired first */
 	pthread_mutex_t lock;  /* held by the service thread while it works */
 	struct list sessions;
+	struct tree by_address;
 	unsigned n_removed; /* number of removals ever; wraps */
 	/* sessions with a channel to connect, in order of their turns */
 	struct list connects;
@@ -47,12 +48,12 @@ struct service {
 
 static struct service service = SERVICE_INIT;
 
+/* Whether the tag of an event is a session: it may be one that was removed, or a tag of the program. */
 static bool known(const struct rmem *session)
 {
-	list_for_each_entry(const struct rmem, at, &service.sessions, service_node)
-		if (at == session)
-			return true;
-	return false;
+	struct tree_node *node = tree_above(&service.by_address, (uintptr_t)session, 0);
+
+	return node && container_of(node, struct rmem, in_service) == session;
 }
 
 /* Under the service's lock. */
@@ -64,13 +65,10 @@ static void connect_later(struct rmem *session)
 	(void)pthread_cond_signal(&service.wanted);
 }
 
-/* `stale`: sessions were removed meanwhile, perhaps this one. */
-static void session_serve(struct rmem *session, bool stale)
+static void session_serve(struct rmem *session)
 {
 	bool ready;
 
-	if (stale && !known(session))
-		return;
 	(void)pthread_mutex_lock(&session->lock);
 	ready = session_tend(session);
 	session_unlock(session);
@@ -155,6 +153,22 @@ static void service_rescue(void)
 		session_rescue(session);
 }
 
+/* False: an event is none of the service's, so the set is one of the program, which has taken the numbers
+ * of the set and of its wake-up alike. */
+static bool sessions_serve(const struct epoll_event *events, int n, bool stale)
+{
+	bool own = true;
+
+	for (int i = 0; i < n; i++) {
+		if (known(events[i].data.ptr))
+			session_serve(events[i].data.ptr);
+		else
+			/* or it is of a session that was removed meanwhile */
+			own &= stale;
+	}
+	return own;
+}
+
 static void *service_run(void *arg)
 {
 	struct epoll_event events[EVENTS];
@@ -176,8 +190,11 @@ static void *service_run(void *arg)
 		if (epfd != service.epfd)
 			n = 0;
 		epfd = service.epfd;
-		for (int i = 0; i < n && !stop; i++)
-			session_serve(events[i].data.ptr, stale);
+		if (!stop && !sessions_serve(events, n, stale)) {
+			service.epfd = service.wake.fd = -1;
+			service_rescue();
+			epfd = service.epfd;
+		}
 		n_removed = service.n_removed;
 		(void)pthread_mutex_unlock(&service.lock);
 	}
@@ -225,6 +242,13 @@ static void service_stop(void)
 	fds_close();
 }
 
+static void service_enter(struct rmem *session)
+{
+	list_append(&service.sessions, &session->service_node);
+	/* 1: known() looks for the node above (address, 0) */
+	tree_insert(&service.by_address, &session->in_service, (uintptr_t)session, 1);
+}
+
 static int service_add(struct rmem *session)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = session };
@@ -241,7 +265,7 @@ static int service_add(struct rmem *session)
 	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0)
 		err = err_errno(-errno, "the service thread's epoll set");
 	else
-		list_append(&service.sessions, &session->service_node);
+		service_enter(session);
 	(void)pthread_mutex_unlock(&service.lock);
 	if (list_empty(&service.sessions))
 		service_stop();
@@ -263,6 +287,7 @@ void service_remove(struct rmem *session)
 	service.leaving = NULL;
 	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
 	list_remove(&session->service_node);
+	tree_remove(&service.by_address, &session->in_service);
 	service.n_removed++;
 	(void)pthread_mutex_unlock(&service.lock);
 	if (list_empty(&service.sessions))

@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/rare.h"
+#include "base/tree.h"
 #include "base/wakeup.h"
 #include "librmem/session/connection.h"
 #include "librmem/session/credentials.h"
@@ -194,7 +195,8 @@ struct rmem {
 
 	/* under the service's lock */
 	struct list service_node;
-	struct list connect_node; /* waits for its turn to connect a channel */
+	struct tree_node in_service; /* by its address */
+	struct list connect_node;    /* waits for its turn to connect a channel */
 };
 
 /* Open the descriptors of the session, and close those that are open and still the session's.  -errno

@@ -2,9 +2,13 @@
 /* Many sessions with the daemon share the service threads. */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "librmem/channel/domain.h"
 #include "librmem/session/session.h"
@@ -80,6 +84,50 @@ static void end_channels(uint64_t only, uint64_t except)
 	while (n > 0)
 		fake_peer_gone(found[--n]);
 }
+
+/* The number of epoll sets that watch a descriptor, and one of them. */
+static unsigned sets_of(int member, int *ret_set)
+{
+	char path[64], line[256];
+	unsigned n = 0;
+	int at;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		bool found = false;
+		FILE *file;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+		file = fopen(path, "re");
+		while (file && fgets(line, sizeof(line), file))
+			found |= sscanf(line, "tfd: %d", &at) == 1 && at == member;
+		if (file)
+			(void)fclose(file);
+		if (found)
+			*ret_set = fd;
+		n += found;
+	}
+	return n;
+}
+
+/* As if the program had closed the service's set, and had made one with the numbers of that and of its
+ * wake-up: its tags are not followed, and the service goes on with another set. */
+START_TEST(event__of_no_session_is_not_followed)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0x5f1b };
+	int set, newer, mine = eventfd(1, EFD_CLOEXEC);
+
+	open_all();
+	ck_assert_uint_eq(sets_of(sessions[0]->epfd, &set), 1);
+	ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, mine, &event), 0);
+	AWAIT(sets_of(sessions[0]->epfd, &newer) == 2);
+	/* longer than a session lives without it */
+	(void)poll(NULL, 0, 2000);
+	check_heartbeats();
+	close_all();
+	ck_assert_int_eq(close(mine), 0);
+	ck_assert_int_eq(close(set), 0);
+}
+END_TEST
 
 /* The attempts of all sessions together take longer than the fence time.  All heartbeats come in
  * time, also those of the session that needs no connection, and each session gets its turn. */
@@ -348,6 +396,7 @@ int main(void)
 {
 	TCase *tc = core_case("service");
 
+	tcase_add_test(tc, event__of_no_session_is_not_followed);
 	tcase_add_test(tc, unreachable_server__ends_no_session);
 	tcase_add_test(tc, slow_server__is_reached_by_a_later_attempt);
 	tcase_add_loop_test(tc, close__ends_a_connect_that_waits, 0, 2);
