@@ -372,7 +372,17 @@ live()
 server_start
 live
 finds ok daemon "rmemd .* runs, pid $server_pid" '' ''
-server_stop
+# a pool that the daemon could not add does not have its pages
+printf '\n[pool huge]\npage_size = 2M\nsize = 16T\n' >>"$dir/rmemd.conf"
+log_mark
+kill -HUP "$server_pid"
+log_await '^error pool-not-added: .*pool=huge' || fail "the pool is not refused"
+live
+finds error huge-pages "'huge' needs 8388608 pages of 2M" '' ''
+kill -TERM "$server_pid"
+process_await "$server_pid" 30 || fail "rmemd did not stop"
+[ "$process_status" -eq 0 ] || fail "rmemd ended with status $process_status"
+[ "$(grep -c '^error ' "$server_log")" = 1 ] || fail "rmemd logged other errors: $(grep '^error ' "$server_log")"
 live
 finds note daemon 'rmemd does not run' 'no rmemd serves' '^systemctl start rmemd$'
 ! jq -e '.findings | any(.check == "ports" and .level != "ok")' "$dir/json" >/dev/null || fail "$(cat "$dir/json")"

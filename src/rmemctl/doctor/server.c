@@ -112,9 +112,10 @@ const json_t *server_pool(const struct server *server, const char *name)
 	for (size_t i = 0; i < json_array_size(pools); i++) {
 		const json_t *pool = json_array_get(pools, i);
 		const char *has = json_string_value(json_object_get(pool, "name"));
+		const char *state = json_string_value(json_object_get(pool, "state"));
 
 		if (has && strcmp(has, name) == 0)
-			return pool;
+			return state && strcmp(state, "failed") == 0 ? NULL : pool;
 	}
 	return NULL;
 }
