@@ -237,6 +237,7 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
 	const struct rmem *session = lease->session;
+	bool answered = !err;
 
 	if (!err && reply->lease.lease != lease->id)
 		err = err_set(-EPROTO,
@@ -251,7 +252,7 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 	 * the request ends in -ESTALE, and the lease may live on */
 	atomic_store_explicit(&lease->rekey_err, err, memory_order_relaxed);
 	rekey_finish(lease);
-	return err == -EPROTO ? err : 0;
+	return answered && err == -EPROTO ? err : 0;
 }
 
 /* Attach the lease again for new rkeys; the queues are woken after the answer. */

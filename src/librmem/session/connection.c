@@ -440,16 +440,9 @@ static int error_parse(const struct wire_error *error)
 	return err_set(-(int)error->code, "%s", error->text);
 }
 
-static int reply_process(struct connection *connection, const struct wire_msg *reply)
+/* Whether the message can be the reply to the call; err_text() says why not. */
+static int reply_check(const struct connection_call *call, const struct wire_msg *reply)
 {
-	struct connection_call *call = call_find(connection, reply->id);
-	int err = 0;
-
-	if (!call)
-		return err_set(-EPROTO,
-			       "the server answers request %" PRIu64
-			       ", which was not asked",
-			       reply->id);
 	if (reply->type != WIRE_TYPE_error && reply->type != reply_type(call->type))
 		return err_set(-EPROTO, "the server answers %s with %s",
 			       wire_type_name(call->type), wire_type_name(reply->type));
@@ -457,32 +450,61 @@ static int reply_process(struct connection *connection, const struct wire_msg *r
 	    (reply->error.code == 0 || reply->error.code > ERROR_CODE_MAX))
 		return err_set(-EPROTO, "the server answers with error code %u",
 			       reply->error.code);
+	return 0;
+}
+
+/* A reply that nobody can read fails its request: asked again, the server would answer as before. */
+static int reply_process(struct connection *connection, const uint8_t *frame,
+			 size_t bytes)
+{
+	uint64_t id = wire_frame_id(frame, bytes);
+	struct connection_call *call = call_find(connection, id);
+	struct wire_msg reply;
+	int err;
+
+	if (!call)
+		return err_set(-EPROTO,
+			       "the server answers request %" PRIu64
+			       ", which was not asked",
+			       id);
+	err = wire_decode(frame, bytes, &reply);
+	if (!err)
+		err = reply_check(call, &reply);
+	/* without a welcome there is no connection to go on with */
+	if (err && call->type == WIRE_TYPE_hello)
+		return err;
 	list_remove(&call->node);
+	if (err)
+		return call_finish(call, err, NULL);
 	connection->events->answered(connection->ctx, call->sent_ns);
-	if (reply->type == WIRE_TYPE_error)
-		err = error_parse(&reply->error);
-	return call_finish(call, err, err ? NULL : reply);
+	if (reply.type == WIRE_TYPE_error)
+		err = error_parse(&reply.error);
+	return call_finish(call, err, err ? NULL : &reply);
+}
+
+static int event_process(struct connection *connection, const uint8_t *frame,
+			 size_t bytes)
+{
+	struct wire_msg event;
+	int err;
+
+	/* a newer server may send events that this library does not know */
+	if (!wire_type_name(wire_frame_type(frame)))
+		return 0;
+	err = wire_decode(frame, bytes, &event);
+	return err ? err : connection->events->event(connection->ctx, &event);
 }
 
 static int frame_process(struct connection *connection, const uint8_t *frame,
 			 size_t bytes)
 {
 	unsigned type = wire_frame_type(frame);
-	struct wire_msg msg;
-	int err;
 
-	/* a newer server may send events that this library does not know */
-	if (type >= WIRE_TYPE_revoked && !wire_type_name(type))
-		return 0;
-	err = wire_decode(frame, bytes, &msg);
-	if (err)
-		return err;
-	if (msg.type < WIRE_TYPE_error)
-		return err_set(-EPROTO, "the server sends a request, %s",
-			       wire_type_name(msg.type));
-	if (msg.type >= WIRE_TYPE_revoked)
-		return connection->events->event(connection->ctx, &msg);
-	return reply_process(connection, &msg);
+	if (type < WIRE_TYPE_error)
+		return err_set(-EPROTO, "the server sends a request, of type 0x%x",
+			       type);
+	return type < WIRE_TYPE_revoked ? reply_process(connection, frame, bytes)
+					: event_process(connection, frame, bytes);
 }
 
 /* Make room for a frame of `bytes`. */

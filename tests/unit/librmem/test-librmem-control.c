@@ -290,9 +290,9 @@ static const struct {
 	enum wire_type type;
 	bool right_id;
 } wrong_replies[] = {
-	{ WIRE_TYPE_lease, true }, /* not the reply to a ping */
-	{ WIRE_TYPE_ok, false },   /* no request has this id */
-	{ WIRE_TYPE_error, false }, { WIRE_TYPE_ping, true }, /* a request */
+	{ WIRE_TYPE_ok, false }, /* no request has this id */
+	{ WIRE_TYPE_error, false },
+	{ WIRE_TYPE_ping, true }, /* a request */
 	{ WIRE_TYPE_hello, false },
 };
 
@@ -334,24 +334,57 @@ START_TEST(reply__before_its_request_breaks_the_protocol)
 }
 END_TEST
 
-static const uint8_t bad_error_codes[][4] = {
-	{ 0, 0, 0, 0 }, { 0, 0x10, 0, 0 }, { 0xff, 0xff, 0xff, 0xff }, { 0, 0, 0, 0x80 }
+/* Replies to an allocate that are none; the error has the code 0 or 4096. */
+static const struct {
+	enum wire_type type;
+	size_t at;
+	uint8_t byte;
+	const char *text;
+} unreadable[] = {
+	{ WIRE_TYPE_lease, 4, WIRE_TYPE_ok, "the server answers allocate with ok" },
+	{ WIRE_TYPE_lease, 4, 0x7f, "message type 0x7f is unknown" },
+	{ WIRE_TYPE_lease, 6, 1, "a header with reserved bits set" },
+	{ WIRE_TYPE_ok, 4, WIRE_TYPE_lease, "message lease: lease is cut off" },
+	{ WIRE_TYPE_error, WIRE_HEADER_BYTES, 0, "error code 0" },
+	{ WIRE_TYPE_error, WIRE_HEADER_BYTES + 1, 0x10, "error code 4218" },
 };
 
-START_TEST(error_code__out_of_range_breaks_the_protocol)
+START_TEST(reply__that_nobody_can_read_fails_its_request_alone)
 {
+	struct result allocate, ping;
 	uint8_t frame[256];
-	struct result ping;
 	size_t n;
 
 	say_hello();
+	(void)request(WIRE_TYPE_allocate, &allocate);
 	(void)request(WIRE_TYPE_ping, &ping);
-	n = encode(WIRE_TYPE_error, receive()->id, frame, sizeof(frame));
-	memcpy(frame + WIRE_HEADER_BYTES, bad_error_codes[_i], 4);
+	n = encode(unreadable[_i].type, receive()->id, frame, sizeof(frame));
+	frame[unreadable[_i].at] = unreadable[_i].byte;
 	send_bytes(frame, n);
+	ck_assert_int_eq(connection_io(connection), 0);
+	ck_assert_int_eq(allocate.err, -EPROTO);
+	ck_assert_msg(strstr(allocate.text, unreadable[_i].text), "%s", allocate.text);
+	reply(WIRE_TYPE_ok, receive()->id);
+	ck_assert_int_eq(connection_io(connection), 0);
+	ck_assert_int_eq(ping.type, WIRE_TYPE_ok);
+	/* it is not asked again */
+	connection_drop(connection);
+	reconnect();
+	say_hello();
+	ck_assert_int_eq(receive()->type, 0);
+}
+END_TEST
+
+START_TEST(welcome__that_nobody_can_read_breaks_the_protocol)
+{
+	struct result hello;
+
+	send_hello(&hello);
+	reply(WIRE_TYPE_ok, receive()->id);
 	ck_assert_int_eq(connection_io(connection), -EPROTO);
-	ck_assert_uint_eq(ping.times, 0);
-	connection_end(connection, -ESTALE, "it is over");
+	ck_assert_uint_eq(hello.times, 0);
+	connection_drop(connection);
+	ck_assert_int_eq(hello.err, -ECONNRESET);
 }
 END_TEST
 
@@ -575,7 +608,7 @@ START_TEST(callback__that_closes_the_socket_aborts)
 }
 END_TEST
 
-/* A newer server may send unknown events.  Any other unknown type breaks the protocol. */
+/* A newer server may send unknown events. */
 START_TEST(events__of_unknown_types_are_ignored)
 {
 	static const uint16_t types[] = { 0x89, 0xff, 0x100, 0xffff };
@@ -687,9 +720,11 @@ int main(void)
 	tcase_add_test(tc, hello__is_sent_before_other_requests);
 	tcase_add_test(tc, replies__are_matched_in_any_order);
 	tcase_add_test(tc, frame__may_come_in_single_bytes);
-	tcase_add_loop_test(tc, reply__to_no_request_breaks_the_protocol, 0, 5);
+	tcase_add_loop_test(tc, reply__to_no_request_breaks_the_protocol, 0, 4);
 	tcase_add_test(tc, reply__before_its_request_breaks_the_protocol);
-	tcase_add_loop_test(tc, error_code__out_of_range_breaks_the_protocol, 0, 4);
+	tcase_add_loop_test(tc, reply__that_nobody_can_read_fails_its_request_alone, 0,
+			    6);
+	tcase_add_test(tc, welcome__that_nobody_can_read_breaks_the_protocol);
 	tcase_add_test(tc, calls__are_sent_again_on_the_next_connection);
 	tcase_add_test(tc, end__refuses_new_calls);
 	tcase_add_test(tc, abandon__passes_the_reply_to_the_other_callback);

@@ -414,6 +414,32 @@ START_TEST(session__resumes_after_a_protocol_error)
 }
 END_TEST
 
+static void edit_lease(struct wire_msg *msg)
+{
+	if (msg->type == WIRE_TYPE_lease)
+		msg->type = WIRE_TYPE_ok;
+}
+
+/* Of all answers about leases; a client that connects anew for each of them would never end. */
+START_TEST(replies__that_nobody_can_read_cost_no_connection)
+{
+	rmem_lease *lease = open_with_lease(0), *another;
+	struct rmem_alloc_params params = rmem_alloc_params_init();
+
+	proxy.edit = edit_lease;
+	params.bytes = 1000;
+	ck_assert_int_eq(rmem_alloc(client, &params, &another), -EPROTO);
+	ck_assert_msg(strstr(rmem_error(), "the server answers allocate with ok"), "%s",
+		      rmem_error());
+	proxy_cut();
+	AWAIT(info().resumes == 1);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -EPROTO);
+	ck_assert_uint_eq(proxy.connections, 2);
+	proxy.edit = NULL;
+	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
+}
+END_TEST
+
 /* ---- ends ---- */
 
 START_TEST(close__frees_all_objects)
@@ -512,6 +538,7 @@ int main(void)
 	tcase_add_test(tc, session__resumes_when_fenced_and_ends_at_shutdown);
 	tcase_add_test(tc, session__ends_if_the_administrator_ends_it);
 	tcase_add_test(tc, session__resumes_after_a_protocol_error);
+	tcase_add_test(tc, replies__that_nobody_can_read_cost_no_connection);
 	tcase_add_test(tc, close__frees_all_objects);
 	tcase_add_loop_test(tc, threads__share_a_session, 0, 2);
 	return unit_main();
