@@ -224,7 +224,7 @@ static int bench_check(char **)
 static int bench_run(rmem *session, char **)
 {
 	/* after a signal the results so far are printed */
-	int err = interrupt_catch();
+	int err = interrupt_catch("");
 
 	if (!err)
 		err = bench_report_begin(session, &plan, json);

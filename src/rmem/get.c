@@ -124,7 +124,7 @@ static int get_output_open(struct get *get)
 	get->opened = !err;
 	/* only a temporary file has to be removed after a signal */
 	if (!err && get->out.temporary[0])
-		err = interrupt_catch();
+		err = interrupt_catch(get->out.temporary);
 	return err;
 }
 

@@ -61,7 +61,7 @@ static int session_ping(rmem *session)
 static int ping_run(rmem *session, char **args)
 {
 	/* the summary is printed after a signal too */
-	int err = interrupt_catch();
+	int err = interrupt_catch("");
 
 	(void)args;
 	return err ? err : session_ping(session);

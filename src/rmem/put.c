@@ -84,7 +84,7 @@ static int put_run(rmem *session, char **args)
 
 	/* a signal must end the session, and with it the lease */
 	if (!err)
-		err = interrupt_catch();
+		err = interrupt_catch("");
 	if (!err)
 		err = session_result(rmem_alloc(session, &new_lease, &lease));
 	if (err)

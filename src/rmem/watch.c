@@ -132,7 +132,7 @@ static int watch_run(rmem *session, char **args)
 	if (err)
 		return session_result(err);
 	/* a signal ends the command without an error */
-	err = interrupt_catch();
+	err = interrupt_catch("");
 	return err ? err : session_watch(session);
 }
 

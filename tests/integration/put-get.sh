@@ -185,6 +185,25 @@ exec 7>&-
 [ "$(client get size/1 | wc -c)" -eq 1 ] || fail "an interrupted put changed the content"
 ok "interrupted put"
 
+# beside a silent server an interrupt ends a transfer, though a call waits for ten minutes: the first
+# one after a while, and a second one at once
+exec 7<>"$dir/fifo"
+for times in 1 2; do
+	background silent --timeout 600s put size/1 "$dir/fifo"
+	put_pid=$client_pid
+	head -c 5000 "$dir/in" >&7
+	status_await '.sessions.active == 1' 20 || fail "the put does not start"
+	kill -STOP "$server_pid"
+	for ((i = 0; i < times; i++)); do
+		kill -INT "$put_pid"
+	done
+	process_await "$put_pid" 60 || fail "a put beside a silent server cannot be interrupted"
+	[ "$process_status" -eq 130 ] || fail "it ended with $process_status"
+	kill -CONT "$server_pid"
+done
+exec 7>&-
+ok "interrupted beside a silent server"
+
 # several channels; -v prints fabric and channels
 make_file "$dir/in" $((20 * 1024 * 1024 + 77))
 client --channels 4 put channels "$dir/in"
