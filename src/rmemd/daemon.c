@@ -679,7 +679,7 @@ int daemon_open(const struct config *config, const char *config_path,
 static void log_ready(const struct daemon *daemon)
 {
 	const struct endpoints *endpoints = &daemon->control.endpoints;
-	char text[512] = "";
+	char text[1024] = "";
 	size_t len = 0;
 
 	for (unsigned i = 0; i < daemon->n_listeners && len < sizeof(text); i++)

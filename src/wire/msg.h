@@ -39,7 +39,10 @@
 #define WIRE_TOKEN_BYTES 16
 #define WIRE_NAME_MAX 255
 #define WIRE_LABEL_MAX 64
-#define WIRE_ENDPOINTS_MAX 8
+/* 16 addresses, and both ports of eight RDMA devices; an endpoint is a bit in masks of 32 */
+#define WIRE_ENDPOINTS_MAX 32
+/* Of a lease: with a key of each at every endpoint they take 38 KB of a frame; one that is twice as
+ * long would not fit. */
 #define WIRE_SEGMENTS_MAX 64
 #define WIRE_KEYS_MAX (WIRE_SEGMENTS_MAX * WIRE_ENDPOINTS_MAX)
 #define WIRE_ENTRIES_MAX 64
@@ -116,7 +119,7 @@ enum wire_reason {
 	U64(bytes) /* that the lease uses */                               \
 	I32(node)                                                          \
 	U64(page_bytes)                                                    \
-	U8(endpoints) /* that lend it, a bit each; 0: none at present */
+	U32(endpoints) /* that lend it, a bit each; 0: none at present */
 
 /* The rkey of one segment at one endpoint. */
 #define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
@@ -222,7 +225,7 @@ enum wire_reason {
 	U8(placement)                                                                       \
 	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */                  \
 	/* endpoints that the session uses or will use, a bit each; 0: those of channels */ \
-	U8(reach)
+	U32(reach)
 
 /* The reply to allocate, attach and resize.  Keys are for the endpoints through which the
  * session has, or had, a channel. */
@@ -245,7 +248,7 @@ enum wire_reason {
 	U64(lease)                                                        \
 	U8(rights)                                                        \
 	STR(name, WIRE_NAME_MAX)                                          \
-	U8(reach)                   /* as in allocate */                  \
+	U32(reach)                  /* as in allocate */                  \
 	STR(tenant, WIRE_LABEL_MAX) /* that shares it; "": its own */
 #define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U64(lease)                                                        \
@@ -261,7 +264,7 @@ enum wire_reason {
 #define WIRE_FIELDS_resize(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U64(lease)                                                        \
 	U64(bytes)                                                        \
-	U8(reach) /* as in allocate */
+	U32(reach) /* as in allocate */
 #define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	STR(name, WIRE_NAME_MAX)
 #define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
@@ -399,6 +402,12 @@ struct wire_msg {
 		WIRE_MESSAGES(WIRE_MEMBER)
 	};
 };
+
+/* The first n endpoints of a list, a bit each. */
+static inline uint32_t wire_endpoint_bits(unsigned n)
+{
+	return (uint32_t)((UINT64_C(1) << n) - 1);
+}
 
 /* A type's name; NULL: no message has this number. */
 const char *wire_type_name(unsigned number);

@@ -437,7 +437,7 @@ static void answer_no_segments(struct impostor *with)
 }
 
 /* Each answer describes the lease with other keys, and an event says at once that they are stale:
- * 64 segments at 8 endpoints make an attachment as large as there is. */
+ * 64 segments at 32 endpoints make an attachment as large as there is. */
 static void answer_changing(struct impostor *with)
 {
 	static uint64_t rkey;

@@ -85,7 +85,7 @@ static void lease_get(unsigned at)
 	wire_msg_init(&msg, WIRE_TYPE_allocate);
 	msg.allocate.bytes = PAGE;
 	msg.allocate.node = -1;
-	msg.allocate.reach = (uint8_t)(1u << at);
+	msg.allocate.reach = 1u << at;
 	control_ask(WIRE_TYPE_lease);
 	must(reply.lease.n_keys == 1 && reply.lease.keys[0].endpoint == at, "no key");
 	key.addr = reply.lease.keys[0].addr;

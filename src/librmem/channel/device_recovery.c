@@ -112,7 +112,7 @@ void recovery_found(struct rmem *session, unsigned number)
 	session->domains->domains[number].gone_ns = 0;
 }
 
-uint8_t recovery_reach(const struct rmem *session)
+uint32_t recovery_reach(const struct rmem *session)
 {
 	unsigned all = 0, reach = 0;
 	uint64_t now_ns = clock_now_ns();
@@ -126,7 +126,7 @@ uint8_t recovery_reach(const struct rmem *session)
 	/* requests made while the server is away are answered after the session has resumed */
 	if (reach == 0 || session->state != SESSION_UP)
 		reach = all;
-	return (uint8_t)endpoint_mask_to_server(&session->endpoint_map, reach);
+	return endpoint_mask_to_server(&session->endpoint_map, reach);
 }
 
 /* The error says that this host has no route to the peer. */

@@ -34,7 +34,7 @@ void recovery_found(struct rmem *session, unsigned domain);
 /* Bit mask of the reachable endpoints, for requests to the server.  An endpoint to which no channel
  * can be connected is left out, unless no endpoint is reachable: memory behind it would be of no
  * use. */
-uint8_t recovery_reach(const struct rmem *session);
+uint32_t recovery_reach(const struct rmem *session);
 
 /* Leave domains whose device was removed, and close leaving domains that have no users. */
 void recovery_work(struct rmem *session, uint64_t now_ns);

@@ -171,9 +171,9 @@ static int placement_parse(const struct rmem_alloc_params *params,
 	return 0;
 }
 
-static uint8_t reach_now(struct rmem *session)
+static uint32_t reach_now(struct rmem *session)
 {
-	uint8_t reach;
+	uint32_t reach;
 
 	(void)pthread_mutex_lock(&session->lock);
 	reach = recovery_reach(session);

@@ -44,7 +44,7 @@ void endpoint_map_follow(struct endpoint_map *map, struct wire_welcome *known,
 	memset(map->number, WIRE_ENDPOINTS_MAX, sizeof(map->number));
 	endpoints_find(map, known, welcome, true);
 	endpoints_find(map, known, welcome, false);
-	map->away = ((1u << known->n_endpoints) - 1) & ~map->present;
+	map->away = wire_endpoint_bits(known->n_endpoints) & ~map->present;
 	for (unsigned i = 0; i < known->n_endpoints; i++)
 		if (endpoint_is_present(map, i))
 			known->endpoints[i] = welcome->endpoints[map->index[i]];

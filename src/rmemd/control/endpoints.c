@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "fabric/address.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
@@ -97,6 +98,19 @@ static void on_ready(evutil_socket_t, short, void *arg)
 	served->ops->process(served->server);
 }
 
+static void log_left_out(const struct served_fabric *served,
+			 const struct fabric_endpoint *info)
+{
+	char address[FABRIC_ADDRESS_TEXT];
+
+	log_event(LOG_WARNING, "endpoint-left-out",
+		  &(struct log_ctx){ .device = info->device },
+		  "%s at %s is not served: clients are told of %d endpoints at most; "
+		  "name fewer in [rdma] devices or [server] listen",
+		  served->ops->name, fabric_address_text(&info->address, address),
+		  WIRE_ENDPOINTS_MAX);
+}
+
 static void number_endpoints(struct endpoints *endpoints, struct served_fabric *served)
 {
 	unsigned n = served->ops->n_endpoints(served->server);
@@ -107,11 +121,8 @@ static void number_endpoints(struct endpoints *endpoints, struct served_fabric *
 			served->ops->endpoint(served->server, i);
 
 		if (endpoints->n == WIRE_ENDPOINTS_MAX) {
-			log_event(LOG_WARNING, "endpoint-left-out",
-				  &(struct log_ctx){ .device = info->device },
-				  "the protocol has room for %d endpoints",
-				  WIRE_ENDPOINTS_MAX);
-			return;
+			log_left_out(served, info);
+			continue;
 		}
 		endpoints->at[endpoints->n++] = (struct endpoint){
 			.ops = served->ops,
@@ -238,7 +249,7 @@ void endpoints_set_channels(struct endpoints *endpoints, uint64_t tcp_channels)
 
 unsigned endpoints_all(const struct endpoints *endpoints)
 {
-	return (1u << endpoints->n) - 1;
+	return wire_endpoint_bits(endpoints->n);
 }
 
 int endpoints_node(const struct endpoints *endpoints, const char *device, int *ret_node)

@@ -301,8 +301,7 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 			.bytes = segment->bytes,
 			.node = extent_pool(&segment->extent).node,
 			.page_bytes = extent_pool(&segment->extent).page_bytes,
-			/* UINT8_MAX without a limit */
-			.endpoints = (uint8_t)extent_pool(&segment->extent).endpoints,
+			.endpoints = extent_pool(&segment->extent).endpoints,
 		};
 		describe_keys(attachment, i, ret_msg);
 	}

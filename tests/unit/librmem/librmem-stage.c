@@ -116,7 +116,7 @@ static struct wire_lease *answer_new(unsigned n, unsigned char *const *segments,
 	for (unsigned i = 0; i < n; i++) {
 		answer->segments[i].bytes = bytes[i];
 		answer->bytes += bytes[i];
-		answer->segments[i].endpoints = (uint8_t)stage.through[i];
+		answer->segments[i].endpoints = stage.through[i];
 		for (unsigned k = 0; k < endpoints && keys[i]; k++)
 			if (stage.through[i] & (1u << k))
 				answer->keys[answer->n_keys++] = (struct wire_key){

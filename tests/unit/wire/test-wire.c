@@ -34,8 +34,16 @@ static void fill(enum wire_type type)
 		memset(in.lease.name, 'n', WIRE_NAME_MAX);
 		in.lease.n_segments = WIRE_SEGMENTS_MAX;
 		in.lease.segments[WIRE_SEGMENTS_MAX - 1].node = -1;
+		in.lease.segments[WIRE_SEGMENTS_MAX - 1].endpoints = UINT32_MAX;
 		in.lease.n_keys = WIRE_KEYS_MAX;
 		in.lease.keys[WIRE_KEYS_MAX - 1].rkey = 0xfedcba9876543210u;
+		break;
+	case WIRE_TYPE_welcome:
+		in.welcome.n_endpoints = WIRE_ENDPOINTS_MAX;
+		in.welcome.endpoints[WIRE_ENDPOINTS_MAX - 1].node = -1;
+		break;
+	case WIRE_TYPE_allocate:
+		in.allocate.reach = 1u << (WIRE_ENDPOINTS_MAX - 1);
 		break;
 	case WIRE_TYPE_entries:
 		in.entries.n_entries = WIRE_ENTRIES_MAX;

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints: the limit of a segment, the endpoints of a pool, the node of a device. */
 #include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "base/log.h"
+#include "rmemd/control/control.h"
 #include "rmemd/control/endpoints.h"
 #include "unit/unit.h"
 
@@ -130,6 +136,81 @@ START_TEST(node__is_that_of_the_device)
 }
 END_TEST
 
+/* ---- more than there is room for ---- */
+
+static const struct fabric_endpoint many[WIRE_ENDPOINTS_MAX + 2] = {
+	[WIRE_ENDPOINTS_MAX - 1] = { .device = "last" },
+	[WIRE_ENDPOINTS_MAX] = { .device = "c", .address = { .port = 7461 } },
+	[WIRE_ENDPOINTS_MAX + 1] = { .device = "d", .address = { .port = 7462 } },
+};
+static char left_out[256];
+
+static int open_many(const struct fabric_server_params *,
+		     const struct fabric_server_events *, void *,
+		     struct fabric_server **)
+{
+	return 0;
+}
+
+static void close_many(struct fabric_server *)
+{
+}
+
+static int silent;
+
+static int silent_fd(const struct fabric_server *)
+{
+	return silent;
+}
+
+static unsigned count_many(const struct fabric_server *)
+{
+	return WIRE_ENDPOINTS_MAX + 2;
+}
+
+static const struct fabric_endpoint *one_of_many(const struct fabric_server *,
+						 unsigned endpoint)
+{
+	return &many[endpoint];
+}
+
+static void read_left_out(int level, const char *event, const struct log_ctx *ctx,
+			  const char *text)
+{
+	size_t at = strlen(left_out);
+
+	ck_assert_int_eq(level, LOG_WARNING);
+	ck_assert_str_eq(event, "endpoint-left-out");
+	(void)snprintf(left_out + at, sizeof(left_out) - at, "%s %.29s\n", ctx->device,
+		       text);
+}
+
+START_TEST(endpoints__beyond_the_room_are_each_left_out_with_a_line)
+{
+	static const struct fabric_server_ops ops = { .name = "verbs",
+						      .open = open_many,
+						      .close = close_many,
+						      .fd = silent_fd,
+						      .n_endpoints = count_many,
+						      .endpoint = one_of_many };
+	static struct control control;
+
+	control.base = event_base_new();
+	silent = eventfd(0, 0);
+	log_set_sink(read_left_out);
+	ck_assert_int_eq(endpoints_serve(&control, &ops, NULL), 0);
+	log_set_sink(NULL);
+	ck_assert_uint_eq(control.endpoints.n, WIRE_ENDPOINTS_MAX);
+	ck_assert_ptr_eq(control.endpoints.at[31].info, &many[31]);
+	ck_assert_uint_eq(endpoints_all(&control.endpoints), UINT32_MAX);
+	ck_assert_str_eq(left_out, "c verbs at *:7461 is not served\n"
+				   "d verbs at *:7462 is not served\n");
+	endpoints_close(&control.endpoints);
+	event_base_free(control.base);
+	(void)close(silent);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("endpoint", NULL, NULL);
@@ -140,5 +221,6 @@ int main(void)
 			    sizeof(pools) / sizeof(pools[0]));
 	tcase_add_test(tc, channels__are_divided_by_endpoints);
 	tcase_add_test(tc, node__is_that_of_the_device);
+	tcase_add_test(tc, endpoints__beyond_the_room_are_each_left_out_with_a_line);
 	return unit_main();
 }

@@ -277,7 +277,7 @@ START_TEST(placement__is_passed_to_the_pools_and_reported)
 	ck_assert_int_eq(one.answer.lease.node, -1);
 	/* only those to which the client says that it will have a channel */
 	stage_endpoint_info[0].node = 2;
-	msg->allocate.reach = 0xf1;
+	msg->allocate.reach = 0xfffffff1;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
 	ck_assert_uint_eq(wish->endpoints, 1);
 	check_node_asked(2);

@@ -101,11 +101,11 @@ START_TEST(attach__after_a_fence_finds_the_attachment)
 }
 END_TEST
 
-/* The memory of the far node is lent through port 5 only. */
+/* The memory of the far node is lent through port 31 only. */
 START_TEST(keys__are_made_for_the_ports_of_the_memory)
 {
-	fake_pools_lend_through(UINT_MAX, 1u << 5);
-	stage_connect(&stage_a, 5);
+	fake_pools_lend_through(UINT_MAX, 1u << 31);
+	stage_connect(&stage_a, 31);
 	/* then one page of each node is free */
 	(void)new_lease(&two, &stage_b, (FAKE_NODE_PAGES - 1) * FAKE_PAGE, "");
 	fake_pools_break(FAKE_NODE_PAGES);
@@ -115,13 +115,13 @@ START_TEST(keys__are_made_for_the_ports_of_the_memory)
 	ck_assert_uint_eq(one.lease.n_segments, 2);
 	ck_assert_uint_eq(one.lease.n_keys, 3);
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert(one.lease.keys[i].endpoint == 5 ||
+		ck_assert(one.lease.keys[i].endpoint == 31 ||
 			  one.lease.segments[one.lease.keys[i].segment].node == 0);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_uint_eq(one.lease.segments[i].endpoints,
-				  one.lease.segments[i].node ? 1u << 5 : UINT8_MAX);
+				  one.lease.segments[i].node ? 1u << 31 : UINT_MAX);
 	/* the client's channels, or its reach, determine the memory that it may get */
-	ck_assert_uint_eq(fake_pools_wish()->endpoints, 1u << 5 | 1);
+	ck_assert_uint_eq(fake_pools_wish()->endpoints, 1u << 31 | 1);
 	stage_a.reach = 1u << 4;
 	stage_a.nodes[0] = 3;
 	stage_a.n_nodes = 1;
@@ -134,7 +134,7 @@ START_TEST(keys__are_made_for_the_ports_of_the_memory)
 	ck_assert_str_eq(two.text,
 			 "\"n\" lies in pool far, which is lent through other RDMA "
 			 "devices than this session uses: use them, or TCP");
-	stage_connect(&stage_b, 5);
+	stage_connect(&stage_b, 31);
 	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
 	ck_assert_uint_eq(two.lease.n_keys, 3);
 	/* a lease stays when its devices are not served after a restart */
@@ -142,7 +142,7 @@ START_TEST(keys__are_made_for_the_ports_of_the_memory)
 	ck_assert_int_eq(call_rekey(&two, &stage_b, two.lease.lease), 0);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_uint_eq(two.lease.segments[i].endpoints,
-				  two.lease.segments[i].node ? 0 : UINT8_MAX);
+				  two.lease.segments[i].node ? 0 : UINT_MAX);
 }
 END_TEST
 
