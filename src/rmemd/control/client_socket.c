@@ -62,6 +62,11 @@ bool output_send(struct client_socket *socket)
 	return true;
 }
 
+bool output_is_full(const struct client_socket *socket)
+{
+	return evbuffer_get_length(socket->output) > CONNECTION_OUTPUT_MAX;
+}
+
 void output_watch(struct client_socket *socket)
 {
 	if (event_add(socket->writable, NULL))
@@ -70,7 +75,6 @@ void output_watch(struct client_socket *socket)
 
 void output_add(struct connection *connection, const struct wire_msg *msg)
 {
-	static const char unread[] = "the client does not read its answers";
 	struct client_socket *socket = socket_of(connection);
 	uint8_t *frame = socket->connections->frame;
 	size_t sent;
@@ -84,13 +88,6 @@ void output_add(struct connection *connection, const struct wire_msg *msg)
 			  &(struct log_ctx){ .peer = connection->name },
 			  "%s does not fit a frame", wire_type_name(msg->type));
 		socket_end_soon(socket, "an answer does not fit a frame");
-		return;
-	}
-	if (evbuffer_get_length(socket->output) + (size_t)bytes >
-	    CONNECTION_OUTPUT_MAX) {
-		connection_refused(connection->control, REFUSAL_UNREAD,
-				   connection->name, unread);
-		socket_end_soon(socket, unread);
 		return;
 	}
 	sent = send_at_once(socket, frame, (size_t)bytes);

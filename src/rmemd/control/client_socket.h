@@ -70,6 +70,7 @@ struct client_socket {
 	uint64_t
 		answered_ns; /* when the handshake's first message was answered; or 0 */
 	bool hung_up;        /* stream_end() was called */
+	bool stalled;        /* input waits, as the output is full */
 	enum refusal refusal; /* the reason of `why` */
 	const char *why;
 };
@@ -87,6 +88,8 @@ void socket_end_soon(struct client_socket *socket, const char *why);
 void output_add(struct connection *connection, const struct wire_msg *msg);
 /* Send what waits.  False: the socket is full, or broken. */
 bool output_send(struct client_socket *socket);
+/* Whether no request is handled before the client has read its answers. */
+bool output_is_full(const struct client_socket *socket);
 /* Send when the socket is writable. */
 void output_watch(struct client_socket *socket);
 /* Everything is sent: tell the client by an end of file.  A close could discard what is still

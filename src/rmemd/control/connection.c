@@ -54,6 +54,11 @@ void connection_close(struct connection *connection)
 	connection->ops->close(connection);
 }
 
+bool connection_stalled(struct connection *connection)
+{
+	return connection->ops->stalled && connection->ops->stalled(connection);
+}
+
 void connection_refused(struct control *control, enum refusal refusal, const char *peer,
 			const char *why)
 {

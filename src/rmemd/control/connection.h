@@ -31,8 +31,10 @@ struct connection_ops {
 	/* Whether sent messages wait for transmission.  Once none waits,
 	 * session_connection_idle() is called. */
 	bool (*busy)(struct connection *connection);
-	/* Whether input has arrived that is not handled yet. */
+	/* Whether input has arrived that is not handled yet, and that will be. */
 	bool (*unread)(struct connection *connection);
+	/* Whether input waits until the client has read its answers.  NULL: it never does. */
+	bool (*stalled)(struct connection *connection);
 	/* The milliseconds since input arrived last, read or not.  NULL: not known. */
 	uint64_t (*silent_ms)(struct connection *connection);
 	/* Whether the client has closed its end, perhaps behind input that is not read yet. */
@@ -61,6 +63,8 @@ void connection_send_error(struct connection *connection, uint64_t id, int err,
 void connection_send_ok(struct connection *connection, uint64_t id);
 /* No effect on a closed connection. */
 void connection_close(struct connection *connection);
+/* Whether answers that are long should wait until session_connection_idle(). */
+bool connection_stalled(struct connection *connection);
 /* Count and log a connection that was refused without an answer. */
 void connection_refused(struct control *control, enum refusal refusal, const char *peer,
 			const char *why);
@@ -74,8 +78,9 @@ struct connections;
 
 /* A connection without a hello, with TLS before it, ends after this time. */
 #define CONNECTION_HELLO_MS 5000
-/* Limit of output that a client has not received; beyond it the connection ends. */
-#define CONNECTION_OUTPUT_MAX (1u << 20)
+/* Beyond this number of bytes that a client has not received its requests wait, unread: only answers
+ * to requests in progress are added. */
+#define CONNECTION_OUTPUT_MAX 65536
 /* Time limit to transmit the last messages of a closed connection. */
 #define CONNECTION_LINGER_MS 1000
 

@@ -131,6 +131,7 @@ static void op_close(struct connection *connection)
 	}
 	socket->state = SOCKET_CLOSES;
 	socket->why = "closed";
+	socket->stalled = false;
 	/* nothing was said yet, and its stream is not ours */
 	if (socket->handshake) {
 		socket_end_soon(socket, socket->why);
@@ -177,11 +178,18 @@ static bool op_busy(struct connection *connection)
 	return evbuffer_get_length(socket_of(connection)->output) > 0;
 }
 
+static bool op_stalled(struct connection *connection)
+{
+	return output_is_full(socket_of(connection));
+}
+
 static bool op_unread(struct connection *connection)
 {
 	const struct client_socket *socket = socket_of(connection);
 	uint8_t byte;
 
+	if (socket->stalled)
+		return false;
 	/* whole frames that were read wait for their slice; a part of one is no sign of life */
 	return (socket->unread && slice_waits(&socket->work)) ||
 	       recv(socket->stream.fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) >
@@ -215,6 +223,7 @@ static const struct connection_ops connection_ops = {
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
+	.stalled = op_stalled,
 	.silent_ms = op_silent_ms,
 	.abandoned = op_abandoned,
 };
@@ -231,6 +240,9 @@ static size_t handle_frame(struct client_socket *socket, const uint8_t *at,
 	int frame_bytes;
 
 	if (connection->closed || connection->hello_pending || bytes < 4)
+		return 0;
+	socket->stalled = output_is_full(socket);
+	if (socket->stalled)
 		return 0;
 	frame_bytes = wire_frame_bytes(at, bytes);
 	if (frame_bytes < 0) {
@@ -327,10 +339,12 @@ static bool input_serve(struct client_socket *socket)
 	if (handled < bytes || socket->unread)
 		store_unread(socket, inbox + handled, bytes - handled);
 	/* a full inbox is read into again when it was handled */
-	if (socket->unread_bytes == INBOX_BYTES ? event_del(socket->readable)
-						: event_add(socket->readable, NULL))
+	if (socket->stalled || socket->unread_bytes == INBOX_BYTES
+		    ? event_del(socket->readable)
+		    : event_add(socket->readable, NULL))
 		socket_end_soon(socket, "its socket cannot be watched");
-	else if (stream_pending(&socket->stream) && !socket->connection.hello_pending)
+	else if (stream_pending(&socket->stream) && !socket->connection.hello_pending &&
+		 !socket->stalled)
 		more = true;
 	return more && !socket->connection.closed;
 }
@@ -436,6 +450,10 @@ static void on_writable(evutil_socket_t, short, void *arg)
 		handshake_run(socket);
 	else if (output_send(socket))
 		output_sent(socket);
+	if (socket->stalled && !output_is_full(socket)) {
+		socket->stalled = false;
+		handle_soon(socket);
+	}
 }
 
 static int no_memory(void)

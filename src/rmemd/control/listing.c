@@ -56,6 +56,20 @@ void listings_cancel(struct session *session)
 		listing_free(listing);
 }
 
+static void listing_go_on(struct listing *listing)
+{
+	const struct session *session = listing->session;
+
+	slices_add(&session->sessions->control->slices,
+		   &session->lease_client.tenant->slices, &listing->work);
+}
+
+void listings_go_on(struct session *session)
+{
+	list_for_each_entry(struct listing, listing, &session->listings, link)
+		listing_go_on(listing);
+}
+
 static int find_one(const struct lease_status *status, void *arg)
 {
 	struct listing *listing = arg;
@@ -85,6 +99,8 @@ static bool listing_work(struct slice_work *work)
 	struct session *session = listing->session;
 	struct wire_msg *out = &session->sessions->control->out;
 
+	if (connection_stalled(session->connection))
+		return false;
 	if (leases_each_named(session->lease_client.tenant, &listing->after,
 			      listing->prefix, LEASES_PER_SLICE, find_one,
 			      listing) == -EAGAIN)
@@ -125,8 +141,7 @@ static int listing_start(struct session *session, const struct wire_msg *msg,
 	slice_work_init(&listing->work, listing_work);
 	list_append(&session->listings, &listing->link);
 	session->n_requests++;
-	slices_add(&session->sessions->control->slices,
-		   &session->lease_client.tenant->slices, &listing->work);
+	listing_go_on(listing);
 	return HANDLER_LATER;
 }
 

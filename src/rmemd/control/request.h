@@ -80,6 +80,8 @@ REQUEST_TYPES(DECLARE_HANDLER, DECLARE_STARTER)
 void fill_entry(const struct lease_status *status, struct wire_entry *entry);
 /* The session's connection is lost: forget its requests `list`, which the client repeats. */
 void listings_cancel(struct session *session);
+/* The client has read its answers: go on with those that have waited for it. */
+void listings_go_on(struct session *session);
 
 /* Open or resume a session for a connection that has none; sends the reply. */
 void handle_hello(struct connection *connection, const struct wire_msg *msg);

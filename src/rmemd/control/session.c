@@ -539,8 +539,10 @@ void session_connection_lost(struct connection *connection, const char *why)
 
 void session_connection_idle(struct connection *connection)
 {
-	if (connection->session)
-		session_deliver(connection->session);
+	if (!connection->session)
+		return;
+	listings_go_on(connection->session);
+	session_deliver(connection->session);
 }
 
 void session_fence_active(struct session *session, const char *why)
@@ -581,10 +583,17 @@ int sessions_kick(struct sessions *sessions, uint64_t id)
 
 static void session_fence_silent(struct session *session)
 {
+	const struct connection *connection = session->connection;
+	bool stalled = connection_stalled(session->connection);
 	char text[80];
 
-	(void)snprintf(text, sizeof(text), "no sign of life for %" PRIu64 " ms",
+	(void)snprintf(text, sizeof(text), "%s for %" PRIu64 " ms",
+		       stalled ? "the client has not read its answers"
+			       : "no sign of life",
 		       clock_now_ms() - session->heard_ms);
+	if (stalled)
+		connection_refused(connection->control, REFUSAL_UNREAD,
+				   connection->name, text);
 	session_fence_active(session, text);
 }
 

@@ -288,6 +288,11 @@ static bool op_unread(struct connection *connection)
 	return client_of(connection)->unread;
 }
 
+static bool op_stalled(struct connection *connection)
+{
+	return client_of(connection)->stalled;
+}
+
 static bool op_abandoned(struct connection *connection)
 {
 	return client_of(connection)->abandoned;
@@ -311,6 +316,7 @@ static const struct connection_ops client_ops = {
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
+	.stalled = op_stalled,
 	.abandoned = op_abandoned,
 };
 

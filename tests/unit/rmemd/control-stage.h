@@ -28,6 +28,7 @@ struct client {
 	unsigned authenticated, closed; /* calls of these functions */
 	bool busy;                      /* messages wait for transmission */
 	bool unread;                    /* input waits to be handled */
+	bool stalled;                   /* until it has read its answers */
 	bool abandoned;                 /* the client has closed its end */
 	uint64_t next_id;
 	uint64_t last_id; /* of the last request */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control connections over sockets: parts of frames, limits, closing. */
+#include <event2/buffer.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "rmemd/control/client_socket.h"
 #include "unit/rmemd/control/connection-stage.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
@@ -250,20 +252,101 @@ START_TEST(last_reply__arrives_before_the_end)
 }
 END_TEST
 
-/* The connection of a client that sends requests and reads no replies ends. */
-START_TEST(unread_replies__end_the_connection)
-{
-	int fd = connect_client(), bytes;
+/* Longer than what the socket takes, with names that make them long. */
+#define LISTS 1000
+#define NAMED 8
 
+/* Open a session and send LISTS requests that have long answers. */
+static void ask_much(int fd)
+{
+	char name[201] = "";
+	int bytes;
+
+	memset(name, 'n', sizeof(name) - 1);
 	open_session(fd);
-	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-	bytes = pings(1000);
-	for (unsigned i = 0; i < 1000 && sessions_in(SESSION_ACTIVE); i++) {
-		(void)send(fd, frame, (size_t)bytes, MSG_NOSIGNAL);
+	for (unsigned i = 0; i < NAMED; i++) {
+		name[0] = (char)('a' + i);
+		client_write(fd, frame, encode(to_allocate(100, name), 3 + i));
+		fake_fabric_settle();
+		run_loop();
+		expect(fd, WIRE_TYPE_lease);
+	}
+	bytes = encode(message(WIRE_TYPE_list), 3 + NAMED);
+	for (int i = 1; i < LISTS; i++)
+		memcpy(frame + i * bytes, frame, (size_t)bytes);
+	client_write(fd, frame, LISTS * bytes);
+}
+
+/* What waits for clients. */
+static size_t output_bytes(void)
+{
+	size_t bytes = 0;
+
+	list_for_each_entry(const struct client_socket, socket, &connections->active,
+			    link)
+		bytes += evbuffer_get_length(socket->output);
+	return bytes;
+}
+
+/* Read all answers; returns their number. */
+static unsigned read_answers(int fd)
+{
+	static uint8_t in[2 * WIRE_FRAME_MAX];
+	size_t have = 0, bytes;
+	unsigned n = 0;
+	ssize_t got;
+
+	while ((got = recv(fd, in + have, sizeof(in) - have, MSG_DONTWAIT)) > 0) {
+		have += (size_t)got;
+		while ((bytes = (size_t)wire_frame_bytes(in, have)) && bytes <= have) {
+			ck_assert_int_eq(wire_decode(in, bytes, &received), 0);
+			have -= bytes;
+			memmove(in, in + bytes, have);
+			n++;
+		}
+		ck_assert_uint_le(output_bytes(),
+				  CONNECTION_OUTPUT_MAX + WIRE_FRAME_MAX);
 		run_loop();
 	}
+	ck_assert_uint_eq(have, 0);
+	return n;
+}
+
+/* The requests of a client that does not read wait, unread at last. */
+START_TEST(unread_replies__make_requests_wait)
+{
+	int fd = connect_client(), bytes;
+	unsigned n = 0;
+
+	ask_much(fd);
+	ck_assert_uint_gt(output_bytes(), CONNECTION_OUTPUT_MAX);
+	ck_assert_uint_le(output_bytes(), CONNECTION_OUTPUT_MAX + WIRE_FRAME_MAX);
+	bytes = pings(1000);
+	while (send(fd, frame, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == bytes) {
+		ck_assert_uint_lt(n++, 100);
+		run_loop();
+	}
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_ge(read_answers(fd), LISTS + 1000 * n);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	disconnect(fd);
+}
+END_TEST
+
+/* What it has sent is no sign of life. */
+START_TEST(client_that_never_reads__is_fenced)
+{
+	int fd = connect_client();
+
+	ask_much(fd);
+	pass(STAGE_SILENCE_MS - 1);
+	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_UNREAD], 0);
+	client_write(fd, frame, pings(1));
+	pass(1);
 	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
-	(void)close(fd);
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_UNREAD], 1);
+	disconnect(fd);
 }
 END_TEST
 
@@ -507,7 +590,8 @@ int main(void)
 	tcase_add_test(tc, requests__wait_in_the_socket_when_too_many);
 	tcase_add_loop_test(tc, invalid_length__ends_the_connection, 0, 4);
 	tcase_add_test(tc, last_reply__arrives_before_the_end);
-	tcase_add_test(tc, unread_replies__end_the_connection);
+	tcase_add_test(tc, unread_replies__make_requests_wait);
+	tcase_add_test(tc, client_that_never_reads__is_fenced);
 	tcase_add_test(tc, unread_notifications__are_dropped_and_counted);
 	tcase_add_test(tc, connections_without_a_session__have_a_limit);
 	tcase_add_test(tc, connections_without_a_session__end_by_addresses);

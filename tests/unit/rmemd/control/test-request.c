@@ -555,6 +555,38 @@ START_TEST(list__is_sent_in_pages)
 }
 END_TEST
 
+/* The pages of a client that does not read them are not even made. */
+START_TEST(list__waits_for_a_client_that_does_not_read)
+{
+	struct wire_msg *msg;
+	char name[16];
+
+	client_open(&one);
+	for (unsigned i = 0; i < 300; i++) {
+		(void)snprintf(name, sizeof(name), "%c%03u", i < 290 ? 'm' : 'n', i);
+		(void)client_allocate(&one, 0, name);
+	}
+	one.answers = 0;
+	one.stalled = true;
+	for (unsigned i = 0; i < 3; i++) {
+		msg = message(WIRE_TYPE_list);
+		(void)strcpy(msg->list.prefix, "n");
+		client_send(&one, msg);
+		slices_run(&stage_control.slices);
+	}
+	ck_assert_uint_eq(one.answers, 0);
+	one.stalled = false;
+	session_connection_idle(&one.connection);
+	slices_run(&stage_control.slices);
+	ck_assert_uint_eq(one.answers, 3);
+	ck_assert_uint_eq(one.answer.entries.n_entries, 10);
+	/* those that wait end with the connection */
+	one.stalled = true;
+	client_send(&one, msg);
+	client_lose(&one);
+}
+END_TEST
+
 static const struct wire_msg malformed[] = {
 	{ .type = WIRE_TYPE_allocate, .allocate = { .bytes = 1, .align = 3 } },
 	{ .type = WIRE_TYPE_allocate, .allocate = { .bytes = 1, .node = -2 } },
@@ -673,6 +705,7 @@ int main(void)
 	tcase_add_test(tc, unsent_events__count_as_attachments);
 	tcase_add_test(tc, events__are_sent_in_turns);
 	tcase_add_test(tc, list__is_sent_in_pages);
+	tcase_add_test(tc, list__waits_for_a_client_that_does_not_read);
 	tcase_add_test(tc, waiting_requests__have_a_limit);
 	tcase_add_loop_test(tc, random_requests__get_one_reply_each, 0, 40);
 	return unit_main();
