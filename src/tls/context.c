@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/given_file.h"
+#include "tls/alpn.h"
 #include "tls/certificate.h"
 #include "tls/failure.h"
 #include "tls/context_use.h"
@@ -63,17 +64,16 @@ static int on_find_key(SSL *ssl, const unsigned char *identity, size_t len,
 		       SSL_SESSION **ret_session)
 {
 	struct stream *stream = SSL_get_app_data(ssl);
-	const struct tls_key *key;
 	uint8_t nothing[32];
 
 	*ret_session = NULL;
 	if (stream->named)
 		return 1;
 	stream->named = true;
-	key = tls_keys_find(stream->context->keys, (const char *)identity, len);
-	if (key) {
-		tls_key_identity(key, stream->identity);
-		*ret_session = key_session(ssl, key->bytes, key->n_bytes);
+	stream->key = tls_keys_find(stream->context->keys, (const char *)identity, len);
+	if (stream->key) {
+		*ret_session =
+			key_session(ssl, stream->key->bytes, stream->key->n_bytes);
 	} else {
 		stream->unknown = true;
 		if (RAND_bytes(nothing, sizeof(nothing)) != 1)
@@ -83,17 +83,16 @@ static int on_find_key(SSL *ssl, const unsigned char *identity, size_t len,
 	return *ret_session ? 1 : 0;
 }
 
-/* The client's.  The identity is borrowed by OpenSSL until the handshake is done. */
+/* The client's. */
 static int on_use_key(SSL *ssl, const EVP_MD *, const unsigned char **ret_identity,
 		      size_t *ret_len, SSL_SESSION **ret_session)
 {
-	struct stream *stream = SSL_get_app_data(ssl);
+	const struct stream *stream = SSL_get_app_data(ssl);
 	const struct tls_key *key = tls_keys_first(stream->context->keys, NULL);
 
-	tls_key_identity(key, stream->identity);
 	*ret_session = key_session(ssl, key->bytes, key->n_bytes);
-	*ret_identity = (const unsigned char *)stream->identity;
-	*ret_len = strlen(stream->identity);
+	*ret_identity = (const unsigned char *)key->identity;
+	*ret_len = strlen(key->identity);
 	return *ret_session ? 1 : 0;
 }
 
@@ -311,7 +310,7 @@ static int ctx_new(SSL_CTX **ret_ctx, const struct tls_params *params)
 	ERR_clear_error();
 	if (!ctx || !SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) ||
 	    !SSL_CTX_set_ciphersuites(ctx, suites) ||
-	    !SSL_CTX_set1_groups_list(ctx, groups) ||
+	    !SSL_CTX_set1_groups_list(ctx, groups) || !alpn_require(ctx) ||
 	    !SSL_CTX_set_num_tickets(ctx, 0) ||
 	    /* who sends early data is refused: it could be sent again by anybody */
 	    !SSL_CTX_set_recv_max_early_data(ctx, 0)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the TLS connections of one side have in common: keys, certificates, and the rules of TLS:
- * version 1.3 alone, key exchange by Diffie-Hellman always, no resumption by tickets and no early
- * data, as a session of rmem is resumed by its own secret.
+ * version 1.3 alone, the protocol rmem/1 (ALPN), key exchange by Diffie-Hellman always, no resumption
+ * by tickets and no early data, as a session of rmem is resumed by its own secret.
  *
  * A context does not change.  After a reload there is another one; connections keep theirs.
  * Threads: [any]; the reference count is atomic. */

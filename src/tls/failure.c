@@ -71,6 +71,13 @@ static const struct {
 	  "the two sides have no version of TLS in common; rmem needs 1.3" },
 	{ SSL_R_UNSUPPORTED_PROTOCOL, EPROTO,
 	  "the two sides have no version of TLS in common; rmem needs 1.3" },
+	/* a client that offers none, and one that offers others */
+	{ SSL_R_CALLBACK_FAILED, EPROTO,
+	  "the client does not offer the protocol rmem/1 (ALPN)" },
+	{ SSL_R_NO_APPLICATION_PROTOCOL, EPROTO,
+	  "the client does not offer the protocol rmem/1 (ALPN)" },
+	{ SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL, EPROTO,
+	  "the server does not speak the protocol rmem/1 (ALPN)" },
 	/* the only reason of on_use_key() to fail */
 	{ SSL_R_BAD_PSK, ENOMEM, "no memory for the pre-shared key" },
 	{ SSL_R_WRONG_VERSION_NUMBER, EPROTO, "the other side does not speak TLS" },

@@ -78,14 +78,12 @@ static const struct tls_key *find_identity(const struct tls_keys *keys,
 					   const char *identity)
 {
 	struct map_node *node = map_find(&keys->by_identity, map_hash_string(identity));
-	char of_key[TLS_IDENTITY_MAX + 1];
 
 	for (; node; node = map_find_next(node)) {
 		const struct entry *entry =
 			container_of(node, struct entry, by_identity);
 
-		tls_key_identity(&entry->key, of_key);
-		if (strcmp(of_key, identity) == 0)
+		if (strcmp(entry->key.identity, identity) == 0)
 			return &entry->key;
 	}
 	return NULL;
@@ -110,12 +108,12 @@ const struct tls_key *tls_keys_find(const struct tls_keys *keys, const char *ide
 {
 	char text[TLS_IDENTITY_MAX + 1];
 
-	/* a peer's may have a zero byte */
+	/* a peer's may have anything */
 	if (len > TLS_IDENTITY_MAX || memchr(identity, '\0', len))
 		return NULL;
 	memcpy(text, identity, len);
 	text[len] = '\0';
-	return strchr(text, '#') ? find_identity(keys, text) : find_tenant(keys, text);
+	return find_identity(keys, text);
 }
 
 /* ---- one key ---- */
@@ -135,26 +133,18 @@ static bool tenant_good(const char *tenant, size_t len)
 static int key_identify(struct tls_key *key)
 {
 	uint8_t digest[SHA256_DIGEST_LENGTH];
+	int used;
 
 	if (!SHA256(key->bytes, key->n_bytes, digest))
 		return tls_failure(-ENOMEM, "the identity of a key");
-	for (size_t i = 0; i < TLS_KEY_ID_CHARS / 2; i++)
-		(void)snprintf(key->id + 2 * i, 3, "%02x", digest[i]);
+	used = snprintf(key->identity, sizeof(key->identity), TLS_IDENTITY_PREFIX "%s ",
+			key->tenant);
+	for (size_t i = 0; i < TLS_KEY_HASH_BYTES; i++)
+		used += snprintf(key->identity + used,
+				 sizeof(key->identity) - (size_t)used, "%02x",
+				 digest[i]);
 	explicit_bzero(digest, sizeof(digest));
 	return 0;
-}
-
-void tls_key_identity(const struct tls_key *key, char ret[TLS_IDENTITY_MAX + 1])
-{
-	(void)snprintf(ret, TLS_IDENTITY_MAX + 1, "%s#%s", key->tenant, key->id);
-}
-
-static bool keys_have(const struct tls_keys *keys, const struct tls_key *key)
-{
-	char identity[TLS_IDENTITY_MAX + 1];
-
-	tls_key_identity(key, identity);
-	return find_identity(keys, identity);
 }
 
 /* The entry behind the last one becomes one: it has its tenant and bytes. */
@@ -162,16 +152,14 @@ static int key_add(struct tls_keys *keys)
 {
 	struct entry *entry = &keys->at[keys->n];
 	const struct tls_key *key = &entry->key;
-	char identity[TLS_IDENTITY_MAX + 1];
 	int err = key_identify(&entry->key);
 
 	if (err)
 		return err;
-	if (keys_have(keys, key))
+	if (find_identity(keys, key->identity))
 		return err_set(-EINVAL, "the key is there twice");
-	tls_key_identity(key, identity);
 	err = map_insert(&keys->by_identity, &entry->by_identity,
-			 map_hash_string(identity));
+			 map_hash_string(key->identity));
 	if (!err && !find_tenant(keys, key->tenant))
 		err = map_insert(&keys->by_tenant, &entry->by_tenant,
 				 map_hash_string(key->tenant));
@@ -376,6 +364,6 @@ size_t tls_keys_count_new(const struct tls_keys *keys, const struct tls_keys *ot
 	size_t n = 0;
 
 	for (size_t i = 0; keys && i < keys->n; i++)
-		n += !others || !keys_have(others, &keys->at[i].key);
+		n += !others || !find_identity(others, keys->at[i].key.identity);
 	return n;
 }

@@ -13,6 +13,7 @@
 #include <openssl/ssl.h>
 
 #include "base/err.h"
+#include "tls/alpn.h"
 #include "tls/certificate.h"
 #include "tls/context_use.h"
 #include "tls/failure.h"
@@ -335,9 +336,11 @@ int stream_handshake(struct stream *stream)
 	/* a client may name the key of anyone, and then be accepted by its certificate: only a key
 	 * that the handshake has used is the client's */
 	if (!SSL_session_reused(stream->ssl))
-		stream->identity[0] = '\0';
+		stream->key = NULL;
 	key_wipe(stream->ssl);
 	exchange_wipe(stream->ssl);
+	if (alpn_check(stream->ssl))
+		return -EPROTO;
 	/* now: a session without it would have no channel */
 	if (SSL_export_keying_material(stream->ssl, stream->secret, STREAM_SECRET_BYTES,
 				       SECRET_LABEL, sizeof(SECRET_LABEL) - 1, NULL, 0,
@@ -430,12 +433,9 @@ void stream_end(struct stream *stream)
 
 bool stream_tenant(const struct stream *stream, char ret_tenant[TLS_TENANT_MAX + 1])
 {
-	size_t len = strcspn(stream->identity, "#");
-
-	if (!stream->handshaken || !len)
+	if (!stream->handshaken || !stream->key)
 		return false;
-	memcpy(ret_tenant, stream->identity, len);
-	ret_tenant[len] = '\0';
+	(void)strcpy(ret_tenant, stream->key->tenant);
 	return true;
 }
 
@@ -455,8 +455,8 @@ bool stream_still_good(const struct stream *stream, const struct tls_context *co
 {
 	if (!stream->ssl || !stream->handshaken)
 		return true;
-	if (*stream->identity)
-		return tls_context_has_key(context, stream->identity);
+	if (stream->key)
+		return tls_context_has_key(context, stream->key->identity);
 	return tls_context_accepts(context, SSL_get0_peer_certificate(stream->ssl),
 				   SSL_get_peer_cert_chain(stream->ssl));
 }

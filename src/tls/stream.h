@@ -48,8 +48,8 @@ struct stream {
 	unsigned receives;          /* since the last one */
 	uint64_t records;           /* sent since this side has changed its keys */
 	bool dry;                   /* the socket was empty at the last look */
-	/* server: of the key that the client names, and after the handshake has; "": none */
-	char identity[TLS_IDENTITY_MAX + 1];
+	/* server: that the client names, and after the handshake has; the context's; NULL: none */
+	const struct tls_key *key;
 	uint8_t secret[STREAM_SECRET_BYTES]; /* of TLS, after the handshake */
 };
 

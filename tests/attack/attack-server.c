@@ -223,6 +223,9 @@ static void unknown_try(const char *psk, const char *ca)
 	manner_try("a server with another key", psk, "ls", &manner);
 	manner = (struct impostor_manner){ .key = "red", .version = TLS1_2_VERSION };
 	manner_try("a server that speaks TLS 1.2 at most", psk, "ls", &manner);
+	manner = (struct impostor_manner){ .key = "red", .no_protocol = true };
+	manner_try("a server that has the key, and chooses no protocol", psk, "ls",
+		   &manner);
 	manner = (struct impostor_manner){ .certificate = "server" };
 	manner_try("a server with a certificate instead of the key", psk, "ls",
 		   &manner);

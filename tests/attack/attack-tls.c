@@ -77,6 +77,20 @@ static void downgrades_try(void)
 	offer_try("a cipher that does not go with the key", TLS, &offer);
 }
 
+/* ---- other protocols ---- */
+
+static void protocols_try(void)
+{
+	struct hello_offer offer = hello_offer_of("mallory", "mallory");
+
+	offer.protocol = "";
+	offer_try("a good key without a protocol", TLS, &offer);
+	offer.protocol = "\2h2\10http/1.1";
+	offer_try("a good key for HTTP", TLS, &offer);
+	offer.protocol = "\6rmem/2\5rmem/\10rmem/1.0";
+	offer_try("a good key for protocols with similar names", TLS, &offer);
+}
+
 /* ---- keys ---- */
 
 static void keys_try(void)
@@ -91,11 +105,11 @@ static void keys_try(void)
 	offer = hello_offer_of("mallory", "red");
 	offer_try("another tenant's identity with an own key", WRONG_KEY, &offer);
 	offer.identity = "red";
-	offer_try("another tenant's name as identity with an own key", WRONG_KEY,
+	offer_try("another tenant's name as identity with an own key", UNKNOWN_KEY,
 		  &offer);
-	offer.identity = "red#00000000";
+	offer.identity = "rmem1 red 0000000000000000";
 	offer_try("another tenant with an unknown key", UNKNOWN_KEY, &offer);
-	offer.identity = "nobody#12345678";
+	offer.identity = "rmem1 nobody 0123456789abcdef";
 	offer_try("an unknown tenant", UNKNOWN_KEY, &offer);
 	offer = hello_offer_of("mallory", "mallory");
 	offer.identity_bytes = strlen(offer.identity) + 1;
@@ -206,6 +220,7 @@ void attack_tls(void)
 
 	plain_try();
 	downgrades_try();
+	protocols_try();
 	keys_try();
 	resumption_try();
 	violations_try();

@@ -12,6 +12,7 @@
 
 #include "attack.h"
 #include "peer.h"
+#include "tls/alpn.h"
 #include "tls/keys.h"
 #include "wire/codec.h"
 
@@ -61,7 +62,7 @@ struct hello_offer hello_offer_of(const char *key_tenant, const char *as)
 	(void)snprintf(path, sizeof(path), "%s/%s.psk", attack_options.folder, as);
 	must(!tls_keys_load(path, &keys), "the key of a tenant");
 	turn = !turn;
-	tls_key_identity(tls_keys_first(keys, NULL), identities[turn]);
+	(void)strcpy(identities[turn], tls_keys_first(keys, NULL)->identity);
 	offer.identity = identities[turn];
 	tls_keys_free(keys);
 	(void)snprintf(path, sizeof(path), "%s/%s.psk", attack_options.folder,
@@ -91,6 +92,14 @@ static SSL_CTX *ctx_new(const struct hello_offer *offer)
 		(void)snprintf(groups, sizeof(groups), "%s", offer->groups);
 		must(SSL_CTX_set1_groups_list(ctx, groups), "TLS");
 	}
+	if (offer->protocol)
+		must(!SSL_CTX_set_alpn_protos(ctx,
+					      (const unsigned char *)offer->protocol,
+					      (unsigned)strlen(offer->protocol)),
+		     "TLS");
+	else
+		must(!SSL_CTX_set_alpn_protos(ctx, alpn_name, sizeof(alpn_name)),
+		     "TLS");
 	if (offer->psk_alone)
 		(void)SSL_CTX_set_options(ctx, SSL_OP_ALLOW_NO_DHE_KEX);
 	if (offer->identity && version == TLS1_3_VERSION)

@@ -14,6 +14,7 @@ struct hello_offer {
 	int version;           /* the only one offered; 0: 1.3 */
 	const char *suites;    /* of TLS 1.3; NULL: the default */
 	const char *groups;    /* of the key exchange; NULL: the default */
+	const char *protocol;  /* with its length before it; NULL: rmem/1, "": none */
 	const char *identity;  /* of a pre-shared key; NULL: none */
 	size_t identity_bytes; /* 0: its length */
 	uint8_t key[64];

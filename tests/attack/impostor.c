@@ -17,6 +17,7 @@
 #include "fabric/tcp/stream.h"
 #include "hello.h"
 #include "peer.h"
+#include "tls/alpn.h"
 #include "tls/keys.h"
 #include "wire/codec.h"
 
@@ -45,6 +46,16 @@ static unsigned on_find_old_key(SSL *, const char *, unsigned char *to, unsigned
 	return (unsigned)key.n_bytes;
 }
 
+static int on_choose(SSL *, const unsigned char **ret_name, unsigned char *ret_bytes,
+		     const unsigned char *, unsigned, void *ctx)
+{
+	const struct impostor_manner *manner = ctx;
+
+	*ret_name = alpn_name + 1;
+	*ret_bytes = alpn_name[0];
+	return manner->no_protocol ? SSL_TLSEXT_ERR_NOACK : SSL_TLSEXT_ERR_OK;
+}
+
 static void key_load(const struct impostor_manner *manner)
 {
 	struct tls_keys *keys;
@@ -68,6 +79,8 @@ static SSL_CTX *ctx_new(const struct impostor_manner *manner)
 	must(ctx && SSL_CTX_set_max_proto_version(ctx, version) &&
 		     SSL_CTX_set_cipher_list(ctx, "ALL:PSK:@SECLEVEL=0"),
 	     "TLS");
+	/* OpenSSL takes no const */
+	SSL_CTX_set_alpn_select_cb(ctx, on_choose, (void *)(uintptr_t)manner);
 	if (manner->key) {
 		key_load(manner);
 		SSL_CTX_set_psk_find_session_callback(ctx, on_find_key);
@@ -90,6 +103,7 @@ static SSL_CTX *ctx_new(const struct impostor_manner *manner)
 static void serve_plain(struct impostor *impostor, int fd)
 {
 	const struct impostor_manner *manner = impostor->manner;
+	static const char magic[] = { 'r', 'm', 'e', 'm', WIRE_VERSION_MIN, 0 };
 	uint8_t buf[4096];
 	ssize_t n, sent;
 
@@ -99,7 +113,8 @@ static void serve_plain(struct impostor *impostor, int fd)
 	n = recv(fd, buf, sizeof(buf), 0);
 	if (n > 0 && (n < 6 || buf[0] != 22 || buf[5] != 1))
 		impostor->trusted = true;
-	if (n > 0 && memmem(buf, (size_t)n, "rmem", 4))
+	/* of a hello; TLS has the name in its ALPN, and in the identity of a key */
+	if (n > 0 && memmem(buf, (size_t)n, magic, sizeof(magic)))
 		impostor->trusted = true;
 	(void)socket_await_end(fd, LINGER_MS);
 }

@@ -21,6 +21,7 @@ struct impostor_manner {
 	const char *key, *certificate;
 	int version; /* 0: 1.3 */
 	bool wrong_key;
+	bool no_protocol;   /* it chooses none (ALPN) */
 	bool keeps_nothing; /* the client needs little memory for it */
 	/* Answer the hello by changing impostor->msg, a good welcome.  NULL: none is expected, as the
 	 * client must not trust the server. */

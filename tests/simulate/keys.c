@@ -221,7 +221,7 @@ int __wrap_auth_check(const struct control *control, const struct stream *stream
 	int err = __real_auth_check(control, stream, tenant);
 
 	if (used && !err)
-		memcpy(opened[socket_client(fds_socket(stream->fd))], stream->identity,
-		       sizeof(opened[0]));
+		(void)strcpy(opened[socket_client(fds_socket(stream->fd))],
+			     stream->key->identity);
 	return err;
 }

@@ -150,7 +150,7 @@ enum refusal auth_refusal(const struct stream *stream, int err)
 		return REFUSAL_UNKNOWN_KEY;
 	if (err != -EACCES)
 		return REFUSAL_TLS;
-	return *stream->identity ? REFUSAL_WRONG_KEY : REFUSAL_CERTIFICATE;
+	return stream->key ? REFUSAL_WRONG_KEY : REFUSAL_CERTIFICATE;
 }
 
 bool auth_plain_begins(int fd, uint64_t *ret_id)

@@ -5,6 +5,8 @@
 
 #include <openssl/tls1.h>
 
+#include "tls/alpn.h"
+
 #define SUITE_OF_KEYS 0x1301
 #define X25519 29
 #define NO_GROUP 0x2000 /* and those that follow: of nobody */
@@ -85,6 +87,17 @@ static void put_short(unsigned type, uint64_t value, unsigned bytes)
 	end(extension, 2);
 }
 
+static void put_protocol(void)
+{
+	size_t extension =
+		begin_extension(TLSEXT_TYPE_application_layer_protocol_negotiation);
+
+	put(sizeof(alpn_name), 2);
+	memcpy(message + used, alpn_name, sizeof(alpn_name));
+	used += sizeof(alpn_name);
+	end(extension, 2);
+}
+
 /* The last extension. */
 static void put_identities(const struct client_hello *hello)
 {
@@ -111,6 +124,7 @@ static void put_extensions(const struct client_hello *hello)
 	put_short(TLSEXT_TYPE_supported_versions, 0x020304, 3);
 	put_short(TLSEXT_TYPE_signature_algorithms, 0x000408040403, 6);
 	put_short(TLSEXT_TYPE_psk_kex_modes, 0x0101, 2);
+	put_protocol();
 	put_groups(hello, group);
 	put_shares(hello, group);
 	padding = begin_extension(TLSEXT_TYPE_padding);

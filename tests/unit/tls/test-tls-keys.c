@@ -19,6 +19,7 @@
 #include "unit/unit.h"
 
 #define KEY_A "000102030405060708090a0b0c0d0e0f"
+#define HASH_A "be45cb2605bf36be"
 #define KEY_B "F0E0D0C0B0A0908070605040302010FF"
 
 static char path[] = "/tmp/rmem-keys-XXXXXX";
@@ -73,8 +74,8 @@ static const struct tls_key *find(const char *identity)
 
 START_TEST(load__reads_what_psktool_writes)
 {
-	char identity[TLS_IDENTITY_MAX + 1];
 	const struct tls_key *first, *second;
+	char identity[TLS_IDENTITY_MAX + 1];
 
 	file_write("# keys\n\na:" KEY_A "\nb.c-d_1:" KEY_B "\r\na:" KEY_B, 0640);
 	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
@@ -83,18 +84,18 @@ START_TEST(load__reads_what_psktool_writes)
 	ck_assert_str_eq(first->tenant, "a");
 	ck_assert_uint_eq(first->n_bytes, 16);
 	ck_assert_uint_eq(first->bytes[15], 0x0f);
-	/* a tenant alone names its first key; the identity names one of several */
-	ck_assert_ptr_eq(find("a"), first);
-	tls_key_identity(first, identity);
-	ck_assert_uint_eq(strlen(identity), 2 + TLS_KEY_ID_CHARS);
-	ck_assert_ptr_eq(find(identity), first);
-	second = find("b.c-d_1");
+	ck_assert_ptr_eq(tls_keys_first(keys, "a"), first);
+	ck_assert_str_eq(first->identity, "rmem1 a " HASH_A);
+	ck_assert_ptr_eq(find(first->identity), first);
+	second = tls_keys_first(keys, "b.c-d_1");
 	ck_assert_uint_eq(second->bytes[0], 0xf0);
-	ck_assert_str_ne(second->id, first->id);
-	(void)snprintf(identity, sizeof(identity), "a#%s", second->id);
+	ck_assert_ptr_eq(find(second->identity), second);
+	/* each of a tenant's keys has its own identity */
+	(void)snprintf(identity, sizeof(identity), "rmem1 a %s",
+		       strrchr(second->identity, ' ') + 1);
+	ck_assert_ptr_nonnull(find(identity));
 	ck_assert_ptr_ne(find(identity), first);
 	ck_assert_mem_eq(find(identity)->bytes, second->bytes, 16);
-	ck_assert_ptr_eq(tls_keys_first(keys, "b.c-d_1"), second);
 }
 END_TEST
 
@@ -120,7 +121,7 @@ START_TEST(find__among_many)
 {
 	enum { TENANTS = 300, EACH = 3, LINE = 4 + 1 + 2 * TLS_KEY_MIN + 1 };
 	static char text[TENANTS * EACH * LINE + 1];
-	char tenant[sizeof("t000")], identity[TLS_IDENTITY_MAX + 1];
+	char tenant[sizeof("t000")];
 	size_t used = 0;
 
 	for (unsigned i = 0; i < TENANTS * EACH; i++)
@@ -134,30 +135,43 @@ START_TEST(find__among_many)
 		const struct tls_key *key;
 
 		(void)snprintf(tenant, sizeof(tenant), "t%03u", i);
-		key = find(tenant);
+		key = tls_keys_first(keys, tenant);
 		ck_assert_ptr_nonnull(key);
 		ck_assert_str_eq(key->tenant, tenant);
 		ck_assert_uint_eq(key->bytes[14] << 8 | key->bytes[15], i);
-		tls_key_identity(key, identity);
-		ck_assert_ptr_eq(find(identity), key);
+		ck_assert_ptr_eq(find(key->identity), key);
 	}
-	ck_assert_ptr_null(find("t300"));
+	ck_assert_ptr_null(tls_keys_first(keys, "t300"));
 }
 END_TEST
 
 START_TEST(find__of_an_unknown_identity)
 {
-	static const char *const unknown[] = { "",         "b",           "a#",
-					       "a#0",      "a#00000000",  "#",
-					       "A",        "a#000000000", "aa",
-					       "a\0b#abc", "##",          "a#a#a" };
+	static const char known[] = "rmem1 a " HASH_A;
+	static const char *const unknown[] = {
+		"",
+		"a",
+		"rmem1 a",
+		"rmem1 a ",
+		"rmem1  " HASH_A,
+		"rmem1 a 0000000000000000",
+		"rmem1 b " HASH_A,
+		"rmem1 A " HASH_A,
+		"rmem2 a " HASH_A,
+		"rmem1 a  " HASH_A,
+		"rmem1 a " HASH_A " ",
+		"rmem1 a " HASH_A "00",
+		"rmem1 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa " HASH_A,
+	};
 
 	file_write("a:" KEY_A "\n", 0600);
 	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
+	ck_assert_ptr_nonnull(find(known));
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
-		ck_assert_msg(!find(unknown[i]) || !strcmp(unknown[i], "a\0b#abc"),
-			      "%s", unknown[i]);
-	ck_assert_ptr_null(tls_keys_find(keys, "a\0b#abc", 7));
+		ck_assert_msg(!find(unknown[i]), "%s", unknown[i]);
+	/* with a part of it, and a zero byte behind it */
+	ck_assert_ptr_null(tls_keys_find(keys, known, sizeof(known) - 2));
+	ck_assert_ptr_null(tls_keys_find(keys, known, sizeof(known)));
 	ck_assert_ptr_null(tls_keys_first(keys, "b"));
 }
 END_TEST
@@ -238,7 +252,7 @@ START_TEST(of__checks_the_key)
 	ck_assert_int_eq(tls_keys_of("a:b", key, 32, &keys), -EINVAL);
 	ck_assert_int_eq(tls_keys_of("", key, 32, &keys), -EINVAL);
 	ck_assert_int_eq(tls_keys_of("a", key, TLS_KEY_MAX, &keys), 0);
-	ck_assert_uint_eq(find("a")->n_bytes, TLS_KEY_MAX);
+	ck_assert_uint_eq(tls_keys_first(keys, "a")->n_bytes, TLS_KEY_MAX);
 }
 END_TEST
 
@@ -279,7 +293,7 @@ START_TEST(keys__are_in_locked_memory_that_is_not_dumped)
 
 	file_write("a:" KEY_A "\n", 0600);
 	ck_assert_int_eq(tls_keys_load(path, &keys), 0);
-	at = (unsigned long)(uintptr_t)find("a");
+	at = (unsigned long)(uintptr_t)tls_keys_first(keys, NULL);
 	maps = fopen("/proc/self/smaps", "re");
 	ck_assert_ptr_nonnull(maps);
 	while (fgets(line, sizeof(line), maps)) {

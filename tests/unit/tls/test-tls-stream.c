@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "tls/admission.h"
+#include "tls/alpn.h"
 #include "tls/certificate.h"
 #include "tls/records.h"
 #include "unit/tls/certificates.h"
@@ -234,7 +235,7 @@ START_TEST(key__is_needed_beside_its_identity)
 		(struct tls_key *)(uintptr_t)tls_keys_first(params.keys, NULL);
 	struct tls_keys *right = keys_of("a", key_a);
 
-	(void)strcpy(named->id, tls_keys_first(right, NULL)->id);
+	(void)strcpy(named->identity, tls_keys_first(right, NULL)->identity);
 	tls_keys_free(right);
 	server_with_key("a", key_a);
 	ck_assert_int_eq(tls_context_client(&params, "localhost", &client_context), 0);
@@ -613,13 +614,14 @@ END_TEST
 
 /* ---- a key and a certificate ---- */
 
+static char named[TLS_IDENTITY_MAX + 1];
+
 /* A hash other than that of keys, so that the server does not look at the binder. */
 static int on_name_key(SSL *ssl, const EVP_MD *, const unsigned char **ret_identity,
 		       size_t *ret_len, SSL_SESSION **ret_session)
 {
 	static const unsigned char suite[] = { 0x13,
 					       0x02 }; /* TLS_AES_256_GCM_SHA384 */
-	static const char named[] = "victim";
 	SSL_SESSION *session = SSL_SESSION_new();
 
 	ck_assert_int_eq(SSL_SESSION_set1_master_key(session, key_b, sizeof(key_b)), 1);
@@ -641,6 +643,7 @@ START_TEST(key__that_is_only_named_admits_nobody)
 				     .ca = file("ca") };
 	char tenant[TLS_TENANT_MAX + 1];
 
+	(void)strcpy(named, tls_keys_first(params.keys, NULL)->identity);
 	certificate_write(folder, "server", "ca", &host);
 	ck_assert_int_eq(tls_context_server(&params, &server_context), 0);
 	client_with_certificate(&client_own, "ca", "localhost");
@@ -655,6 +658,65 @@ START_TEST(key__that_is_only_named_admits_nobody)
 }
 END_TEST
 
+/* ---- other protocols ---- */
+
+static const unsigned char others[] = { 2, 'h', '2', 6, 'r', 'm', 'e', 'm', '/', '2' };
+
+/* Of control connections and of data channels; the second time the client offers others. */
+START_TEST(protocol__is_asked_of_the_client)
+{
+	struct channel_secrets secrets = { .key = { 1 } };
+	bool channels = _i > 1;
+
+	if (channels) {
+		ck_assert_int_eq(tls_context_channels(true, &server_context), 0);
+		ck_assert_int_eq(tls_context_channels(false, &client_context), 0);
+	} else {
+		server_with_key("a", key_a);
+		client_with_key("a", key_a);
+	}
+	sockets_open();
+	server.channel = client.channel = channels ? &secrets : NULL;
+	ck_assert_int_eq(
+		SSL_set_alpn_protos(client.ssl, others, _i % 2 ? sizeof(others) : 0),
+		0);
+	handshake();
+	ck_assert_int_eq(server_failed.err, -EPROTO);
+	ck_assert_str_eq(server_failed.text,
+			 "TLS: the client does not offer the protocol rmem/1 (ALPN)");
+	ck_assert_int_eq(client_failed.err, -EPROTO);
+	ck_assert_str_eq(client_failed.text,
+			 "TLS: the server does not speak the protocol rmem/1 (ALPN)");
+	ck_assert(!server.handshaken && !client.handshaken);
+}
+END_TEST
+
+static int on_choose(SSL *, const unsigned char **ret_name, unsigned char *ret_bytes,
+		     const unsigned char *, unsigned, void *)
+{
+	*ret_name = others + 1;
+	*ret_bytes = others[0];
+	return SSL_TLSEXT_ERR_OK;
+}
+
+/* It chooses none, or one that the client does not offer, which OpenSSL may find itself. */
+START_TEST(protocol__is_asked_of_the_server)
+{
+	server_with_key("a", key_a);
+	client_with_key("a", key_a);
+	sockets_open();
+	SSL_CTX_set_alpn_select_cb(SSL_get_SSL_CTX(server.ssl), _i ? on_choose : NULL,
+				   NULL);
+	handshake();
+	ck_assert_int_eq(client_failed.err, -EPROTO);
+	if (_i == 0)
+		ck_assert_str_eq(client_failed.text,
+				 "TLS: the server does not choose the protocol rmem/1 "
+				 "(ALPN)");
+	ck_assert(!client.handshaken);
+}
+END_TEST
+
 /* ---- other versions, and none ---- */
 
 START_TEST(handshake__of_tls_1_2_is_refused)
@@ -666,6 +728,7 @@ START_TEST(handshake__of_tls_1_2_is_refused)
 	server_with_certificate(&host, "ca");
 	client_with_certificate(&client_own, "ca", "localhost");
 	sockets_open();
+	ck_assert_int_eq(SSL_set_alpn_protos(ssl, alpn_name, sizeof(alpn_name)), 0);
 	ck_assert_int_eq(SSL_set_max_proto_version(ssl, TLS1_2_VERSION), 1);
 	ck_assert_int_eq(SSL_set_fd(ssl, client.fd), 1);
 	SSL_set_connect_state(ssl);
@@ -1010,6 +1073,8 @@ int main(void)
 	tcase_add_test(tc, files__are_checked);
 	tcase_add_test(tc, files__with_a_password_are_refused);
 	tcase_add_test(tc, key__that_is_only_named_admits_nobody);
+	tcase_add_loop_test(tc, protocol__is_asked_of_the_client, 0, 4);
+	tcase_add_loop_test(tc, protocol__is_asked_of_the_server, 0, 2);
 	tcase_add_test(tc, handshake__of_tls_1_2_is_refused);
 	tcase_add_test(tc, handshake__with_plain_text_is_refused);
 	tcase_add_test(tc, handshake__ends_with_its_socket);
