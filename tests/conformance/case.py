@@ -32,7 +32,7 @@ def refused(client, error, name, /, **values):
     try:
         reply = client.call(name, **values)
     except Refused as why:
-        equal(why.code, client.page.error(error), f"the error of {what} ({why.text})")
+        equal(why.code, client.page.errors[error], f"the error of {what} ({why.text})")
         holds(why.text, f"a text with the error of {what}")
     else:
         raise AssertionError(f"{what} is answered by {reply}, not refused with {error}")
@@ -45,7 +45,7 @@ def disconnected(client, id_, error=None):
         client.answer(id_)
     except Refused as why:
         if error:
-            equal(why.code, client.page.error(error), f"the error ({why.text})")
+            equal(why.code, client.page.errors[error], f"the error ({why.text})")
         holds(client.ended(), "the server ends the connection")
     else:
         raise AssertionError("the request was done")

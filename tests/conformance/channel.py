@@ -44,8 +44,9 @@ class Channel:
                   "token": self.token(client, self.granted["channel"])}
         fields.update(hello)
         self.sock.sendall(self.pack("Hello", **fields))
-        self.admitted = self.unpack("Status")
-        self.why = self.read(self.admitted["bytes"]).decode()
+        admitted = self.unpack("Status")
+        self.status = self.page.statuses[admitted["status"]]
+        self.why = self.read(admitted["bytes"]).decode()
 
     @staticmethod
     def token(client, channel):
@@ -94,11 +95,11 @@ class Channel:
         return fields["cookie"]
 
     def response(self, cookie=None):
-        """The next response: its status and the bytes that follow."""
+        """The next response: the name of its status, and the bytes that follow."""
         values = self.unpack("Response")
         if cookie is not None and values["cookie"] != cookie:
             raise frame.Unreadable(f"the response has the cookie {values['cookie']}, not {cookie}")
-        return values["status"], self.read(values["bytes"])
+        return self.page.statuses[values["status"]], self.read(values["bytes"])
 
     def do(self, op, key, offset, length, data=b"", **values):
         return self.response(self.send(op, key, offset, length, data, **values))
@@ -124,13 +125,13 @@ class Channel:
         fields.update(values)
         self.sock.sendall(self.pack("In-band request", **fields))
         status, data = self.response(fields["cookie"])
-        if len(data) != (0 if status else 8):
+        if len(data) != (8 if status == "done" else 0):
             raise frame.Unreadable(f"{len(data)} bytes follow an in-band answer of status {status}")
         return status, int.from_bytes(data, "little")
 
     @staticmethod
     def done(response):
         status, data = response
-        if status != 0:
-            raise AssertionError(f"status {status}")
+        if status != "done":
+            raise AssertionError(f"the status is {status}")
         return data

@@ -45,10 +45,10 @@ class Link:
     def send_bytes(self, data):
         self.sock.sendall(data)
 
-    def send(self, name, id_, /, more=b"", **values):
-        """Send a message; more: bytes behind its fields."""
+    def send(self, name, id_, /, behind=b"", **values):
+        """Send a message; behind: bytes behind its fields."""
         message = self.page.messages[name]
-        self.send_bytes(frame.frame(message.number, id_, frame.encode(self.page, message, values) + more))
+        self.send_bytes(frame.frame(message.number, id_, frame.encode(self.page, message, values) + behind))
 
     def receive(self):
         """The next message: its name, its id and its fields."""
@@ -61,7 +61,7 @@ class Link:
             raise frame.Unreadable(f"a message of type {number:#x}")
         values = frame.decode(self.page, message, reader)
         if reader.at < len(reader.data):
-            raise frame.Unreadable(f"{message.name} has {len(reader.data) - reader.at} bytes that the page does not have")
+            raise frame.Unreadable(f"{message.name} is {len(reader.data) - reader.at} bytes longer than on the page")
         return message.name, id_, values
 
     def ended(self):
@@ -97,11 +97,11 @@ class Client(Link):
     def __exit__(self, *_):
         self.close()
 
-    def ask(self, name, id_=None, /, more=b"", **values):
+    def ask(self, name, id_=None, /, behind=b"", **values):
         """Send a request; its id."""
         if id_ is None:
             id_, self.next_id = self.next_id, self.next_id + 1
-        self.send(name, id_, more=more, **values)
+        self.send(name, id_, behind=behind, **values)
         return id_
 
     def take(self):
@@ -127,9 +127,9 @@ class Client(Link):
             raise frame.Unreadable(f"{name} answers instead of {want}")
         return values
 
-    def call(self, name, id_=None, /, more=b"", **values):
+    def call(self, name, id_=None, /, behind=b"", **values):
         """A request and the reply that the page names."""
-        return self.answer(self.ask(name, id_, more=more, **values), self.page.messages[name].reply)
+        return self.answer(self.ask(name, id_, behind=behind, **values), self.page.messages[name].reply)
 
     def event(self, name, /, **values):
         """The next event of this name with these values; those of other names stay, in their order."""

@@ -10,7 +10,7 @@ need python3 jq
 walk()
 {
 	PORT=${port:-} ADMIN=$dir/admin.sock LISTEN=$LISTEN RMEM=$RMEM RMEMCTL=$RMEMCTL top_srcdir=$top_srcdir \
-		PYTHONDONTWRITEBYTECODE=1 python3 "$top_srcdir/tests/conformance/conformance.py" "$@" || failed=yes
+		PYTHONDONTWRITEBYTECODE=1 python3 "$(dirname "$0")/conformance.py" "$@" || failed=yes
 }
 
 failed=no
@@ -20,6 +20,7 @@ config_extra="
 [tenant blue]
 "
 walk vectors
+walk library
 server_start
 walk sessions frames leases repeats events shares channels
 server_stop

@@ -4,6 +4,12 @@
 import errno
 import re
 
+# as numbers of Linux, while the page has no table of errors
+ERRNO = {"malformed": "EPROTO", "invalid": "EINVAL", "unsupported": "EOPNOTSUPP", "unknown": "EOPNOTSUPP",
+         "outside": "ERANGE", "forbidden": "EACCES", "stale": "ESTALE", "missing": "ENOENT", "no_device": "ENODEV",
+         "dead_key": "ESTALE", "forgotten": "EPROTO", "quota": "EDQUOT", "no_room": "ENOSPC", "exists": "EEXIST",
+         "attached": "EBUSY", "draining": "ESHUTDOWN", "no_memory": "ENOMEM", "busy": "EBUSY"}
+
 
 class Field:
     """A row of a message's table.  size: of raw, or the most that a str or list has."""
@@ -62,7 +68,8 @@ def rows_of(lines):
 
 class Page:
     """messages: by name, those of the control connection, and items of lists; structures: by name,
-    those of channels; reasons, statuses, holds: tables of these names."""
+    those of channels; reasons, errors, holds: tables of these names;
+    statuses: the names of errors by their numbers."""
 
     def __init__(self, path):
         self.messages, self.structures = {}, {}
@@ -72,7 +79,14 @@ class Page:
             self.section(part, title, lines)
         self.by_number = {m.number: m for m in self.messages.values() if m.number is not None}
         self.reasons = self.numbers(sections["EVENTS", "Reasons"])
-        self.statuses = self.numbers(sections["CHANNELS", "Statuses"])
+        self.errors = {row[1]: int(row[0]) for row in rows_of(sections.get(("ERROR CODES", ""), []))
+                       if len(row) == 4 and row[0].isdigit()} or {
+                           name: getattr(errno, number) for name, number in ERRNO.items()} | {
+                               "EBUSY": errno.EBUSY, "ESTALE": errno.ESTALE}
+        self.statuses = {number: name for name, number in reversed(self.errors.items())}
+        if 13 in self.statuses:
+            self.statuses.update({errno.ESTALE: "dead_key", errno.EPROTO: "malformed"})
+        self.statuses[0] = "done"
         self.holds = rows_of(sections["DESCRIPTION", "What a session holds"])
         self.text = "\n".join(plain(line) for lines in sections.values() for line in lines)
 
@@ -108,8 +122,3 @@ class Page:
 
     def requests(self):
         return [m for m in self.by_number.values() if m.number < 0x40]
-
-    @staticmethod
-    def error(name):
-        """The number of an error that the page names."""
-        return getattr(errno, name)

@@ -11,7 +11,6 @@ from walk_leases import PAGE, lent
 
 MOST = 1 << 20          # bytes of a request
 INBAND_MOST = 1 << 18   # bytes of an in-band request
-PERMITS_NOT, ALIGN, OUTSIDE, DEAD = 13, 22, 34, 116
 
 
 def pattern(n):
@@ -21,11 +20,11 @@ def pattern(n):
 @case
 def channel__is_admitted(world):
     with world.open() as client, Channel(client) as channel:
-        equal(channel.admitted, {"status": 0, "bytes": 0}, "the status")
+        equal((channel.status, channel.why), ("done", ""), "the status")
     with world.open(channel=1) as client:
         granted = {"channel": client.welcome["channel"], "family": 0}
         with Channel(client, granted) as channel:
-            equal(channel.admitted["status"], 0, "the status of the channel of welcome")
+            equal(channel.status, "done", "the status of the channel of welcome")
 
 
 @case
@@ -33,16 +32,17 @@ def channel__is_refused_by_its_hello(world):
     with world.open() as client, world.open() as other:
         other_grant = other.call("open_channel", endpoint=other.endpoint())["channel"]
         for status, hello in (
-                (71, {"magic": 0x6d656d72}), (71, {"magic": 0}),
-                (71, {"version": 0}), (71, {"version": 2}), (71, {"bytes": 43}),
-                (13, {"token": bytes(16)}), (13, {"token": client.welcome["token"]}),
-                (13, {"session": 0}), (13, {"session": client.welcome["session"] + 1000}),
-                (13, {"session": other.welcome["session"]}),
-                (13, {"channel": 0}), (13, {"channel": 0xffffffff}), (13, {"channel": other_grant}),
-                (13, {"channel": other_grant, "session": other.welcome["session"]})):
+                ("malformed", {"magic": 0x6d656d72}), ("malformed", {"magic": 0}),
+                ("malformed", {"version": 0}), ("malformed", {"version": 2}), ("malformed", {"bytes": 43}),
+                ("forbidden", {"token": bytes(16)}), ("forbidden", {"token": client.welcome["token"]}),
+                ("forbidden", {"session": 0}), ("forbidden", {"session": client.welcome["session"] + 1000}),
+                ("forbidden", {"session": other.welcome["session"]}),
+                ("forbidden", {"channel": 0}), ("forbidden", {"channel": 0xffffffff}),
+                ("forbidden", {"channel": other_grant}),
+                ("forbidden", {"channel": other_grant, "session": other.welcome["session"]})):
             with Channel(client, **hello) as channel:
-                equal(channel.admitted["status"], status, f"the status of a hello with {hello} ({channel.why})")
-                holds(channel.why or status != 13, "it says why it is refused")
+                equal(channel.status, status, f"the status of a hello with {hello} ({channel.why})")
+                holds(channel.why or status == "malformed", "it says why")
                 holds(len(channel.why.encode()) <= 255 and "\n" not in channel.why, "in one line of 255 bytes")
                 holds(channel.ended(), "the stream ends")
 
@@ -51,8 +51,8 @@ def channel__is_refused_by_its_hello(world):
 def channel__is_connected_once(world):
     with world.open() as client, Channel(client) as first:
         with Channel(client, first.granted) as second:
-            equal(second.admitted["status"], 13, f"the status of a second stream ({second.why})")
-        equal(first.inband(PING), (0, 0))
+            equal(second.status, "forbidden", f"the status of a second stream ({second.why})")
+        equal(first.inband(PING), ("done", 0))
 
 
 @case
@@ -61,7 +61,7 @@ def channel__of_a_closed_number_is_refused(world):
         granted = client.call("open_channel", endpoint=client.endpoint())
         client.call("close_channel", channel=granted["channel"])
         with Channel(client, granted) as channel:
-            equal(channel.admitted["status"], 13)
+            equal(channel.status, "forbidden")
         with Channel(client) as channel:
             client.call("close_channel", channel=channel.granted["channel"])
             holds(channel.ended(), "the stream of a channel that is closed ends")
@@ -71,7 +71,7 @@ def channel__of_a_closed_number_is_refused(world):
 def open_channel__is_refused_by_its_endpoint(world):
     with world.open() as client:
         for endpoint in (len(client.welcome["endpoints"]), 31, 255):
-            refused(client, "EINVAL", "open_channel", endpoint=endpoint)
+            refused(client, "invalid", "open_channel", endpoint=endpoint)
 
 
 @case
@@ -80,7 +80,7 @@ def channels__are_as_many_as_welcome_says(world):
         most = client.welcome["channels_max"]
         for _ in range(most):
             client.call("open_channel", endpoint=client.endpoint())
-        refused(client, "EDQUOT", "open_channel", endpoint=client.endpoint())
+        refused(client, "quota", "open_channel", endpoint=client.endpoint())
 
 
 @case
@@ -88,7 +88,7 @@ def join_channel__is_not_for_tcp(world):
     with world.open() as client:
         granted = client.call("open_channel", endpoint=client.endpoint())["channel"]
         for number in (granted, 0, 0xffffffff):
-            refused(client, "EOPNOTSUPP" if number == granted else "EINVAL", "join_channel", channel=number, qpn=2,
+            refused(client, "unsupported" if number == granted else "invalid", "join_channel", channel=number, qpn=2,
                     mtu=1024)
 
 
@@ -111,7 +111,7 @@ def requests__are_answered_in_their_order(world):
         cookies += [channel.send(READ, key, 8 * i, 8, cookie=(1 << 64) - 1 - i) for i in range(256)]
         for i, cookie in enumerate(cookies):
             status, data = channel.response(cookie)
-            equal((status, data), (0, b"" if i < 256 else struct.pack("<Q", i - 256)), f"response {i}")
+            equal((status, data), ("done", b"" if i < 256 else struct.pack("<Q", i - 256)), f"response {i}")
 
 
 @case
@@ -119,15 +119,16 @@ def range__is_within_the_key(world):
     with world.open() as client, Channel(client) as channel:
         _, key = keyed(client, channel, bytes=2 * PAGE + 100)
         end = 2 * PAGE + 100
-        for offset, n, status in ((end - 1, 1, 0), (0, end, 0), (end, 1, OUTSIDE), (end - 1, 2, OUTSIDE), (-1, 1, OUTSIDE),
-                                  (-1, 2, OUTSIDE), (0, end + 1, OUTSIDE), (1, end, OUTSIDE), (0, MOST, OUTSIDE)):
+        for offset, n, status in ((end - 1, 1, "done"), (0, end, "done"), (end, 1, "outside"), (end - 1, 2, "outside"),
+                                  (-1, 1, "outside"), (-1, 2, "outside"), (0, end + 1, "outside"),
+                                  (1, end, "outside"), (0, MOST, "outside")):
             equal(channel.do(READ, key, offset, n)[0], status, f"the status of a read of {n} at {offset}")
             equal(channel.do(WRITE, key, offset, n, pattern(n))[0], status, f"the status of a write of {n} at {offset}")
             if n <= INBAND_MOST:
                 for op in (FILL, CRC):
                     equal(channel.inband(op, key, offset, n)[0], status, f"the status of op {op} on {n} at {offset}")
         for addr in (0, (1 << 64) - 1, (1 << 64) - 8):
-            equal(channel.do(READ, key, 0, 8, addr=addr)[0], OUTSIDE, f"the status of a read at {addr:#x}")
+            equal(channel.do(READ, key, 0, 8, addr=addr)[0], "outside", f"the status of a read at {addr:#x}")
 
 
 @case
@@ -135,16 +136,16 @@ def key__is_that_of_the_session(world):
     with world.open() as client, Channel(client) as channel, world.open() as other, Channel(other) as stranger:
         lease, key = keyed(client, channel, name="channels/key")
         for rkey in (0, 1, key["rkey"] + 1, (1 << 64) - 1):
-            equal(channel.do(READ, key, 0, 8, rkey=rkey)[0], DEAD, "the status with an rkey that is none")
-        equal(stranger.do(READ, key, 0, 8)[0], DEAD, "the status with the rkey of another session")
+            equal(channel.do(READ, key, 0, 8, rkey=rkey)[0], "dead_key", "the status with an rkey that is none")
+        equal(stranger.do(READ, key, 0, 8)[0], "dead_key", "the status with the rkey of another session")
         other.call("attach", name="channels/key", rights=1)
-        equal(stranger.do(READ, key, 0, 8)[0], DEAD, "the status with the rkey of another session")
+        equal(stranger.do(READ, key, 0, 8)[0], "dead_key", "the status with the rkey of another session")
         client.call("free", lease=lease["lease"])
         for op, data in ((READ, b""), (WRITE, bytes(8))):
-            equal(channel.do(op, key, 0, 8, data)[0], DEAD, "the status with the rkey of an ended lease")
-        equal(channel.inband(CRC, key, 0, 8)[0], DEAD)
-        equal(channel.inband(NOTIFY, key)[0], DEAD)
-        equal(channel.add(key, 0, 1)[0], DEAD)
+            equal(channel.do(op, key, 0, 8, data)[0], "dead_key", "the status with the rkey of an ended lease")
+        equal(channel.inband(CRC, key, 0, 8)[0], "dead_key")
+        equal(channel.inband(NOTIFY, key)[0], "dead_key")
+        equal(channel.add(key, 0, 1)[0], "dead_key")
 
 
 @case
@@ -153,13 +154,14 @@ def key__for_reading_permits_nothing_else(world):
         lent(owner, name="channels/read")
         key = client.call("attach", name="channels/read", rights=1)["keys"][0]
         equal(channel.load(key, 0, 8), bytes(8))
-        equal(channel.inband(CRC, key, 0, 8), (0, crc32c(bytes(8))))
-        equal(channel.do(WRITE, key, 0, 8, bytes(8))[0], PERMITS_NOT, "a write")
-        equal(channel.add(key, 0, 1)[0], PERMITS_NOT, "an atomic")
-        equal(channel.swap(key, 0, 0, 1)[0], PERMITS_NOT, "an atomic")
-        equal(channel.inband(FILL, key, 0, 8)[0], PERMITS_NOT, "a fill")
-        equal(channel.inband(NOTIFY, key)[0], PERMITS_NOT, "a notification")
-        equal(channel.inband(COPY, key, 0, 8, source_rkey=key["rkey"], source_addr=key["addr"])[0], PERMITS_NOT, "a copy")
+        equal(channel.inband(CRC, key, 0, 8), ("done", crc32c(bytes(8))))
+        equal(channel.do(WRITE, key, 0, 8, bytes(8))[0], "forbidden", "a write")
+        equal(channel.add(key, 0, 1)[0], "forbidden", "an atomic")
+        equal(channel.swap(key, 0, 0, 1)[0], "forbidden", "an atomic")
+        equal(channel.inband(FILL, key, 0, 8)[0], "forbidden", "a fill")
+        equal(channel.inband(NOTIFY, key)[0], "forbidden", "a notification")
+        itself = {"source_rkey": key["rkey"], "source_addr": key["addr"]}
+        equal(channel.inband(COPY, key, 0, 8, **itself)[0], "forbidden", "a copy")
         equal(channel.load(key, 0, 8), bytes(8), "the bytes afterwards")
         owner.call("remove", name="channels/read")
 
@@ -169,16 +171,16 @@ def atomics__find_and_replace(world):
     with world.open() as client, Channel(client) as channel:
         _, key = keyed(client, channel)
         holds(client.welcome["endpoints"][channel.number]["flags"] & 2, "the endpoint has atomics")
-        found = lambda n: (0, struct.pack("<Q", n))
+        found = lambda n: ("done", struct.pack("<Q", n))
         equal(channel.add(key, 8, 5, ignored=99), found(0))
         equal(channel.add(key, 8, (1 << 64) - 3), found(5))
         equal(channel.swap(key, 8, 2, 77), found(2))
         equal(channel.swap(key, 8, 2, 88), found(77))
         equal(channel.load(key, 0, 24), struct.pack("<QQQ", 0, 77, 0))
         for offset in (1, 2, 4, 7, PAGE - 12):
-            equal(channel.add(key, offset, 1)[0], ALIGN, f"the status at {offset}")
-            equal(channel.swap(key, offset, 0, 1)[0], ALIGN, f"the status at {offset}")
-        equal(channel.add(key, PAGE, 1)[0], OUTSIDE)
+            equal(channel.add(key, offset, 1)[0], "invalid", f"the status at {offset}")
+            equal(channel.swap(key, offset, 0, 1)[0], "invalid", f"the status at {offset}")
+        equal(channel.add(key, PAGE, 1)[0], "outside")
         equal(channel.load(key, 0, 24), struct.pack("<QQQ", 0, 77, 0))
 
 
@@ -187,23 +189,25 @@ def inband__works_near_the_memory(world):
     with world.open() as client, Channel(client) as channel:
         holds(client.welcome["endpoints"][channel.number]["flags"] & 4, "the endpoint serves in-band requests")
         _, key = keyed(client, channel, bytes=MOST)
-        equal(channel.inband(PING), (0, 0))
+        equal(channel.inband(PING), ("done", 0))
         word = struct.pack("<Q", 0x0807060504030201)
-        equal(channel.inband(FILL, key, 3, 21, operand=0x0807060504030201), (0, 0))
+        equal(channel.inband(FILL, key, 3, 21, operand=0x0807060504030201), ("done", 0))
         equal(channel.load(key, 0, 26), bytes(3) + (word * 3)[:21] + bytes(2), "the bytes of a fill")
         channel.store(key, 0, b"123456789")
-        equal(channel.inband(CRC, key, 0, 9), (0, 0xe3069283))
+        equal(channel.inband(CRC, key, 0, 9), ("done", 0xe3069283))
         data = pattern(1000)
         channel.store(key, 0, data)
         for target in (100, 0, 50):
             before = channel.load(key, 0, 2000)
-            equal(channel.inband(COPY, key, target, 500, source_rkey=key["rkey"], source_addr=key["addr"] + 60), (0, 0))
+            equal(channel.inband(COPY, key, target, 500, source_rkey=key["rkey"], source_addr=key["addr"] + 60),
+                  ("done", 0))
             want = before[:target] + before[60:560] + before[target + 500:]
             holds(channel.load(key, 0, 2000) == want, f"the bytes of a copy to {target}")
         channel.inband(FILL, key, 0, INBAND_MOST, operand=0)
-        equal(channel.inband(CRC, key, 0, INBAND_MOST), (0, crc32c(bytes(INBAND_MOST))))
-        equal(channel.inband(COPY, key, 0, 8, source_rkey=0)[0], DEAD, "a copy without a source")
-        equal(channel.inband(COPY, key, 0, 8, source_rkey=key["rkey"], source_addr=key["addr"] + MOST)[0], OUTSIDE)
+        equal(channel.inband(CRC, key, 0, INBAND_MOST), ("done", crc32c(bytes(INBAND_MOST))))
+        equal(channel.inband(COPY, key, 0, 8, source_rkey=0)[0], "dead_key", "a copy without a source")
+        beyond = {"source_rkey": key["rkey"], "source_addr": key["addr"] + MOST}
+        equal(channel.inband(COPY, key, 0, 8, **beyond)[0], "outside")
 
 
 @case
@@ -238,7 +242,7 @@ def channels__end_with_the_control_connection(world):
         with Channel(again) as fresh:
             lease = again.call("attach", lease=lease["lease"])
             fresh.store(lease["keys"][0], 0, b"bytes")
-            equal(fresh.do(READ, key, 0, 8)[0], DEAD, "the rkey of the former connection")
+            equal(fresh.do(READ, key, 0, 8)[0], "dead_key", "the rkey of the former connection")
 
 
 @case
@@ -250,7 +254,7 @@ def resize__keeps_old_keys_of_what_grows(world):
         equal(channel.load(key, 0, PAGE), pattern(PAGE), "the bytes by the old rkey")
         equal(channel.load(grown[0], 0, PAGE), pattern(PAGE), "the bytes by the new rkey")
         cut = client.call("resize", lease=lease["lease"], bytes=100)["keys"]
-        holds(channel.do(READ, grown[0], 0, PAGE)[0] in (OUTSIDE, DEAD), "what was cut is not read")
+        holds(channel.do(READ, grown[0], 0, PAGE)[0] in ("outside", "dead_key"), "what was cut is not read")
         equal(channel.load(cut[0], 0, 100), pattern(100), "what stays")
         again = client.call("resize", lease=lease["lease"], bytes=PAGE)["keys"]
         equal(channel.load(again[0], 0, PAGE), pattern(100) + bytes(PAGE - 100), "what was cut is zero")
@@ -260,7 +264,8 @@ def resize__keeps_old_keys_of_what_grows(world):
 def stream__that_is_cut_in_a_write_is_no_request(world):
     with world.open() as client, Channel(client) as channel, Channel(client) as second:
         _, key = keyed(client, channel)
-        channel.sock.sendall(channel.pack("Request", op=WRITE, bytes=100, rkey=key["rkey"], addr=key["addr"]) + bytes(50))
+        begin = channel.pack("Request", op=WRITE, bytes=100, rkey=key["rkey"], addr=key["addr"])
+        channel.sock.sendall(begin + bytes(50))
         channel.sock.close()
         try:
             equal(second.load(key, 60, 40), bytes(40), "what did not arrive")

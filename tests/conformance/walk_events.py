@@ -16,7 +16,7 @@ def keyed(client, channel, **values):
 
 
 def notify(channel, key, value):
-    equal(channel.inband(NOTIFY, key, operand=value), (0, 0), "status and result of a notification")
+    equal(channel.inband(NOTIFY, key, operand=value), ("done", 0), "status and result of a notification")
 
 
 @case
@@ -35,7 +35,7 @@ def revoked__tells_why(world):
             elif name == "revoke":
                 world.rmemctl("revoke", str(lease))
             equal(other.event("revoked"), {"lease": lease, "reason": reason}, f"the event of {name}")
-            refused(other, "ESTALE", "attach", lease=lease)
+            refused(other, "stale", "attach", lease=lease)
 
 
 @case
@@ -60,7 +60,7 @@ def closing__ends_the_session(world):
             try:
                 again.resume(client)
             except Refused as why:
-                equal(why.code, world.page.error("ESTALE"))
+                equal(why.code, world.page.errors["stale"])
             else:
                 raise AssertionError("a session that was ended resumes")
 

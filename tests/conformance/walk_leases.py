@@ -78,22 +78,22 @@ def allocate__takes_each_field_to_its_limits(world):
     with world.open() as client:
         most = client.welcome["lease_bytes_max"]
         for n in (most + 1, 1 << 63, (1 << 64) - 1):
-            allocate_refused(client, "ENOSPC", bytes=n)
+            allocate_refused(client, "no_room", bytes=n)
         for align in (0, 1, 2, PAGE, 1 << 21, 1 << 25):
             lease = lent(client, align=align)
             client.call("free", lease=lease["lease"])
         for align in (3, 5, PAGE + 1, 1 << 31, 1 << 32, 1 << 63, (1 << 64) - 1):
-            allocate_refused(client, "EINVAL", align=align)
+            allocate_refused(client, "invalid", align=align)
         for node in (-2, -(1 << 31)):
-            allocate_refused(client, "EINVAL", node=node)
+            allocate_refused(client, "invalid", node=node)
         for placement in (3, 4, 255):
-            allocate_refused(client, "EINVAL", placement=placement)
-        allocate_refused(client, "EINVAL", placement=2, node=0)
-        allocate_refused(client, "EINVAL", placement=1, node=0, device="rxe0")
-        allocate_refused(client, "EINVAL", placement=1)
-        allocate_refused(client, "EINVAL", placement=0, device="rxe0")
-        allocate_refused(client, "EINVAL", placement=2, device="rxe0")
-        allocate_refused(client, "ENODEV", placement=1, device="none0")
+            allocate_refused(client, "invalid", placement=placement)
+        allocate_refused(client, "invalid", placement=2, node=0)
+        allocate_refused(client, "invalid", placement=1, node=0, device="rxe0")
+        allocate_refused(client, "invalid", placement=1)
+        allocate_refused(client, "invalid", placement=0, device="rxe0")
+        allocate_refused(client, "invalid", placement=2, device="rxe0")
+        allocate_refused(client, "no_device", placement=1, device="none0")
         striped = lent(client, placement=2)
         equal(striped["placement"], 2)
         equal(lent(client, node=0)["node"], 0)
@@ -114,7 +114,7 @@ def name__is_unique_in_the_tenant(world):
         lease = lent(client, name="leases/name", ttl_ms=60000)
         equal(lease["name"], "leases/name")
         holds(0 < lease["ttl_ms"] <= 60000, "the time to live counts")
-        allocate_refused(client, "EEXIST", name="leases/name")
+        allocate_refused(client, "exists", name="leases/name")
         other = world.tenant("red").open()
         lent(other, name="leases/name")
         other.call("remove", name="leases/name")
@@ -133,13 +133,13 @@ def attach__gives_the_rights_asked_for(world):
             equal(other.call("attach", lease=lease)["rights"], rights, "the rights by id")
             other.call("detach", lease=lease)
         for rights in (0, 2, 4, 5, 7, 255):
-            refused(other, "EINVAL", "attach", name="leases/attach", rights=rights)
+            refused(other, "invalid", "attach", name="leases/attach", rights=rights)
         other.call("attach", name="leases/attach", rights=1)
         for rights in (1, 2, 3, 4):
-            refused(other, "EINVAL", "attach", lease=lease, rights=rights)
-        refused(other, "ENOENT", "attach", name="leases/none", rights=1)
-        refused(other, "EINVAL", "attach", name="leases/attach", lease=lease, rights=1)
-        refused(other, "EINVAL", "attach", rights=1)
+            refused(other, "invalid", "attach", lease=lease, rights=rights)
+        refused(other, "missing", "attach", name="leases/none", rights=1)
+        refused(other, "invalid", "attach", name="leases/attach", lease=lease, rights=1)
+        refused(other, "invalid", "attach", rights=1)
         client.call("free", lease=lease)
         equal(other.event("revoked"), {"lease": lease, "reason": 1})
 
@@ -148,10 +148,10 @@ def attach__gives_the_rights_asked_for(world):
 def detach__gives_up_and_frees_what_is_ephemeral(world):
     with world.open() as client:
         lease = lent(client)["lease"]
-        refused(client, "EINVAL", "detach", lease=lease, flags=2)
-        refused(client, "EINVAL", "detach", lease=lease, flags=0xffffffff)
+        refused(client, "invalid", "detach", lease=lease, flags=2)
+        refused(client, "invalid", "detach", lease=lease, flags=0xffffffff)
         client.call("detach", lease=lease)
-        refused(client, "ESTALE", "detach", lease=lease)
+        refused(client, "stale", "detach", lease=lease)
         named = lent(client, name="leases/detach")["lease"]
         client.call("detach", lease=named)
         equal(client.call("attach", name="leases/detach", rights=3)["lease"], named)
@@ -160,7 +160,7 @@ def detach__gives_up_and_frees_what_is_ephemeral(world):
         client.call("free", lease=named)
         unused = lent(client, name="leases/unused")["lease"]
         client.call("detach", lease=unused, flags=1)
-        refused(client, "ENOENT", "stat", name="leases/unused")
+        refused(client, "missing", "stat", name="leases/unused")
 
 
 @case
@@ -175,11 +175,11 @@ def renew__starts_the_time_to_live_again(world):
         client.call("renew", lease=lease, ttl_ms=0)
         equal(client.call("stat", name="leases/renew")["entries"][0]["ttl_ms"], 0, "0 is for ever")
         for flags in (2, 3, 0x80000000):
-            refused(client, "EINVAL", "renew", lease=lease, ttl_ms=1, flags=flags)
-        refused(client, "EINVAL", "renew", lease=lent(client)["lease"], ttl_ms=1000)
+            refused(client, "invalid", "renew", lease=lease, ttl_ms=1, flags=flags)
+        refused(client, "invalid", "renew", lease=lent(client)["lease"], ttl_ms=1000)
         client.call("renew", lease=lease, ttl_ms=1)
         equal(client.event("revoked"), {"lease": lease, "reason": 2})
-        refused(client, "ENOENT", "stat", name="leases/renew")
+        refused(client, "missing", "stat", name="leases/renew")
 
 
 @case
@@ -189,14 +189,14 @@ def rename__names_and_replaces(world):
         client.call("rename", lease=first, name="leases/first")
         equal(client.call("stat", name="leases/first")["entries"][0]["lease"], first)
         second = lent(client, name="leases/second")["lease"]
-        refused(client, "EEXIST", "rename", lease=second, name="leases/first")
+        refused(client, "exists", "rename", lease=second, name="leases/first")
         other.call("attach", name="leases/first", rights=1)
         for flags in (2, 3, 0x80000000):
-            refused(client, "EINVAL", "rename", lease=second, name="leases/first", flags=flags)
-        refused(client, "EINVAL", "rename", lease=second)
+            refused(client, "invalid", "rename", lease=second, name="leases/first", flags=flags)
+        refused(client, "invalid", "rename", lease=second)
         client.call("rename", lease=second, name="leases/first", flags=1)
         equal(client.call("stat", name="leases/first")["entries"][0]["lease"], second)
-        refused(client, "ENOENT", "stat", name="leases/second")
+        refused(client, "missing", "stat", name="leases/second")
         equal(other.event("revoked"), {"lease": first, "reason": 8})
         client.call("rename", lease=second, name="leases/first", flags=1)
         client.call("remove", name="leases/first")
@@ -217,8 +217,8 @@ def resize__keeps_what_stays(world):
                 equal(other.event("changed"), {"lease": lease["lease"], "reason": 6 if n > before else 5})
             generation, before = got["generation"], n
         most = client.welcome["lease_bytes_max"]
-        refused(client, "ENOSPC", "resize", lease=lease["lease"], bytes=most + 1)
-        refused(client, "ENOSPC", "resize", lease=lease["lease"], bytes=(1 << 64) - 1)
+        refused(client, "no_room", "resize", lease=lease["lease"], bytes=most + 1)
+        refused(client, "no_room", "resize", lease=lease["lease"], bytes=(1 << 64) - 1)
         client.call("remove", name="leases/resize")
 
 
@@ -229,8 +229,8 @@ def remove__ends_a_named_lease(world):
         other.call("attach", name="leases/remove", rights=1)
         client.call("remove", name="leases/remove")
         equal(other.event("revoked"), {"lease": lease, "reason": 1})
-        refused(client, "ENOENT", "remove", name="leases/remove")
-        refused(client, "ENOENT", "remove", name="")
+        refused(client, "missing", "remove", name="leases/remove")
+        refused(client, "missing", "remove", name="")
 
 
 @case
@@ -246,8 +246,8 @@ def stat__describes_one_lease(world):
         holds(entry["age_ms"] < 60000 and 0 < entry["ttl_ms"] <= 100000, "the times")
         other.call("attach", name="leases/stat", rights=1)
         equal(client.call("stat", name="leases/stat")["entries"][0]["sessions"], 2)
-        refused(client, "ENOENT", "stat", name="leases/sta")
-        refused(client, "ENOENT", "stat", name="")
+        refused(client, "missing", "stat", name="leases/sta")
+        refused(client, "missing", "stat", name="")
         client.call("remove", name="leases/stat")
 
 
@@ -316,9 +316,9 @@ def lease__of_another_session_is_not_held(world):
         lease = lent(client)["lease"]
         for who in (other, stranger):
             for name in ("free", "detach", "watch", "unwatch", "attach"):
-                refused(who, "ESTALE", name, lease=lease)
+                refused(who, "stale", name, lease=lease)
         for id_ in (0, 1, lease + 1, (1 << 64) - 1):
-            refused(client, "ESTALE", "free", lease=id_)
+            refused(client, "stale", "free", lease=id_)
 
 
 @case
@@ -327,6 +327,6 @@ def atomic_device__is_decided_once(world):
         lease = lent(client)["lease"]
         endpoint = client.endpoint()
         for wrong in (len(client.welcome["endpoints"]), 255):
-            refused(client, "EINVAL", "fix_atomic_device", lease=lease, endpoint=wrong)
+            refused(client, "invalid", "fix_atomic_device", lease=lease, endpoint=wrong)
         for _ in range(2):
             equal(client.call("fix_atomic_device", lease=lease, endpoint=endpoint), {"fabric": 1, "device": ""})

@@ -30,16 +30,16 @@ def request__with_its_id_again_is_done_once(world):
         client.call("renew", 4, lease=first["lease"], ttl_ms=60000)
         client.call("share", 5, lease=first["lease"], rights=1, tenant="red")
         client.call("share", 5, lease=first["lease"], rights=1, tenant="red")
-        equal(error_of(client, "attach", 6, name="repeat/new", rights=1), world.page.error("EBUSY"))
+        equal(error_of(client, "attach", 6, name="repeat/new", rights=1), world.page.errors["attached"])
         client.call("detach", 7, lease=first["lease"])
         client.call("detach", 7, lease=first["lease"])
-        equal(error_of(client, "attach", 6, name="repeat/new", rights=1), world.page.error("EBUSY"), "a kept error")
+        equal(error_of(client, "attach", 6, name="repeat/new", rights=1), world.page.errors["attached"], "a kept error")
         client.call("attach", 8, name="repeat/new", rights=3)
         client.call("attach", 8, name="repeat/new", rights=3)
         client.call("remove", 9, name="repeat/new")
         client.call("remove", 9, name="repeat/new")
-        equal(error_of(client, "allocate", 1, **allocate), world.page.error("ESTALE"), "a lease that has ended")
-        equal(error_of(client, "attach", 8, name="repeat/new", rights=3), world.page.error("ESTALE"))
+        equal(error_of(client, "allocate", 1, **allocate), world.page.errors["stale"], "a lease that has ended")
+        equal(error_of(client, "attach", 8, name="repeat/new", rights=3), world.page.errors["stale"])
         client.call("free", 10, lease=client.call("allocate", 20, bytes=1, node=-1)["lease"])
         client.call("free", 10, lease=1)
 
@@ -69,7 +69,7 @@ def others__are_done_each_time(world):
 def id__of_another_request_ends_the_connection(world):
     with world.open() as client:
         client.call("allocate", 1, bytes=PAGE, node=-1)
-        disconnected(client, client.ask("free", 1, lease=1), "EPROTO")
+        disconnected(client, client.ask("free", 1, lease=1), "malformed")
 
 
 @case
@@ -77,7 +77,7 @@ def id__of_zero_ends_the_connection(world):
     for message in world.page.requests():
         if message.name != "hello":
             with world.open() as client:
-                disconnected(client, client.ask(message.name, 0), "EPROTO")
+                disconnected(client, client.ask(message.name, 0), "malformed")
 
 
 @case
@@ -86,7 +86,7 @@ def replies__of_256_requests_are_kept(world):
         client.next_id = 1000
         for id_ in range(1, 258):
             client.call("allocate", id_, bytes=0, node=-1)
-        equal(error_of(client, "allocate", 1, bytes=0, node=-1), world.page.error("EPROTO"), "the error of the oldest")
+        equal(error_of(client, "allocate", 1, bytes=0, node=-1), world.page.errors["forgotten"], "the oldest one")
         client.sync()
         newest = client.call("allocate", 257, bytes=0, node=-1)["lease"]
         holds(client.call("allocate", 2, bytes=0, node=-1)["lease"] < newest, "the oldest that is kept")
@@ -118,9 +118,9 @@ def session__that_resumes_repeats_its_requests(world):
         try:
             again.answer(3, "lease")
         except Refused as why:
-            equal(why.code, world.page.error("ESTALE"), "the error of a lease that is not held any more")
+            equal(why.code, world.page.errors["stale"], "the error of a lease that is not held any more")
         equal(again.call("stat", name="repeat/cut")["entries"][0]["bytes"], 2 * PAGE)
-        refused(again, "ESTALE", "attach", lease=lease)
+        refused(again, "stale", "attach", lease=lease)
         again.call("remove", name="repeat/cut")
 
 

@@ -9,11 +9,11 @@ from walk_leases import PAGE, lent
 def share__gives_another_tenant_these_rights(world):
     with world.open() as owner, world.tenant("red").open() as red, world.tenant("blue").open() as blue:
         lease = lent(owner, name="shared")["lease"]
-        refused(red, "ENOENT", "attach", name="shared", rights=1)
-        refused(red, "ENOENT", "attach", name="shared", rights=1, tenant="default")
+        refused(red, "missing", "attach", name="shared", rights=1)
+        refused(red, "missing", "attach", name="shared", rights=1, tenant="default")
         owner.call("share", lease=lease, rights=1, tenant="red")
-        refused(red, "EACCES", "attach", name="shared", rights=3, tenant="default")
-        refused(blue, "ENOENT", "attach", name="shared", rights=1, tenant="default")
+        refused(red, "forbidden", "attach", name="shared", rights=3, tenant="default")
+        refused(blue, "missing", "attach", name="shared", rights=1, tenant="default")
         got = red.call("attach", name="shared", rights=1, tenant="default")
         equal((got["lease"], got["rights"], got["bytes"]), (lease, 1, PAGE))
         equal(red.call("stat", name="shared", tenant="default")["entries"][0]["lease"], lease)
@@ -23,11 +23,11 @@ def share__gives_another_tenant_these_rights(world):
         red.call("attach", name="shared", rights=3, tenant="default")
         owner.call("share", lease=lease, rights=1, tenant="red")
         equal(red.event("revoked"), {"lease": lease, "reason": 9})
-        refused(red, "ESTALE", "attach", lease=lease)
+        refused(red, "stale", "attach", lease=lease)
         red.call("attach", name="shared", rights=1, tenant="default")
         owner.call("share", lease=lease, rights=0, tenant="red")
         equal(red.event("revoked"), {"lease": lease, "reason": 9})
-        refused(red, "ENOENT", "attach", name="shared", rights=1, tenant="default")
+        refused(red, "missing", "attach", name="shared", rights=1, tenant="default")
         owner.call("free", lease=lease)
 
 
@@ -36,12 +36,12 @@ def share__is_refused_by_its_fields(world):
     with world.open() as owner, world.open() as reader:
         lease = lent(owner, name="shared/fields")["lease"]
         for rights in (4, 5, 7, 8, 255):
-            refused(owner, "EINVAL", "share", lease=lease, rights=rights, tenant="red")
-        refused(owner, "EINVAL", "share", lease=lease, rights=1, tenant="")
-        refused(owner, "EINVAL", "share", lease=lease, rights=1, tenant="default")
-        refused(owner, "EINVAL", "share", lease=lent(owner)["lease"], rights=1, tenant="red")
+            refused(owner, "invalid", "share", lease=lease, rights=rights, tenant="red")
+        refused(owner, "invalid", "share", lease=lease, rights=1, tenant="")
+        refused(owner, "invalid", "share", lease=lease, rights=1, tenant="default")
+        refused(owner, "invalid", "share", lease=lent(owner)["lease"], rights=1, tenant="red")
         reader.call("attach", name="shared/fields", rights=1)
-        refused(reader, "EACCES", "share", lease=lease, rights=1, tenant="red")
+        refused(reader, "forbidden", "share", lease=lease, rights=1, tenant="red")
         owner.call("free", lease=lease)
 
 
@@ -51,7 +51,7 @@ def lease__that_is_shared_is_its_owner_s(world):
         lease = lent(owner, name="shared/owner")["lease"]
         owner.call("share", lease=lease, rights=3, tenant="red")
         red.call("attach", name="shared/owner", rights=3, tenant="default")
-        refused(red, "EACCES", "share", lease=lease, rights=1, tenant="blue")
-        refused(red, "ENOENT", "remove", name="shared/owner")
+        refused(red, "forbidden", "share", lease=lease, rights=1, tenant="blue")
+        refused(red, "missing", "remove", name="shared/owner")
         owner.call("free", lease=lease)
         equal(red.event("revoked"), {"lease": lease, "reason": 1})
