@@ -6,22 +6,51 @@
 . "$(dirname "$0")/../integration/lib.sh"
 need python3 jq
 
-# walk NAME...: the cases of tests/conformance/walk_NAME.py
-walk()
+state_dir=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
+test_cleanup()
 {
-	PORT=${port:-} ADMIN=$dir/admin.sock LISTEN=$LISTEN RMEM=$RMEM RMEMCTL=$RMEMCTL top_srcdir=$top_srcdir \
-		PYTHONDONTWRITEBYTECODE=1 python3 "$(dirname "$0")/conformance.py" "$@" || failed=yes
+	rm -rf "$state_dir"
 }
 
 failed=no
-config_extra="
+
+# walk NAME...: the cases of tests/conformance/walk_NAME.py
+walk()
+{
+	PORT=${port:-} FOLDER=$dir LISTEN=$LISTEN RMEM=$RMEM RMEMCTL=$RMEMCTL RMEMD=$RMEMD top_srcdir=$top_srcdir \
+		PYTHONDONTWRITEBYTECODE=1 python3 "$(dirname "$0")/conformance.py" "$@"
+}
+
+tenants="
 [tenant default]
 [tenant red]
 [tenant blue]
 "
-walk vectors
-walk library
+config_extra=$tenants
 server_start
-walk sessions frames leases repeats events shares channels
+walk late >"$dir/late.out" &
+late_pid=$!
+pids+=("$late_pid")
+walk vectors sessions frames leases repeats events shares channels || failed=yes
+walk library || failed=yes
+process_await "$late_pid" 60 || fail "walk late does not end"
+cat "$dir/late.out"
+[ "$process_status" -eq 0 ] || failed=yes
 server_stop
+
+heartbeat=100ms
+fence=400ms
+grace=600ms
+server_start
+walk silence || failed=yes
+server_stop
+
+fence=10s
+grace=10s
+state=$state_dir
+ports_choose
+server_config
+server_log=$dir/rmemd.log
+walk end || failed=yes
+
 [ "$failed" = no ] || fail "cases have failed"

@@ -96,14 +96,19 @@ def notified__comes_to_those_who_watch(world):
 
 @case
 def notified__counts_what_it_lost(world):
-    with world.open() as client, world.open() as watcher, Channel(client) as channel:
+    with world.open() as client, world.open() as watcher, world.open() as last, Channel(client) as channel:
         lease, key = keyed(client, channel, name="events/lost")
-        watcher.call("attach", name="events/lost", rights=1)
-        watcher.call("watch", lease=lease["lease"])
+        for session in (watcher, last):
+            session.call("attach", name="events/lost", rights=1)
+        for session in (client, watcher, last):
+            session.call("watch", lease=lease["lease"])
         watcher.close()
         with world.server.connect() as again:
             for value in range(300):
                 notify(channel, key, value)
+            for session in (client, last):
+                while session.event("notified")["notices"][-1]["value"] != 299:
+                    pass
             again.resume(watcher)
             notices = []
             while not notices or notices[-1]["value"] != 299:
