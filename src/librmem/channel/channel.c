@@ -626,12 +626,18 @@ void channel_cancel(struct channel *channel)
 	(void)pthread_cond_broadcast(&channel->session->changed);
 }
 
-void channel_remove(struct channel *channel)
+void channel_await(struct channel *channel)
 {
 	struct rmem *session = channel->session;
 
 	while (channel->stage == CHANNEL_CONNECTING)
 		(void)pthread_cond_wait(&session->changed, &session->lock);
+}
+
+void channel_remove(struct channel *channel)
+{
+	struct rmem *session = channel->session;
+
 	list_remove(&channel->node);
 	if (channel->call)
 		(void)connection_abandon(channel->call, channel_undo, session);

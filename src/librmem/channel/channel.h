@@ -107,8 +107,9 @@ void channel_add(struct channel *channel);
 /* No thread connects the channel from now on; a thread that connects it now gives up within
  * FD_WAIT_CANCEL_MS.  Under the lock. */
 void channel_cancel(struct channel *channel);
-/* Remove a cancelled channel from its session; then the owner frees the connections.  Under the
- * lock, which is released while a thread gives up connecting the channel. */
+/* Wait until no thread connects a cancelled channel.  Under the lock, which is released meanwhile. */
+void channel_await(struct channel *channel);
+/* Then remove it from its session; the owner frees the connections.  Under the lock. */
 void channel_remove(struct channel *channel);
 
 /* Ask for a new connection, at once or after a back-off.  Under the lock. */

@@ -420,12 +420,20 @@ int queue_connect(struct rmem_queue *queue, bool may_wait)
 
 /* ---- ending ---- */
 
+static void channels_cancel(struct rmem_queue *queue)
+{
+	(void)pthread_mutex_lock(&queue->session->lock);
+	/* first all, or a thread connects one while another is awaited */
+	channels_for_each(channel, &queue->channels)
+		channel_cancel(channel);
+	channels_for_each(channel, &queue->channels)
+		channel_await(channel);
+	(void)pthread_mutex_unlock(&queue->session->lock);
+}
+
 static void channels_leave(struct rmem_queue *queue)
 {
 	(void)pthread_mutex_lock(&queue->session->lock);
-	/* first all, or a thread connects one while another is removed */
-	channels_for_each(channel, &queue->channels)
-		channel_cancel(channel);
 	channels_for_each(channel, &queue->channels)
 		channel_remove(channel);
 	list_remove(&queue->node);
@@ -452,6 +460,8 @@ void queue_drop(struct rmem_queue *queue)
 {
 	if (!queue)
 		return;
+	/* this waits, and other sessions' calls and forks must not */
+	channels_cancel(queue);
 	process_hold();
 	channels_leave(queue);
 	channels_for_each(channel, &queue->channels) {
