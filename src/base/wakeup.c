@@ -3,60 +3,81 @@
 
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-int wakeup_open(struct wakeup *wakeup, int epfd, uint64_t tag)
+#include "base/own_fd.h"
+
+/* In a set. */
+static int socket_open(struct wakeup *wakeup)
 {
-	struct epoll_event event = { .events = 0, .data.u64 = tag };
-	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), err;
+	struct epoll_event event = { .events = 0, .data.u64 = wakeup->tag };
+	int fd = own_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)), err;
 
 	if (fd < 0)
 		return -errno;
-	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) {
+	if (epoll_ctl(wakeup->epfd, EPOLL_CTL_ADD, fd, &event) < 0) {
 		err = -errno;
 		(void)close(fd);
 		return err;
 	}
-	*wakeup = (struct wakeup){ .epfd = epfd, .fd = fd, .tag = tag };
+	wakeup->fd = fd;
+	wakeup->inode = own_fd_inode(fd);
 	return 0;
 }
 
-/* The kernel finds what a set watches by the file and the number: this fails for any other. */
+int wakeup_open(struct wakeup *wakeup, uint64_t tag)
+{
+	struct wakeup opened = { .tag = tag };
+	int err;
+
+	opened.epfd = own_fd(epoll_create1(EPOLL_CLOEXEC));
+	if (opened.epfd < 0)
+		return -errno;
+	err = socket_open(&opened);
+	if (err) {
+		(void)close(opened.epfd);
+		return err;
+	}
+	*wakeup = opened;
+	return 0;
+}
+
+static bool has_socket(const struct wakeup *wakeup)
+{
+	return own_fd_is(wakeup->fd, wakeup->inode);
+}
+
+bool wakeup_is_own(const struct wakeup *wakeup)
+{
+	return has_socket(wakeup) && fd_is_watched(wakeup->epfd, wakeup->fd);
+}
+
+void wakeup_close(struct wakeup *wakeup)
+{
+	if (has_socket(wakeup)) {
+		if (fd_is_watched(wakeup->epfd, wakeup->fd))
+			(void)close(wakeup->epfd);
+		(void)close(wakeup->fd);
+	}
+	*wakeup = (struct wakeup)WAKEUP_CLOSED;
+}
+
+/* This fails for any set that does not watch the socket. */
 static bool watch(const struct wakeup *wakeup, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.u64 = wakeup->tag };
 
-	return epoll_ctl(wakeup->epfd, EPOLL_CTL_MOD, wakeup->fd, &event) == 0;
+	return has_socket(wakeup) &&
+	       epoll_ctl(wakeup->epfd, EPOLL_CTL_MOD, wakeup->fd, &event) == 0;
 }
 
 bool wakeup_set(const struct wakeup *wakeup)
 {
-	return watch(wakeup, EPOLLIN);
+	return watch(wakeup, EPOLLOUT);
 }
 
 bool wakeup_clear(const struct wakeup *wakeup)
 {
 	return watch(wakeup, 0);
-}
-
-/* Asking for it again changes nothing, also not for another process that has the set. */
-bool fd_is_watched(int epfd, int fd)
-{
-	struct epoll_event event = { .events = 0 };
-
-	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) == 0) {
-		(void)epoll_ctl(epfd, EPOLL_CTL_DEL, fd, &event);
-		return false;
-	}
-	return errno == EEXIST;
-}
-
-bool fd_watched_close(int epfd, int fd)
-{
-	bool own = fd_is_watched(epfd, fd);
-
-	if (own)
-		(void)close(fd);
-	return own;
 }

@@ -122,7 +122,8 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	session->sync = &whole->sync;
 	session->uri = *uri;
 	session->server = "";
-	session->epfd = session->timer_fd = session->wake.fd = -1;
+	session->wake = (struct wakeup)WAKEUP_CLOSED;
+	session->timer_fd = -1;
 	session->timer_ns = UINT64_MAX;
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
 	list_init(&whole->channels.all);
@@ -140,7 +141,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	if (!err)
 		err = session_fds_open(session);
 	if (!err)
-		err = connection_create(session->epfd, &session_connection_events,
+		err = connection_create(session->wake.epfd, &session_connection_events,
 					session, &session->connection);
 	if (!err)
 		err = process_add(session);

@@ -76,8 +76,8 @@ static RARE void queue_serve_later(struct rmem *session)
 static void prove_sleep(struct rmem_queue *queue)
 {
 	struct rmem *session = queue->session;
-	struct pollfd fds[2] = { { .fd = queue->epfd, .events = POLLIN },
-				 { .fd = session->epfd, .events = POLLIN } };
+	struct pollfd fds[2] = { { .fd = queue->wake.epfd, .events = POLLIN },
+				 { .fd = session->wake.epfd, .events = POLLIN } };
 
 	if (queue->ops->cq_arm(queue->cqs[queue->channels.sides[0].domain]))
 		return;

@@ -9,6 +9,7 @@ heartbeat=200ms
 fence=2s
 grace=2s
 server_start
-timeout $((600 * patience)) "$(built tests/integration/closed)" "$uri" || fail "closed: status $?"
+program=$(built tests/integration/closed)
+timeout $((600 * patience)) "$program" "$uri" || fail "closed: status $?"
 lent_zero 20
 server_stop

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 
 #include "simulate/clients.h"
@@ -32,12 +33,14 @@ struct set {
 
 static struct fd {
 	enum kind kind;
+	ino_t inode;
 	uint64_t count;  /* KIND_EVENT */
 	uint64_t due_ns; /* KIND_TIMER; 0: disarmed */
 	struct set *set;
 	struct socket *socket;
 } fds[FDS_MAX];
 static unsigned n_open;
+static ino_t last_inode;
 
 static struct fd *fd_of(int fd)
 {
@@ -51,7 +54,7 @@ static int fd_new(enum kind kind)
 	for (int i = 0; i < FDS_MAX; i++) {
 		if (fds[i].kind != KIND_FREE)
 			continue;
-		fds[i] = (struct fd){ .kind = kind };
+		fds[i] = (struct fd){ .kind = kind, .inode = ++last_inode };
 		n_open++;
 		return FIRST + i;
 	}
@@ -158,6 +161,8 @@ int __wrap_epoll_wait(int set_fd, struct epoll_event *events, int n, int timeout
 int __wrap_poll(struct pollfd *pollfds, nfds_t n, int timeout_ms);
 int __wrap_ppoll(struct pollfd *pollfds, nfds_t n, const struct timespec *timeout,
 		 const sigset_t *mask);
+int __real_fstat(int fd, struct stat *ret);
+int __wrap_fstat(int fd, struct stat *ret);
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_socket(int domain, int type, int protocol);
@@ -320,6 +325,14 @@ int __wrap_ppoll(struct pollfd *pollfds, nfds_t n, const struct timespec *timeou
 			  ns < SIM_NEVER - sim_now_ns ? sim_now_ns + ns : SIM_NEVER);
 }
 
+int __wrap_fstat(int fd, struct stat *ret)
+{
+	if (fd < FIRST)
+		return __real_fstat(fd, ret);
+	*ret = (struct stat){ .st_mode = S_IFSOCK, .st_ino = fd_of(fd)->inode };
+	return 0;
+}
+
 int __wrap_close(int fd)
 {
 	if (fd < FIRST)
@@ -328,8 +341,11 @@ int __wrap_close(int fd)
 	return 0;
 }
 
-int __wrap_socket(int, int, int)
+/* That of a wake-up is as an eventfd, which can always be written. */
+int __wrap_socket(int domain, int, int)
 {
+	if (domain == AF_UNIX)
+		return fd_new(KIND_EVENT);
 	return fds_add_socket(socket_new(client_running()));
 }
 

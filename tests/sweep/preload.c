@@ -387,7 +387,6 @@ CALL_INT(CALL_FILE, EPERM, chmod, (const char *path, mode_t mode), (path, mode))
 CALL_INT(CALL_FILE, EPERM, fchmod, (int fd, mode_t mode), (fd, mode))
 CALL_INT(CALL_FILE, EIO, stat, (const char *path, struct stat *ret), (path, ret))
 CALL_INT(CALL_FILE, EIO, lstat, (const char *path, struct stat *ret), (path, ret))
-CALL_INT(CALL_FILE, EIO, fstat, (int fd, struct stat *ret), (fd, ret))
 CALL_INT(CALL_FILE, ENOLCK, flock, (int fd, int operation), (fd, operation))
 CALL_INT(CALL_FILE, EPERM, setrlimit,
 	 (__rlimit_resource_t resource, const struct rlimit *limit), (resource, limit))
@@ -418,6 +417,15 @@ static mode_t mode_of(int fd)
 	err = fstat(fd, &st);
 	exempt--;
 	return err ? 0 : st.st_mode & S_IFMT;
+}
+
+/* That of a socket cannot fail. */
+EXPORT int fstat(int fd, struct stat *ret)
+{
+	REAL(fstat)
+	if (!exempt && mode_of(fd) != S_IFSOCK && fails(CALL_FILE, "fstat", EIO))
+		return -1;
+	return real_fstat(fd, ret);
 }
 
 /* Whether a transfer on a descriptor of any kind fails. */

@@ -13,8 +13,8 @@
 
 #include "base/err.h"
 #include "base/foreign.h"
+#include "base/own_fd.h"
 #include "base/rare.h"
-#include "base/wakeup.h"
 #include "fabric/status.h"
 #include "fabric/tcp/socket.h"
 #include "tls/records.h"
@@ -50,7 +50,7 @@ static bool channel_is_dead(const struct fabric_channel *ch)
 /* The program may have closed it, and opened another file with its number. */
 static bool owns_socket(const struct fabric_channel *ch)
 {
-	return ch->unwatched || fd_is_watched(ch->cq->epoll_fd, ch->fd);
+	return own_fd_is(ch->fd, ch->inode);
 }
 
 bool tcp_channel_has_socket(struct fabric_channel *ch)
@@ -96,7 +96,8 @@ static void channel_die(struct fabric_channel *ch, uint64_t culprit, int status,
 	ch->culprit_text = text;
 	ch->left = 0;
 	atomic_store(&ch->dead, true);
-	ch->unwatched |= epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL) == 0;
+	if (owns_socket(ch))
+		(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
 	tcp_channel_abort(ch);
 	list_remove(&ch->ready);
 	if (ch->head < ch->tail)

@@ -59,8 +59,8 @@ struct fabric_channel {
 	struct list node;     /* cq->channels */
 	void *owner;          /* returned in its completions */
 	int fd;               /* in the set of the cq, until the stream ends */
-	bool unwatched;       /* taken from it, when it was still the channel's */
-	uint64_t look_ns;     /* when to look again whether it is */
+	ino_t inode;          /* of the socket */
+	uint64_t look_ns;     /* when to look again whether it is the channel's */
 	struct tls_pipe *tls; /* NULL: none, or the kernel does it */
 	bool in_kernel;       /* TLS */
 	struct list ready;    /* cq->ready */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd_wait.h"
+#include "base/own_fd.h"
 #include "fabric/address.h"
 #include "fabric/tcp/channel.h"
 #include "fabric/tcp/socket.h"
@@ -85,7 +86,7 @@ static int cq_create(struct fabric_domain *domain, unsigned depth,
 		return err_errno(-ENOMEM, "a completion queue");
 	cq->domain = domain;
 	list_init(&cq->ready);
-	cq->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	cq->epoll_fd = own_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (cq->epoll_fd < 0) {
 		err = err_errno(-errno, "epoll_create1");
 		free(cq);
@@ -355,8 +356,8 @@ static int stream_open(const struct fabric_address *address,
 	const char *step;
 	int fd, err;
 
-	fd = socket(address->family == 4 ? AF_INET : AF_INET6,
-		    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = own_fd(socket(address->family == 4 ? AF_INET : AF_INET6,
+			   SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return err_errno(-errno, "socket");
 	err = tcp_socket_tune(fd);
@@ -407,6 +408,7 @@ static int channel_connect(struct fabric_cq *cq,
 	if (err < 0)
 		goto err_free;
 	ch->fd = err;
+	ch->inode = own_fd_inode(ch->fd);
 	err = channel_secure(ch, params);
 	if (err)
 		goto err_close;

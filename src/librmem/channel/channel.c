@@ -269,8 +269,8 @@ static void channel_watch(struct rmem *session, struct channel *channel,
 	int fd = session->domains->ops->alive_fd(fabric);
 
 	/* the end of a connection that cannot be watched shows in its completions */
-	channel->watched =
-		fd >= 0 && epoll_ctl(session->epfd, EPOLL_CTL_ADD, fd, &event) == 0;
+	channel->watched = fd >= 0 && epoll_ctl(session->wake.epfd, EPOLL_CTL_ADD, fd,
+						&event) == 0;
 }
 
 /* The channel is granted, and every lease has its rkeys. */
@@ -570,7 +570,7 @@ static void channel_unwatch(struct channel *channel)
 
 	if (channel->watched)
 		(void)epoll_ctl(
-			session->epfd, EPOLL_CTL_DEL,
+			session->wake.epfd, EPOLL_CTL_DEL,
 			session->domains->ops->alive_fd(channel_connection(channel)),
 			NULL);
 	channel->watched = false;

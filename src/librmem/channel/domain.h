@@ -37,6 +37,13 @@ struct domain {
 	uint64_t due_ns;
 };
 
+/* It was disassociated, which may have replaced descriptors of its completion queues.  Under the session's
+ * lock. */
+static inline bool domain_is_cut(const struct domain *domain)
+{
+	return domain->state == DOMAIN_LEAVING && domain->due_ns == UINT64_MAX;
+}
+
 struct domain_set {
 	const struct fabric_client_ops *ops; /* NULL: nothing is open */
 	unsigned n;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/notices.h"
+#include "base/own_fd.h"
 #include "librmem/params.h"
 #include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
@@ -29,20 +30,21 @@ _Static_assert(RMEM_LOST_UNKNOWN == NOTICES_LOST_MAX &&
 
 /* ---- notices of the server ---- */
 
-/* The set watches the descriptor of the session's own wake-up, which is always readable. */
+/* The set watches the socket of the session's own wake-up. */
 static struct wakeup notice_wakeup(const struct rmem *session)
 {
 	return (struct wakeup){ .epfd = session->leases->notice_fd,
-				.fd = session->wake.fd };
+				.fd = session->wake.fd,
+				.inode = session->wake.inode };
 }
 
 void watch_fd_close(struct rmem *session)
 {
-	int *fd = &session->leases->notice_fd;
+	const struct wakeup wakeup = notice_wakeup(session);
 
-	if (fd_is_watched(*fd, session->wake.fd))
-		(void)close(*fd);
-	*fd = -1;
+	if (wakeup_is_own(&wakeup))
+		(void)close(wakeup.epfd);
+	session->leases->notice_fd = -1;
 }
 
 /* Tell the program that a notice can be taken. */
@@ -296,10 +298,10 @@ int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 static int notice_fd_open(struct rmem *session)
 {
 	struct epoll_event event = { .events = 0 };
-	int fd = epoll_create1(EPOLL_CLOEXEC), err;
+	int fd = own_fd(epoll_create1(EPOLL_CLOEXEC)), err;
 
 	if (!notices_empty(&session->leases->notices))
-		event.events = EPOLLIN;
+		event.events = EPOLLOUT;
 	if (fd < 0)
 		return err_errno(-errno, "rmem_notified_fd: epoll_create1");
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, session->wake.fd, &event) < 0) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/own_fd.h"
 #include "base/random.h"
 #include "librmem/queue/inband.h"
 #include "librmem/queue/runs.h"
@@ -61,24 +62,17 @@ static int fd_watch(int epfd, int fd)
 
 static void fds_close(struct rmem_queue *queue)
 {
-	bool timer = fd_watched_close(queue->epfd, queue->timer_fd);
-
-	if (fd_watched_close(queue->epfd, queue->wake.fd) || timer)
-		(void)close(queue->epfd);
+	if (wakeup_is_own(&queue->wake))
+		fd_watched_close(queue->wake.epfd, queue->timer_fd);
+	wakeup_close(&queue->wake);
 }
 
 static int fds_open(struct rmem_queue *queue)
 {
-	int epfd = epoll_create1(EPOLL_CLOEXEC);
-	int err = epfd < 0 ? -errno : wakeup_open(&queue->wake, epfd, 0);
+	int err = wakeup_open(&queue->wake, 0);
 
-	if (err && epfd >= 0)
-		(void)close(epfd);
-	if (err)
-		return err_errno(err, "a queue's descriptors");
-	queue->epfd = epfd;
 	queue->timer_fd = -1;
-	return 0;
+	return err ? err_errno(err, "a queue's descriptors") : 0;
 }
 
 int queue_timer(struct rmem_queue *queue)
@@ -87,10 +81,11 @@ int queue_timer(struct rmem_queue *queue)
 
 	if (queue->timer_fd >= 0)
 		return 0;
-	queue->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
+	queue->timer_fd =
+		own_fd(timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (queue->timer_fd < 0)
 		return err_errno(-errno, "a queue's timer");
-	err = fd_watch(queue->epfd, queue->timer_fd);
+	err = fd_watch(queue->wake.epfd, queue->timer_fd);
 	if (!err)
 		return 0;
 	(void)close(queue->timer_fd);
@@ -102,19 +97,46 @@ int queue_timer(struct rmem_queue *queue)
 static void queues_inherited(struct rmem *session)
 {
 	list_for_each_entry(struct rmem_queue, queue, &session->queues, node) {
+		bool own = wakeup_is_own(&queue->wake);
+
 		for (unsigned i = 0; i < queue->n_cqs; i++)
-			if (queue->cqs[i])
-				(void)fd_watched_close(
-					queue->epfd, queue->ops->cq_fd(queue->cqs[i]));
+			if (own && queue->cqs[i])
+				fd_watched_close(queue->wake.epfd,
+						 queue->ops->cq_fd(queue->cqs[i]));
 		fds_close(queue);
 		atomic_store(&queue->woken, true);
 	}
+}
+
+/* Whether the completion queue's descriptor is still its own. */
+static bool cq_has_fd(const struct rmem_queue *queue, unsigned domain)
+{
+	return domain_is_cut(&queue->session->domains->domains[domain]) ||
+	       fd_is_watched(queue->wake.epfd, queue->ops->cq_fd(queue->cqs[domain]));
+}
+
+static bool queue_has_fds(const struct rmem_queue *queue)
+{
+	bool own = wakeup_is_own(&queue->wake);
+
+	for (unsigned i = 0; i < queue->n_cqs && own; i++)
+		own = !queue->cqs[i] || cq_has_fd(queue, i);
+	return own;
+}
+
+static bool queues_have_fds(const struct rmem *session)
+{
+	list_for_each_entry(const struct rmem_queue, queue, &session->queues, node)
+		if (!queue_has_fds(queue))
+			return false;
+	return true;
 }
 
 const struct session_observer queue_observer = {
 	.state = queues_state,
 	.wake = queues_wake,
 	.inherited = queues_inherited,
+	.has_fds = queues_have_fds,
 };
 
 /* ---- domains ---- */
@@ -139,7 +161,7 @@ static int cq_create(struct rmem_queue *queue, unsigned domain,
 
 	if (err)
 		return err;
-	err = fd_watch(queue->epfd, queue->ops->cq_fd(cq));
+	err = fd_watch(queue->wake.epfd, queue->ops->cq_fd(cq));
 	if (err) {
 		queue->ops->cq_free(cq);
 		return err;
@@ -148,15 +170,12 @@ static int cq_create(struct rmem_queue *queue, unsigned domain,
 	return 0;
 }
 
-/* Set the queue's completion queue in a domain held for the queue; NULL: release the domain. */
-static void cq_set(struct rmem_queue *queue, unsigned domain, struct fabric_cq *cq)
+static void domain_release(struct rmem_queue *queue, unsigned domain)
 {
 	struct rmem *session = queue->session;
 
 	(void)pthread_mutex_lock(&session->lock);
-	queue->cqs[domain] = cq;
-	if (!cq)
-		session->domains->domains[domain].users--;
+	session->domains->domains[domain].users--;
 	(void)pthread_mutex_unlock(&session->lock);
 }
 
@@ -171,20 +190,33 @@ static int domain_enter(struct rmem_queue *queue, unsigned domain)
 		if (err)
 			queue->ops->cq_free(cq);
 	}
-	cq_set(queue, domain, err ? NULL : cq);
-	return err;
+	if (err) {
+		domain_release(queue, domain);
+		return err;
+	}
+	(void)pthread_mutex_lock(&queue->session->lock);
+	queue->cqs[domain] = cq;
+	(void)pthread_mutex_unlock(&queue->session->lock);
+	return 0;
 }
 
 static void domain_leave(struct rmem_queue *queue, unsigned domain)
 {
 	struct fabric_cq *cq = queue->cqs[domain];
-	int gone = epoll_ctl(queue->epfd, EPOLL_CTL_DEL, queue->ops->cq_fd(cq), NULL);
+	bool own;
 
+	(void)pthread_mutex_lock(&queue->session->lock);
+	own = wakeup_is_own(&queue->wake) && cq_has_fd(queue, domain);
+	/* no look at it from here on */
+	queue->cqs[domain] = NULL;
+	(void)pthread_mutex_unlock(&queue->session->lock);
 	bounce_leave(&queue->bounce, domain);
-	/* its descriptor is another file's if the program has closed it */
-	if (!gone)
+	if (own) {
+		(void)epoll_ctl(queue->wake.epfd, EPOLL_CTL_DEL, queue->ops->cq_fd(cq),
+				NULL);
 		queue->ops->cq_free(cq);
-	cq_set(queue, domain, NULL);
+	}
+	domain_release(queue, domain);
 }
 
 static void domains_leave(struct rmem_queue *queue)

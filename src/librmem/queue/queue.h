@@ -37,9 +37,10 @@ struct rmem_queue {
 	uint64_t timeout_ns; /* default of operations */
 	/* placeholder lease that pings refer to; NULL: none yet.  The owner's */
 	struct rmem_lease *nowhere;
-	int epfd;           /* returned by rmem_queue_fd(): the cqs, timer_fd */
-	struct wakeup wake; /* of epfd: set when `woken` is */
-	int timer_fd;       /* the next deadline; set by rmem_queue_arm(), -1 before */
+	/* its set, with those of the cqs and the timer, is returned by rmem_queue_fd(); set when `woken`
+	 * is */
+	struct wakeup wake;
+	int timer_fd; /* the next deadline; set by rmem_queue_arm(), -1 before */
 
 	/* used by the owner */
 	struct optable table;

@@ -96,8 +96,8 @@ static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
 {
 	struct rmem *session = queue->session;
 	uint64_t now = clock_now_ns();
-	struct pollfd fds[2] = { { .fd = queue->epfd, .events = POLLIN },
-				 { .fd = session->epfd, .events = POLLIN } };
+	struct pollfd fds[2] = { { .fd = queue->wake.epfd, .events = POLLIN },
+				 { .fd = session->wake.epfd, .events = POLLIN } };
 	struct timespec timeout;
 
 	if (queue->next_deadline_ns < until_ns)
@@ -157,7 +157,7 @@ int rmem_queue_fd(const rmem_queue *queue)
 {
 	if (session_own(queue->session))
 		return err_prefix(-ESTALE, "rmem_queue_fd");
-	return queue->epfd;
+	return queue->wake.epfd;
 }
 
 int rmem_queue_arm(rmem_queue *queue)

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
-#include "base/wakeup.h"
+#include "base/own_fd.h"
 #include "wire/codec.h"
 
 #define TEXT_BYTES 256
@@ -45,6 +45,7 @@ struct connection_call {
 struct connection {
 	int epfd;
 	struct stream stream; /* closed: there is no socket */
+	ino_t inode;          /* of the socket */
 	const struct connection_events *events;
 	void *ctx;
 	bool ready;        /* the hello was answered */
@@ -110,30 +111,34 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 	return 0;
 }
 
-/* The program may have closed the socket, and opened another file with its number. */
-static int socket_check_now(struct connection *connection)
+static bool has_socket(const struct connection *connection)
 {
-	if (connection->stream.fd < 0 ||
-	    fd_is_watched(connection->epfd, connection->stream.fd))
-		return 0;
-	connection->stream.fd = -1;
-	return err_set(-EBADF, "the program has closed the control connection");
+	return own_fd_is(connection->stream.fd, connection->inode);
 }
 
-/* A look counts for a while: less would be felt by calls. */
+bool connection_has_fd(const struct connection *connection)
+{
+	return connection->stream.fd < 0 || has_socket(connection);
+}
+
+/* The program may have closed the socket, and opened another file with its number.  A look counts for a
+ * while: less would be felt by calls. */
 static int socket_check(struct connection *connection)
 {
 	uint64_t now_ns = clock_coarse_ns();
 
-	if (now_ns < connection->look_ns)
+	if (connection->stream.fd < 0 || now_ns < connection->look_ns)
 		return 0;
+	if (!has_socket(connection))
+		return err_set(-EBADF, "the program has closed the control connection");
 	connection->look_ns = now_ns + LOOK_MS * NS_PER_MS;
-	return socket_check_now(connection);
+	return 0;
 }
 
 static void socket_close(struct connection *connection)
 {
-	(void)socket_check_now(connection);
+	if (!has_socket(connection))
+		connection->stream.fd = -1;
 	/* closing removes the socket from the epoll set, as it is never duplicated */
 	stream_close(&connection->stream);
 	connection->ready = false;
@@ -212,6 +217,7 @@ int connection_adopt(struct connection *connection, int fd, struct tls_context *
 	int err = 0;
 
 	socket_close(connection);
+	connection->inode = own_fd_inode(fd);
 	if (tls)
 		err = stream_tls(&connection->stream, fd, tls);
 	else

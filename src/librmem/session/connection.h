@@ -44,6 +44,9 @@ int connection_create(int epfd, const struct connection_events *events, void *ct
 /* Calls still waiting end in -ECONNRESET.  NULL: nothing. */
 void connection_free(struct connection *connection);
 
+/* Whether there is no socket, or it is still the connection's. */
+bool connection_has_fd(const struct connection *connection);
+
 /* In the child of a fork(): close the child's copy of the socket. */
 void connection_leave(struct connection *connection);
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/own_fd.h"
 
 /* How long an address is tried alone: RFC 8305, section 5. */
 #define NEXT_MS 250u
@@ -151,7 +152,8 @@ static int check_scope(const struct addrinfo *at)
 
 static int socket_begin(const struct addrinfo *at, int *ret_fd)
 {
-	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = own_fd(
+		socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	int on = 1, off = 0, err;
 
 	if (fd < 0)

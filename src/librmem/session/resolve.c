@@ -211,7 +211,7 @@ void lookup_abandon(struct lookup *lookup)
 static int lookup_name(const char *host, unsigned port, uint64_t end_ns,
 		       struct addrinfo **ret_list)
 {
-	const struct wakeup none = { .fd = -1 };
+	const struct wakeup none = WAKEUP_CLOSED;
 	struct lookup *lookup = lookup_new(host, port, &none);
 
 	if (!lookup)

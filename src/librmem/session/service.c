@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/thread.h"
@@ -15,15 +15,15 @@
 #include "librmem/session/session.h"
 
 #define EVENTS 16
-/* How often the thread looks whether its descriptors are still its own. */
+/* How often the thread looks whether descriptors are still its own and the sessions'. */
 #define LOOK_MS 1000
 
 struct service {
 	pthread_mutex_t admin; /* held to add or remove a session; acquired first */
 	pthread_mutex_t lock;  /* held by the service thread while it works */
 	struct list sessions;
-	struct tree by_address;
-	unsigned n_removed; /* number of removals ever; wraps */
+	/* how often a session was removed, or the set replaced; wraps */
+	unsigned n_changes;
 	/* sessions with a channel to connect, in order of their turns */
 	struct list connects;
 	/* session that connects now, without the lock; NULL: none */
@@ -33,8 +33,8 @@ struct service {
 	pthread_cond_t idle;   /* signals `connecting` == NULL */
 	bool stop;
 	pthread_t thread, connector;
-	int epfd; /* -1: none */
-	struct wakeup wake;
+	struct wakeup wake; /* its set has the sessions' */
+	uint64_t look_ns;   /* when to look at the descriptors again, see LOOK_MS */
 };
 
 #define SERVICE_INIT                                                                   \
@@ -43,17 +43,17 @@ struct service {
 		.sessions = LIST_INIT(service.sessions),                               \
 		.connects = LIST_INIT(service.connects),                               \
 		.wanted = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER,  \
-		.epfd = -1, .wake = { .fd = -1 },                                      \
+		.wake = WAKEUP_CLOSED,                                                 \
 	}
 
 static struct service service = SERVICE_INIT;
 
-/* Whether the tag of an event is a session: it may be one that was removed, or a tag of the program. */
 static bool known(const struct rmem *session)
 {
-	struct tree_node *node = tree_above(&service.by_address, (uintptr_t)session, 0);
-
-	return node && container_of(node, struct rmem, in_service) == session;
+	list_for_each_entry(const struct rmem, at, &service.sessions, service_node)
+		if (at == session)
+			return true;
+	return false;
 }
 
 /* Under the service's lock. */
@@ -65,10 +65,13 @@ static void connect_later(struct rmem *session)
 	(void)pthread_cond_signal(&service.wanted);
 }
 
-static void session_serve(struct rmem *session)
+/* `stale`: the event may be of a session that was removed meanwhile, or of a set of the program. */
+static void session_serve(struct rmem *session, bool stale)
 {
 	bool ready;
 
+	if (stale && !known(session))
+		return;
 	(void)pthread_mutex_lock(&session->lock);
 	ready = session_tend(session);
 	session_unlock(session);
@@ -110,71 +113,48 @@ static void *connector_run(void *arg)
 	return NULL;
 }
 
-/* Close them, if they are still the service's. */
-static void fds_close(void)
-{
-	if (fd_watched_close(service.epfd, service.wake.fd))
-		(void)close(service.epfd);
-	service.wake.fd = service.epfd = -1;
-}
-
-static int fds_open(void)
-{
-	int epfd = epoll_create1(EPOLL_CLOEXEC);
-	int err = epfd < 0 ? -errno : wakeup_open(&service.wake, epfd, 0);
-
-	if (!err)
-		service.epfd = epfd;
-	else if (epfd >= 0)
-		(void)close(epfd);
-	return err;
-}
-
-/* Watch the session, if its descriptors are still its own. */
-static void session_rescue(struct rmem *session)
+static int session_watch(struct rmem *session)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = session };
+	int set = service.wake.epfd;
 
-	(void)pthread_mutex_lock(&session->lock);
-	if (session->state != SESSION_LOST &&
-	    (!session_has_fds(session) ||
-	     epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0))
-		session_robbed(session);
-	session_unlock(session);
+	return epoll_ctl(set, EPOLL_CTL_ADD, session->wake.epfd, &event) ? -errno : 0;
+}
+
+/* Whether the session's descriptors are its own, and its set is watched now. */
+static bool session_is_whole(struct rmem *session)
+{
+	int err = session_has_fds(session) ? session_watch(session) : -EBADF;
+
+	return !err || err == -EEXIST;
+}
+
+static void sessions_look(void)
+{
+	list_for_each_entry(struct rmem, session, &service.sessions, service_node) {
+		(void)pthread_mutex_lock(&session->lock);
+		if (session->state != SESSION_LOST && !session_is_whole(session))
+			session_robbed(session);
+		session_unlock(session);
+	}
+	service.look_ns = clock_now_ns() + LOOK_MS * NS_PER_MS;
 }
 
 /* The program has closed a descriptor of the service: go on with others. */
 static void service_rescue(void)
 {
-	fds_close();
-	if (fds_open())
-		return;
-	list_for_each_entry(struct rmem, session, &service.sessions, service_node)
-		session_rescue(session);
-}
-
-/* False: an event is none of the service's, so the set is one of the program, which has taken the numbers
- * of the set and of its wake-up alike. */
-static bool sessions_serve(const struct epoll_event *events, int n, bool stale)
-{
-	bool own = true;
-
-	for (int i = 0; i < n; i++) {
-		if (known(events[i].data.ptr))
-			session_serve(events[i].data.ptr);
-		else
-			/* or it is of a session that was removed meanwhile */
-			own &= stale;
-	}
-	return own;
+	service.n_changes++;
+	wakeup_close(&service.wake);
+	if (!wakeup_open(&service.wake, 0))
+		sessions_look();
 }
 
 static void *service_run(void *arg)
 {
 	struct epoll_event events[EVENTS];
-	int epfd = service.epfd;
+	int epfd = service.wake.epfd;
 	bool stop = false, stale;
-	unsigned n_removed = 0;
+	unsigned n_changes = 0;
 
 	(void)arg;
 	while (!stop) {
@@ -183,19 +163,15 @@ static void *service_run(void *arg)
 
 		(void)pthread_mutex_lock(&service.lock);
 		stop = service.stop;
-		stale = service.n_removed != n_removed;
 		if (!stop && !wakeup_clear(&service.wake))
 			service_rescue();
-		/* the events may be of a set of the program */
-		if (epfd != service.epfd)
-			n = 0;
-		epfd = service.epfd;
-		if (!stop && !sessions_serve(events, n, stale)) {
-			service.epfd = service.wake.fd = -1;
-			service_rescue();
-			epfd = service.epfd;
-		}
-		n_removed = service.n_removed;
+		stale = service.n_changes != n_changes;
+		for (int i = 0; i < n && !stop; i++)
+			session_serve(events[i].data.ptr, stale);
+		if (!stop && clock_now_ns() >= service.look_ns)
+			sessions_look();
+		n_changes = service.n_changes;
+		epfd = service.wake.epfd;
 		(void)pthread_mutex_unlock(&service.lock);
 	}
 	return NULL;
@@ -216,7 +192,7 @@ static int service_start(void)
 	int err;
 
 	service.stop = false;
-	err = fds_open();
+	err = wakeup_open(&service.wake, 0);
 	if (err)
 		return err_errno(err, "the service thread's descriptors");
 	/* thread_start() blocks signals, which are the program's */
@@ -231,7 +207,7 @@ static int service_start(void)
 err_thread:
 	thread_end(service.thread);
 err_close:
-	fds_close();
+	wakeup_close(&service.wake);
 	return err;
 }
 
@@ -239,19 +215,11 @@ static void service_stop(void)
 {
 	thread_end(service.connector);
 	thread_end(service.thread);
-	fds_close();
-}
-
-static void service_enter(struct rmem *session)
-{
-	list_append(&service.sessions, &session->service_node);
-	/* 1: known() looks for the node above (address, 0) */
-	tree_insert(&service.by_address, &session->in_service, (uintptr_t)session, 1);
+	wakeup_close(&service.wake);
 }
 
 static int service_add(struct rmem *session)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = session };
 	int err = 0;
 
 	(void)pthread_mutex_lock(&service.admin);
@@ -260,12 +228,13 @@ static int service_add(struct rmem *session)
 	if (err)
 		goto out;
 	(void)pthread_mutex_lock(&service.lock);
-	if (!fd_is_watched(service.epfd, service.wake.fd))
+	if (!wakeup_is_own(&service.wake))
 		service_rescue();
-	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0)
-		err = err_errno(-errno, "the service thread's epoll set");
+	err = session_watch(session);
+	if (err)
+		err = err_errno(err, "the service thread's epoll set");
 	else
-		service_enter(session);
+		list_append(&service.sessions, &session->service_node);
 	(void)pthread_mutex_unlock(&service.lock);
 	if (list_empty(&service.sessions))
 		service_stop();
@@ -285,10 +254,11 @@ void service_remove(struct rmem *session)
 	while (service.connecting == session)
 		(void)pthread_cond_wait(&service.idle, &service.lock);
 	service.leaving = NULL;
-	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
+	if (wakeup_is_own(&session->wake))
+		(void)epoll_ctl(service.wake.epfd, EPOLL_CTL_DEL, session->wake.epfd,
+				NULL);
 	list_remove(&session->service_node);
-	tree_remove(&service.by_address, &session->in_service);
-	service.n_removed++;
+	service.n_changes++;
 	(void)pthread_mutex_unlock(&service.lock);
 	if (list_empty(&service.sessions))
 		service_stop();
@@ -309,7 +279,7 @@ void service_reset(void)
 {
 	const struct service none = SERVICE_INIT;
 
-	fds_close();
+	wakeup_close(&service.wake);
 	/* threads of the parent may wait for these objects: do not destroy them */
 	service = none;
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/own_fd.h"
 #include "librmem/session/cancel.h"
 #include "wire/codec.h"
 
@@ -28,27 +29,32 @@
 
 bool session_has_fds(const struct rmem *session)
 {
-	return fd_is_watched(session->epfd, session->wake.fd) &&
-	       fd_is_watched(session->epfd, session->timer_fd);
+	const struct session_observer *const *at = session->observers;
+
+	while (*at && !((*at)->has_fds && !(*at)->has_fds(session)))
+		at++;
+	return !*at && wakeup_is_own(&session->wake) &&
+	       fd_is_watched(session->wake.epfd, session->timer_fd) &&
+	       connection_has_fd(session->connection);
 }
 
 void session_fds_close(struct rmem *session)
 {
-	bool timer = fd_watched_close(session->epfd, session->timer_fd);
-
-	if (fd_watched_close(session->epfd, session->wake.fd) || timer)
-		(void)close(session->epfd);
-	session->timer_fd = session->wake.fd = session->epfd = -1;
+	if (wakeup_is_own(&session->wake))
+		fd_watched_close(session->wake.epfd, session->timer_fd);
+	wakeup_close(&session->wake);
+	session->timer_fd = -1;
 }
 
 static int timer_open(struct rmem *session)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	int fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK), err;
+	int fd = own_fd(timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK));
+	int err;
 
 	if (fd < 0)
 		return -errno;
-	if (epoll_ctl(session->epfd, EPOLL_CTL_ADD, fd, &event) < 0) {
+	if (epoll_ctl(session->wake.epfd, EPOLL_CTL_ADD, fd, &event) < 0) {
 		err = -errno;
 		(void)close(fd);
 		return err;
@@ -59,16 +65,10 @@ static int timer_open(struct rmem *session)
 
 int session_fds_open(struct rmem *session)
 {
-	int epfd = epoll_create1(EPOLL_CLOEXEC);
-	int err = epfd < 0 ? -errno : wakeup_open(&session->wake, epfd, WAKE_TAG);
+	int err = wakeup_open(&session->wake, WAKE_TAG);
 
-	if (err) {
-		if (epfd >= 0)
-			(void)close(epfd);
-		return err_errno(err, "the session's descriptors");
-	}
-	session->epfd = epfd;
-	err = timer_open(session);
+	if (!err)
+		err = timer_open(session);
 	return err ? err_errno(err, "the session's descriptors") : 0;
 }
 
@@ -102,7 +102,7 @@ static void timer_set(struct rmem *session)
 static bool events_consume(struct rmem *session, int timeout_ms)
 {
 	struct epoll_event events[WORK_EVENTS];
-	int n = epoll_wait(session->epfd, events, WORK_EVENTS, timeout_ms);
+	int n = epoll_wait(session->wake.epfd, events, WORK_EVENTS, timeout_ms);
 	bool alive_due = false;
 
 	for (int i = 0; i < n; i++)
@@ -122,16 +122,21 @@ static bool layers_ready(struct rmem *session)
 	return *at;
 }
 
+static void look(struct rmem *session, uint64_t now)
+{
+	if (now < session->look_ns || session->state == SESSION_LOST)
+		return;
+	session->look_ns = now + LOOK_MS * NS_PER_MS;
+	if (!session_has_fds(session))
+		session_robbed(session);
+}
+
 /* session_tend() after events_consume(). */
 static bool tend(struct rmem *session, bool alive_due)
 {
 	uint64_t now = clock_now_ns();
 
-	if (now >= session->look_ns && session->state != SESSION_LOST) {
-		session->look_ns = now + LOOK_MS * NS_PER_MS;
-		if (!session_has_fds(session))
-			session_robbed(session);
-	}
+	look(session, now);
 	session->alive_due |= alive_due;
 	session_state_work(session, now);
 	SESSION_NOTIFY(session, work, session, now);
@@ -141,7 +146,9 @@ static bool tend(struct rmem *session, bool alive_due)
 
 bool session_tend(struct rmem *session)
 {
-	return tend(session, events_consume(session, 0));
+	/* the events of a set of the program are its own */
+	look(session, clock_now_ns());
+	return tend(session, !session->robbed && events_consume(session, 0));
 }
 
 void session_unlock(struct rmem *session)
@@ -497,7 +504,7 @@ int rmem_fd(rmem *session)
 					"RMEM_NO_THREAD");
 	if (session_own(session))
 		return err_prefix(-ESTALE, "rmem_fd");
-	return err_end(session->epfd);
+	return err_end(session->wake.epfd);
 }
 
 int rmem_process(rmem *session)

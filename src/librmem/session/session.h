@@ -28,7 +28,6 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/rare.h"
-#include "base/tree.h"
 #include "base/wakeup.h"
 #include "librmem/session/connection.h"
 #include "librmem/session/credentials.h"
@@ -83,6 +82,8 @@ struct session_observer {
 	/* In the child of a fork(), which has no other thread: close the layer's descriptors, and
 	 * let its calls fail. */
 	void (*inherited)(struct rmem *session);
+	/* Whether the layer's descriptors are still its own. */
+	bool (*has_fds)(const struct rmem *session);
 	/* A domain is open again: register local memory in it, -errno: that failed.  A domain is
 	 * about to be closed: deregister local memory in it. */
 	int (*domain_opened)(struct rmem *session, unsigned number);
@@ -132,9 +133,10 @@ struct rmem {
 	struct lease_table *leases;
 	struct buffer_table *buffers;
 	struct sync *sync;
-	int epfd;           /* readable when session_work() has work */
-	int timer_fd;       /* in epfd: expires when work is due */
-	struct wakeup wake; /* in epfd: a queue has work for the driver */
+	/* its set is readable when session_work() has work, and is woken when a queue has some for the
+	 * driver */
+	struct wakeup wake;
+	int timer_fd; /* in the set: expires when work is due */
 
 	/* queues read these two without the lock */
 	/* 0; -ECONNRESET: lost, may resume, -ESTALE: lost for good; then `until_ns` is 0 */
@@ -171,6 +173,7 @@ struct rmem {
 	struct endpoint_map endpoint_map;
 	uint64_t timer_ns; /* expiry of timer_fd; UINT64_MAX: disarmed */
 	uint64_t look_ns;  /* when to look again whether the descriptors are its own */
+	bool robbed;       /* they are not */
 	uint64_t alive_ns; /* when the last answered request was sent */
 	uint64_t welcomed_ns; /* when the last welcome came */
 	uint64_t up_ns;       /* when the session has resumed last; 0: never */
@@ -195,8 +198,7 @@ struct rmem {
 
 	/* under the service's lock */
 	struct list service_node;
-	struct tree_node in_service; /* by its address */
-	struct list connect_node;    /* waits for its turn to connect a channel */
+	struct list connect_node; /* waits for its turn to connect a channel */
 };
 
 /* Open the descriptors of the session, and close those that are open and still the session's.  -errno

@@ -367,6 +367,7 @@ static void attempts_forget(struct rmem *session)
 
 void session_robbed(struct rmem *session)
 {
+	session->robbed = true;
 	/* not to be set any more */
 	session->timer_ns = UINT64_MAX;
 	session_lose(session,
@@ -499,7 +500,7 @@ static void session_retry(struct rmem *session, uint64_t now_ns)
 		session->attempt_ms = ATTEMPT_MS;
 	session->retry_ns = now_ns + session->attempt_ms * NS_PER_MS;
 	credentials_renew(&session->credentials, &session->uri);
-	if (dial_create(session->epfd, session->addresses,
+	if (dial_create(session->wake.epfd, session->addresses,
 			(const struct sockaddr *)&session->peer, &session->dial))
 		session_down(session);
 }
@@ -522,6 +523,10 @@ static void attempt_work(struct rmem *session, uint64_t now_ns)
 /* The connection has failed: another address may be that of the server. */
 static void connection_failed(struct rmem *session, int err)
 {
+	if (err == -EBADF) {
+		session_robbed(session);
+		return;
+	}
 	if (session->state != SESSION_HELLO || session->closing || is_temporary(err) ||
 	    dial_left(session->dial) == 1) {
 		session_down(session);
@@ -622,7 +627,7 @@ static int first_hello(struct rmem *session)
 	bool secured = false;
 
 	while (!err && !(session->welcomed && clock_runs(session, now_ns))) {
-		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
+		struct pollfd pollfd = { .fd = session->wake.epfd, .events = POLLIN };
 		unsigned ms = session_left_ms(session->retry_ns);
 
 		if (session->welcomed && now_ns >= session->ping_ns)
@@ -681,7 +686,7 @@ int session_connect(struct rmem *session)
 	if (err)
 		return err;
 	session_stepped(session, RMEM_STEP_RESOLVED);
-	err = dial_create(session->epfd, session->addresses, NULL, &session->dial);
+	err = dial_create(session->wake.epfd, session->addresses, NULL, &session->dial);
 	while (!err && !(err = reach(session, deadline))) {
 		err = first_hello(session);
 		if (!err)

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,25 +13,21 @@
 
 #define TAG 5
 
-static int epfd;
 static struct wakeup wakeup;
 
 static void setup(void)
 {
-	epfd = epoll_create1(EPOLL_CLOEXEC);
-	ck_assert_int_ge(epfd, 0);
-	ck_assert_int_eq(wakeup_open(&wakeup, epfd, TAG), 0);
+	ck_assert_int_eq(wakeup_open(&wakeup, TAG), 0);
 }
 
 static void teardown(void)
 {
-	(void)close(wakeup.fd);
-	(void)close(epfd);
+	wakeup_close(&wakeup);
 }
 
 static bool is_readable(void)
 {
-	struct pollfd pollfd = { .fd = epfd, .events = POLLIN };
+	struct pollfd pollfd = { .fd = wakeup.epfd, .events = POLLIN };
 
 	return poll(&pollfd, 1, 0) == 1;
 }
@@ -43,7 +40,7 @@ START_TEST(set__makes_the_set_readable_until_it_is_cleared)
 	for (unsigned i = 0; i < 2; i++) {
 		ck_assert(wakeup_set(&wakeup) && wakeup_set(&wakeup));
 		ck_assert(is_readable());
-		ck_assert_int_eq(epoll_wait(epfd, &event, 1, 0), 1);
+		ck_assert_int_eq(epoll_wait(wakeup.epfd, &event, 1, 0), 1);
 		ck_assert_uint_eq(event.data.u64, TAG);
 		ck_assert(wakeup_clear(&wakeup));
 		ck_assert(!is_readable());
@@ -51,45 +48,68 @@ START_TEST(set__makes_the_set_readable_until_it_is_cleared)
 }
 END_TEST
 
-/* An eventfd of the program, too, which has all that the kernel tells in common with it. */
-static void replace(int fd)
+static void replace(int fd, int other)
 {
-	int other = fd == epfd ? epoll_create1(0) : eventfd(7, 0);
-
+	ck_assert_int_ge(other, 0);
 	ck_assert_int_eq(dup2(other, fd), fd);
 	(void)close(other);
 }
 
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* A descriptor of the same kind is another one, too. */
 START_TEST(set__finds_that_a_descriptor_is_another_one)
 {
-	eventfd_t count = 0;
+	const struct wakeup was = wakeup;
 
 	if (_i < 2)
-		replace(_i == 0 ? epfd : wakeup.fd);
+		replace(_i == 0 ? wakeup.epfd : wakeup.fd,
+			_i == 0 ? epoll_create1(0) : socket(AF_UNIX, SOCK_DGRAM, 0));
 	else
-		(void)close(_i == 2 ? epfd : wakeup.fd);
-	ck_assert(!fd_is_watched(epfd, wakeup.fd));
+		(void)close(_i == 2 ? wakeup.epfd : wakeup.fd);
+	ck_assert(!wakeup_is_own(&wakeup));
 	ck_assert(!wakeup_set(&wakeup) && !wakeup_clear(&wakeup));
-	ck_assert(!fd_watched_close(epfd, wakeup.fd));
-	ck_assert(!is_readable() || _i == 2);
-	/* it is open, and nobody has written to it */
-	if (_i == 1)
-		ck_assert(eventfd_read(wakeup.fd, &count) == 0 && count == 7);
+	wakeup_close(&wakeup);
+	/* its own is closed, if that can be known */
+	ck_assert(is_open(was.epfd) == (_i != 2));
+	ck_assert(is_open(was.fd) == (_i == 1));
+}
+END_TEST
+
+/* A set of the program, which watches what has the number of the wake-up's socket. */
+START_TEST(set__changes_no_set_that_has_both_numbers)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = TAG };
+	const struct wakeup was = wakeup;
+
+	replace(wakeup.epfd, epoll_create1(0));
+	replace(wakeup.fd, _i == 0 ? eventfd(1, 0) : socket(AF_UNIX, SOCK_DGRAM, 0));
+	ck_assert_int_eq(epoll_ctl(wakeup.epfd, EPOLL_CTL_ADD, wakeup.fd, &event), 0);
+	ck_assert(is_readable() == (_i == 0));
+	ck_assert(!wakeup_set(&wakeup) && !wakeup_clear(&wakeup));
+	ck_assert(!wakeup_is_own(&wakeup));
+	ck_assert(is_readable() == (_i == 0));
+	wakeup_close(&wakeup);
+	ck_assert(is_open(was.epfd) && is_open(was.fd));
 }
 END_TEST
 
 /* The parent's set stays as it is. */
 START_TEST(close__in_a_child_changes_nothing_of_the_parent)
 {
+	const struct wakeup was = wakeup;
 	int status;
 	pid_t pid;
 
 	ck_assert(wakeup_set(&wakeup));
 	pid = fork();
-	if (pid == 0)
-		_exit(!fd_is_watched(epfd, wakeup.fd) ||
-		      !fd_watched_close(epfd, wakeup.fd) ||
-		      fcntl(wakeup.fd, F_GETFD) >= 0);
+	if (pid == 0) {
+		wakeup_close(&wakeup);
+		_exit(is_open(was.epfd) || is_open(was.fd));
+	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	ck_assert(is_readable());
@@ -103,6 +123,7 @@ int main(void)
 
 	tcase_add_test(tcase, set__makes_the_set_readable_until_it_is_cleared);
 	tcase_add_loop_test(tcase, set__finds_that_a_descriptor_is_another_one, 0, 4);
+	tcase_add_loop_test(tcase, set__changes_no_set_that_has_both_numbers, 0, 2);
 	tcase_add_test(tcase, close__in_a_child_changes_nothing_of_the_parent);
 	return unit_main();
 }

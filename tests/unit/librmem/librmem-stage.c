@@ -76,7 +76,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 		welcome->endpoints[i].version = FABRIC_VERSION;
 	}
 	endpoint_map_follow(&session->endpoint_map, welcome, welcome);
-	ck_assert_int_eq(connection_create(session->epfd, &events, session,
+	ck_assert_int_eq(connection_create(session->wake.epfd, &events, session,
 					   &session->connection),
 			 0);
 	ck_assert_int_eq(domain_set_open(session, ops, session_end_ns(session),

@@ -126,7 +126,7 @@ START_TEST(fork__during_a_close_leaves_the_child_no_descriptor)
 	open_with(0);
 	closing = client;
 	client = NULL;
-	fds[0] = closing->epfd;
+	fds[0] = closing->wake.epfd;
 	fds[1] = closing->wake.fd;
 	fds[2] = closing->timer_fd;
 	proxy.hold = WIRE_TYPE_bye;

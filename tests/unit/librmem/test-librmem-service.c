@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Many sessions with the daemon share the service threads. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -85,47 +86,62 @@ static void end_channels(uint64_t only, uint64_t except)
 		fake_peer_gone(found[--n]);
 }
 
-/* The number of epoll sets that watch a descriptor, and one of them. */
-static unsigned sets_of(int member, int *ret_set)
+/* The member of an epoll set with this tag, or with this number; -1: none, or it is no set. */
+static int member_of(int set, int number, uint64_t tag)
 {
 	char path[64], line[256];
-	unsigned n = 0;
-	int at;
+	int found = -1, at;
+	unsigned events;
+	uint64_t data;
+	FILE *file;
 
-	for (int fd = 0; fd < 1024; fd++) {
-		bool found = false;
-		FILE *file;
-
-		(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-		file = fopen(path, "re");
-		while (file && fgets(line, sizeof(line), file))
-			found |= sscanf(line, "tfd: %d", &at) == 1 && at == member;
-		if (file)
-			(void)fclose(file);
-		if (found)
-			*ret_set = fd;
-		n += found;
-	}
-	return n;
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", set);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "tfd: %d events: %x data: %" SCNx64, &at, &events,
+			   &data) == 3 &&
+		    (at == number || data == tag))
+			found = at;
+	if (file)
+		(void)fclose(file);
+	return found;
 }
 
-/* As if the program had closed the service's set, and had made one with the numbers of that and of its
- * wake-up: its tags are not followed, and the service goes on with another set. */
+/* The epoll set that watches a descriptor, -1: none. */
+static int set_of(int member)
+{
+	int fd = 0;
+
+	while (fd < 1024 && member_of(fd, member, UINT64_MAX) < 0)
+		fd++;
+	return fd < 1024 ? fd : -1;
+}
+
+/* The program has closed the service's set and its wake-up, and has made a set with their numbers: its
+ * tags are not followed, and the service goes on with another set. */
 START_TEST(event__of_no_session_is_not_followed)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0x5f1b };
-	int set, newer, mine = eventfd(1, EFD_CLOEXEC);
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0x5f1b }, found;
+	int mine = epoll_create1(EPOLL_CLOEXEC), other = eventfd(1, EFD_CLOEXEC);
+	int set, member;
 
 	open_all();
-	ck_assert_uint_eq(sets_of(sessions[0]->epfd, &set), 1);
-	ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, mine, &event), 0);
-	AWAIT(sets_of(sessions[0]->epfd, &newer) == 2);
+	set = set_of(sessions[0]->wake.epfd);
+	member = member_of(set, -1, 0);
+	ck_assert_int_eq(dup2(other, member), member);
+	ck_assert_int_eq(epoll_ctl(mine, EPOLL_CTL_ADD, member, &event), 0);
+	ck_assert_int_eq(dup2(mine, set), set);
+	AWAIT(set_of(sessions[0]->wake.epfd) >= 0);
 	/* longer than a session lives without it */
 	(void)poll(NULL, 0, 2000);
 	check_heartbeats();
 	close_all();
-	ck_assert_int_eq(close(mine), 0);
+	ck_assert_int_eq(epoll_wait(set, &found, 1, 0), 1);
+	ck_assert(found.data.u64 == event.data.u64 && found.events == EPOLLIN);
 	ck_assert_int_eq(close(set), 0);
+	ck_assert_int_eq(close(member), 0);
+	ck_assert_int_eq(close(mine), 0);
+	ck_assert_int_eq(close(other), 0);
 }
 END_TEST
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/own_fd.h"
 #include "base/rare.h"
 #include "fabric/verbs/client/connection.h"
 #include "fabric/verbs/client/inband.h"
@@ -22,10 +23,10 @@ static int wake_open(struct fabric_cq *cq)
 
 	if (!cq->domain->attr.iwarp)
 		return 0;
-	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	cq->wake_fd = own_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (cq->wake_fd < 0)
 		return err_errno(-errno, "eventfd");
-	cq->fd = epoll_create1(EPOLL_CLOEXEC);
+	cq->fd = own_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (cq->fd < 0 || epoll_ctl(cq->fd, EPOLL_CTL_ADD, cq->wake_fd, &event) ||
 	    epoll_ctl(cq->fd, EPOLL_CTL_ADD, cq->comp->fd, &event))
 		return err_errno(-errno, "epoll");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/own_fd.h"
 #include "fabric/verbs/common/iwarp.h"
 
 /* The first after 10 ms, each later one after four times as long. */
@@ -29,10 +30,11 @@ static int wakeup_open(struct verbs_wakeup *wakeup, int other)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	wakeup->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	wakeup->timer_fd =
+		own_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (wakeup->timer_fd < 0)
 		return err_errno(-errno, "timerfd_create");
-	wakeup->fd = epoll_create1(EPOLL_CLOEXEC);
+	wakeup->fd = own_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (wakeup->fd < 0 ||
 	    epoll_ctl(wakeup->fd, EPOLL_CTL_ADD, wakeup->timer_fd, &event) ||
 	    epoll_ctl(wakeup->fd, EPOLL_CTL_ADD, other, &event))
