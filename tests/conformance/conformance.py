@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run the cases of some walks: conformance.py WALK...  conformance.sh sets the environment."""
+"""Run the cases of some walks: conformance.py WALK...  walk.sh sets the environment."""
 
 import atexit
 import importlib

@@ -4,10 +4,12 @@
 A case changes what it does: more, noise, hooks.  What a client does against the page is in
 faults."""
 
+import contextlib
 import os
 import socket
 import struct
 import threading
+import time
 
 import channel
 import frame
@@ -80,6 +82,7 @@ class Server:
         self.status = (0, "")       # of channels
         self.welcome = {}           # other values in welcome
         self.endpoints = None       # other endpoints
+        self.served = 0             # the endpoint to which keys belong
         self.segment_bytes = 1 << 30
         self.control, self.data = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
         self.port = self.control.getsockname()[1]
@@ -96,10 +99,8 @@ class Server:
 
     def close(self):
         for sock in self.socks:
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             sock.close()
 
     @staticmethod
@@ -179,6 +180,21 @@ class Server:
         with self.lock:
             session.link.send(name, 0, self.more, **fields)
 
+    def cut(self, session):
+        """Close the connection of a session."""
+        with self.lock, contextlib.suppress(OSError):  # the client may have closed it
+            session.link.sock.shutdown(socket.SHUT_RDWR)
+
+    def asked(self, name, n=1):
+        """Wait until n requests of this name have come; the last one's session."""
+        for _ in range(2000):
+            with self.lock:
+                found = [link.session for link, got, _, _ in self.requests if got == name and link.session]
+                if len(found) >= n:
+                    return found[-1]
+            time.sleep(0.01)
+        raise AssertionError(f"the client does not send {name}")
+
     def refuse(self, error, text="refused by the test"):
         raise Refused(error if isinstance(error, int) else self.page.errors[error], text)
 
@@ -196,9 +212,8 @@ class Server:
         fields = {"version": 1, "session": session.id, "token": session.token, "resumed": 1 if values["resume"] else 0,
                   "heartbeat_ms": 500, "fence_ms": 10000, "grace_ms": 10000, "channels_max": 64,
                   "lease_bytes_max": 1 << 30, "server": "fake", "endpoints": endpoints}
-        for number, endpoint in enumerate(endpoints):
-            if endpoint["fabric"] == values["channel"] and not values["resume"] and not fields.get("channel"):
-                fields.update(channel=self.grant(session), endpoint=number)
+        if values["channel"] == 1 and not values["resume"]:
+            fields.update(channel=self.grant(session), endpoint=self.served)
         fields.update(self.welcome)
         return "welcome", fields
 
@@ -229,11 +244,12 @@ class Server:
             rkey = int.from_bytes(os.urandom(8), "little")
             addr = (lease.id << 40) + (number << 34)
             self.keys[rkey] = (link.session, lease, segment, addr, rights)
-            keys.append({"segment": number, "endpoint": 0, "addr": addr, "rkey": rkey})
+            keys.append({"segment": number, "endpoint": self.served, "addr": addr, "rkey": rkey})
+        segments = [{"bytes": len(s), "node": -1, "page_bytes": 4096, "endpoints": 1 << self.served}
+                    for s in lease.segments]
         return "lease", {"lease": lease.id, "generation": lease.generation, "rights": rights, "bytes": lease.bytes,
                          "ttl_ms": lease.ttl_ms, "name": lease.name, "keys": keys, "placement": lease.placement,
-                         "node": lease.node, "segments": [
-                             {"bytes": len(s), "node": -1, "page_bytes": 4096, "endpoints": 1} for s in lease.segments]}
+                         "node": lease.node, "segments": segments}
 
     def held(self, link, values):
         if values["lease"] not in link.session.held:
