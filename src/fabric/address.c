@@ -90,6 +90,16 @@ bool fabric_address_is_link_local(const struct fabric_address *address)
 	       (address->bytes[1] & 0xc0) == 0x80;
 }
 
+bool fabric_address_is_group(const struct fabric_address *address)
+{
+	static const uint8_t broadcast[4] = { 255, 255, 255, 255 };
+
+	if (address->family == 4)
+		return (address->bytes[0] & 0xf0) == 0xe0 ||
+		       !memcmp(address->bytes, broadcast, sizeof(broadcast));
+	return address->family == 6 && address->bytes[0] == 0xff;
+}
+
 bool fabric_address_host_equal(const struct fabric_address *a,
 			       const struct fabric_address *b)
 {

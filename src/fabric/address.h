@@ -36,6 +36,8 @@ void fabric_address_from_gid(const uint8_t gid[16], struct fabric_address *ret_a
 bool fabric_address_is_loopback(const struct fabric_address *address);
 /* fe80::/10 */
 bool fabric_address_is_link_local(const struct fabric_address *address);
+/* A multicast address, or the broadcast address of IPv4: of many hosts. */
+bool fabric_address_is_group(const struct fabric_address *address);
 /* The addresses are of one host; ports and scopes may differ. */
 bool fabric_address_host_equal(const struct fabric_address *a,
 			       const struct fabric_address *b);

@@ -138,5 +138,5 @@ ok "a server with two addresses behind a NAT"
 config_extra="[tcp]
 advertise = 10.9.0.1:17462"
 server_config
-expect_error 78 "advertise has 1 addresses, and \[server\] listen 2" \
+expect_error 78 "advertise has 1 address: write 2, for 10.7.0.2, 10.7.0.3 of \[server\] listen" \
 	"$RMEMD" --check-config --config "$dir/rmemd.conf"

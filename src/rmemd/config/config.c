@@ -428,20 +428,70 @@ bool config_serves_any(const struct config *config)
 	return n == 2;
 }
 
+/* The item after number `i` that clients may take for it; 0: there is none. */
+static unsigned advertised_again(const struct config *config, unsigned i)
+{
+	const struct fabric_address *at = config->tcp_advertise;
+
+	for (unsigned k = i + 1; k < config->n_tcp_advertise; k++)
+		if (at[k].port == at[i].port &&
+		    (!at[k].family || !at[i].family ||
+		     fabric_address_host_equal(&at[k], &at[i])))
+			return k;
+	return 0;
+}
+
+/* The item number `i` is for the address of that number. */
+static int advertised_check(const struct config *config, unsigned i)
+{
+	const struct fabric_address *address = &config->tcp_advertise[i],
+				    *listen = &config->listen[i];
+	char text[FABRIC_ADDRESS_TEXT], other[FABRIC_ADDRESS_TEXT];
+	unsigned again = advertised_again(config, i);
+
+	(void)fabric_address_text(address, text);
+	if (address->family && address->family != listen->family &&
+	    !config_serves_any(config))
+		return err_set(
+			-EINVAL,
+			"[tcp] advertise: %s is in the place of %s of [server] listen: "
+			"write an address of IPv%u there, or *:%u for the address that "
+			"clients have reached",
+			text, fabric_address_host(listen, other), listen->family,
+			address->port);
+	if (again)
+		return err_set(
+			-EINVAL,
+			"[tcp] advertise: item %u, %s, may be the same for clients as "
+			"item %u, %s: give each a port or an address of its own",
+			again + 1,
+			fabric_address_text(&config->tcp_advertise[again], other),
+			i + 1, text);
+	return 0;
+}
+
 /* Clients of one endpoint must not reach another one. */
 static int advertise_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
-	unsigned endpoints = config_serves_any(config) ? 1 : config->n_listen;
+	unsigned endpoints = config_serves_any(config) ? 1 : config->n_listen,
+		 n = config->n_tcp_advertise;
+	char listen[CONFIG_TEXT_BYTES];
+	int err = 0;
 
 	parse->line = key_line(parse, "tcp", "advertise", "server", "listen");
-	if (!config->n_tcp_advertise || config->n_tcp_advertise == endpoints)
-		return 0;
-	return err_set(-EINVAL,
-		       "[tcp] advertise has %u addresses, and [server] listen %u: "
-		       "write one for each of listen, in that order (0.0.0.0 and :: "
-		       "together are one)",
-		       config->n_tcp_advertise, endpoints);
+	if (n && n != endpoints)
+		return err_set(
+			-EINVAL,
+			"[tcp] advertise has %u address%s: write %u, for %s of "
+			"[server] listen%s",
+			n, n == 1 ? "" : "es", endpoints,
+			config_value_text(&config_keys[key_index("server", "listen")],
+					  config, listen),
+			endpoints == 1 ? "" : ", in that order");
+	for (unsigned i = 0; !err && i < n; i++)
+		err = advertised_check(config, i);
+	return err;
 }
 
 static int ports_check(struct parse *parse)

@@ -136,24 +136,41 @@ static int pattern_check(const char *text)
 	return 0;
 }
 
-/* An address to listen at.  A link-local one would need an interface, which may come later. */
-static int listened_parse(const char *text, struct fabric_address *ret)
+/* A link-local address may have its interface: what is wrong with it is not the form. */
+static int host_parse(const char *text, struct fabric_address *ret)
 {
 	char host[FABRIC_ADDRESS_TEXT];
 	struct fabric_address address;
 
 	(void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, "%"), text);
-	if (fabric_address_parse(host, &address) == 0 &&
-	    fabric_address_is_link_local(&address))
-		return err_set(-EINVAL,
-			       "%s is a link-local address, which is of one interface: "
-			       "write ::, which stands for all addresses of all",
-			       text);
-	return fabric_address_parse(text, ret);
+	if (fabric_address_parse(host, &address) ||
+	    !fabric_address_is_link_local(&address))
+		return fabric_address_parse(text, ret);
+	*ret = address;
+	return 0;
 }
 
-/* "192.0.2.1:9746", "[2001:db8::1]:9746" */
-static int address_port_parse(const char *value, struct fabric_address *ret)
+/* An address to listen at; `all`: how all are written.  A link-local one would need an interface, which
+ * may come later. */
+static int listened_check(const char *text, const struct fabric_address *address,
+			  const char *all)
+{
+	if (fabric_address_is_link_local(address))
+		return err_set(-EINVAL,
+			       "%s is a link-local address, which is of one interface: "
+			       "write %s, which stands for all addresses of all",
+			       text, all);
+	if (fabric_address_is_group(address))
+		return err_set(-EINVAL,
+			       "%s is an address of many hosts, to which nobody "
+			       "connects: write one of this host",
+			       text);
+	return 0;
+}
+
+/* Like one of the examples. */
+static int address_port_parse(const char *value, const char *examples,
+			      struct fabric_address *ret)
 {
 	const char *colon = strrchr(value, ':');
 	size_t len = colon ? (size_t)(colon - value) : 0;
@@ -166,13 +183,11 @@ static int address_port_parse(const char *value, struct fabric_address *ret)
 		len -= 2;
 	if (len == 0 || len >= sizeof(host) ||
 	    (!brackets && strchr(value, ':') != colon))
-		return err_set(-EINVAL,
-			       "'%s' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
-			       "[2001:db8::1]:9746",
-			       value);
+		return err_set(-EINVAL, "'%s' is not ADDRESS:PORT, as %s", value,
+			       examples);
 	memcpy(host, value + brackets, len);
 	host[len] = '\0';
-	if (listened_parse(host, &address))
+	if (host_parse(host, &address))
 		return -EINVAL;
 	if (units_parse_u64(colon + 1, 1, UINT16_MAX, &port))
 		return err_prefix(-EINVAL, "the port");
@@ -183,25 +198,57 @@ static int address_port_parse(const char *value, struct fabric_address *ret)
 	return 0;
 }
 
+/* Where metrics are served. */
+static int served_parse(const char *text, struct fabric_address *ret)
+{
+	struct fabric_address address = { .family = 0 };
+	char all[FABRIC_ADDRESS_TEXT];
+	int err = address_port_parse(text, "192.0.2.1:9746 or [2001:db8::1]:9746",
+				     &address);
+
+	(void)snprintf(all, sizeof(all), "[::]:%u", address.port);
+	if (!err)
+		err = listened_check(text, &address, all);
+	if (!err)
+		*ret = address;
+	return err;
+}
+
+/* Why clients could not connect there, wherever they are; NULL: they could. */
+static const char *advertised_fault(const struct fabric_address *address)
+{
+	if (fabric_address_is_any(address))
+		return "which stands for all addresses";
+	if (fabric_address_is_link_local(address))
+		return "a link-local address, which is of one interface";
+	if (fabric_address_is_group(address))
+		return "an address of many hosts";
+	return NULL;
+}
+
 /* Where clients shall connect to: "*" stands for the address that they have reached. */
 static int advertised_parse(const char *text, char *dst)
 {
 	struct fabric_address address = { .family = 0 };
+	const char *fault;
 	char any[FABRIC_ADDRESS_TEXT + sizeof("0.0.0.0")];
 	bool star = strncmp(text, "*:", 2) == 0;
 	int err;
 
 	(void)snprintf(any, sizeof(any), "0.0.0.0%s", text + 1);
-	err = address_port_parse(star ? any : text, &address);
+	err = address_port_parse(star ? any : text,
+				 "192.0.2.1:7462, [2001:db8::1]:7462 or *:7462",
+				 &address);
 	if (err)
 		return err;
+	fault = star ? NULL : advertised_fault(&address);
+	if (fault)
+		return err_set(-EINVAL,
+			       "clients cannot connect to %s, %s: write *:%u for the "
+			       "address that they have reached",
+			       text, fault, address.port);
 	if (star)
 		address.family = 0;
-	else if (fabric_address_is_any(&address))
-		return err_set(-EINVAL,
-			       "clients cannot connect to %s: write *:%u for the "
-			       "address that they have reached",
-			       text, address.port);
 	memcpy(dst, &address, sizeof(address));
 	return 0;
 }
@@ -213,7 +260,7 @@ static int item_parse(const struct config_key *key, const char *text, char *dst)
 	int err;
 
 	if (key->type == CONFIG_TYPE_ADDRESSES) {
-		if (listened_parse(text, &address))
+		if (host_parse(text, &address) || listened_check(text, &address, "::"))
 			return err_set(-EINVAL, "%s%s", err_text(),
 				       *text == '[' ? "; write it without brackets"
 						    : "");
@@ -259,7 +306,8 @@ static int item_append(const struct config_key *key, const char *item, size_t le
 	err = item_parse(key, text, dst);
 	if (err)
 		return err;
-	for (unsigned i = 0; i < *n; i++)
+	/* of addresses with ports, advertise_check() says more */
+	for (unsigned i = 0; i < *n && key->type != CONFIG_TYPE_ADDRESS_PORTS; i++)
 		if (memcmp(items + i * bytes, dst, bytes) == 0)
 			return err_set(-EINVAL, "'%s' is in the list twice", text);
 	(*n)++;
@@ -458,7 +506,7 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 	case CONFIG_TYPE_ADDRESS:
 		return fabric_address_parse(value, field);
 	case CONFIG_TYPE_ADDRESS_PORT:
-		return address_port_parse(value, field);
+		return served_parse(value, field);
 	case CONFIG_TYPE_RDMA_OPTION:
 		return rdma_option_parse(key, value, field);
 	case CONFIG_TYPE_CERTIFICATES:

@@ -483,11 +483,31 @@ static const struct {
 	  "192.0.2.1:7461\n",
 	  "5: [rdma] and [metrics] have the same port 7461" },
 	{ "[tcp]\nadvertise = 192.0.2.1:7462\n",
-	  "2: [tcp] advertise has 1 addresses, and [server] listen 2: write one for "
-	  "each of listen, in that order (0.0.0.0 and :: together are one)" },
-	{ "[server]\nlisten = ::1\n[tcp]\nadvertise = *:1, *:2\n",
-	  "4: [tcp] advertise has 2 addresses, and [server] listen 1: write one for "
-	  "each of listen, in that order (0.0.0.0 and :: together are one)" },
+	  "2: [tcp] advertise has 1 address: write 2, for 127.0.0.1, ::1 of [server] "
+	  "listen, in that order" },
+	{ "[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n[tcp]\nadvertise = *:1, "
+	  "*:2\n",
+	  "5: [tcp] advertise has 2 addresses: write 1, for 0.0.0.0, :: of [server] "
+	  "listen" },
+	{ "[tcp]\nadvertise = [2001:db8::1]:1, 192.0.2.1:2\n",
+	  "2: [tcp] advertise: [2001:db8::1]:1 is in the place of 127.0.0.1 of "
+	  "[server] listen: write an address of IPv4 there, or *:1 for the address "
+	  "that clients have reached" },
+	{ "[tcp]\nadvertise = *:1,\n 192.0.2.1:2\n",
+	  "2: [tcp] advertise: 192.0.2.1:2 is in the place of ::1 of [server] listen: "
+	  "write an address of IPv6 there, or *:2 for the address that clients have "
+	  "reached" },
+	{ "[tcp]\nadvertise = *:1, *:1\n",
+	  "2: [tcp] advertise: item 2, *:1, may be the same for clients as item 1, "
+	  "*:1: give each a port or an address of its own" },
+	{ "[server]\nlisten = 127.0.0.1, 127.0.0.2, 127.0.0.3\n"
+	  "[tcp]\nadvertise = 192.0.2.1:1, 192.0.2.2:1, *:1\n",
+	  "4: [tcp] advertise: item 3, *:1, may be the same for clients as item 1, "
+	  "192.0.2.1:1: give each a port or an address of its own" },
+	{ "[server]\nlisten = 127.0.0.1, 127.0.0.2\n"
+	  "[tcp]\nadvertise = 192.0.2.1:1, 192.0.2.1:1\n",
+	  "4: [tcp] advertise: item 2, 192.0.2.1:1, may be the same for clients as "
+	  "item 1, 192.0.2.1:1: give each a port or an address of its own" },
 	{ "[server]\nlisten = fe80::1\n",
 	  "2: listen: fe80::1 is a link-local address, which is of one interface: "
 	  "write ::, which stands for all addresses of all" },
@@ -496,20 +516,39 @@ static const struct {
 	  "write ::, which stands for all addresses of all" },
 	{ "[server]\nlisten = 2001:db8::1%eth0\n",
 	  "2: listen: '2001:db8::1%eth0' is not an IPv4 or IPv6 address" },
+	{ "[server]\nlisten = 239.1.2.3\n",
+	  "2: listen: 239.1.2.3 is an address of many hosts, to which nobody connects: "
+	  "write one of this host" },
+	{ "[server]\nlisten = 255.255.255.255\n",
+	  "2: listen: 255.255.255.255 is an address of many hosts, to which nobody "
+	  "connects: write one of this host" },
+	{ "[metrics]\nlisten = [ff02::1]:9746\n",
+	  "2: listen: [ff02::1]:9746 is an address of many hosts, to which nobody "
+	  "connects: write one of this host" },
 	{ "[metrics]\nlisten = [fe80::1%eth0]:9746\n",
-	  "2: listen: fe80::1%eth0 is a link-local address, which is of one interface: "
-	  "write ::, which stands for all addresses of all" },
-	{ "[tcp]\nadvertise = *\n",
-	  "2: advertise: '*' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
+	  "2: listen: [fe80::1%eth0]:9746 is a link-local address, which is of one "
+	  "interface: write [::]:9746, which stands for all addresses of all" },
+	{ "[metrics]\nlisten = 192.0.2.1\n",
+	  "2: listen: '192.0.2.1' is not ADDRESS:PORT, as 192.0.2.1:9746 or "
 	  "[2001:db8::1]:9746" },
+	{ "[tcp]\nadvertise = *\n",
+	  "2: advertise: '*' is not ADDRESS:PORT, as 192.0.2.1:7462, "
+	  "[2001:db8::1]:7462 or *:7462" },
 	{ "[tcp]\nadvertise = memory.example:7462\n",
 	  "2: advertise: 'memory.example' is not an IPv4 or IPv6 address" },
 	{ "[tcp]\nadvertise = *:0\n",
 	  "2: advertise: the port: 0 is not from 1 to 65535" },
 	{ "[tcp]\nadvertise = [::]:7462, *:1\n",
-	  "2: advertise: clients cannot connect to [::]:7462: write *:7462 for the "
-	  "address that they have reached" },
-	{ "[tcp]\nadvertise = *:1, *:1\n", "2: advertise: '*:1' is in the list twice" },
+	  "2: advertise: clients cannot connect to [::]:7462, which stands for all "
+	  "addresses: write *:7462 for the address that they have reached" },
+	{ "[tcp]\nadvertise = [fe80::1%eth0]:1, *:2\n",
+	  "2: advertise: clients cannot connect to [fe80::1%eth0]:1, a link-local "
+	  "address, which is of one interface: write *:1 for the address that they "
+	  "have "
+	  "reached" },
+	{ "[tcp]\nadvertise = 224.0.0.1:1, *:2\n",
+	  "2: advertise: clients cannot connect to 224.0.0.1:1, an address of many "
+	  "hosts: write *:1 for the address that they have reached" },
 	{ "[server]\nlisten = ::1, 127.0.0.1, 0.0.0.0\ninsecure = yes\n",
 	  "2: listen: 127.0.0.1 and 0.0.0.0 overlap: take one of them out" },
 	{ "[admin]\nsocket = rmem.sock\n",
@@ -612,11 +651,11 @@ END_TEST
 /* One address for each endpoint over TCP. */
 START_TEST(load__advertises_each_endpoint)
 {
-	load_ok("[tcp]\nadvertise = *:80,\n 192.0.2.1:90\n");
+	load_ok("[tcp]\nadvertise = *:80,\n [2001:db8::1]:90\n");
 	ck_assert_uint_eq(config.n_tcp_advertise, 2);
 	ck_assert_uint_eq(config.tcp_advertise[0].family, 0);
 	ck_assert_uint_eq(config.tcp_advertise[0].port, 80);
-	ck_assert_uint_eq(config.tcp_advertise[1].family, 4);
+	ck_assert_uint_eq(config.tcp_advertise[1].family, 6);
 	ck_assert_uint_eq(config.tcp_advertise[1].port, 90);
 	load_ok("[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n"
 		"[tcp]\nadvertise = [2001:db8::1]:7462\n");
