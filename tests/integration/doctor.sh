@@ -322,6 +322,12 @@ put /sys/fs/cgroup/box.slice/memory.max \
 examine 0
 
 good
+config "pool odd: node=0 size=64M page_size=16M"
+examine 4
+finds error huge-pages "^pool 'odd': this CPU or kernel has no pages of 16M, it has 1G, 2M$" \
+	'/mm/hugepages/hugepages-16384kB/nr_hugepages: does not exist' 'editor .*# .pool odd. page_size$'
+
+good
 config "pool far: node=1 size=64M page_size=2M"
 examine 3
 finds warning numa "'far' is on node 1, its RDMA device mlx5_0 on node 0" 'mlx5_0/device/numa_node: 0' 'node = 0'
@@ -333,6 +339,7 @@ finds warning numa "'far' is on node 1, its RDMA device mlx5_0 on node 0" '' ''
 config "pool none: node=5 size=64M page_size=2M"
 examine 4
 finds error numa "'none' is to be on node 5, which has no memory" 'has_memory: 0-1' ''
+jq -e '.errors == 1' "$dir/json" >/dev/null || fail "a node that is missing: $(cat "$dir/text")"
 
 good
 put /sys/kernel/mm/transparent_hugepage/shmem_enabled "always within_size advise [never] deny force"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/units.h"
 #include "doctor/files.h"
 #include "rmemctl/doctor/server.h"
@@ -151,20 +152,42 @@ static void huge_short(const struct server *server, const struct pool_params *po
 			    pool_pages_name(pool->pages));
 }
 
+static void huge_unknown(const struct server *server, const struct pool_params *pool)
+{
+	struct report *report = server->host.report;
+	char path[FILES_PATH_BYTES];
+
+	(void)capacity_huge_unknown(pool->pages);
+	report_find(report, REPORT_ERROR, "pool '%s': %s", pool->name, err_text());
+	report_seen(report,
+		    host_huge_path(pages_bytes(pool->pages), POOL_NODE_ANY,
+				   "nr_hugepages", path, sizeof(path)),
+		    "does not exist");
+	report_mend(report, "editor %s   # [pool %s] page_size",
+		    server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
+		    pool->name);
+}
+
 static void huge_check(const struct server *server, unsigned i)
 {
 	const struct pool_params *pool = &server->config.pools[i];
 	struct report *report = server->host.report;
 	uint64_t page_bytes = pages_bytes(pool->pages),
 		 needed = pages_needed(pool, page_bytes) + pages_before(server, i);
-	struct host_huge huge = { 0 };
+	struct host_huge huge;
 
 	if (server_pool(server, pool->name)) {
 		report_find(report, REPORT_OK, "pool '%s' has its pages of %s",
 			    pool->name, pool_pages_name(pool->pages));
 		return;
 	}
-	(void)host_huge_pages(page_bytes, pool->node, &huge);
+	if (host_huge_pages(page_bytes, POOL_NODE_ANY, &huge)) {
+		huge_unknown(server, pool);
+		return;
+	}
+	/* nodes_check() tells of a node that is missing */
+	if (host_huge_pages(page_bytes, pool->node, &huge))
+		return;
 	if (huge.free < needed && !huge.overcommit)
 		huge_short(server, pool, &huge, needed);
 	else if (group_check(server, pool, needed * page_bytes, page_bytes))

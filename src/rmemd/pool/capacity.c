@@ -48,7 +48,7 @@ static uint64_t pages_huge_bytes(enum pool_pages pages)
 	return pages_hugetlb(pages) ? pages_bytes(pages) : 0;
 }
 
-static int pages_unknown(enum pool_pages pages)
+int capacity_huge_unknown(enum pool_pages pages)
 {
 	enum pool_pages known[POOL_PAGES_END];
 	unsigned n = pages_huge(known);
@@ -118,7 +118,7 @@ int capacity_huge_short(const struct memory *memory, int node)
 	struct host_huge huge;
 
 	if (host_huge_pages(memory->page_bytes, node, &huge))
-		return pages_unknown(memory->pages);
+		return capacity_huge_unknown(memory->pages);
 	if (groups_leave(memory->page_bytes, &limit) < memory->bytes)
 		return group_short(memory->bytes, &limit);
 	/* more of them would not help */
@@ -471,7 +471,7 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 			percent, UNITS_BYTES(free), WHERE(node),
 			UNITS_BYTES(page > POOL_BYTES_MIN ? page : POOL_BYTES_MIN));
 	if (host_huge_pages(page, node, &huge))
-		return pages_unknown(pages);
+		return capacity_huge_unknown(pages);
 	return err_set(-ENOMEM,
 		       "its share is %" PRIu64 "%% of %" PRIu64
 		       " page%s of %s free %s, less than one: echo %" PRIu64 " > %s",

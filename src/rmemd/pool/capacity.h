@@ -58,6 +58,8 @@ uint64_t capacity_available(void);
 /* Claim memory->bytes of the room; a caller that fails later returns them.  -ENOMEM: there is
  * less. */
 int capacity_claim(const struct memory *memory, int node, _Atomic(uint64_t) *room);
+/* -ENOMEM, always: there are no huge pages of this size; the text has those that there are. */
+int capacity_huge_unknown(enum pool_pages pages);
 /* -ENOMEM, always: there are too few huge pages. */
 int capacity_huge_short(const struct memory *memory, int node);
 /* Check the limit of the file's file system.  -ENOMEM: exceeded; or the error of asking for it. */
