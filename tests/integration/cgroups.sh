@@ -65,7 +65,7 @@ for pool_size in auto 80M; do
 	server_config
 	server_restart
 	[ "$pool_size" = 80M ] ||
-		log_await "^pool-ready: 4[0-9.]+ MiB .*its share is of what $outer/$limit leaves, 100 MiB" ||
+		log_await "^pool-ready: 4[0-9.]+ MiB .*its share is of what $outer/$limit leaves, 8[0-9.]+ MiB" ||
 		fail "$(cat "$server_log")"
 	bytes=$(status_get .memory.bytes)
 	make_file "$dir/in" $((bytes - 8192))

@@ -460,7 +460,7 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 			-ENOMEM,
 			"its share is %" PRIu64
 			"%% of %s that are available %s, too little: %s, or give "
-			"it more, and other pools less",
+			"the pool more, and others less",
 			percent, UNITS_BYTES(free), WHERE(node), CGROUP_TEXT(&limit));
 	wanted = (share->whole + share->parts - 1) / share->parts;
 	if (!pages_hugetlb(pages))
@@ -506,12 +506,14 @@ int capacity_pool_bytes(const struct pool_params *params,
 	return 0;
 }
 
-void capacity_note(const struct memory *memory, char *buf, size_t buf_bytes)
+void capacity_note(const struct memory *memory, const struct memory_work *work,
+		   char *buf, size_t buf_bytes)
 {
 	struct cgroup_limit limit;
 
 	buf[0] = '\0';
 	if (group_is_least(pages_huge_bytes(memory->pages), &limit))
 		(void)snprintf(buf, buf_bytes, "its share is of what %s leaves, %s",
-			       limit.path, UNITS_BYTES(limit.bytes));
+			       limit.path,
+			       UNITS_BYTES(work->free[capacity_kind(memory->pages)]));
 }

@@ -50,8 +50,10 @@ int capacity_check_shares(const struct pool_params *pools, size_t n, size_t *ret
 int capacity_pool_bytes(const struct pool_params *params,
 			const struct memory_work *work, enum pool_pages pages,
 			uint64_t *ret_bytes);
-/* For the log of a pool that has its share: the group whose limit it is a share of, or "". */
-void capacity_note(const struct memory *memory, char *buf, size_t buf_bytes);
+/* For the log of a pool that has its share: the group whose limit it is a share of, with what that
+ * left to pools of its node, or "". */
+void capacity_note(const struct memory *memory, const struct memory_work *work,
+		   char *buf, size_t buf_bytes);
 
 /* The memory that is available to this process, without huge pages. */
 uint64_t capacity_available(void);

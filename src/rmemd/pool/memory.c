@@ -595,7 +595,7 @@ int memory_open(const struct pool_params *params, struct memory_work *work,
 		      ? memory_auto(params, work, ret_memory)
 		      : memory_try(params, params->pages, work, ret_memory);
 	if (!err && params->bytes == POOL_BYTES_AUTO) {
-		capacity_note(ret_memory, share, sizeof(share));
+		capacity_note(ret_memory, work, share, sizeof(share));
 		note_add(work, share);
 	}
 	return err;

@@ -278,7 +278,7 @@ START_TEST(automatic_size__is_a_share_of_the_limit)
 	ck_assert_uint_eq(opened.bytes, 3520 * KIB);
 	ck_assert_str_eq(opened_note,
 			 "its share is of what /sys/fs/cgroup/a/memory.max "
-			 "leaves, 16 MiB");
+			 "leaves, 6.9 MiB");
 	close_pools();
 	group_v2("/a", "10485760\n", "1048576\n");
 	ck_assert_int_eq(open_auto(POOL_PAGES_BASE, POOL_NODE_ANY), -ENOMEM);
@@ -288,7 +288,7 @@ START_TEST(automatic_size__is_a_share_of_the_limit)
 		"host, too little: /sys/fs/cgroup/a/memory.max is 10 MiB, of which 1 "
 		"MiB are used and 8.1 MiB are for rmemd itself: raise it (MemoryMax= "
 		"in "
-		"a unit of systemd), or give it more, and other pools less");
+		"a unit of systemd), or give the pool more, and others less");
 	/* the limit is not what is short */
 	group_v2("/a", "max\n", "1048576\n");
 	host_file("/proc/meminfo", "MemAvailable:   16384 kB\n");
@@ -326,8 +326,8 @@ START_TEST(huge_pages__beyond_a_limit_are_no_reason_for_fewer)
 	ck_assert_str_eq(err_text(),
 			 "pool 'a': its share is 100% of 0 B that are available on "
 			 "this host, too little: /sys/fs/cgroup/a/hugetlb.2MB.max is "
-			 "40 MiB, of which 40 MiB are used: raise it, or give it more, "
-			 "and other pools less");
+			 "40 MiB, of which 40 MiB are used: raise it, or give the pool "
+			 "more, and others less");
 }
 END_TEST
 
