@@ -316,6 +316,24 @@ examine 4
 finds error huge-pages "'plain' needs 300 MiB, the limit of its control group leaves 87.2 MiB" \
 	'/sys/fs/cgroup/box.slice/memory.max: 100 MiB; 12.8 MiB are used or for rmemd itself' \
 	'^echo [0-9]+ >/sys/fs/cgroup/box.slice/memory.max$'
+# a group of systemd, whose unit has the limit
+put /proc/self/cgroup 0::/box.slice/rmemd.service
+for limit in high:MemoryHigh max:MemoryMax; do
+	put "/sys/fs/cgroup/box.slice/rmemd.service/memory.${limit%:*}" 52428800
+	put /sys/fs/cgroup/box.slice/rmemd.service/memory.current 4194304
+	examine 4
+	finds error huge-pages "'plain' needs 300 MiB, the limit of its control group leaves 37.6 MiB" \
+		"/rmemd.service/memory.${limit%:*}: 50 MiB" "^systemctl edit rmemd   # .Service. ${limit#*:}=[0-9]+M; then restart it$"
+	rm -r "$root/sys/fs/cgroup/box.slice/rmemd.service"
+done
+# a group below that of the unit is not the unit's
+put /proc/self/cgroup 0::/box.slice/rmemd.service/below
+put /sys/fs/cgroup/box.slice/rmemd.service/below/memory.max 52428800
+put /sys/fs/cgroup/box.slice/rmemd.service/below/memory.current 4194304
+examine 4
+finds error huge-pages "'plain' needs 300 MiB" '' '^echo [0-9]+ >/sys/fs/cgroup/box.slice/rmemd.service/below/memory.max$'
+put /proc/self/cgroup 0::/box.slice
+examine 4
 # what it says is enough
 put /sys/fs/cgroup/box.slice/memory.max \
 	"$(jq -r '.findings[].mend[] | capture("^echo (?<n>[0-9]+) >.*memory.max$").n' "$dir/json")"

@@ -95,8 +95,11 @@ static int unit_ask(sd_bus *bus, struct server_limits *limits)
 		err = unit_number(bus, "MemoryMax", &limits->memory);
 	if (err >= 0)
 		err = unit_number(bus, "MemoryHigh", &high);
-	if (err >= 0 && high < limits->memory)
+	limits->memory_setting = "MemoryMax=";
+	if (err >= 0 && high < limits->memory) {
 		limits->memory = high;
+		limits->memory_setting = "MemoryHigh=";
+	}
 	return err;
 }
 

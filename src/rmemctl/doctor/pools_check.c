@@ -42,14 +42,15 @@ static uint64_t pages_needed(const struct pool_params *pool, uint64_t page_bytes
 static bool group_limit(const struct server *server, uint64_t huge_page_bytes,
 			struct cgroup_limit *ret_limit)
 {
-	static const struct cgroup_limit unit = { .path = "rmemd.service" };
 	const struct server_limits *limits = &server->limits;
 
 	if (limits->process[0])
 		return cgroup_limit(limits->process, huge_page_bytes, ret_limit) == 0;
 	if (huge_page_bytes || limits->memory == SERVER_UNLIMITED)
 		return false;
-	*ret_limit = unit;
+	*ret_limit = (struct cgroup_limit){ .path = "rmemd.service",
+					    .setting = limits->memory_setting,
+					    .service = true };
 	cgroup_set_memory(ret_limit, limits->memory, START_BYTES);
 	return true;
 }
@@ -59,10 +60,10 @@ static void group_mend(const struct server *server, const struct cgroup_limit *l
 {
 	char exactly[32];
 
-	if (strstr(limit->path, "rmemd.service") && !strstr(limit->path, "hugetlb"))
+	if (limit->service && limit->setting)
 		report_mend(server->host.report,
 			    "systemctl edit rmemd   # [Service] %s%s; then restart it",
-			    strstr(limit->path, "high") ? "MemoryHigh=" : "MemoryMax=",
+			    limit->setting,
 			    units_write_bytes(bytes, exactly, sizeof(exactly)));
 	else
 		report_mend(server->host.report, "echo %" PRIu64 " >%s", bytes,

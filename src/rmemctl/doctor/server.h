@@ -17,8 +17,9 @@ struct server_limits {
 	uint64_t nofile;
 	bool locks_all;                 /* CAP_IPC_LOCK: memlock does not count */
 	char source[SERVER_TEXT_BYTES]; /* where they were read; "": unknown */
-	char process[24]; /* whose they are; "": of the unit, or unknown */
-	uint64_t memory;  /* of the unit: MemoryMax=, MemoryHigh= */
+	char process[24];           /* whose they are; "": of the unit, or unknown */
+	uint64_t memory;            /* of the unit */
+	const char *memory_setting; /* which has it: MemoryMax=, MemoryHigh= */
 };
 
 struct server {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +74,13 @@ void cgroup_set_memory(struct cgroup_limit *limit, uint64_t bytes, uint64_t used
 	limit->left = less(less(bytes, used), limit->kept);
 }
 
+static bool is_service(const char *group)
+{
+	const char *name = strrchr(group, '/');
+
+	return name && strcmp(name, "/rmemd.service") == 0;
+}
+
 /* A limit of the group, if it has such a file with a number: the others say "max". */
 static void limit_look(struct search *search, const char *group, const char *prefix,
 		       size_t kind)
@@ -96,6 +102,7 @@ static void limit_look(struct search *search, const char *group, const char *pre
 		limit.left = less(limit.bytes, limit.used);
 	if (search->found && limit.left >= search->least.left)
 		return;
+	limit.service = is_service(group);
 	search->least = limit;
 	search->found = true;
 }

@@ -4,6 +4,7 @@
 #ifndef RMEMD_POOL_CGROUP_H
 #define RMEMD_POOL_CGROUP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,7 @@
 struct cgroup_limit {
 	char path[CGROUP_PATH_BYTES]; /* the file that has the limit */
 	const char *setting; /* its name in a unit of systemd; NULL: it has none */
+	bool service;        /* the group is that of rmemd.service */
 	uint64_t bytes;
 	uint64_t used; /* without what the kernel can drop */
 	uint64_t
