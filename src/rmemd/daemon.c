@@ -235,8 +235,11 @@ static void in_force(const struct daemon *daemon, struct config *ret_config)
 		for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
 			const struct pool_params *is = pools_params(daemon->pools, i);
 
-			if (strcmp(is->name, ret_config->pools[k].name) == 0)
-				ret_config->pools[k] = *is;
+			if (strcmp(is->name, ret_config->pools[k].name) != 0)
+				continue;
+			ret_config->pools[k] = *is;
+			ret_config->pools[k].bytes =
+				resizes_bytes(daemon->control.resizes, i);
 		}
 }
 

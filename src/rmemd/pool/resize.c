@@ -478,6 +478,25 @@ static bool growth_crashed_before(struct resizes *resizes, unsigned i)
 	return true;
 }
 
+/* The size of a pool that is configured so. */
+static uint64_t whole_pages(const struct pool_params *params, uint64_t page_bytes)
+{
+	return (params->bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+uint64_t resizes_bytes(const struct resizes *resizes, unsigned i)
+{
+	const struct pool_params *asked = pools_params(resizes->pools, i);
+	uint64_t page_bytes = pools_status(resizes->pools, i).page_bytes,
+		 target = resizes->by_pool[i].target;
+
+	/* a pool that leaves has no other size */
+	if (asked->bytes == POOL_BYTES_AUTO || target == 0 ||
+	    target == whole_pages(asked, page_bytes))
+		return asked->bytes;
+	return target;
+}
+
 static void configure_pool(struct resizes *resizes, unsigned i,
 			   const struct pool_params *params)
 {
@@ -487,9 +506,8 @@ static void configure_pool(struct resizes *resizes, unsigned i,
 			 is->shrink_wait_ms != params->shrink_wait_ms;
 	bool new_size = is->bytes != params->bytes;
 	struct pool_status status = pools_status(resizes->pools, i);
-	uint64_t page = status.page_bytes;
 
-	resize->target = (params->bytes + page - 1) / page * page;
+	resize->target = whole_pages(params, status.page_bytes);
 	pools_set_asked(resizes->pools, i, params);
 	if ((status.resizing == POOL_CLOSES || status.resizing == POOL_RECLAIMS) &&
 	    new_terms)

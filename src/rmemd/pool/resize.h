@@ -49,6 +49,8 @@ void resizes_close(struct resizes *resizes);
 /* Set the pools and their sizes from now on; borrows the configuration.  A pool that differs from it
  * in more than its size keeps its size: pools_params() has what is in force. */
 void resizes_configure(struct resizes *resizes, const struct config *config);
+/* The size of a pool that is in force: as configured, or what it kept since it could not follow. */
+uint64_t resizes_bytes(const struct resizes *resizes, unsigned i);
 /* Call it after pools_process(), and at resizes_next_ms().  True: there is more memory to lend. */
 bool resizes_work(struct resizes *resizes);
 /* The sum of the progress of all pools that grow or are added.  False: there are none. */

@@ -37,6 +37,20 @@ START_TEST(failed_grow__is_not_repeated)
 			 : "pool-not-grown: it stays at 64 MiB: because");
 	assert_recorded(64 * MIB);
 	assert_rests(64 * MIB);
+	/* what the next reload compares the file with */
+	ck_assert_uint_eq(resizes_bytes(resizes, 0), 64 * MIB);
+	reload(128 * MIB);
+	ck_assert_uint_eq(resizes_bytes(resizes, 0), (_i ? 64 : 128) * MIB);
+}
+END_TEST
+
+/* A size that is no number of pages is no other size than the pool has. */
+START_TEST(size_in_force__is_as_it_is_written)
+{
+	reload(128 * MIB - 1);
+	ck_assert_uint_eq(resizes_bytes(resizes, 0), 128 * MIB - 1);
+	finish(0, 128 * MIB);
+	ck_assert_uint_eq(resizes_bytes(resizes, 0), 128 * MIB - 1);
 }
 END_TEST
 
@@ -361,6 +375,7 @@ int main(void)
 	tcase_add_test(tc, grow__is_recorded_in_the_ledger);
 	tcase_add_test(tc, grow__needs_space_in_the_ledger);
 	tcase_add_loop_test(tc, failed_grow__is_not_repeated, 0, 2);
+	tcase_add_test(tc, size_in_force__is_as_it_is_written);
 	tcase_add_test(tc, stopped_grow__continues_after_a_reload);
 	tcase_add_loop_test(tc, grow__that_ended_a_process_waits_for_a_reload, 0, 2);
 	tcase_add_test(tc, grow__reports_its_progress);
