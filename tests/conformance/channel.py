@@ -8,6 +8,7 @@ import struct
 
 import frame
 from client import SECONDS, Closed
+from tls import ALPN, Tls
 
 READ, WRITE, SWAP, ADD, PING, FILL, COPY, CRC, NOTIFY = range(1, 10)
 
@@ -50,7 +51,12 @@ class Channel:
 
     @staticmethod
     def token(client, channel):
-        return derive(client.welcome["token"], "rmem channel", channel, client.welcome["session"])[:16]
+        return derive(client.secret, "rmem channel", channel, client.welcome["session"])[:16]
+
+    def secure(self, client, key=None, protocol=ALPN):
+        """Put the stream under TLS; key: instead of its own."""
+        self.sock = Tls(self.sock, "channel", key or derive(client.secret, "rmem key", self.granted["channel"],
+                                                            client.welcome["session"]), protocol)
 
     def __enter__(self):
         return self

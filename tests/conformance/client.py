@@ -5,6 +5,7 @@ import socket
 import struct
 
 import frame
+from tls import Tls
 
 SECONDS = 20  # for what must come
 
@@ -83,8 +84,9 @@ class Link:
 class Client(Link):
     """A session.  open() does what a client does; to break rules, use the parts."""
 
-    def __init__(self, server):
-        super().__init__(server.page, socket.create_connection((server.host, server.port), SECONDS))
+    def __init__(self, server, sock=None):
+        """sock: a connection that is there."""
+        super().__init__(server.page, sock or socket.create_connection((server.host, server.port), SECONDS))
         self.server = server
         self.next_id = 1
         self.replies = {}
@@ -161,6 +163,13 @@ class Client(Link):
         self.hello(resume=other.welcome["session"], token=other.welcome["token"], **values)
         self.next_id = other.next_id
         return self
+
+    @property
+    def secret(self):
+        """From which channels' secrets are derived."""
+        if "secret" in self.welcome:
+            return self.welcome["secret"]
+        return self.sock.export(b"EXPORTER-rmem-session", 32) if isinstance(self.sock, Tls) else self.welcome["token"]
 
     def endpoint(self, fabric=1):
         """The number of the first endpoint of a fabric."""

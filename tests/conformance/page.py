@@ -53,14 +53,18 @@ def plain(line):
 
 
 def rows_of(lines):
-    """The items of the lists among lines, each a list of columns; later lines are of the last one."""
-    rows, open_ = [], False
+    """The items of the lists among lines, each a list of columns; later lines are of the last one, or
+    the second one of an item with a tag."""
+    rows, open_, tag = [], False, False
     for line in lines:
         if line.startswith(".It"):
-            rows.append([plain("." + "x " + part) for part in line[4:].split(" Ta ")])
-            open_ = True
+            rows.append([plain(".It " + part) for part in line[4:].split(" Ta ")])
+            open_, tag = True, len(rows[-1]) == 1
         elif line.startswith((".El", ".Bl")):
             open_ = False
+        elif open_ and tag:
+            rows[-1].append(plain(line))
+            tag = False
         elif open_:
             rows[-1][-1] += " " + plain(line)
     return rows
@@ -88,6 +92,7 @@ class Page:
             self.statuses.update({errno.ESTALE: "dead_key", errno.EPROTO: "malformed"})
         self.statuses[0] = "done"
         self.holds = rows_of(sections["DESCRIPTION", "What a session holds"])
+        self.vectors = dict(rows_of(sections.get(("VECTORS", ""), [])))
         self.text = "\n".join(plain(line) for lines in sections.values() for line in lines)
 
     @staticmethod
@@ -118,7 +123,7 @@ class Page:
     @staticmethod
     def numbers(lines):
         """A table of numbers and their meanings."""
-        return {int(row[0].split()[0]): " ".join(row[0].split()[1:]) for row in rows_of(lines)}
+        return {int(number): text for number, text in rows_of(lines)}
 
     def requests(self):
         return [m for m in self.by_number.values() if m.number < 0x40]

@@ -58,6 +58,7 @@ class Session:
     def __init__(self, id_):
         self.id = id_
         self.token = os.urandom(16)
+        self.secret = self.token
         self.held = {}      # rights, by the lease's id
         self.link = None
         self.last_id = 0
@@ -212,6 +213,8 @@ class Server:
         fields = {"version": 1, "session": session.id, "token": session.token, "resumed": 1 if values["resume"] else 0,
                   "heartbeat_ms": 500, "fence_ms": 10000, "grace_ms": 10000, "channels_max": 64,
                   "lease_bytes_max": 1 << 30, "server": "fake", "endpoints": endpoints}
+        if "secret" in [f.name for f in self.page.messages["welcome"].fields]:
+            fields["secret"] = session.secret = os.urandom(32)
         if values["channel"] == 1 and not values["resume"]:
             fields.update(channel=self.grant(session), endpoint=self.served)
         fields.update(self.welcome)
@@ -362,7 +365,7 @@ class Server:
             self.fault(f"the hello of a channel is {hello}")
         if session is None or session.id != hello["session"]:
             self.fault(f"the hello names a channel that was not granted: {hello}")
-        elif hello["token"] != channel.derive(session.token, "rmem channel", hello["channel"], session.id)[:16]:
+        elif hello["token"] != channel.derive(session.secret, "rmem channel", hello["channel"], session.id)[:16]:
             self.fault("the hello of a channel has a wrong token")
         sock.settimeout(0.02)
         try:

@@ -106,9 +106,10 @@ def notified__counts_what_it_lost(world):
         with world.server.connect() as again:
             for value in range(300):
                 notify(channel, key, value)
-            for session in (client, last):
-                while session.event("notified")["notices"][-1]["value"] != 299:
-                    pass
+                if value % 50 == 49:
+                    for session in (client, last):
+                        while session.event("notified")["notices"][-1]["value"] != value:
+                            pass
             again.resume(watcher)
             notices = []
             while not notices or notices[-1]["value"] != 299:

@@ -5,6 +5,7 @@ import re
 
 import channel
 from case import case, equal, holds
+from tls import identity
 
 
 @case
@@ -24,3 +25,17 @@ def tables__are_read(world):
 def checksum__is_that_of_the_page(world):
     text, crc = re.search(r'CRC-32C of "(\w+)" is 0x(\w+)', world.page.text.replace("\n", " ")).groups()
     equal(channel.crc32c(text.encode()), int(crc, 16), "the checksum")
+
+
+@case
+def secrets__are_those_of_the_page(world):
+    rows = world.page.vectors
+    if not rows:
+        return
+    secret = bytes(range(32))
+    number, session = 7, 8589934593
+    address = bytes(10) + b"\xff\xff" + bytes((192, 0, 2, 9))
+    equal(channel.derive(secret, "rmem channel", number, session)[:16].hex(), rows["token"])
+    equal(channel.derive(secret, "rmem origin", number, session, address)[:8].hex(), rows["origin of 192.0.2.9"])
+    equal(channel.derive(secret, "rmem key", number, session).hex(), rows["key of the channel's TLS"])
+    equal(identity("red", bytes(range(16))), rows["identity of the key 00 01 02 ... 0f of the tenant red"])
