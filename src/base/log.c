@@ -59,7 +59,7 @@ static void line_append(struct line *line, const char *text)
 static void field_string(struct line *line, const char **mark, const char *name,
 			 const char *value)
 {
-	if (!value)
+	if (!value || !*value)
 		return;
 	line_append(line, *mark);
 	line_append(line, name);

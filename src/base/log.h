@@ -11,7 +11,7 @@
 
 #define LOG_LINE_BYTES 2048
 
-/* The objects that a line is about; 0 or NULL: none of this kind. */
+/* The objects that a line is about; 0, NULL or "": none of this kind. */
 struct log_ctx {
 	uint64_t session;
 	uint64_t lease;

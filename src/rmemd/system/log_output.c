@@ -130,6 +130,12 @@ record_add(struct record *record, const char *fmt, ...)
 	record->used += (size_t)len + 1;
 }
 
+static void record_text(struct record *record, const char *name, const char *value)
+{
+	if (value && *value)
+		record_add(record, "%s=%s", name, value);
+}
+
 /* sd_journal_sendv() would wait for a journal that does not read.  0 or -errno. */
 static int journal_send(const struct record *record)
 {
@@ -162,14 +168,12 @@ static bool journal_write(int level, const char *event, const struct log_ctx *ct
 		record_add(&record, "RMEM_SESSION=%" PRIu64, ctx->session);
 	if (ctx && ctx->lease)
 		record_add(&record, "RMEM_LEASE=%" PRIu64, ctx->lease);
-	if (ctx && ctx->pool)
-		record_add(&record, "RMEM_POOL=%s", ctx->pool);
-	if (ctx && ctx->device)
-		record_add(&record, "RMEM_DEVICE=%s", ctx->device);
-	if (ctx && ctx->peer)
-		record_add(&record, "RMEM_PEER=%s", ctx->peer);
-	if (ctx && ctx->tenant)
-		record_add(&record, "RMEM_TENANT=%s", ctx->tenant);
+	if (ctx) {
+		record_text(&record, "RMEM_POOL", ctx->pool);
+		record_text(&record, "RMEM_DEVICE", ctx->device);
+		record_text(&record, "RMEM_PEER", ctx->peer);
+		record_text(&record, "RMEM_TENANT", ctx->tenant);
+	}
 	err = journal_send(&record);
 	if (err == 0 || err == -EAGAIN)
 		return err == 0;

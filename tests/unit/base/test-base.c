@@ -448,7 +448,8 @@ START_TEST(log_format__has_fields_and_cuts_long_lines)
 
 	log_format(line, "event", NULL, "text");
 	ck_assert_str_eq(line, "event: text");
-	log_format(line, "event", &(struct log_ctx){ .session = 0 }, "text");
+	log_format(line, "event", &(struct log_ctx){ .session = 0, .device = "" },
+		   "text");
 	ck_assert_str_eq(line, "event: text");
 	log_format(line, "event", &ctx, "text");
 	ck_assert_str_eq(line, "event: text [session=7 device=rxe0 tenant=a]");

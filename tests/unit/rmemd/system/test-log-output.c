@@ -94,6 +94,12 @@ START_TEST(journal__receives_fields)
 	assert_line(record, "MESSAGE=ready: here");
 	assert_line(record, "RMEM_EVENT=ready");
 	ck_assert_ptr_null(strstr(record, "RMEM_SESSION"));
+
+	/* an endpoint over TCP has no device */
+	log_output_sink(LOG_INFO, "ready", &(struct log_ctx){ .device = "" }, "here");
+	record = received(journal);
+	assert_line(record, "MESSAGE=ready: here");
+	ck_assert_ptr_null(strstr(record, "RMEM_DEVICE"));
 }
 END_TEST
 
