@@ -52,23 +52,39 @@ static int choice_parse(const struct config_choice *choices, const char *value,
 	return err_set(-EINVAL, "'%s' is not one of %s", value, known);
 }
 
+/* False: it is no size, or none that huge pages can have. */
+static bool huge_parse(const char *value, enum pool_pages *ret)
+{
+	uint64_t bytes;
+
+	if (units_parse_bytes(value, &bytes))
+		return false;
+	for (unsigned pages = POOL_PAGES_HUGE; pages < POOL_PAGES_END; pages++)
+		if (bytes == UINT64_C(1) << pages) {
+			*ret = (enum pool_pages)pages;
+			return true;
+		}
+	return false;
+}
+
 static int pages_parse(const char *value, enum pool_pages *ret)
 {
 	struct nearest nearest;
 	const char *meant;
 
 	nearest_init(&nearest, value);
-	for (unsigned pages = 0; pages < POOL_PAGES_END; pages++) {
+	for (unsigned pages = 0; pages < POOL_PAGES_HUGE; pages++) {
 		const char *name = pool_pages_name((enum pool_pages)pages);
 
 		if (name && strcmp(value, name) == 0) {
 			*ret = (enum pool_pages)pages;
 			return 0;
 		}
-		/* one size is as near as another */
-		if (name && !pages_hugetlb((enum pool_pages)pages))
+		if (name)
 			nearest_offer(&nearest, name);
 	}
+	if (huge_parse(value, ret))
+		return 0;
 	meant = nearest_get(&nearest);
 	return err_set(-EINVAL,
 		       "'%s' is neither auto, thp or base nor a size of huge pages, as "

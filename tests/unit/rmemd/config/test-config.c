@@ -612,6 +612,9 @@ static const struct {
 	{ "[pool a]\npage_size = 3M\n",
 	  "2: page_size: '3M' is neither auto, thp or base nor a size of huge pages, "
 	  "as 2M, 512M or 1G" },
+	{ "[pool a]\npage_size = 8K\n",
+	  "2: page_size: '8K' is neither auto, thp or base nor a size of huge pages, "
+	  "as 2M, 512M or 1G" },
 	{ "[pool a]\npage_size = bsae\n",
 	  "2: page_size: 'bsae' is neither auto, thp or base nor a size of huge pages, "
 	  "as 2M, 512M or 1G; did you mean 'base'?" },
@@ -662,6 +665,25 @@ START_TEST(load__advertises_each_endpoint)
 	ck_assert_uint_eq(config.tcp_advertise[0].family, 6);
 	load_ok("[tcp]\nadvertise =\n");
 	ck_assert_uint_eq(config.n_tcp_advertise, 0);
+}
+END_TEST
+
+/* Like all sizes. */
+START_TEST(load__sizes_of_pages_have_any_unit)
+{
+	static const char *const same[] = { "2M",    "2m",      "2MiB",    "2 MiB",
+					    "2048K", "2048KiB", "2097152", "2097152B" };
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		char text[64];
+
+		(void)snprintf(text, sizeof(text), "[pool a]\npage_size = %s\n",
+			       same[i]);
+		load_ok(text);
+		ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_2M);
+	}
+	load_ok("[pool a]\npage_size = 1024MiB\n");
+	ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_1G);
 }
 END_TEST
 
@@ -886,6 +908,7 @@ int main(void)
 			    sizeof(errors) / sizeof(errors[0]));
 	tcase_add_test(tc, load__compares_addresses_with_the_same_port);
 	tcase_add_test(tc, load__advertises_each_endpoint);
+	tcase_add_test(tc, load__sizes_of_pages_have_any_unit);
 	tcase_add_test(tc, load__takes_comments_behind_a_section);
 	tcase_add_test(tc, load__refuses_zero_bytes);
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
