@@ -109,7 +109,8 @@ static void failed_mend(struct report *report, const struct probe *probe)
 	case PROBE_CHANNEL:
 		report_mend(report, "rmemctl doctor   # on the server: %s",
 			    rdma ? "RDMA, and its firewall"
-				 : "its firewall, for the port of [tcp]");
+				 : "its firewall, for the port of [tcp], and "
+				   "[tcp] advertise");
 		return;
 	case PROBE_LEASE:
 		report_mend(report, "rmemctl pools; rmemctl tenants   # on the server");

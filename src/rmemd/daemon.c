@@ -679,6 +679,24 @@ int daemon_open(const struct config *config, const char *config_path,
 	return 0;
 }
 
+/* "tcp port 7462 (clients are told 192.0.2.1:17462)", "verbs port 7461 on rxe0" */
+static const char *endpoint_text(const struct endpoint *endpoint, char *buf,
+				 size_t buf_bytes)
+{
+	const struct fabric_endpoint *info = endpoint->info;
+	const struct fabric_address *told = &endpoint->advertised;
+	char port[24] = " directly", address[FABRIC_ADDRESS_TEXT];
+
+	if (!(info->flags & FABRIC_ENDPOINT_DIRECT))
+		(void)snprintf(port, sizeof(port), " port %u", info->address.port);
+	(void)snprintf(buf, buf_bytes, "%s%s%s%s%s%s%s", endpoint->ops->name, port,
+		       *info->device ? " on " : "", info->device,
+		       told->port ? " (clients are told " : "",
+		       told->port ? fabric_address_text(told, address) : "",
+		       told->port ? ")" : "");
+	return buf;
+}
+
 static void log_ready(const struct daemon *daemon)
 {
 	const struct endpoints *endpoints = &daemon->control.endpoints;
@@ -689,16 +707,11 @@ static void log_ready(const struct daemon *daemon)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
 					i ? ", " : "", daemon->listeners[i]->name);
 	for (unsigned i = 0; i < endpoints->n && len < sizeof(text); i++) {
-		const struct fabric_endpoint *info = endpoints->at[i].info;
-		char port[24] = " directly";
+		char endpoint[192];
 
-		if (!(info->flags & FABRIC_ENDPOINT_DIRECT))
-			(void)snprintf(port, sizeof(port), " port %u",
-				       info->address.port);
-		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s%s%s%s",
-					i ? ", " : "; data by ",
-					endpoints->at[i].ops->name, port,
-					*info->device ? " on " : "", info->device);
+		len += (size_t)snprintf(
+			text + len, sizeof(text) - len, "%s%s", i ? ", " : "; data by ",
+			endpoint_text(&endpoints->at[i], endpoint, sizeof(endpoint)));
 	}
 	log_event(LOG_NOTICE, "ready", NULL, "listening on %s", text);
 	if (daemon->metrics_address)

@@ -122,6 +122,13 @@ finds ok rdma-address 'mlx5_0, port 1 is reached at 192.0.2.1$' '' ''
 finds ok listen 'served at 0.0.0.0' '' ''
 finds ok numa "'near' is on node 0" '' ''
 
+config "tcp: advertise=192.0.2.9:17462" "pool near: node=0 size=64M page_size=2M"
+examine 0
+finds ok advertise 'connect to 192.0.2.9:17462 for data' '' ''
+config "tcp: advertise=127.0.0.1:17462" "pool near: node=0 size=64M page_size=2M"
+examine 3
+finds warning advertise 'connect to 127.0.0.1:17462 .* that host itself' 'tcp. advertise, item 1' 'editor .*tcp. advertise'
+
 # ---- devices ----
 
 good

@@ -114,6 +114,10 @@ for advertise in 10.9.0.1:17462 "*:17462"; do
 advertise = $advertise"
 	server_config
 	server_restart
+	log_await "^ready: .*tcp port 7462 [(]clients are told ${advertise/\*/[*]}[)]" 20 ||
+		fail "the log does not tell"
+	rmemctl --json devices | jq -e --arg at "$advertise" '[.devices[].advertised] == [$at]' >/dev/null ||
+		fail "$(rmemctl devices)"
 	published_put
 	server_stop
 done

@@ -32,6 +32,7 @@ static const struct check {
 	{ "rdma-gsi", .host = gsi_check, .rdma = true },
 	{ "congestion", .host = congestion_check, .rdma = true },
 	{ "listen", .server = listen_check, .rdma = true },
+	{ "advertise", .server = advertise_check },
 	{ "ports", .server = sockets_check },
 	{ "firewall", .server = firewall_check },
 	{ "memlock", .server = memlock_check },

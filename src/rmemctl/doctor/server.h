@@ -65,6 +65,7 @@ void hugepages_check(const struct server *server);
 void nodes_check(const struct server *server);
 void thp_check(const struct server *server);
 void listen_check(const struct server *server);
+void advertise_check(const struct server *server);
 void sockets_check(const struct server *server);
 void firewall_check(const struct server *server);
 

@@ -91,6 +91,34 @@ void listen_check(const struct server *server)
 	report_mend(report, "editor %s   # [server] listen", CONFIG_NAME(server));
 }
 
+void advertise_check(const struct server *server)
+{
+	const struct config *config = &server->config;
+	struct report *report = server->host.report;
+	char text[FABRIC_ADDRESS_TEXT];
+
+	for (unsigned i = 0; config->tcp && i < config->n_tcp_advertise; i++) {
+		const struct fabric_address *address = &config->tcp_advertise[i];
+
+		(void)fabric_address_text(address, text);
+		if (server_is_local(server) || !fabric_address_is_loopback(address)) {
+			report_find(report, REPORT_OK,
+				    "clients are told to connect to %s for data over "
+				    "TCP",
+				    text);
+			continue;
+		}
+		report_find(report, REPORT_WARNING,
+			    "clients are told to connect to %s for data over TCP, "
+			    "which on another host is that host itself",
+			    text);
+		report_seen(report, CONFIG_NAME(server), "[tcp] advertise, item %u",
+			    i + 1);
+		report_mend(report, "editor %s   # [tcp] advertise",
+			    CONFIG_NAME(server));
+	}
+}
+
 /* ---- sockets of other programs ---- */
 
 #define LISTENING 0x0a

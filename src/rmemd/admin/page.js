@@ -500,7 +500,8 @@ function chartDraw(cell, device) {
 
 const devicesTable = tableMake("devices", [
 	{ title: "Device", text: deviceName, value: deviceName },
-	{ title: "Address", text: (d) => (d.port ? `${d.address} port ${d.port}` : d.address) },
+	{ title: "Address", text: (d) => (d.port ? `${d.address} port ${d.port}` : d.address)
+		+ (d.advertised ? `, advertised as ${d.advertised}` : "") },
 	{ title: "Node", text: (d) => (d.node === null ? "-" : String(d.node)) },
 	{ title: "Channels", number: true, text: (d) => String(d.channels), value: (d) => d.channels },
 	{ title: "Received", number: true, text: (d) => rateText(d, "received") },

@@ -448,6 +448,9 @@ static json_t *device_view(const struct admin_sources *from, const struct endpoi
 	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
 	view_text(&object, "address", fabric_address_host(&endpoint->address, address));
 	view_known(&object, "port", endpoint->address.port);
+	view_text(&object, "advertised",
+		  at->advertised.port ? fabric_address_text(&at->advertised, address)
+				      : NULL);
 	view_optional(&object, "node", endpoint->node);
 	view_number(&object, "channels", stats.channels);
 	view_flag(&object, "tls", (endpoint->flags & FABRIC_ENDPOINT_TLS) != 0);
