@@ -289,6 +289,18 @@ static void log_reloaded(const struct daemon *daemon)
 	log_set_level(new_level);
 }
 
+static void warn_unused(const struct config *config)
+{
+	static struct config_changes unused;
+	char names[256];
+
+	config_unused(config, &unused);
+	if (unused.n)
+		log_event(LOG_WARNING, "keys-unused", NULL,
+			  "without effect, as their fabric has enabled = no: %s",
+			  config_changes_names(&unused, names, sizeof(names)));
+}
+
 static int configure(struct daemon *daemon)
 {
 	static struct config fresh;
@@ -301,6 +313,7 @@ static int configure(struct daemon *daemon)
 	}
 	apply(daemon, &fresh, tls);
 	log_reloaded(daemon);
+	warn_unused(&fresh);
 	return 0;
 }
 
@@ -642,6 +655,7 @@ static int open_all(struct daemon *daemon)
 	if (err)
 		return err;
 	warn_missing_addresses(&daemon->config);
+	warn_unused(&daemon->config);
 	fill_sources(daemon);
 	count_restart(daemon);
 	check_state(daemon);

@@ -129,6 +129,10 @@ config "tcp: advertise=127.0.0.1:17462" "pool near: node=0 size=64M page_size=2M
 examine 3
 finds warning advertise 'connect to 127.0.0.1:17462 .* that host itself' 'tcp. advertise, item 1' 'editor .*tcp. advertise'
 
+config "rdma: mtu=1024" "tcp: enabled=no check_address=no" "pool near: node=0 size=64M page_size=2M"
+examine 0
+finds note configuration '^keys without effect, as their fabric has enabled = no$' 'doctor.conf: .tcp. check_address$' '^editor '
+
 # ---- devices ----
 
 good

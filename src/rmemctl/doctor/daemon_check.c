@@ -6,6 +6,23 @@
 
 #include "doctor/files.h"
 #include "rmemctl/doctor/server.h"
+#include "rmemd/config/changes.h"
+
+static void unused_check(const struct server *server)
+{
+	static struct config_changes unused;
+	struct report *report = server->host.report;
+	char names[SERVER_TEXT_BYTES];
+
+	config_unused(&server->config, &unused);
+	if (!unused.n)
+		return;
+	report_find(report, REPORT_NOTE,
+		    "keys without effect, as their fabric has enabled = no");
+	report_seen(report, server->config_path, "%s",
+		    config_changes_names(&unused, names, sizeof(names)));
+	report_mend(report, "editor %s", server->config_path);
+}
 
 void config_check_file(const struct server *server)
 {
@@ -16,6 +33,7 @@ void config_check_file(const struct server *server)
 			    server->config_path ? server->config_path
 						: "no file: the defaults serve",
 			    server->config_path ? " is good" : "");
+		unused_check(server);
 		return;
 	}
 	report_find(report, REPORT_ERROR,

@@ -135,6 +135,36 @@ void config_compare(const struct config *old, const struct config *new,
 			section_compare(config_keys[i].section, old, new, ret_changes);
 }
 
+/* The keys of a section that are not as they are without the file. */
+static void section_unused(const char *section, const struct config *config,
+			   struct config_changes *changes)
+{
+	char text[CONFIG_TEXT_BYTES];
+
+	for (size_t i = 0; i < config_n_keys; i++) {
+		const struct config_key *key = &config_keys[i];
+
+		if (strcmp(key->section, section) == 0 &&
+		    strcmp(key->name, "enabled") != 0 &&
+		    strcmp(config_value_text(key, config, text), key->standard) != 0)
+			config_change_add(changes, section, key->name, key->standard,
+					  text);
+	}
+}
+
+void config_unused(const struct config *config, struct config_changes *ret_changes)
+{
+	static const struct config none;
+
+	ret_changes->n = ret_changes->more = 0;
+	if (config->verbs == CONFIG_NO) {
+		section_unused("rdma", config, ret_changes);
+		section_compare(CONFIG_SECTION_DEVICE, &none, config, ret_changes);
+	}
+	if (!config->tcp)
+		section_unused("tcp", config, ret_changes);
+}
+
 const char *config_changes_names(const struct config_changes *changes, char *buf,
 				 size_t buf_bytes)
 {

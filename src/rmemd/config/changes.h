@@ -35,6 +35,9 @@ struct config_reloaded {
 /* Fill with the differences, in the order of the table of keys. */
 void config_compare(const struct config *old, const struct config *new,
 		    struct config_changes *ret_changes);
+/* Fill with the keys without effect: those of fabrics that are not enabled, if they differ from their
+ * defaults. */
+void config_unused(const struct config *config, struct config_changes *ret_changes);
 /* Append one; key NULL: the section. */
 void config_change_add(struct config_changes *changes, const char *section,
 		       const char *key, const char *old, const char *new);

@@ -188,6 +188,29 @@ START_TEST(compare__has_keys_and_sections_in_order)
 }
 END_TEST
 
+START_TEST(unused__are_keys_of_fabrics_that_are_not_enabled)
+{
+	char names[256];
+
+	config_value_parse(key_find("tcp", "advertise"), "*:1, *:2", &new);
+	config_value_parse(key_find("tcp", "check_address"), "no", &new);
+	config_value_parse(key_find("rdma", "mtu"), "1024", &new);
+	new.n_device_params = 1;
+	(void)strcpy(new.device_params[0].name, "a");
+	config_unused(&new, &changes);
+	ck_assert_uint_eq(changes.n, 0);
+	new.tcp = false;
+	config_unused(&new, &changes);
+	ck_assert_str_eq(config_changes_names(&changes, names, sizeof(names)),
+			 "[tcp] advertise, [tcp] check_address");
+	new.tcp = true;
+	new.verbs = CONFIG_NO;
+	config_unused(&new, &changes);
+	ck_assert_str_eq(config_changes_names(&changes, names, sizeof(names)),
+			 "[rdma] mtu, [device a]");
+}
+END_TEST
+
 START_TEST(compare__is_bounded)
 {
 	old.n_tenants = new.n_tenants = CONFIG_TENANTS_MAX;
@@ -217,5 +240,6 @@ int main(void)
 	tcase_add_test(tc, compare__of_equal_ones_is_empty);
 	tcase_add_test(tc, compare__has_keys_and_sections_in_order);
 	tcase_add_test(tc, compare__is_bounded);
+	tcase_add_test(tc, unused__are_keys_of_fabrics_that_are_not_enabled);
 	return unit_main();
 }
