@@ -462,7 +462,9 @@ struct fabric_inband_request {
 	uint32_t value;   /* FABRIC_NOTIFY */
 };
 
-/* Limit of an in-band request's range. */
+/* Limits of what a server executes, which clients are told: the bytes of a read or write over TCP, and
+ * of an in-band request's range. */
+#define FABRIC_STREAM_BYTES_MAX (UINT32_C(1) << 20)
 #define FABRIC_INBAND_BYTES_MAX (UINT32_C(256) << 10)
 
 /* A completion.  The operations of a channel complete in the order they were posted. */

@@ -192,6 +192,11 @@ enum wire_reason {
 	U32(grace_ms)                                                             \
 	U32(channels_max)                                                         \
 	U64(lease_bytes_max)                                                      \
+	/* of requests; while a session lives they do not become lower */         \
+	U32(requests_max)        /* without a reply */                            \
+	U32(stream_bytes_max)    /* of a read or write over TCP */                \
+	U32(inband_bytes_max)    /* of the range of an in-band request */         \
+	U32(inband_requests_max) /* of a channel over RDMA, without an answer */  \
 	STR(server, WIRE_LABEL_MAX)                                               \
 	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                             \
 	U32(channel) /* granted to a new session that asked for it; 0: none */    \

@@ -394,7 +394,7 @@ static void channels_flood(const char *what, const struct stream_request *reques
 static void channels_try(void)
 {
 	struct stream_request request = { .op = htole16(STREAM_READ),
-					  .bytes = htole32(STREAM_BYTES_MAX) };
+					  .bytes = htole32(FABRIC_STREAM_BYTES_MAX) };
 
 	channels_flood("channels: reads whose answers are not read", &request, false,
 		       CHANNEL_KIB);

@@ -188,7 +188,7 @@ static void channels_try(void)
 	request_try(peer, "a read of no bytes", STREAM_READ, 0);
 	request_try(peer, "a read of 4 GiB", STREAM_READ, UINT32_MAX);
 	request_try(peer, "a write that is a byte too long", STREAM_WRITE,
-		    STREAM_BYTES_MAX + 1);
+		    FABRIC_STREAM_BYTES_MAX + 1);
 	request_try(peer, "an atomic of 9 bytes", STREAM_CAS, 9);
 	request_try(peer, "a fill of 4 GiB", FABRIC_FILL, UINT32_MAX);
 	peer_bye(peer);

@@ -163,6 +163,10 @@ static void welcome_make(struct impostor *impostor)
 	welcome->grace_ms = 2000;
 	welcome->channels_max = 4;
 	welcome->lease_bytes_max = UINT64_C(1) << 30;
+	welcome->requests_max = 256;
+	welcome->stream_bytes_max = 1 << 20;
+	welcome->inband_bytes_max = 1 << 18;
+	welcome->inband_requests_max = 8;
 	(void)strcpy(welcome->server, "impostor");
 	welcome->n_endpoints = 1;
 	welcome->endpoints[0] = (struct wire_endpoint){ .fabric = WIRE_FABRIC_TCP,

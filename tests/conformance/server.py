@@ -212,7 +212,8 @@ class Server:
         endpoints = self.endpoints or [self.tcp()]
         fields = {"version": 1, "session": session.id, "token": session.token, "resumed": 1 if values["resume"] else 0,
                   "heartbeat_ms": 500, "fence_ms": 10000, "grace_ms": 10000, "channels_max": 64,
-                  "lease_bytes_max": 1 << 30, "server": "fake", "endpoints": endpoints}
+                  "lease_bytes_max": 1 << 30, "requests_max": 256, "stream_bytes_max": 1 << 20,
+                  "inband_bytes_max": 1 << 18, "inband_requests_max": 8, "server": "fake", "endpoints": endpoints}
         if "secret" in [f.name for f in self.page.messages["welcome"].fields]:
             fields["secret"] = session.secret = os.urandom(32)
         if values["channel"] == 1 and not values["resume"]:

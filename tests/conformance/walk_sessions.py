@@ -32,6 +32,8 @@ def welcome__has_what_a_client_needs(world):
         holds(0 < got["heartbeat_ms"] <= got["fence_ms"] <= 600000, "times make sense")
         holds(got["channels_max"] > 0, "a session may have channels")
         holds(got["lease_bytes_max"] > 0, "a lease may have bytes")
+        for limit in ("requests_max", "stream_bytes_max", "inband_bytes_max", "inband_requests_max"):
+            holds(got[limit] > 0, limit)
         holds(got["endpoints"], "there are endpoints")
         for endpoint in got["endpoints"]:
             holds(endpoint["fabric"] in (1, 2), "a fabric")

@@ -194,7 +194,7 @@ static void response_check(void)
 	ck_assert(status == FABRIC_DONE || status == FABRIC_FORBIDDEN ||
 		  status == FABRIC_INVALID || status == FABRIC_OUTSIDE ||
 		  status == FABRIC_STALE);
-	ck_assert_uint_le(bytes, STREAM_BYTES_MAX);
+	ck_assert_uint_le(bytes, FABRIC_STREAM_BYTES_MAX);
 	ck_assert(status == FABRIC_DONE || bytes == 0);
 	header_have = 0;
 	payload_left = bytes;

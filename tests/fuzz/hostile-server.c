@@ -83,6 +83,10 @@ static void fill_welcome(const struct wire_hello *hello)
 					  .fence_ms = 2000,
 					  .grace_ms = 10000,
 					  .channels_max = 8,
+					  .requests_max = 256,
+					  .stream_bytes_max = 1 << 20,
+					  .inband_bytes_max = 1 << 18,
+					  .inband_requests_max = 8,
 					  .n_endpoints = 2 };
 	memcpy(welcome->endpoints, endpoints, sizeof(endpoints));
 	if (!hello->resume && hello->channel) {

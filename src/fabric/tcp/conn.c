@@ -277,7 +277,7 @@ static enum step conn_begin(struct tcp_conn *conn)
 		return conn_begin_inband(conn);
 	if (conn->request.flags)
 		return conn_over(conn, "a request with unknown flags");
-	if (bytes == 0 || bytes > STREAM_BYTES_MAX) {
+	if (bytes == 0 || bytes > FABRIC_STREAM_BYTES_MAX) {
 		(void)snprintf(conn->why, sizeof(conn->why), "a request of %u bytes",
 			       bytes);
 		return STEP_OVER;

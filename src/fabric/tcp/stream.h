@@ -24,9 +24,6 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* A request moves 1 to this many bytes. */
-#define STREAM_BYTES_MAX (UINT32_C(1) << 20)
-
 /* The server's answer to the hello: errno numbers of Linux on x86 and Arm. */
 #define STREAM_DONE 0
 #define STREAM_REFUSED 13 /* EACCES: not admitted */

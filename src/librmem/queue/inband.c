@@ -173,8 +173,8 @@ void inband_start(const struct rmem_queue *queue, struct op *op)
 
 	op->endpoints = endpoints_able(queue, ENDPOINTS_ALL, FABRIC_CAN_INBAND);
 	if (opcode_is_remote(op->todo.opcode) &&
-	    op->fragment_max > FABRIC_INBAND_BYTES_MAX)
-		op->fragment_max = FABRIC_INBAND_BYTES_MAX;
+	    op->fragment_max > queue->inband_bytes_max)
+		op->fragment_max = queue->inband_bytes_max;
 	/* the CRC of no bytes; inband_done() adds the fragments' CRCs */
 	if (op->todo.opcode == RMEM_OP_CRC)
 		memcpy(op->todo.addr, &none, sizeof(none));
@@ -248,7 +248,7 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 			continue;
 		keyed = true;
 		if (side->in_flight < set->depth &&
-		    side->requests < queue->ops->inband_max) {
+		    side->requests < queue->inband_requests_max) {
 			*ret_side = side;
 			return PICK_OK;
 		}

@@ -390,6 +390,21 @@ err_fds:
 	return err;
 }
 
+/* Some are of TCP, or of RDMA, alone. */
+static void limits_set(struct rmem_queue *queue, const struct wire_welcome *told)
+{
+	const struct fabric_client_ops *ops = queue->ops;
+	bool tcp = ops->kind == FABRIC_TCP;
+
+	queue->bytes_max =
+		lesser(ops->max_bytes, tcp ? told->stream_bytes_max : UINT32_MAX);
+	queue->share_max = lesser(queue->bytes_max, CHANNEL_SHARE_BYTES);
+	queue->inband_bytes_max =
+		lesser(FABRIC_INBAND_BYTES_MAX, told->inband_bytes_max);
+	queue->inband_requests_max =
+		lesser(ops->inband_max, tcp ? UINT32_MAX : told->inband_requests_max);
+}
+
 int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	      struct rmem_queue **ret_queue)
 {
@@ -404,10 +419,8 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	queue->session = session;
 	queue->ops = session->domains->ops;
 	queue->timeout_ns = session->timeout_ms * NS_PER_MS;
-	queue->share_max = queue->ops->max_bytes < CHANNEL_SHARE_BYTES
-				   ? queue->ops->max_bytes
-				   : CHANNEL_SHARE_BYTES;
 	(void)pthread_mutex_lock(&session->lock);
+	limits_set(queue, &session->welcome);
 	queue->read_slices = slices_of(session->domains, FABRIC_READ);
 	queue->write_slices = slices_of(session->domains, FABRIC_WRITE);
 	(void)pthread_mutex_unlock(&session->lock);

@@ -33,7 +33,10 @@ struct rmem_queue {
 	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX];
 	/* limits of local slices in one request, on every domain */
 	unsigned read_slices, write_slices;
-	uint64_t share_max;  /* limit of bytes of an uncut operation */
+	uint64_t share_max; /* limit of bytes of an uncut operation */
+	/* the server's limits, or lower ones of the library: bytes of a read or write, of an in-band
+	 * request's range, and in-band requests of a channel */
+	uint64_t bytes_max, inband_bytes_max, inband_requests_max;
 	uint64_t timeout_ns; /* default of operations */
 	/* placeholder lease that pings refer to; NULL: none yet.  The owner's */
 	struct rmem_lease *nowhere;

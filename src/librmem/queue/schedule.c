@@ -83,10 +83,11 @@ static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 
 /* Limit of bytes of a fragment that moves them over the wire.  A large one goes to a channel that has
  * less than its limit of such bytes: a few of them are enough to keep it busy. */
-static uint64_t fragment_max(const struct fabric_client_ops *ops)
+static uint64_t fragment_max(const struct rmem_queue *queue)
 {
-	return ops->large_max ? lesser(ops->max_bytes, ops->large_max / 4)
-			      : ops->max_bytes;
+	uint32_t large_max = queue->ops->large_max;
+
+	return large_max ? lesser(queue->bytes_max, large_max / 4) : queue->bytes_max;
 }
 
 /* Create the bounce buffer before the first operation that needs it. */
@@ -124,7 +125,7 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 	queue->active++;
 	op->fragment_max = stripe_bytes(queue, op->todo.bytes);
 	if (!opcode_is_remote(op->todo.opcode))
-		op->fragment_max = lesser(op->fragment_max, fragment_max(queue->ops));
+		op->fragment_max = lesser(op->fragment_max, fragment_max(queue));
 	if (opcode_is_inband(op->todo.opcode))
 		inband_start(queue, op);
 	if (op->todo.bytes == 0) {

@@ -56,10 +56,11 @@ struct connection {
 	int ended;         /* error of new calls; 0: accepted */
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
-	struct list calls;    /* in the order of their ids */
-	struct list held;     /* not sent yet, and without an id */
-	unsigned n_calls;     /* of both, with one whose callback runs */
-	unsigned n_unreplied; /* those of them that have an id */
+	struct list calls;     /* in the order of their ids */
+	struct list held;      /* not sent yet, and without an id */
+	unsigned n_calls;      /* of both, with one whose callback runs */
+	unsigned n_unreplied;  /* those of them that have an id */
+	unsigned requests_max; /* limit of these, as the server says */
 	size_t in_bytes, in_room;
 	uint8_t *in; /* received, and not a whole frame yet */
 };
@@ -306,7 +307,7 @@ static bool call_may_go(const struct connection *connection,
 {
 	if (!connection->ready || call->type == WIRE_TYPE_hello)
 		return call->type == WIRE_TYPE_hello;
-	return connection->n_unreplied < WIRE_REQUESTS_MAX ||
+	return connection->n_unreplied < connection->requests_max ||
 	       call->type == WIRE_TYPE_ping || call->type == WIRE_TYPE_bye;
 }
 
@@ -384,9 +385,10 @@ static int call_create(struct connection *connection, const struct wire_msg *req
 	return 0;
 }
 
-void connection_ready(struct connection *connection)
+void connection_ready(struct connection *connection, unsigned requests_max)
 {
 	connection->ready = true;
+	connection->requests_max = requests_max;
 	(void)calls_send(connection);
 }
 

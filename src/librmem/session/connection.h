@@ -61,10 +61,11 @@ bool connection_is_secure(const struct connection *connection);
 /* stream_secret() of the socket.  -ENOTSUP: without TLS */
 int connection_secret(const struct connection *connection,
 		      uint8_t ret_secret[STREAM_SECRET_BYTES]);
-/* The server has accepted the hello: send the calls that wait. */
-void connection_ready(struct connection *connection);
+/* The server has accepted the hello, and accepts so many requests without a reply: send the calls that
+ * wait. */
+void connection_ready(struct connection *connection, unsigned requests_max);
 
-/* Queue a request, which is sent once fewer than WIRE_REQUESTS_MAX have no reply.  `done` may be NULL.  *ret_call (may be NULL) is valid until
+/* Queue a request, which is sent once fewer than the server accepts have no reply.  `done` may be NULL.  *ret_call (may be NULL) is valid until
  * done() was called.  -ENOMEM, -EINVAL (does not fit the protocol), -ETIMEDOUT (too many are without a
  * reply), or the error given to connection_end(); done() is not called then. */
 int connection_call(struct connection *connection, const struct wire_msg *request,

@@ -154,6 +154,24 @@ static int welcome_check(const struct wire_welcome *welcome)
 			       "the server's welcome has a heartbeat of %u ms and "
 			       "a fence of %u ms",
 			       welcome->heartbeat_ms, welcome->fence_ms);
+	if (welcome->requests_max == 0 || welcome->stream_bytes_max == 0 ||
+	    welcome->inband_bytes_max == 0 || welcome->inband_requests_max == 0)
+		return err_set(-EPROTO, "the server's welcome has a limit of 0 for "
+					"requests");
+	return 0;
+}
+
+/* Queues have read the limits, and requests wait to be repeated. */
+static int limits_check(const struct wire_welcome *known,
+			const struct wire_welcome *welcome)
+{
+	if (welcome->requests_max < known->requests_max ||
+	    welcome->stream_bytes_max < known->stream_bytes_max ||
+	    welcome->inband_bytes_max < known->inband_bytes_max ||
+	    welcome->inband_requests_max < known->inband_requests_max)
+		return err_set(-ESTALE,
+			       "the server's limits of requests are lower than "
+			       "when the session began: open a new one");
 	return 0;
 }
 
@@ -171,6 +189,15 @@ static void secret_set(struct rmem *session)
 		return;
 	memset(session->secret, 0, sizeof(session->secret));
 	memcpy(session->secret, session->welcome.token, sizeof(session->welcome.token));
+}
+
+/* Send the calls that wait for the welcome. */
+static void calls_begin(struct rmem *session)
+{
+	uint32_t max = session->welcome.requests_max;
+
+	connection_ready(session->connection,
+			 max < WIRE_REQUESTS_MAX ? max : WIRE_REQUESTS_MAX);
 }
 
 static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
@@ -191,7 +218,7 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
 	clock_set(session);
-	connection_ready(session->connection);
+	calls_begin(session);
 	return 0;
 }
 
@@ -240,6 +267,8 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 		     reply->welcome.session != session->welcome.session))
 		err = err_set(-ESTALE, "the server does not know the session any more");
 	if (!err)
+		err = limits_check(&session->welcome, &reply->welcome);
+	if (!err)
 		err = peer_store(session);
 	if (err) {
 		session->closing = is_own_server(session);
@@ -253,7 +282,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	session->draining = false;
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
-	connection_ready(session->connection);
+	calls_begin(session);
 	SESSION_NOTIFY(session, state, session);
 	return 0;
 }

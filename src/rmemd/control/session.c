@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "fabric/inband.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/request.h"
@@ -133,6 +134,10 @@ static void session_welcome(struct session *session, uint64_t hello_id, bool res
 	out->welcome.channels_max = config->channels_max;
 	if (limits->channels_max && limits->channels_max < config->channels_max)
 		out->welcome.channels_max = limits->channels_max;
+	out->welcome.requests_max = REQUESTS_MAX;
+	out->welcome.stream_bytes_max = FABRIC_STREAM_BYTES_MAX;
+	out->welcome.inband_bytes_max = FABRIC_INBAND_BYTES_MAX;
+	out->welcome.inband_requests_max = INBAND_CREDITS;
 	out->welcome.lease_bytes_max =
 		max && max < control->memory_bytes ? max : control->memory_bytes;
 	memcpy(out->welcome.server, control->server, sizeof(control->server));

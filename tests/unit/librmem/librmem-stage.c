@@ -70,6 +70,9 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	atomic_store(&session->until_ns, UINT64_MAX);
 	welcome->heartbeat_ms = 500;
 	welcome->fence_ms = 2000;
+	welcome->stream_bytes_max = UINT32_MAX;
+	welcome->inband_bytes_max = UINT32_MAX;
+	welcome->inband_requests_max = UINT32_MAX;
 	welcome->n_endpoints = (uint16_t)endpoints;
 	for (unsigned i = 0; i < endpoints; i++) {
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;

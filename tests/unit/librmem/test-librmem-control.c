@@ -207,8 +207,8 @@ static void send_hello(struct result *result)
 			 0);
 }
 
-/* Send the hello, which the server accepts. */
-static void say_hello(void)
+/* Send the hello; the server accepts it, and so many requests without a reply. */
+static void say_hello_told(unsigned requests_max)
 {
 	struct result hello;
 
@@ -216,7 +216,12 @@ static void say_hello(void)
 	reply(WIRE_TYPE_welcome, receive()->id);
 	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(hello.type, WIRE_TYPE_welcome);
-	connection_ready(connection);
+	connection_ready(connection, requests_max);
+}
+
+static void say_hello(void)
+{
+	say_hello_told(WIRE_REQUESTS_MAX);
 }
 
 START_TEST(hello__is_sent_before_other_requests)
@@ -229,7 +234,7 @@ START_TEST(hello__is_sent_before_other_requests)
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_hello);
 	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(receive()->type, 0);
-	connection_ready(connection);
+	connection_ready(connection, WIRE_REQUESTS_MAX);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_ping);
 	connection_end(connection, -ESTALE, "it is over");
 	ck_assert_int_eq(hello.err, -ESTALE);
@@ -531,10 +536,11 @@ END_TEST
 START_TEST(requests__beyond_the_limit_of_the_server_wait)
 {
 	uint64_t ids[WIRE_REQUESTS_MAX], id;
+	const unsigned max = (unsigned)_i;
 	struct result result;
 
-	say_hello();
-	for (unsigned i = 0; i < WIRE_REQUESTS_MAX; i++) {
+	say_hello_told(max);
+	for (unsigned i = 0; i < max; i++) {
 		(void)request(WIRE_TYPE_stat, &result);
 		ids[i] = receive()->id;
 	}
@@ -555,9 +561,9 @@ START_TEST(requests__beyond_the_limit_of_the_server_wait)
 	(void)request(WIRE_TYPE_share, &result);
 	connection_drop(connection);
 	reconnect();
-	say_hello();
+	say_hello_told(max);
 	id = 0;
-	for (unsigned i = 0; i < WIRE_REQUESTS_MAX; i++) {
+	for (unsigned i = 0; i < max; i++) {
 		const struct wire_msg *msg = receive();
 
 		ck_assert_uint_gt(msg->id, id);
@@ -730,7 +736,9 @@ int main(void)
 	tcase_add_test(tc, abandon__passes_the_reply_to_the_other_callback);
 	tcase_add_test(tc, abandon__after_a_loss_keeps_an_allocation);
 	tcase_add_test(tc, calls__without_a_reply_have_a_limit);
-	tcase_add_test(tc, requests__beyond_the_limit_of_the_server_wait);
+	tcase_add_loop_test(tc, requests__beyond_the_limit_of_the_server_wait, 2, 4);
+	tcase_add_loop_test(tc, requests__beyond_the_limit_of_the_server_wait,
+			    WIRE_REQUESTS_MAX, WIRE_REQUESTS_MAX + 1);
 	tcase_add_test(tc, events__reach_the_callback);
 	tcase_add_loop_test_raise_signal(tc, callback__that_closes_the_socket_aborts,
 					 SIGABRT, 0, 2);

@@ -392,6 +392,28 @@ static void edit_long_fence(struct wire_msg *msg)
 		msg->welcome.fence_ms = UINT32_MAX;
 }
 
+static unsigned limit; /* the one that is 0 */
+
+static void edit_no_limit(struct wire_msg *msg)
+{
+	uint32_t *const limits[] = { &msg->welcome.requests_max,
+				     &msg->welcome.stream_bytes_max,
+				     &msg->welcome.inband_bytes_max,
+				     &msg->welcome.inband_requests_max };
+
+	if (msg->type == WIRE_TYPE_welcome)
+		*limits[limit] = 0;
+}
+
+START_TEST(open__refuses_a_limit_of_0)
+{
+	limit = (unsigned)_i;
+	proxy.edit = edit_no_limit;
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "a limit of 0 for requests"));
+}
+END_TEST
+
 START_TEST(open__fails_with_the_error_of_each_step)
 {
 	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
@@ -578,6 +600,7 @@ int main(void)
 	tcase_add_loop_test(tc, open__pauses_between_attempts, 0, 2);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp_in_time, 0, 2);
 	tcase_add_test(tc, open__fails_with_the_error_of_each_step);
+	tcase_add_loop_test(tc, open__refuses_a_limit_of_0, 0, 4);
 	tcase_add_test(tc, open__refuses_bad_options);
 	tcase_add_test(tc, open__of_a_mute_server_times_out);
 	tcase_add_test(tc, open__tries_the_next_address_of_a_name);

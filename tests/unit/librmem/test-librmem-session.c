@@ -414,6 +414,31 @@ START_TEST(session__resumes_after_a_protocol_error)
 }
 END_TEST
 
+static unsigned lowered; /* the limit that becomes lower */
+
+static void edit_lower(struct wire_msg *msg)
+{
+	uint32_t *const limits[] = { &msg->welcome.requests_max,
+				     &msg->welcome.stream_bytes_max,
+				     &msg->welcome.inband_bytes_max,
+				     &msg->welcome.inband_requests_max };
+
+	if (msg->type == WIRE_TYPE_welcome)
+		--*limits[lowered];
+}
+
+/* Queues go by the limits that they had when they were made. */
+START_TEST(session__does_not_resume_with_lower_limits)
+{
+	rmem_lease *lease = open_with_lease(0);
+
+	lowered = (unsigned)_i;
+	proxy.edit = edit_lower;
+	proxy_cut();
+	AWAIT(rmem_write(lease, 0, buf, 100) == -ESTALE);
+}
+END_TEST
+
 static void edit_lease(struct wire_msg *msg)
 {
 	if (msg->type == WIRE_TYPE_lease)
@@ -538,6 +563,7 @@ int main(void)
 	tcase_add_test(tc, session__resumes_when_fenced_and_ends_at_shutdown);
 	tcase_add_test(tc, session__ends_if_the_administrator_ends_it);
 	tcase_add_test(tc, session__resumes_after_a_protocol_error);
+	tcase_add_loop_test(tc, session__does_not_resume_with_lower_limits, 0, 4);
 	tcase_add_test(tc, replies__that_nobody_can_read_cost_no_connection);
 	tcase_add_test(tc, close__frees_all_objects);
 	tcase_add_loop_test(tc, threads__share_a_session, 0, 2);

@@ -27,7 +27,7 @@
 
 #define DEPTH 4
 #define WAIT_MS 20000
-#define BIG STREAM_BYTES_MAX
+#define BIG FABRIC_STREAM_BYTES_MAX
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static const struct fabric_client_ops *ops = &fabric_tcp_client;

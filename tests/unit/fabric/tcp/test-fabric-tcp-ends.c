@@ -93,7 +93,7 @@ END_TEST
  * refusals. */
 START_TEST(dereg_mr__refuses_reads_not_yet_sent)
 {
-	enum { READS = 64, BYTES = STREAM_BYTES_MAX - 5 };
+	enum { READS = 64, BYTES = FABRIC_STREAM_BYTES_MAX - 5 };
 	int fd = raw_channel_open(), observer = raw_channel_open();
 	char *got = malloc(BYTES);
 	struct stream_response r;
@@ -146,10 +146,10 @@ START_TEST(session_close__does_not_wait_for_stalled_clients)
 	char bytes[1000] = { 0 };
 
 	/* at different offsets: two threads may serve the streams */
-	raw_request(writer, STREAM_WRITE, MIDDLE / 2, STREAM_BYTES_MAX, 1);
+	raw_request(writer, STREAM_WRITE, MIDDLE / 2, FABRIC_STREAM_BYTES_MAX, 1);
 	raw_send(writer, bytes, sizeof(bytes));
 	for (unsigned i = 0; i < 64; i++)
-		raw_request(reader, STREAM_READ, 0, STREAM_BYTES_MAX, i);
+		raw_request(reader, STREAM_READ, 0, FABRIC_STREAM_BYTES_MAX, i);
 	ops->session_close(host.session);
 	host_deregister(host.mr);
 	host_await(&seen.closed, 1);
@@ -169,14 +169,14 @@ START_TEST(session_close__sends_no_memory_that_is_free)
 {
 	int fd = raw_channel_open(), observer = raw_channel_open(), other;
 	struct fabric_session *closed = host.session;
-	char *got = malloc(STREAM_BYTES_MAX);
+	char *got = malloc(FABRIC_STREAM_BYTES_MAX);
 	ssize_t n;
 
 	ck_assert_ptr_nonnull(got);
 	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
 	other = raw_channel_open();
 	for (unsigned i = 0; i < 2 * TCP_REPLIES; i++)
-		raw_request(fd, STREAM_READ, 0, STREAM_BYTES_MAX, i);
+		raw_request(fd, STREAM_READ, 0, FABRIC_STREAM_BYTES_MAX, i);
 	await_no_progress(observer, fd);
 	ops->session_close(closed);
 	/* the thread does not hold the stream any more */
@@ -189,7 +189,7 @@ START_TEST(session_close__sends_no_memory_that_is_free)
 	host_deregister(host.mr);
 	host_await(&seen.deregistered, 1);
 	memset(host.memory, 0x55, MIDDLE);
-	while ((n = recv(fd, got, STREAM_BYTES_MAX, 0)) > 0)
+	while ((n = recv(fd, got, FABRIC_STREAM_BYTES_MAX, 0)) > 0)
 		ck_assert_ptr_null(memchr(got, 0x55, (size_t)n));
 	host_await(&seen.closed, 1);
 	raw_close(fd, false);
@@ -284,7 +284,7 @@ START_TEST(close__frees_open_connections)
 {
 	int writer = raw_channel_open(), silent = raw_connect();
 
-	raw_request(writer, STREAM_WRITE, 0, STREAM_BYTES_MAX, 1);
+	raw_request(writer, STREAM_WRITE, 0, FABRIC_STREAM_BYTES_MAX, 1);
 	ops->process(host.server);
 	/* host_close() frees all descriptors, threads and memory */
 	(void)silent;
@@ -302,7 +302,8 @@ START_TEST(streams__of_a_thread_take_turns)
 	for (unsigned g = 0; g < GREEDY; g++) {
 		greedy[g] = raw_channel_open();
 		for (unsigned i = 0; i < READS; i++)
-			raw_request(greedy[g], STREAM_READ, 0, STREAM_BYTES_MAX, i);
+			raw_request(greedy[g], STREAM_READ, 0, FABRIC_STREAM_BYTES_MAX,
+				    i);
 		ck_assert_int_eq(setsockopt(greedy[g], SOL_SOCKET, SO_RCVTIMEO, &none,
 					    sizeof(none)),
 				 0);
@@ -356,7 +357,7 @@ MODULAR static size_t fuzz_request(uint8_t *buf)
 		r.addr = fuzz();
 		break;
 	case 3:
-		r.bytes = htole32((uint32_t)fuzz() % (STREAM_BYTES_MAX + 2));
+		r.bytes = htole32((uint32_t)fuzz() % (FABRIC_STREAM_BYTES_MAX + 2));
 		break;
 	case 4:
 		((uint8_t *)&r)[fuzz() % sizeof(r)] ^= (uint8_t)(1 << fuzz() % 8);
@@ -366,7 +367,7 @@ MODULAR static size_t fuzz_request(uint8_t *buf)
 	}
 	memcpy(buf, &r, sizeof(r));
 	bytes = le16toh(r.op) == STREAM_WRITE ? le32toh(r.bytes) : 0;
-	if (bytes > STREAM_BYTES_MAX)
+	if (bytes > FABRIC_STREAM_BYTES_MAX)
 		bytes = 0;
 	if (fuzz() % 64 == 0)
 		bytes = (uint32_t)(fuzz() % (bytes + 1));
@@ -407,7 +408,7 @@ out:
 START_TEST(server__survives_random_requests)
 {
 	const char *given = getenv("RMEM_SEED");
-	uint8_t *buf = malloc(2 * STREAM_BYTES_MAX);
+	uint8_t *buf = malloc(2 * FABRIC_STREAM_BYTES_MAX);
 	unsigned downs;
 
 	ck_assert_ptr_nonnull(buf);

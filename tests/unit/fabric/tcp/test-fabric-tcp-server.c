@@ -307,8 +307,8 @@ START_TEST(request__invalid_ends_the_stream)
 	} invalid[] = {
 		{ STREAM_READ, 0 },
 		{ STREAM_WRITE, 0 },
-		{ STREAM_READ, STREAM_BYTES_MAX + 1 },
-		{ STREAM_WRITE, STREAM_BYTES_MAX + 1 },
+		{ STREAM_READ, FABRIC_STREAM_BYTES_MAX + 1 },
+		{ STREAM_WRITE, FABRIC_STREAM_BYTES_MAX + 1 },
 		{ STREAM_READ, UINT32_MAX },
 		{ STREAM_WRITE, UINT32_MAX },
 		{ 0, 8 },
@@ -526,7 +526,8 @@ START_TEST(client__that_vanishes_at_any_byte_is_handled)
 	enum { PAYLOAD = 11, STEPS = FABRIC_HELLO_BYTES + 2 * 32 + PAYLOAD + 1 };
 	uint8_t script[STEPS];
 	struct stream_request write = request(STREAM_WRITE, 0, PAYLOAD, 1);
-	struct stream_request read = request(STREAM_READ, 0, STREAM_BYTES_MAX, 2);
+	struct stream_request read =
+		request(STREAM_READ, 0, FABRIC_STREAM_BYTES_MAX, 2);
 	bool reset = _i != 0;
 	unsigned joined = 0;
 
@@ -571,7 +572,7 @@ START_TEST(client__that_vanishes_with_unread_responses_is_handled)
 		char some[1000];
 
 		for (unsigned i = 0; i < READS; i++)
-			raw_request(fd, STREAM_READ, 0, STREAM_BYTES_MAX, i);
+			raw_request(fd, STREAM_READ, 0, FABRIC_STREAM_BYTES_MAX, i);
 		raw_recv(fd, some, sizeof(some));
 		raw_close(fd, reset);
 		host_await(&seen.downs, downs + 1);

@@ -286,7 +286,8 @@ static void fill(char *at, size_t bytes)
 
 /* ---- cases ---- */
 
-static const uint32_t lengths[] = { 20, 4096, 16384, 16385, 300000, STREAM_BYTES_MAX };
+static const uint32_t lengths[] = { 20,    4096,   16384,
+				    16385, 300000, FABRIC_STREAM_BYTES_MAX };
 
 START_TEST(bytes__are_in_no_packet)
 {

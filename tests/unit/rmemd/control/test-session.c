@@ -14,6 +14,10 @@ START_TEST(hello__is_welcomed)
 	ck_assert_uint_ne(one.session, 0);
 	ck_assert_uint_eq(one.answer.welcome.version, 1);
 	ck_assert_uint_eq(one.answer.welcome.fence_ms, STAGE_SILENCE_MS);
+	ck_assert_uint_eq(one.answer.welcome.requests_max, 256);
+	ck_assert_uint_eq(one.answer.welcome.stream_bytes_max, 1048576);
+	ck_assert_uint_eq(one.answer.welcome.inband_bytes_max, 262144);
+	ck_assert_uint_eq(one.answer.welcome.inband_requests_max, 8);
 	ck_assert_uint_eq(one.answer.welcome.n_endpoints, STAGE_ENDPOINTS);
 	ck_assert_uint_eq(one.answer.welcome.lease_bytes_max, FAKE_PAGES * FAKE_PAGE);
 	ck_assert_uint_eq(one.answer.welcome.resumed, 0);
