@@ -118,10 +118,17 @@ static bool fake_domain_removed(struct fabric_domain *domain)
 	return fake_removed(&domain->endpoint);
 }
 
+/* The descriptors are replaced. */
 static void fake_domain_disassociate(struct fabric_domain *domain)
 {
-	(void)domain;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	fake_lock();
+	list_for_each_entry(struct fabric_cq, cq, &domain->cqs, in_domain)
+		(void)dup3(null, cq->fd, O_CLOEXEC);
 	fake.disassociations++;
+	fake_unlock();
+	(void)close(null);
 }
 
 static bool fake_domain_holds_device(const struct fabric_domain *domain)
@@ -164,6 +171,7 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 		return err_set(-ENODEV, "no fake device");
 	domain = object_new(sizeof(*domain));
 	domain->endpoint = *endpoint;
+	list_init(&domain->cqs);
 	fake_lock();
 	fake.opened = *endpoint;
 	fake_unlock();
@@ -271,12 +279,18 @@ static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
 	cq->max = depth;
 	cq->direct = domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT;
 	cq->wcs = calloc(depth, sizeof(*cq->wcs));
+	fake_lock();
+	list_append(&domain->cqs, &cq->in_domain);
+	fake_unlock();
 	*ret_cq = cq;
 	return 0;
 }
 
 static void fake_cq_free(struct fabric_cq *cq)
 {
+	fake_lock();
+	list_remove(&cq->in_domain);
+	fake_unlock();
 	cq->domain->objects--;
 	(void)close(cq->fd);
 	free(cq->wcs);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/list.h"
 #include "fabric/fabric.h"
 
 #define FAKE_MAX_BYTES 8192u
@@ -20,6 +21,7 @@
 struct fabric_domain {
 	struct fabric_endpoint endpoint;
 	_Atomic unsigned objects; /* memory regions and cqs in it */
+	struct list cqs;          /* under the lock */
 };
 
 struct fabric_local_mr {
@@ -32,6 +34,7 @@ struct fabric_local_mr {
 
 struct fabric_cq {
 	struct fabric_domain *domain;
+	struct list in_domain;
 	int fd;
 	bool direct;
 	unsigned n, max; /* completions to be polled, and their limit */
