@@ -445,7 +445,8 @@ RMEM_API int rmem_unshare(rmem_lease *lease, const char *tenant);
  *   ENOSPC  the pools cannot hold it, or not in RMEM_SEGMENTS_MAX segments
  *   ESHUTDOWN  the server is being drained
  *   EDQUOT  a limit of the tenant or session would be exceeded
- *   EBUSY   another session resizes the lease
+ *   EBUSY   another call resizes the lease, of this session or another one, which may have
+ *           timed out
  *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
 RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
 
@@ -455,8 +456,8 @@ RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
  *   bytes   the new length in bytes, may be 0
  *   EINVAL  bytes is more than the present length
  *   EDQUOT  bytes is less than the tenant's lease_min, and not 0
- *   EBUSY   operations of this session are outstanding, or another session resizes the
- *           lease
+ *   EBUSY   operations of this session are outstanding, or another call resizes the lease, as
+ *           above
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_shrink(rmem_lease *lease, uint64_t bytes);
 
