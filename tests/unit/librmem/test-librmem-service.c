@@ -123,7 +123,7 @@ START_TEST(event__of_no_session_is_not_followed)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0x5f1b }, found;
 	int mine = epoll_create1(EPOLL_CLOEXEC), other = eventfd(1, EFD_CLOEXEC);
-	int set, member;
+	int set, member, newer;
 
 	open_all();
 	set = set_of(sessions[0]->wake.epfd);
@@ -131,7 +131,8 @@ START_TEST(event__of_no_session_is_not_followed)
 	ck_assert_int_eq(dup2(other, member), member);
 	ck_assert_int_eq(epoll_ctl(mine, EPOLL_CTL_ADD, member, &event), 0);
 	ck_assert_int_eq(dup2(mine, set), set);
-	AWAIT(set_of(sessions[0]->wake.epfd) >= 0);
+	AWAIT((newer = set_of(sessions[0]->wake.epfd)) >= 0);
+	ck_assert(newer != set && newer != mine);
 	/* longer than a session lives without it */
 	(void)poll(NULL, 0, 2000);
 	check_heartbeats();
@@ -281,7 +282,7 @@ END_TEST
 
 /* ---- threads that are interrupted or cancelled ---- */
 
-#define FENCE_MS 400u
+#define FENCE_MS 1000u
 
 static rmem_lease *lease;
 static atomic_bool handled;
@@ -369,7 +370,7 @@ static void waiter_end(pthread_t thread)
 
 static void sleep_in_handler(int signal)
 {
-	struct timespec time = { .tv_nsec = 2 * FENCE_MS * 1000000L };
+	struct timespec time = clock_timespec(2 * FENCE_MS * NS_PER_MS);
 
 	(void)signal;
 	(void)nanosleep(&time, NULL);
