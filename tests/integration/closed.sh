@@ -5,8 +5,9 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 [ "$FABRIC" != rdma ] || skip "libibverbs does not look whose descriptors it uses"
 
-heartbeat=200ms
-fence=2s
+# no heartbeat finds what is closed
+heartbeat=10s
+fence=30s
 grace=2s
 server_start
 program=$(built tests/integration/closed)
