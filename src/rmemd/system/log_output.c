@@ -2,7 +2,9 @@
 #include "rmemd/system/log_output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +30,7 @@ typedef bool line_writer(int level, const char *event, const struct log_ctx *ctx
 			 const char *text);
 
 static line_writer *writer;
+static int stderr_fd = STDERR_FILENO;
 static int stderr_flags; /* RWF_* */
 static uint64_t dropped, told;
 
@@ -36,15 +40,15 @@ static uint64_t dropped, told;
  * can, it looks again. */
 static bool stderr_write(char *line, int bytes)
 {
-	struct pollfd stream = { .fd = STDERR_FILENO, .events = POLLOUT };
+	struct pollfd stream = { .fd = stderr_fd, .events = POLLOUT };
 	const struct iovec part = { line, (size_t)bytes };
 	ssize_t n;
 
 	if (poll(&stream, 1, 0) != 1)
 		return false;
-	n = pwritev2(STDERR_FILENO, &part, 1, -1, stderr_flags);
+	n = pwritev2(stderr_fd, &part, 1, -1, stderr_flags);
 	if (n < 0 && errno == EOPNOTSUPP)
-		n = writev(STDERR_FILENO, &part, 1);
+		n = writev(stderr_fd, &part, 1);
 	return n == bytes;
 }
 
@@ -211,11 +215,32 @@ static line_writer *writer_of(enum config_log_target target, bool stream)
 	return stream ? journal_write : stamped_write;
 }
 
+/* Pipes without a name are on a file system of their own. */
+static bool is_named_pipe(const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISFIFO(st->st_mode) && !fstatfs(STDERR_FILENO, &fs) &&
+	       fs.f_type != PIPEFS_MAGIC;
+}
+
+/* For a pipe with a name the kernel has no RWF_NOWAIT, and whether stderr blocks is also for others that
+ * have it to decide: open it again. */
+static int pipe_reopen(void)
+{
+	int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+
+	return fd < 0 ? STDERR_FILENO : fd;
+}
+
 void log_output_open(enum config_log_target target)
 {
 	struct stat st = { 0 };
 
+	if (stderr_fd != STDERR_FILENO)
+		(void)close(stderr_fd);
 	(void)fstat(STDERR_FILENO, &st);
+	stderr_fd = is_named_pipe(&st) ? pipe_reopen() : STDERR_FILENO;
 	/* a file would refuse the flag at each change of its time */
 	stderr_flags = S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ? RWF_NOWAIT : 0;
 	writer = writer_of(target, is_journal(&st));
