@@ -148,6 +148,23 @@ uint64_t domain_sole_end_ns(uint64_t end_ns)
 	return sole_ns < end_ns ? sole_ns : end_ns;
 }
 
+/* The endpoint with this number. */
+static int domain_set_add(struct rmem *session, const struct wire_endpoint *wire,
+			  unsigned number, const struct sockaddr_storage *peer,
+			  uint64_t end_ns, struct domain_set *set)
+{
+	struct domain *domain = &set->domains[set->n];
+	int err;
+
+	domain_endpoint_parse(wire, (const struct sockaddr *)peer, &domain->endpoint);
+	domain->number = (uint8_t)number;
+	domain->served = true;
+	err = domain_open(session, set->ops, domain, end_ns);
+	if (!err)
+		set->n++;
+	return err;
+}
+
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    uint64_t end_ns, struct domain_set *ret_set)
 {
@@ -168,7 +185,6 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	away = session->endpoint_map.away;
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < welcome.n_endpoints; i++) {
-		struct domain *domain = &set.domains[set.n];
 		bool beyond = set.n >= session->uri.channels;
 
 		if (welcome.endpoints[i].fabric != (unsigned)ops->kind ||
@@ -183,15 +199,9 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 			continue;
 		}
 		served = true;
-		domain_endpoint_parse(&welcome.endpoints[i],
-				      (const struct sockaddr *)&peer,
-				      &domain->endpoint);
-		domain->number = (uint8_t)i;
-		domain->served = true;
-		err = domain_open(session, ops, domain,
-				  beyond ? domain_sole_end_ns(end_ns) : end_ns);
-		if (!err)
-			set.n++;
+		err = domain_set_add(session, &welcome.endpoints[i], i, &peer,
+				     beyond ? domain_sole_end_ns(end_ns) : end_ns,
+				     &set);
 	}
 	if (set.n > 0) {
 		*ret_set = set;

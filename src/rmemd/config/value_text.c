@@ -80,6 +80,33 @@ static uint64_t count_of(const struct config_key *key, const void *field)
 					      : *(const uint32_t *)field;
 }
 
+/* Of a type whose values are numbers, with a unit or without. */
+static void number_text(const struct config_key *key, const void *field,
+			char buf[CONFIG_TEXT_BYTES])
+{
+	switch (key->type) {
+	case CONFIG_TYPE_MS:
+		(void)units_write_ms(*(const uint64_t *)field, buf, CONFIG_TEXT_BYTES);
+		break;
+	case CONFIG_TYPE_BYTES:
+	case CONFIG_TYPE_SIZE:
+		(void)units_write_bytes(*(const uint64_t *)field, buf,
+					CONFIG_TEXT_BYTES);
+		break;
+	case CONFIG_TYPE_PERCENT:
+		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%u%%",
+			       *(const unsigned *)field);
+		break;
+	case CONFIG_TYPE_COUNT:
+		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%" PRIu64,
+			       count_of(key, field));
+		break;
+	default:
+		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%d", *(const int *)field);
+		break;
+	}
+}
+
 /* Of a type whose values are no words. */
 static void plain_text(const struct config_key *key, const char *object,
 		       char buf[CONFIG_TEXT_BYTES])
@@ -97,20 +124,13 @@ static void plain_text(const struct config_key *key, const char *object,
 		(void)strcpy(buf, pool_pages_name(*(const enum pool_pages *)field));
 		break;
 	case CONFIG_TYPE_COUNT:
-		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%" PRIu64,
-			       count_of(key, field));
-		break;
 	case CONFIG_TYPE_MS:
-		(void)units_write_ms(*(const uint64_t *)field, buf, CONFIG_TEXT_BYTES);
-		break;
 	case CONFIG_TYPE_BYTES:
 	case CONFIG_TYPE_SIZE:
-		(void)units_write_bytes(*(const uint64_t *)field, buf,
-					CONFIG_TEXT_BYTES);
-		break;
 	case CONFIG_TYPE_PERCENT:
-		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%u%%",
-			       *(const unsigned *)field);
+	case CONFIG_TYPE_NODE:
+	case CONFIG_TYPE_AUTO:
+		number_text(key, field, buf);
 		break;
 	case CONFIG_TYPE_ADDRESSES:
 	case CONFIG_TYPE_ADDRESS_PORTS:
@@ -122,10 +142,6 @@ static void plain_text(const struct config_key *key, const char *object,
 	case CONFIG_TYPE_GROUP:
 	case CONFIG_TYPE_CERTIFICATES:
 		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%s", (const char *)field);
-		break;
-	case CONFIG_TYPE_NODE:
-	case CONFIG_TYPE_AUTO:
-		(void)snprintf(buf, CONFIG_TEXT_BYTES, "%d", *(const int *)field);
 		break;
 	case CONFIG_TYPE_ADDRESS:
 		(void)fabric_address_host(field, buf);
