@@ -20,6 +20,9 @@ enum call_class {
 	CALL_FILE,
 	CALL_THREAD,
 	CALL_RDMA,
+	/* Those of the others that need room on a file system.  If one fails, the file system is
+	 * full: so do all after it, until a step has failed. */
+	CALL_SPACE,
 	N_CALL_CLASSES,
 };
 
@@ -31,6 +34,7 @@ struct calls {
 	enum call_class class;
 	/* about the call that has failed */
 	atomic_int failed; /* 1: it has */
+	atomic_int full;   /* 1: the file system is */
 	int error;
 	char name[32];
 	char thread[16];

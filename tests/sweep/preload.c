@@ -152,27 +152,39 @@ static void stack_note(enum call_class class, uint64_t number)
 	exempt--;
 }
 
+/* Count a call; whether it is the one that fails. */
+static bool is_chosen(enum call_class class)
+{
+	uint64_t number = atomic_fetch_add(&calls->count[class], 1) + 1;
+
+	if (!calls->number)
+		stack_note(class, number);
+	return class == calls->class && number == calls->number &&
+	       !atomic_exchange(&calls->failed, 1);
+}
+
 /* Count a call; whether it fails. */
 __attribute__((noinline)) static bool fails(enum call_class class, const char *name,
 					    int error)
 {
-	uint64_t number;
-	bool recorded;
+	bool chosen, recorded = false;
 
 	if (!in_main || exempt)
 		return false;
-	number = atomic_fetch_add(&calls->count[class], 1) + 1;
-	if (!calls->number)
-		stack_note(class, number);
-	if (class != calls->class || number != calls->number ||
-	    atomic_exchange(&calls->failed, 1))
+	chosen = is_chosen(class);
+	if (error == ENOSPC)
+		chosen |= is_chosen(CALL_SPACE);
+	if (chosen) {
+		exempt++;
+		recorded = call_record(name, error);
+		exempt--;
+		if (recorded && calls->class == CALL_SPACE)
+			calls->full = 1;
+	}
+	if (!recorded && !(calls->full && error == ENOSPC))
 		return false;
-	exempt++;
-	recorded = call_record(name, error);
-	exempt--;
-	if (recorded)
-		errno = error;
-	return recorded;
+	errno = error;
+	return true;
 }
 
 /* ---- memory: dlsym() itself allocates ---- */
@@ -294,8 +306,8 @@ CALL_INT(CALL_MAPPING, ENOMEM, mincore, (void *at, size_t bytes, unsigned char *
 	 (at, bytes, vec))
 CALL_INT(CALL_MAPPING, EMFILE, memfd_create, (const char *name, unsigned flags),
 	 (name, flags))
-CALL_INT(CALL_MAPPING, ENOSPC, ftruncate, (int fd, off_t bytes), (fd, bytes))
-CALL_INT(CALL_MAPPING, ENOSPC, ftruncate64, (int fd, off_t bytes), (fd, bytes))
+CALL_INT(CALL_MAPPING, EIO, ftruncate, (int fd, off_t bytes), (fd, bytes))
+CALL_INT(CALL_MAPPING, EIO, ftruncate64, (int fd, off_t bytes), (fd, bytes))
 CALL_INT(CALL_MAPPING, ENOSPC, fallocate, (int fd, int mode, off_t at, off_t bytes),
 	 (fd, mode, at, bytes))
 CALL_INT(CALL_MAPPING, ENOSPC, fallocate64, (int fd, int mode, off_t at, off_t bytes),
@@ -463,7 +475,7 @@ EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 	/* one that is there already is refused before anything can fail */
 	if (real_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, event) != 0)
 		return -1;
-	if (!fails(CALL_FILE, "epoll_ctl", ENOSPC))
+	if (!fails(CALL_FILE, "epoll_ctl", ENOMEM))
 		return 0;
 	(void)real_epoll_ctl(epoll, EPOLL_CTL_DEL, fd, event);
 	return -1;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A sample of the sweep; over RDMA the calls of libibverbs and librdmacm.
+# A sample of the sweep, and all calls after which the file system is full; over RDMA the calls of
+# libibverbs and librdmacm.
 #   RMEM_SWEEP_EVERY  one of how many calls fails, at places that are new; default 60, over RDMA 8
 set -euo pipefail
 : "${top_builddir:?}"
@@ -20,3 +21,4 @@ for target in daemon library; do
 	"$top_builddir/tests/sweep/sweep" --seed 1 --places --every "${RMEM_SWEEP_EVERY:-$every}" \
 		"${options[@]}" "$target" "$top_builddir"
 done
+[ "${FABRIC:-tcp}" = rdma ] || "$top_builddir/tests/sweep/sweep" --seed 1 --class space daemon "$top_builddir"

@@ -47,6 +47,7 @@
 static const char *const class_names[N_CALL_CLASSES] = {
 	[CALL_MEMORY] = "memory", [CALL_MAPPING] = "mapping", [CALL_SOCKET] = "socket",
 	[CALL_FILE] = "file",     [CALL_THREAD] = "thread",   [CALL_RDMA] = "rdma",
+	[CALL_SPACE] = "space",
 };
 
 static struct {
