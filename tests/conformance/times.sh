@@ -10,15 +10,17 @@ test_cleanup()
 	rm -rf "$state_dir"
 }
 
+heartbeat=500ms
+fence=2s
+grace=1s
 server_start
-walk late
-server_stop
-
-heartbeat=100ms
-fence=400ms
-grace=600ms
-server_start
+walk late >"$dir/late.out" &
+late_pid=$!
+pids+=("$late_pid")
 walk silence
+process_await "$late_pid" 60 || fail "walk late does not end"
+cat "$dir/late.out"
+[ "$process_status" -eq 0 ] || fail "it has failed"
 server_stop
 
 fence=10s
@@ -26,5 +28,4 @@ grace=10s
 state=$state_dir
 ports_choose
 server_config
-server_log=$dir/rmemd.log
 walk end

@@ -148,3 +148,22 @@ def session__that_resumes_finds_other_endpoints(world):
         server.hooks["attach"] = stat
         holds(good(server, "get", "x") == DATA, "the bytes")
         clean(server)
+
+
+@case
+def channel__that_ends_is_replaced(world):
+    with Server(world.page) as server:
+        good(server, "put", "x", data=DATA)
+        server.requests.clear()
+        ended = []
+
+        def operate(link, request):
+            if not ended:
+                ended.append(request)
+                link.sock.shutdown(2)
+        server.stream_hook = operate
+        holds(good(server, "get", "x") == DATA, "the bytes")
+        holds(ended, "a channel ended")
+        holds(any(name == "open_channel" for _, name, _, _ in server.requests), "another one is asked for")
+        equal([values["resume"] for _, name, _, values in server.requests if name == "hello"], [0], "the hellos")
+        clean(server)

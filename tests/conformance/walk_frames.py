@@ -153,3 +153,16 @@ def string__is_any_other_text(world):
             equal(lease["name"], name)
             equal(client.call("stat", name=name)["entries"][0]["name"], name)
             client.call("remove", name=name)
+
+
+@case
+def answers__wait_for_a_client_that_reads_late(world):
+    with world.open() as client:
+        for i in range(64):
+            client.call("allocate", bytes=0, node=-1, name=f"late/{i:0200}")
+        for _ in range(4):
+            ids = [client.ask("list", prefix="late/") for _ in range(256)]
+            for id_ in ids:
+                equal(len(client.answer(id_, "entries")["entries"]), 64, "the entries of an answer")
+        for i in range(64):
+            client.call("remove", name=f"late/{i:0200}")

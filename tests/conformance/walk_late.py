@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What has a limit of some seconds."""
 
+import select
 import socket
 import time
 
@@ -16,8 +17,10 @@ def connection__without_a_hello_ends(world):
                  for address in ((world.host, world.port), client.address(endpoint))]
         for sock in socks:
             try:
-                while sock.recv(65536):
-                    pass
+                while True:
+                    client.call("ping")
+                    if sock in select.select([sock], [], [], 0.2)[0] and not sock.recv(65536):
+                        break
             except ConnectionError:
                 pass
             sock.close()
@@ -29,9 +32,9 @@ def channel__has_to_come_within_30_s_of_the_grant(world):
         early = client.call("open_channel", endpoint=client.endpoint())
         granted = client.call("open_channel", endpoint=client.endpoint())
         with Channel(client, early) as channel:
-            for _ in range(31):
+            for _ in range(155):
                 client.call("ping")
-                time.sleep(1)
+                time.sleep(0.2)
             equal(channel.inband(PING), ("done", 0), "a ping on the channel that came")
         with Channel(client, granted) as channel:
             equal(channel.status, "forbidden", "the status of a late hello")

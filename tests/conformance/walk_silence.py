@@ -42,7 +42,7 @@ def session__that_is_silent_is_fenced(world):
 def frames__of_any_kind_keep_a_session(world):
     with world.open() as client:
         client.sock.settimeout(client.welcome["heartbeat_ms"] / 1000)
-        for i in range(3 * client.welcome["fence_ms"] // client.welcome["heartbeat_ms"]):
+        for i in range(2 * client.welcome["fence_ms"] // client.welcome["heartbeat_ms"]):
             client.ask(("ping", "list", "stat")[i % 3])
             try:
                 while True:
@@ -71,7 +71,7 @@ def session__ends_after_its_grace(world):
         client.close()
         other.call("attach", name="silence/named", rights=1)
         other.sock.settimeout(client.welcome["heartbeat_ms"] / 1000)
-        for _ in range(3 * (client.welcome["fence_ms"] + client.welcome["grace_ms"]) // client.welcome["heartbeat_ms"]):
+        for _ in range(2 * (client.welcome["fence_ms"] + client.welcome["grace_ms"]) // client.welcome["heartbeat_ms"]):
             other.ask("ping")
             try:
                 while True:
