@@ -172,6 +172,28 @@ awk '
 ' man/rmem-protocol.7 >"$tmp/rmem-protocol.7"
 compare msg.h rmem-protocol.7
 
+# its states and the steps between them
+cat >"$tmp/states.c" <<'C'
+#include <stdio.h>
+#include "wire/states.h"
+#define MOVE(machine, from, step, to) (void)puts(#machine " " #from " " #step " " #to);
+int main(void)
+{
+	WIRE_SESSION_MOVES(MOVE)
+	WIRE_CHANNEL_MOVES(MOVE)
+	WIRE_LEASE_MOVES(MOVE)
+	return 0;
+}
+C
+"${cc[@]}" -std=gnu17 -Isrc -o "$tmp/states" "$tmp/states.c"
+"$tmp/states" | tr '[:upper:]' '[:lower:]' >"$tmp/states.h"
+awk '
+	/^\.Ss/ { on = $2 == "States" }
+	on && /^A [a-z]+:$/ { machine = substr($2, 1, length($2) - 1) }
+	on && machine && /^\.It [a-z]/ { print machine, $2, $4, $6 }
+' man/rmem-protocol.7 >"$tmp/states of the page"
+compare states.h "states of the page"
+
 # ---- the data connections ----
 
 # fields FILE STRUCT: the members of a struct in the form of the page

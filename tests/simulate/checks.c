@@ -374,7 +374,7 @@ void check_late_write(char *at, uint64_t bytes, uint64_t lease)
 	if (owner_at(at) != lease || owner_at(at + bytes - 1) != lease)
 		sim_fail("a late write reaches a page of lease %llu through lease %llu",
 			 (number)owner_at(at), (number)lease);
-	for (unsigned i = 0; of && of->state != LEASE_ENDED && i < of->n_segments;
+	for (unsigned i = 0; of && of->state != WIRE_LEASE_ENDED && i < of->n_segments;
 	     i++) {
 		const struct segment *segment = of->segments[i];
 		const char *from = extent_addr(&segment->extent);

@@ -603,7 +603,7 @@ void program_check_owned(void)
 			continue;
 		list_for_each_entry(const struct lease, lease,
 				    &session->lease_client.owned, in_owner) {
-			n += lease->state == LEASE_READY;
+			n += lease->state == WIRE_LEASE_READY;
 			sim_note("  client %u owns lease %llu of %llu bytes", i,
 				 (unsigned long long)lease->id,
 				 (unsigned long long)lease->bytes);

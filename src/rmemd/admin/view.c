@@ -54,7 +54,7 @@ static int session_count(const struct session *session, void *arg)
 {
 	struct session_sums *sums = arg;
 
-	if (session->state == SESSION_ACTIVE)
+	if (session->state == WIRE_SESSION_ACTIVE)
 		sums->active++;
 	else
 		sums->fenced++;

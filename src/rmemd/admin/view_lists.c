@@ -101,7 +101,7 @@ static json_t *session_view(const struct session *session)
 	view_text(&object, "client", session->client);
 	view_text(&object, "peer", session->address);
 	view_text(&object, "state",
-		  session->state == SESSION_ACTIVE ? "active" : "fenced");
+		  session->state == WIRE_SESSION_ACTIVE ? "active" : "fenced");
 	view_text(&object, "fabric", session_fabrics(client));
 	view_text(&object, "auth", session->auth ? session->auth : "");
 	view_number(&object, "age_ms", now_ms - session->opened_ms);

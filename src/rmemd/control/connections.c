@@ -693,7 +693,7 @@ static void session_recheck(struct client_socket *socket)
 		return;
 	connection_refused(connection->control, REFUSAL_REMOVED, connection->name,
 			   removed);
-	session_fence_active(session, removed);
+	session_fence_active(session, WIRE_STEP_REFUSE, removed);
 }
 
 /* A slice, as a session that is fenced is a line of the log and a message under TLS. */

@@ -243,9 +243,9 @@ static void session_deliver(struct session *session)
 
 static void session_start_work(struct session *session);
 
-static void session_fence(struct session *session, const char *why)
+static void session_fence(struct session *session, enum wire_step step, const char *why)
 {
-	session->state = SESSION_FENCED;
+	wire_session_move(&session->state, step);
 	session->fenced_ms = clock_now_ms();
 	session->sessions->control->counters.sessions_fenced++;
 	session_close_ports(session);
@@ -256,13 +256,13 @@ static void session_fence(struct session *session, const char *why)
 }
 
 /* The session is freed when its keys are dead and its leases have ended, perhaps on return. */
-static void session_end(struct session *session, const char *why)
+static void session_end(struct session *session, enum wire_step step, const char *why)
 {
 	struct sessions *sessions = session->sessions;
 
-	if (session->state == SESSION_ACTIVE)
+	if (session->state == WIRE_SESSION_ACTIVE)
 		session_close_ports(session);
-	session->state = SESSION_ENDED;
+	wire_session_move(&session->state, step);
 	session_set_time(session);
 	session_unrecord(session);
 	ledger_commit(sessions->control->ledger);
@@ -275,7 +275,7 @@ static void session_end(struct session *session, const char *why)
 
 static void session_activate(struct session *session, struct connection *connection)
 {
-	session->state = SESSION_ACTIVE;
+	wire_session_move(&session->state, WIRE_STEP_RESUME);
 	session->resumes++;
 	/* a client that resumes takes it that the server goes on */
 	session->told = session->sessions->control->drain.on
@@ -297,7 +297,7 @@ static bool session_has_work(const struct session *session)
 	const struct lease_client *client = &session->lease_client;
 
 	return !list_empty(&client->unfenced) ||
-	       (session->state == SESSION_ENDED &&
+	       (session->state == WIRE_SESSION_ENDED &&
 		!(list_empty(&client->owned) && list_empty(&client->attachments)));
 }
 
@@ -310,7 +310,7 @@ static void session_when_keys_dead(struct session *session)
 	if (session->n_closing || session_has_work(session))
 		return;
 	session_await(session, NULL);
-	if (session->state == SESSION_ENDED) {
+	if (session->state == WIRE_SESSION_ENDED) {
 		if (connection) {
 			connection_send_ok(connection, session->waiting_id);
 			connection_close(connection);
@@ -383,7 +383,7 @@ static void sessions_make_room(struct sessions *sessions, const struct tenant *t
 		if (!session_is_vacant(session) || session->n_closing ||
 		    !session_makes_room(session, tenant))
 			continue;
-		session_end(session,
+		session_end(session, WIRE_STEP_YIELD,
 			    "without leases, and a new session needs its place");
 		return;
 	}
@@ -439,7 +439,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 	}
 	sessions->next_id++;
 	session->told = control->drain.number;
-	session->state = SESSION_ACTIVE;
+	wire_session_move(&session->state, WIRE_STEP_OPEN);
 	session_adopt(session, connection);
 	control->counters.sessions_opened++;
 	log_session(LOG_INFO, "session-opened", session, "a new session");
@@ -455,7 +455,7 @@ void session_bye(struct session *session, uint64_t bye_id)
 	connection->hello_pending = true;
 	session_await(session, connection);
 	session->waiting_id = bye_id;
-	session_end(session, "the client has ended it");
+	session_end(session, WIRE_STEP_BYE, "the client has ended it");
 }
 
 static bool session_work(struct slice_work *work)
@@ -466,10 +466,10 @@ static bool session_work(struct slice_work *work)
 	if (lease_client_leave(client, KEYS_PER_SLICE) ||
 	    lease_client_fence(client, KEYS_PER_SLICE))
 		return true;
-	if (session->state == SESSION_ENDED &&
+	if (session->state == WIRE_SESSION_ENDED &&
 	    lease_client_release(client, LEASES_PER_SLICE))
 		return true;
-	if (session->waiting_connection || session->state == SESSION_ENDED)
+	if (session->waiting_connection || session->state == WIRE_SESSION_ENDED)
 		session_when_keys_dead(session);
 	return false;
 }
@@ -493,9 +493,10 @@ int session_resume(struct connection *connection, const char *tenant, uint64_t i
 			       "session %" PRIu64
 			       " is of tenant %s, and only that can resume it",
 			       id, session->lease_client.tenant->name);
-	if (session->state == SESSION_ACTIVE) {
+	if (session->state == WIRE_SESSION_ACTIVE) {
 		old = session_detach_connection(session);
-		session_fence(session, "the client is back on another connection");
+		session_fence(session, WIRE_STEP_TAKE,
+			      "the client is back on another connection");
 		connection_close(old);
 	}
 	/* if several connections resume the session, the last one gets it */
@@ -515,7 +516,7 @@ void session_closed(void *, void *session_cookie)
 
 	session->n_closing--;
 	session_port_closed(port);
-	if (session->waiting_connection || session->state == SESSION_ENDED)
+	if (session->waiting_connection || session->state == WIRE_SESSION_ENDED)
 		session_when_keys_dead(session);
 }
 
@@ -525,7 +526,7 @@ static void session_fence_lost(struct session *session, const char *why)
 
 	(void)session_detach_connection(session);
 	(void)snprintf(text, sizeof(text), "the control connection is lost: %s", why);
-	session_fence(session, text);
+	session_fence(session, WIRE_STEP_LOSE, text);
 }
 
 void session_connection_lost(struct connection *connection, const char *why)
@@ -550,12 +551,12 @@ void session_connection_idle(struct connection *connection)
 	session_deliver(connection->session);
 }
 
-void session_fence_active(struct session *session, const char *why)
+void session_fence_active(struct session *session, enum wire_step step, const char *why)
 {
 	struct connection *connection = session_detach_connection(session);
 	struct wire_msg *out;
 
-	session_fence(session, why);
+	session_fence(session, step, why);
 	out = control_message(connection->control, WIRE_TYPE_fenced, 0);
 	connection_send(connection, out);
 	connection_close(connection);
@@ -574,7 +575,7 @@ int sessions_kick(struct sessions *sessions, uint64_t id)
 	resuming = session->waiting_connection;
 	hello_id = session->waiting_id;
 	session_await(session, NULL);
-	session_end(session, KICKED);
+	session_end(session, WIRE_STEP_KICK, KICKED);
 	if (resuming)
 		connection_refuse(resuming, hello_id, REFUSAL_SESSION, -ESTALE, KICKED);
 	if (!connection)
@@ -599,7 +600,7 @@ static void session_fence_silent(struct session *session)
 	if (stalled)
 		connection_refused(connection->control, REFUSAL_UNREAD,
 				   connection->name, text);
-	session_fence_active(session, text);
+	session_fence_active(session, WIRE_STEP_SILENCE, text);
 }
 
 void session_client_event(void *, struct lease_client *lease_client)
@@ -728,7 +729,7 @@ static void tick_fenced(struct sessions *sessions, uint64_t now_ms)
 
 	while ((session = session_next(&sessions->fenced, 0, 0)) &&
 	       fenced_due_ms(sessions, session->fenced_ms) <= now_ms) {
-		session_end(session, "its grace time is over");
+		session_end(session, WIRE_STEP_EXPIRE, "its grace time is over");
 		if (turn_over(&sessions->control->turn))
 			break;
 	}

@@ -21,6 +21,7 @@
 #include "rmemd/loop/slices.h"
 #include "tls/stream.h"
 #include "wire/msg.h"
+#include "wire/states.h"
 
 struct config;
 struct connection;
@@ -47,8 +48,6 @@ struct sessions {
 	bool stopping;      /* log lost connections at LOG_DEBUG */
 };
 
-enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
-
 /* A session at one endpoint; the cookie of its fabric_session. */
 struct session_port {
 	struct session *session;
@@ -60,7 +59,7 @@ struct session_port {
 struct session {
 	struct sessions *sessions;
 	struct lease_client lease_client; /* lease_client.id is the session's */
-	enum session_state state;
+	enum wire_session_state state;
 	uint8_t token[WIRE_TOKEN_BYTES];
 	/* of its connection, or the token; admits channels */
 	uint8_t secret[STREAM_SECRET_BYTES];
@@ -165,7 +164,8 @@ int session_resume(struct connection *connection, const char *tenant, uint64_t i
 /* End the session; answers the request bye_id when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
 /* Fence a session that has a connection, and close that; the client is told, and may resume. */
-void session_fence_active(struct session *session, const char *why);
+void session_fence_active(struct session *session, enum wire_step step,
+			  const char *why);
 /* End a session at once, for the administrator: its keys die and its ephemeral leases end.  The client
  * is told, and cannot resume.  -ENOENT */
 int sessions_kick(struct sessions *sessions, uint64_t id);

@@ -23,15 +23,13 @@
 #define FENCE_RESERVE 16
 #define FENCE_RESERVE_MS_MAX 250
 
-enum channel_state { CHANNEL_GRANTED, CHANNEL_ADMITTED, CHANNEL_UP };
-
 struct channel {
 	struct list link;       /* in session->channels */
-	struct list in_granted; /* in tenant->granted, while CHANNEL_GRANTED */
+	struct list in_granted; /* in tenant->granted, while WIRE_CHANNEL_GRANTED */
 	struct session *session;
 	uint32_t number;
 	unsigned endpoint;
-	enum channel_state state;
+	enum wire_channel_state state;
 	uint64_t granted_ms;
 	/* the join_channel that waits until the channel is connected; 0: none */
 	uint64_t join_id;
@@ -48,10 +46,12 @@ static struct channel *find_channel(const struct session *session, uint32_t numb
 
 /* Remove the channel from the session while its queue pair may still exist.  The tenant is charged
  * for it (n_dying) until the fabric_session of its port is closed. */
-static void channel_forget_dying(struct session *session, struct channel *channel)
+static void channel_forget_dying(struct session *session, struct channel *channel,
+				 enum wire_step step)
 {
-	if (channel->state == CHANNEL_UP)
+	if (channel->state == WIRE_CHANNEL_UP)
 		session->n_connected--;
+	wire_channel_move(&channel->state, step);
 	session->n_channels--;
 	session->ports[channel->endpoint].n_dying++;
 	list_remove(&channel->link);
@@ -82,11 +82,12 @@ static void port_uncharge_dying(struct session_port *port)
 }
 
 /* Remove a channel that is dead or was never connected. */
-static void channel_drop(struct session *session, struct channel *channel)
+static void channel_drop(struct session *session, struct channel *channel,
+			 enum wire_step step)
 {
 	struct session_port *port = &session->ports[channel->endpoint];
 
-	channel_forget_dying(session, channel);
+	channel_forget_dying(session, channel, step);
 	port->n_dying--;
 	port_uncharge(port, 1);
 }
@@ -94,7 +95,7 @@ static void channel_drop(struct session *session, struct channel *channel)
 void session_drop_channels(struct session *session)
 {
 	list_for_each_entry_safe(struct channel, channel, &session->channels, link)
-		channel_drop(session, channel);
+		channel_drop(session, channel, WIRE_STEP_LEAVE);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		port_uncharge_dying(&session->ports[i]);
 }
@@ -104,9 +105,9 @@ static void channels_drop_unused(struct session *session)
 	uint64_t now_ms = clock_now_ms();
 
 	list_for_each_entry_safe(struct channel, channel, &session->channels, link) {
-		if (channel->state == CHANNEL_GRANTED &&
+		if (channel->state == WIRE_CHANNEL_GRANTED &&
 		    now_ms - channel->granted_ms >= GRANT_UNUSED_MS)
-			channel_drop(session, channel);
+			channel_drop(session, channel, WIRE_STEP_EXPIRE);
 	}
 }
 
@@ -118,7 +119,7 @@ static void tenant_drop_unused(const struct tenant *tenant)
 
 	while ((channel = list_first(&tenant->granted, struct channel, in_granted)) &&
 	       now_ms - channel->granted_ms >= GRANT_UNUSED_MS)
-		channel_drop(channel->session, channel);
+		channel_drop(channel->session, channel, WIRE_STEP_EXPIRE);
 }
 
 static void channel_refused(struct control *control, enum refusal reason)
@@ -130,7 +131,7 @@ static void channel_refused(struct control *control, enum refusal reason)
 /* A granted channel is being connected. */
 static void channel_set_admitted(struct channel *channel)
 {
-	channel->state = CHANNEL_ADMITTED;
+	wire_channel_move(&channel->state, WIRE_STEP_ADMIT);
 	list_remove(&channel->in_granted);
 }
 
@@ -214,7 +215,7 @@ void session_close_ports(struct session *session)
 	struct lease_client_port ports[WIRE_ENDPOINTS_MAX];
 
 	list_for_each_entry_safe(struct channel, channel, &session->channels, link)
-		channel_forget_dying(session, channel);
+		channel_forget_dying(session, channel, WIRE_STEP_LEAVE);
 	/* from here on nothing is registered at these ports */
 	memcpy(ports, session->lease_client.ports, sizeof(ports));
 	memset(session->lease_client.ports, 0, sizeof(session->lease_client.ports));
@@ -233,7 +234,7 @@ static void session_leave_port(struct session *session, unsigned endpoint)
 		return;
 	list_for_each_entry_safe(struct channel, channel, &session->channels, link) {
 		if (channel->endpoint == endpoint)
-			channel_forget_dying(session, channel);
+			channel_forget_dying(session, channel, WIRE_STEP_LEAVE);
 	}
 	*at = (struct lease_client_port){ .ops = NULL };
 	lease_client_begin_leave(&session->lease_client, endpoint);
@@ -304,9 +305,9 @@ int session_open_channel(struct session *session, unsigned endpoint,
 		.session = session,
 		.number = ++session->next_channel,
 		.endpoint = endpoint,
-		.state = CHANNEL_GRANTED,
 		.granted_ms = clock_now_ms(),
 	};
+	wire_channel_move(&channel->state, WIRE_STEP_OPEN);
 	list_append(&session->channels, &channel->link);
 	list_append(&session->lease_client.tenant->granted, &channel->in_granted);
 	session->n_channels++;
@@ -387,13 +388,13 @@ int session_close_channel(struct session *session, uint32_t number)
 	if (!channel)
 		return err_set(-EINVAL, "there is no channel %" PRIu32, number);
 	port = &session->lease_client.ports[channel->endpoint];
-	if (channel->state != CHANNEL_GRANTED)
+	if (channel->state != WIRE_CHANNEL_GRANTED)
 		err = port->ops->channel_close(port->session, number);
 	join_fail(session, channel, -ECANCELED, "the channel was closed");
 	if (err)
-		channel_forget_dying(session, channel);
+		channel_forget_dying(session, channel, WIRE_STEP_CLOSE);
 	else
-		channel_drop(session, channel);
+		channel_drop(session, channel, WIRE_STEP_CLOSE);
 	return err;
 }
 
@@ -416,7 +417,7 @@ int session_join_channel(struct session *session, uint32_t number,
 	const struct endpoint *at;
 	int err;
 
-	if (!channel || channel->state != CHANNEL_GRANTED)
+	if (!channel || channel->state != WIRE_CHANNEL_GRANTED)
 		return err_set(-EINVAL, "channel %" PRIu32 " is not there to be joined",
 			       number);
 	at = &endpoints->at[channel->endpoint];
@@ -431,7 +432,7 @@ int session_join_channel(struct session *session, uint32_t number,
 	if (!err)
 		return 0;
 	channel_refused(session->sessions->control, REFUSAL_CHANNEL_JOIN);
-	channel_drop(session, channel);
+	channel_drop(session, channel, WIRE_STEP_BREAK);
 	return err;
 }
 
@@ -450,7 +451,7 @@ void session_channel_connected(void *, void *session_cookie, uint32_t number, in
 	}
 	channel_refused(session->sessions->control, REFUSAL_CHANNEL_JOIN);
 	join_fail(session, channel, err, text);
-	channel_drop(session, channel);
+	channel_drop(session, channel, WIRE_STEP_BREAK);
 }
 
 /* ---- admission ---- */
@@ -515,7 +516,7 @@ static enum refusal admission_check(const struct session *session, unsigned endp
 		return refuse(REFUSAL_CHANNEL_TOKEN,
 			      "no session with this id and token");
 	channel = find_channel(session, hello->channel);
-	if (session->state != SESSION_ACTIVE || !channel)
+	if (session->state != WIRE_SESSION_ACTIVE || !channel)
 		return refuse(REFUSAL_CHANNEL_NUMBER, "a channel that was not granted");
 	reason = check_address(
 		session, &session->sessions->control->endpoints.at[endpoint], hello);
@@ -524,7 +525,7 @@ static enum refusal admission_check(const struct session *session, unsigned endp
 	if (channel->endpoint != endpoint)
 		return refuse(REFUSAL_CHANNEL_NUMBER,
 			      "a channel that was granted for another endpoint");
-	if (channel->state != CHANNEL_GRANTED)
+	if (channel->state != WIRE_CHANNEL_GRANTED)
 		return refuse(REFUSAL_CHANNEL_NUMBER,
 			      "a channel that is connected already");
 	if (clock_now_ms() - channel->granted_ms >= GRANT_UNUSED_MS)
@@ -597,9 +598,9 @@ void session_channel_up(void *, void *session_cookie, uint32_t number)
 	struct session_port *port = session_cookie;
 	struct channel *channel = find_channel(port->session, number);
 
-	if (!channel || channel->state != CHANNEL_ADMITTED)
+	if (!channel || channel->state != WIRE_CHANNEL_ADMITTED)
 		return;
-	channel->state = CHANNEL_UP;
+	wire_channel_move(&channel->state, WIRE_STEP_CONNECT);
 	port->session->n_connected++;
 	log_channel(LOG_DEBUG, "channel-up", port, number, "");
 }
@@ -646,9 +647,9 @@ void session_channel_down(void *, void *session_cookie, uint32_t number,
 	if (!channel)
 		return;
 	/* where the handshake of TLS comes before a channel is up, it has failed */
-	if (channel->state != CHANNEL_UP && endpoint_is_tls(port) && *why)
+	if (channel->state != WIRE_CHANNEL_UP && endpoint_is_tls(port) && *why)
 		channel_refused(port->session->sessions->control, REFUSAL_CHANNEL_TLS);
 	log_channel(*why ? LOG_INFO : LOG_DEBUG, "channel-down", port, number, why);
 	send_channel_ended(port, number, why);
-	channel_drop(port->session, channel);
+	channel_drop(port->session, channel, WIRE_STEP_BREAK);
 }

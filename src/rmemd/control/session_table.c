@@ -92,10 +92,10 @@ int session_insert(struct session *session)
 
 static struct tree *session_times(const struct session *session)
 {
-	if (session->state == SESSION_ACTIVE)
+	if (session->state == WIRE_SESSION_ACTIVE)
 		return &session->sessions->heard;
 	/* while a client that has resumed waits for the old keys to be dead, no time counts */
-	return session->state == SESSION_FENCED && !session->waiting_connection
+	return session->state == WIRE_SESSION_FENCED && !session->waiting_connection
 		       ? &session->sessions->fenced
 		       : NULL;
 }
@@ -107,8 +107,8 @@ void session_set_time(struct session *session)
 	session->times = session_times(session);
 	if (session->times)
 		tree_insert(session->times, &session->in_times,
-			    session->state == SESSION_ACTIVE ? session->heard_ms
-							     : session->fenced_ms,
+			    session->state == WIRE_SESSION_ACTIVE ? session->heard_ms
+								  : session->fenced_ms,
 			    session->lease_client.id);
 }
 
@@ -387,7 +387,7 @@ static int restore_session(struct restore *restore, const struct row *row)
 		row_lose(restore, row, NULL, "session-lost", "it has ended");
 		return 0;
 	}
-	session->state = SESSION_FENCED;
+	wire_session_move(&session->state, WIRE_STEP_RESTART);
 	if (sessions->next_id <= row->key.a)
 		sessions->next_id = row->key.a + 1;
 	err = session_insert(session);

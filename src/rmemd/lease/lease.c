@@ -113,6 +113,7 @@ struct lease *lease_blank(struct leases *leases, uint64_t id)
 		return NULL;
 	lease->leases = leases;
 	lease->id = id;
+	wire_lease_move(&lease->state, WIRE_STEP_ALLOCATE);
 	list_init(&lease->all);
 	list_init(&lease->in_owner);
 	list_init(&lease->changed);
@@ -221,7 +222,7 @@ struct lease_status lease_status(const struct lease *lease)
 		.node = lease->node,
 		.shares = lease->shares,
 		.n_shares = lease->n_shares,
-		.ready = lease->state == LEASE_READY,
+		.ready = lease->state == WIRE_LEASE_READY,
 	};
 
 	/* not 0, which is for ever */
@@ -339,14 +340,14 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 		     const struct lease_client *except)
 {
 	const struct leases_events *events = lease->leases->events;
-	bool granted = lease->state == LEASE_READY;
+	bool granted = lease->state == WIRE_LEASE_READY;
 	struct lease_status status;
 
 	if (granted) {
 		status = lease_status(lease);
 		events->ended(lease->leases->ctx, &status, reason);
 	}
-	lease->state = LEASE_ENDED;
+	wire_lease_move(&lease->state, granted ? WIRE_STEP_END : WIRE_STEP_CANCEL);
 	/* before memory is freed: from here on the lease has ended, even after a crash */
 	if (!lease->unrecorded) {
 		lease_unrecord(lease);

@@ -59,7 +59,7 @@ bool lease_client_fence(struct lease_client *client, unsigned max)
 		leases = lease->leases;
 		list_move(&client->attachments, &attachment->in_client);
 		n += 1 + attachment_fence(attachment);
-		if (lease->state == LEASE_GRANTING)
+		if (lease->state == WIRE_LEASE_GRANTING)
 			lease_terminate(lease, WIRE_REASON_FREED, client);
 		lease_changed(lease);
 	}
@@ -98,7 +98,7 @@ bool lease_client_leave(struct lease_client *client, unsigned max)
 		n += 1 + keys;
 		if (!keys)
 			continue;
-		if (attachment->lease->state == LEASE_READY)
+		if (attachment->lease->state == WIRE_LEASE_READY)
 			attachment_add_changed(attachment, WIRE_REASON_UNREACHED);
 		lease_changed(attachment->lease);
 	}

@@ -173,7 +173,7 @@ static int waiter_serve(struct lease_waiter *waiter)
 	int err;
 
 	/* it may not have been told yet */
-	if (lease->state == LEASE_ENDED)
+	if (lease->state == WIRE_LEASE_ENDED)
 		err = err_set(-ESTALE, LEASE_ENDED_TEXT);
 	else if (lease->leases->draining)
 		err = err_set(-ESHUTDOWN, LEASES_DRAINING);

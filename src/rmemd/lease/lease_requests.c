@@ -16,7 +16,7 @@ static int find_granted(const struct tenant *tenant, const char *name,
 {
 	struct lease *lease = leases_find_name(tenant, name);
 
-	if (!lease || lease->state != LEASE_READY)
+	if (!lease || lease->state != WIRE_LEASE_READY)
 		return err_set(-ENOENT, "there is no lease named %s", QUOTED(name));
 	*ret_lease = lease;
 	return 0;
@@ -39,8 +39,9 @@ static struct attachment *find_attachment(const struct leases *leases,
 {
 	const struct lease *lease = leases_find_id(leases, id);
 
-	return lease && lease->state == LEASE_READY ? attachment_find(lease, client->id)
-						    : NULL;
+	return lease && lease->state == WIRE_LEASE_READY
+		       ? attachment_find(lease, client->id)
+		       : NULL;
 }
 
 /* -ESTALE.  The text does not reveal whether another tenant has such a lease, but it is counted. */
@@ -301,7 +302,8 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 		return err;
 	lease = attachment->lease;
 	victim = leases_find_name(lease->tenant, name);
-	if (victim && victim != lease && (!replace || victim->state != LEASE_READY))
+	if (victim && victim != lease &&
+	    (!replace || victim->state != WIRE_LEASE_READY))
 		return err_set(-EEXIST, "there is a lease named %s already",
 			       QUOTED(name));
 	if (victim != lease) {

@@ -16,6 +16,7 @@
 #include "rmemd/lease/segment.h"
 #include "rmemd/lease/share.h"
 #include "rmemd/lease/sweep.h"
+#include "wire/states.h"
 
 /* The time limit of a request that waits for memory being scrubbed. */
 #define LEASE_MEMORY_WAIT_MS 10000
@@ -50,14 +51,12 @@ struct leases {
 	bool reclaim_found;     /* memory of a checked lease is wanted back */
 };
 
-enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
-
 struct lease {
 	struct leases *leases;
 	struct tenant *tenant;      /* holds a reference */
 	struct lease_client *owner; /* NULL: named */
 	struct origin *creator;     /* holds a reference; NULL: not known */
-	enum lease_state state;
+	enum wire_lease_state state;
 	uint64_t id;
 	uint64_t bytes;
 	uint32_t generation;

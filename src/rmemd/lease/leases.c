@@ -94,7 +94,7 @@ int leases_each_named(const struct tenant *tenant, uint64_t *after, const char *
 		if (n == max)
 			return -EAGAIN;
 		*after = lease->id;
-		if (lease->state != LEASE_READY ||
+		if (lease->state != WIRE_LEASE_READY ||
 		    strncmp(lease->name, prefix, prefix_len) != 0)
 			continue;
 		status = lease_status(lease);
@@ -150,7 +150,7 @@ bool leases_find_status(const struct leases *leases, uint64_t id,
 {
 	const struct lease *lease = leases_find_id(leases, id);
 
-	if (!lease || lease->state != LEASE_READY)
+	if (!lease || lease->state != WIRE_LEASE_READY)
 		return false;
 	*ret_status = lease_status(lease);
 	return true;
@@ -161,7 +161,7 @@ bool leases_find_named(const struct tenant *tenant, const char *name,
 {
 	const struct lease *lease = leases_find_name(tenant, name);
 
-	if (!lease || lease->state != LEASE_READY)
+	if (!lease || lease->state != WIRE_LEASE_READY)
 		return false;
 	*ret_status = lease_status(lease);
 	return true;
@@ -181,7 +181,7 @@ int leases_revoke(struct leases *leases, uint64_t id)
 {
 	struct lease *lease = leases_find_id(leases, id);
 
-	if (!lease || lease->state != LEASE_READY)
+	if (!lease || lease->state != WIRE_LEASE_READY)
 		return err_set(-ENOENT, "there is no lease %" PRIu64, id);
 	lease_terminate(lease, WIRE_REASON_REVOKED, NULL);
 	leases_run(leases);
@@ -197,7 +197,7 @@ bool leases_revoke_after(struct leases *leases, uint64_t *after, unsigned max)
 		if (!lease)
 			break;
 		*after = lease->id;
-		if (lease->state == LEASE_READY)
+		if (lease->state == WIRE_LEASE_READY)
 			lease_terminate(lease, WIRE_REASON_REVOKED, NULL);
 	}
 	leases_run(leases);

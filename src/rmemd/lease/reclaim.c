@@ -113,7 +113,7 @@ bool leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 		}
 		leases->reclaim_after = lease->id;
 		leases->reclaim_found |= wanted.bytes > 0;
-		if (lease->state == LEASE_READY)
+		if (lease->state == WIRE_LEASE_READY)
 			lease_tell_wanted(lease, wanted.bytes, true);
 	}
 	return false;

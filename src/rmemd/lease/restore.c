@@ -159,7 +159,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 			return -ENOMEM;
 	/* the last process ended while it ended the session that owned the lease */
 	if (!lease->name && !lease->owner)
-		lease->state = LEASE_ENDED;
+		wire_lease_move(&lease->state, WIRE_STEP_CANCEL);
 	return 0;
 }
 
@@ -234,9 +234,9 @@ static int claim_order(const void *a, const void *b)
 static void lease_lose(const struct restore *restore, struct lease *lease,
 		       const char *why)
 {
-	if (lease->state == LEASE_ENDED)
+	if (lease->state == WIRE_LEASE_ENDED)
 		return;
-	lease->state = LEASE_ENDED;
+	wire_lease_move(&lease->state, WIRE_STEP_CANCEL);
 	restore->with->lost(restore->with->ctx, lease->id,
 			    lease->name ? lease->name : "", lease->tenant->name, why);
 }
@@ -252,7 +252,7 @@ static int claim_serve(const struct restore *restore, const struct claim *claim,
 	struct extent extent;
 	int err;
 
-	if (lease->state == LEASE_ENDED)
+	if (lease->state == WIRE_LEASE_ENDED)
 		return 0;
 	err = pools_claim(leases->pools, claim->row.pool, claim->row.offset,
 			  claim->row.bytes, &extent);
@@ -327,10 +327,10 @@ static int leases_enter(struct restore *restore, int err)
 		struct lease *lease = container_of(node, struct lease, by_id);
 
 		tree_remove(&restore->found, node);
-		if (!err && lease->state != LEASE_ENDED) {
+		if (!err && lease->state != WIRE_LEASE_ENDED) {
 			err = lease_insert(lease);
 			if (!err) {
-				lease->state = LEASE_READY;
+				wire_lease_move(&lease->state, WIRE_STEP_GRANT);
 				continue;
 			}
 		}

@@ -78,7 +78,7 @@ int share_find(struct tenant *tenant, const struct tenant *owner,
 	struct lease *lease = owner ? leases_find_name(owner, name) : NULL;
 	unsigned granted = 0;
 
-	if (lease && lease->state == LEASE_READY)
+	if (lease && lease->state == WIRE_LEASE_READY)
 		granted = share_rights(lease, tenant->name);
 	if (granted && !(rights & ~granted)) {
 		*ret_lease = lease;

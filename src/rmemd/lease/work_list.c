@@ -20,7 +20,7 @@ static void waiter_undo(struct lease_waiter *waiter)
 	struct attachment *attachment = waiter->attachment;
 	struct lease *lease = waiter->lease;
 
-	if (lease->state == LEASE_ENDED)
+	if (lease->state == WIRE_LEASE_ENDED)
 		return;
 	switch (waiter->kind) {
 	case LEASE_WAIT_GRANT:
@@ -52,7 +52,7 @@ static void waiter_end(struct lease_waiter *waiter)
 {
 	struct lease *lease = waiter->lease;
 
-	if (lease->state != LEASE_READY)
+	if (lease->state != WIRE_LEASE_READY)
 		return;
 	if (waiter->ends_lease && !lease->visited)
 		lease_terminate(lease, WIRE_REASON_FREED, NULL);
@@ -92,7 +92,7 @@ static int waiter_check(const struct lease_waiter *waiter)
 	if (waiter->kind == LEASE_WAIT_END)
 		return lease_is_swept(waiter->lease);
 	/* the sweep may not have come to the attachment */
-	if (waiter->lease->state == LEASE_ENDED)
+	if (waiter->lease->state == WIRE_LEASE_ENDED)
 		return err_set(-ESTALE, LEASE_ENDED_TEXT);
 	if (!list_empty(&waiter->waiting))
 		return 0;
@@ -114,7 +114,7 @@ static int lease_grant(struct lease *lease)
 	err = lease_record(lease);
 	if (err)
 		return err;
-	lease->state = LEASE_READY;
+	wire_lease_move(&lease->state, WIRE_STEP_GRANT);
 	lease->leases->counters.granted++;
 	status = lease_status(lease);
 	lease->leases->events->granted(lease->leases->ctx, &status);
@@ -238,9 +238,9 @@ static void lease_process_changes(struct lease *lease)
 	}
 	if (!lease_end_waiters(lease, leases->closing ? UINT_MAX : CHECKS_PER_SLICE))
 		lease_answer_later(lease);
-	else if (lease->state == LEASE_ENDED && lease_is_swept(lease))
+	else if (lease->state == WIRE_LEASE_ENDED && lease_is_swept(lease))
 		lease_free_now(lease);
-	else if (leases->reclaiming && lease->state == LEASE_READY)
+	else if (leases->reclaiming && lease->state == WIRE_LEASE_READY)
 		lease_send_wanted(lease);
 }
 
@@ -263,7 +263,8 @@ bool lease_waiter_cancel(struct lease_waiter *waiter)
 {
 	struct lease *lease = waiter->lease;
 	struct leases *leases = lease->leases;
-	bool grown = lease->state != LEASE_ENDED && waiter->kind == LEASE_WAIT_GROW &&
+	bool grown = lease->state != WIRE_LEASE_ENDED &&
+		     waiter->kind == LEASE_WAIT_GROW &&
 		     lease->bytes > waiter->old_bytes;
 	bool undone = !grown && waiter->kind != LEASE_WAIT_TRIM &&
 		      waiter->kind != LEASE_WAIT_END;

@@ -220,7 +220,7 @@ static int add_session(const struct session *session, void *arg)
 	struct sessions_step *step = arg;
 	struct sample_server *server = &step->sample->server;
 
-	if (session->state == SESSION_ACTIVE)
+	if (session->state == WIRE_SESSION_ACTIVE)
 		server->sessions_active++;
 	else
 		server->sessions_fenced++;

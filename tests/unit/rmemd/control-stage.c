@@ -577,9 +577,9 @@ static int count(const struct session *session, void *arg)
 	return 0;
 }
 
-unsigned sessions_in(enum session_state state)
+unsigned sessions_in(enum wire_session_state state)
 {
-	unsigned counts[SESSION_ENDED + 1] = { 0 };
+	unsigned counts[WIRE_SESSION_ENDED + 1] = { 0 };
 
 	(void)sessions_each(stage_control.sessions, 0, count, counts);
 	return counts[state];

@@ -112,6 +112,6 @@ bool client_admitted(const struct client *client, unsigned endpoint, uint32_t ch
 /* Advance the clock, and run the timers that are due. */
 void pass(uint64_t ms);
 /* The number of sessions in a state. */
-unsigned sessions_in(enum session_state state);
+unsigned sessions_in(enum wire_session_state state);
 
 #endif

@@ -71,7 +71,7 @@ static void lease_own(const struct lease *lease, const struct pools *pools)
 		segment_own(lease->segments[i], pools);
 		bytes += lease->segments[i]->bytes;
 	}
-	if (lease->state == LEASE_READY && bytes != lease->bytes)
+	if (lease->state == WIRE_LEASE_READY && bytes != lease->bytes)
 		owners_fail("lease %llu has %llu bytes, and segments of %llu",
 			    (number)lease->id, (number)lease->bytes, (number)bytes);
 }

@@ -447,7 +447,7 @@ bool zeros_lease_find(uint64_t id, uint64_t *ret_bytes)
 {
 	const struct lease *lease = leases_find_id(zeros_control.leases, id);
 
-	if (!lease || lease->state != LEASE_READY)
+	if (!lease || lease->state != WIRE_LEASE_READY)
 		return false;
 	*ret_bytes = lease->bytes;
 	return true;

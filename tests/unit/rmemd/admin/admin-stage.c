@@ -204,7 +204,7 @@ int sessions_each(const struct sessions *, uint64_t after,
 		.lease_client = { .tenant = &tenant, .n_keys = 5, .lent_bytes = 4096 },
 		.client = "caf\xe9 \x1b[31m\"",
 		.address = "[::1]:9",
-		.state = SESSION_ACTIVE,
+		.state = WIRE_SESSION_ACTIVE,
 		.n_connected = 2
 	};
 	struct lease_client *client = &session.lease_client;
@@ -220,7 +220,7 @@ int sessions_each(const struct sessions *, uint64_t after,
 			n++;
 		}
 		client->id++;
-		session.state = SESSION_FENCED;
+		session.state = WIRE_SESSION_FENCED;
 	}
 	if (n > most_sessions)
 		most_sessions = n;

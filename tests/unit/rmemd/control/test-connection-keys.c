@@ -114,19 +114,19 @@ START_TEST(removed_key__ends_its_sessions_in_slices)
 		connect_client(&streams[i], "default", key_a);
 		open_tls_session(&streams[i], "default");
 	}
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), CLIENTS);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), CLIENTS);
 	server_key("other", key_b);
 	/* each look at the clock takes all the time of a turn */
 	clock_set_source(clock_that_runs);
 	turn_begin(&stage_control.turn, 0);
 	connections_recheck(connections);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 0);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 0);
 	for (unsigned fenced = 0; fenced < CLIENTS; turns++) {
 		unsigned before = fenced;
 
 		turn_begin(&stage_control.turn, 0);
 		slices_run(&stage_control.slices);
-		fenced = sessions_in(SESSION_FENCED);
+		fenced = sessions_in(WIRE_SESSION_FENCED);
 		ck_assert_uint_le(fenced, before + 1);
 	}
 	/* the sockets of the fenced ones have their turns between */
@@ -150,7 +150,7 @@ START_TEST(other_keys__keep_their_sessions)
 	server_key("other", key_b);
 	connections_recheck(connections);
 	run_loop();
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_REMOVED], 0);
 }
 END_TEST

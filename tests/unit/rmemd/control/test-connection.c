@@ -98,7 +98,7 @@ START_TEST(frames__arrive_in_parts_or_together)
 	client_write(fd, frame, 2 * bytes);
 	ck_assert(receive(fd) && receive(fd) && nothing_arrived(fd));
 	disconnect(fd);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 1);
 }
 END_TEST
 
@@ -326,9 +326,9 @@ START_TEST(unread_replies__make_requests_wait)
 		ck_assert_uint_lt(n++, 100);
 		run_loop();
 	}
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	ck_assert_uint_ge(read_answers(fd), LISTS + 1000 * n);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	disconnect(fd);
 }
 END_TEST
@@ -340,11 +340,11 @@ START_TEST(client_that_never_reads__is_fenced)
 
 	ask_much(fd);
 	pass(STAGE_SILENCE_MS - 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_UNREAD], 0);
 	client_write(fd, frame, pings(1));
 	pass(1);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 1);
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_UNREAD], 1);
 	disconnect(fd);
 }
@@ -504,7 +504,7 @@ START_TEST(sessions__with_unread_input_are_not_fenced)
 	/* a part of a frame is no sign of life */
 	client_write(fds[0], frame, 1);
 	pass(STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 0);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 0);
 	for (int i = 0; i < PAUSED; i++)
 		disconnect(fds[i]);
 }
@@ -525,13 +525,13 @@ START_TEST(session__whose_input_waits_for_its_turn_is_not_fenced)
 	clock_set_source(clock_that_runs);
 	ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK), 0);
 	pass(STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	for (int i = 0; i < 10; i++) {
 		run_loop();
 		expect(fd, WIRE_TYPE_ok);
 	}
 	pass(STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 0);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 0);
 	disconnect(fd);
 }
 END_TEST

@@ -299,7 +299,7 @@ static void run_until_refused(unsigned n)
 
 static void run_until_active(unsigned n)
 {
-	while (sessions_in(SESSION_ACTIVE) < n) {
+	while (sessions_in(WIRE_SESSION_ACTIVE) < n) {
 		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
 		slices_run(&stage_control.slices);
 	}
@@ -316,7 +316,7 @@ static void handshake_end(struct stream *stream)
 
 static void open_session_of(struct stream *stream)
 {
-	unsigned n = sessions_in(SESSION_ACTIVE);
+	unsigned n = sessions_in(WIRE_SESSION_ACTIVE);
 	int bytes = encode(hello(), 1);
 
 	handshake_end(stream);

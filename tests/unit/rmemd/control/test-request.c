@@ -95,7 +95,7 @@ START_TEST(unknown_request__fails_alone)
 	pass(STAGE_SILENCE_MS - 1);
 	dispatch_frame(&one.connection, frame, sizeof(frame));
 	pass(STAGE_SILENCE_MS - 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 }
 END_TEST
 

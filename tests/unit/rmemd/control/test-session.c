@@ -24,7 +24,7 @@ START_TEST(hello__is_welcomed)
 	client_open(&two);
 	ck_assert_uint_ne(one.session, two.session);
 	ck_assert_mem_ne(one.token, two.token, WIRE_TOKEN_BYTES);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 2);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 2);
 }
 END_TEST
 
@@ -171,13 +171,13 @@ START_TEST(silence__fences)
 	client_open_connected(&one);
 	lease = client_allocate(&one, 100, "");
 	pass(STAGE_SILENCE_MS - 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	ck_assert_uint_eq(sessions_next_ms(stage_control.sessions), stage_now_ms + 1);
 	client_ok(&one, message(WIRE_TYPE_ping));
 	pass(STAGE_SILENCE_MS - 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	pass(1);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 1);
 	ck_assert_uint_eq(one.closed, 1);
 	(void)client_event(&one, 1, WIRE_TYPE_fenced);
 	ck_assert(!client_admitted(&one, 0, 1));
@@ -204,10 +204,10 @@ START_TEST(silence__fences_each_at_its_time)
 	pass(100);
 	client_ok(&one, message(WIRE_TYPE_ping));
 	pass(STAGE_SILENCE_MS - 101);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 2);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 2);
 	pass(1);
 	ck_assert_uint_eq(two.closed, 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	ck_assert_uint_eq(sessions_next_ms(stage_control.sessions), stage_now_ms + 100);
 	/* a reload shortens the time */
 	pass(50);
@@ -215,7 +215,7 @@ START_TEST(silence__fences_each_at_its_time)
 	ck_assert_uint_le(sessions_next_ms(stage_control.sessions), stage_now_ms);
 	pass(0);
 	ck_assert_uint_eq(one.closed, 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 0);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 0);
 }
 END_TEST
 
@@ -253,7 +253,7 @@ START_TEST(silence__is_not_input_that_waits)
 	client_open_connected(&one);
 	one.unread = true;
 	pass(2 * STAGE_FENCE_MS);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	/* it is due until the input is read */
 	ck_assert_uint_le(sessions_next_ms(stage_control.sessions), stage_now_ms);
 	one.unread = false;
@@ -261,7 +261,7 @@ START_TEST(silence__is_not_input_that_waits)
 		client_ok(&one, message(WIRE_TYPE_ping));
 	pass(0);
 	/* a part of a frame is no sign of life */
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), (unsigned)_i);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), (unsigned)_i);
 	ck_assert_uint_eq(one.closed, !_i);
 }
 END_TEST
@@ -272,7 +272,7 @@ START_TEST(loss__fences_at_once)
 	(void)client_allocate(&one, 100, "");
 	(void)client_allocate(&one, 100, "named");
 	client_lose(&one);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 1);
 	fake_fabric_settle();
 	ck_assert_uint_eq(fake_fabric_alive(), 0);
 	pass(STAGE_GRACE_MS);
@@ -299,7 +299,7 @@ START_TEST(resume__waits_for_the_old_keys)
 	ck_assert(two.connection.hello_pending);
 	/* the grace time does not end while the client waits */
 	pass(STAGE_GRACE_MS);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 1);
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, 1);
 	ck_assert_uint_eq(two.authenticated, 1);
@@ -323,9 +323,9 @@ START_TEST(resume__replaces_an_open_connection)
 	(void)client_allocate(&one, 100, "");
 	client_resume(&two, &one);
 	ck_assert_uint_eq(one.closed, 1);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	client_lose(&one);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 	client_ok(&two, message(WIRE_TYPE_ping));
 }
 END_TEST
@@ -340,7 +340,7 @@ START_TEST(resume__needs_the_token)
 	msg->hello.token[_i] ^= 1;
 	client_fail(&two, msg, -ESTALE);
 	ck_assert_uint_eq(one.closed, 0);
-	ck_assert_uint_eq(sessions_in(SESSION_ACTIVE), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 }
 END_TEST
 
@@ -354,7 +354,7 @@ START_TEST(resume__is_replaced_by_a_later_resume)
 	if (_i) {
 		client_lose(&two);
 		fake_fabric_settle();
-		ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
+		ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 1);
 	}
 	client_resume_start(&three, &one);
 	fake_fabric_settle();
@@ -381,7 +381,7 @@ START_TEST(resume__is_not_for_a_client_that_gave_up)
 	two.abandoned = true;
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, 0);
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 1);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 1);
 	ck_assert(sessions_next_ms(stage_control.sessions) != UINT64_MAX);
 	client_resume(&three, &one);
 	ck_assert_uint_eq(stage_control.counters.sessions_resumed, 1);
@@ -502,7 +502,7 @@ START_TEST(kick__ends_a_fenced_session)
 		ck_assert_uint_eq(two.closed, 1);
 	}
 	fake_fabric_settle();
-	ck_assert_uint_eq(sessions_in(SESSION_FENCED), 0);
+	ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), 0);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 	if (_i)
 		client_lose(&two);

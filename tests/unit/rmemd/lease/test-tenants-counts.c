@@ -59,7 +59,7 @@ static void count_leases(const struct tenant *tenant, const struct list *leases)
 		bool own = lease->tenant == tenant;
 
 		count.refs += own;
-		count.n_leases += own && lease->state != LEASE_ENDED;
+		count.n_leases += own && lease->state != WIRE_LEASE_ENDED;
 		for (unsigned i = 0; own && i < lease->n_segments; i++)
 			count_segment(lease->segments[i]);
 		count_keys(tenant, lease, &lease->dying);

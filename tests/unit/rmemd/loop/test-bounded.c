@@ -194,7 +194,7 @@ START_TEST(sessions__that_are_due_wait_when_the_turn_is_over)
 	stage_now_ms += STAGE_FENCE_MS;
 	for (unsigned i = 1; i <= 3; i++) {
 		sessions_tick(stage_control.sessions);
-		ck_assert_uint_eq(sessions_in(SESSION_FENCED), i);
+		ck_assert_uint_eq(sessions_in(WIRE_SESSION_FENCED), i);
 		if (i < 3)
 			ck_assert_uint_le(sessions_next_ms(stage_control.sessions),
 					  stage_now_ms);
