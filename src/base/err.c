@@ -97,6 +97,13 @@ int err_restore(const struct err_saved *saved)
 	return err_set(saved->err, "%s", saved->text);
 }
 
+void err_join(struct err_saved *failed, int err)
+{
+	if (failed->err)
+		err = err_set(failed->err, "%s; %s", failed->text, err_text());
+	err_save(failed, err);
+}
+
 void err_keep(struct err_kept *kept, int err)
 {
 	kept->err = err;

@@ -28,6 +28,8 @@ struct err_saved {
 
 void err_save(struct err_saved *saved, int err);
 int err_restore(const struct err_saved *saved);
+/* Add this thread's text to those of failures before, of which the first is the error. */
+void err_join(struct err_saved *failed, int err);
 
 /* As err_saved, with the text on the heap: for a member of an object that there are many of.  Zeros
  * are no error. */

@@ -31,10 +31,6 @@
 #define PROGRAM_MAX 40u
 /* The longest wait between two tries to open a session. */
 #define BACKOFF_MAX_MS 500u
-/* With fabric=auto RDMA has this time, or a quarter of the time-out if that is less: TCP needs the
- * rest. */
-#define AUTO_MS 2000u
-#define AUTO_PART 4u
 
 /* ---- making the handle ---- */
 
@@ -161,13 +157,12 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 
 /* ---- choosing the fabric ---- */
 
-/* Try a fabric, at most until end_ns: open its domains, and connect a channel, which the synchronous
- * calls use later. */
-static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
-		      uint64_t end_ns)
+/* Open domains, and connect a channel in the first, which the synchronous calls use later. */
+static int endpoints_try(struct rmem *session, const struct fabric_client_ops *ops,
+			 struct domain_candidates *candidates, uint64_t end_ns)
 {
 	struct domain_set set;
-	int err = domain_set_open(session, ops, end_ns, &set);
+	int err = domain_set_open(session, ops, candidates, end_ns, &set);
 
 	if (err)
 		return err;
@@ -175,7 +170,8 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	(void)pthread_mutex_lock(&session->lock);
 	*session->domains = set;
 	(void)pthread_mutex_unlock(&session->lock);
-	session->timeout_ms = session_left_ms(end_ns);
+	session->timeout_ms =
+		session_left_ms(domain_part_end_ns(end_ns, candidates->n - 1));
 	err = sync_open(session);
 	if (!err)
 		return 0;
@@ -184,18 +180,60 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	*session->domains = (struct domain_set){ .ops = NULL };
 	(void)pthread_mutex_unlock(&session->lock);
 	domain_set_close(&set);
+	domain_candidates_drop(candidates, 0);
 	return err;
+}
+
+/* Whether another way may work: the loss of the server does not show that this one fails. */
+static bool session_holds(const struct rmem *session)
+{
+	return atomic_load(&session->status) == 0;
+}
+
+/* Try the endpoints one after the other. */
+static int candidates_try(struct rmem *session, const struct fabric_client_ops *ops,
+			  struct domain_candidates *candidates, uint64_t end_ns)
+{
+	struct err_saved failed = { .err = 0 };
+
+	do {
+		int err = endpoints_try(session, ops, candidates, end_ns);
+
+		if (!err)
+			return 0;
+		err_join(&failed, err);
+	} while (candidates->n > 0 && session_holds(session));
+	return err_restore(&failed);
+}
+
+/* Try a fabric, at most until end_ns; again if the server was lost meanwhile, and is back. */
+static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
+		      uint64_t end_ns)
+{
+	struct domain_candidates candidates;
+	struct err_saved failed;
+	unsigned resumes;
+	bool again;
+	int err;
+
+	do {
+		(void)pthread_mutex_lock(&session->lock);
+		resumes = (unsigned)session->resumes;
+		(void)pthread_mutex_unlock(&session->lock);
+		err = domain_candidates_find(session, ops, &candidates);
+		if (err)
+			return err;
+		err = candidates_try(session, ops, &candidates, end_ns);
+		err_save(&failed, err);
+		again = err && session_returned(session, resumes, end_ns);
+	} while (again);
+	return err_restore(&failed);
 }
 
 /* When RDMA has had its time, if the session may use TCP instead. */
 static uint64_t rdma_end_ns(const struct rmem *session, uint64_t end_ns)
 {
-	uint64_t now = clock_now_ns();
-	unsigned ms = session_left_ms(end_ns) / AUTO_PART;
-
-	if (session->uri.fabric != RMEM_FABRIC_AUTO)
-		return end_ns;
-	return now + (ms < AUTO_MS ? ms : AUTO_MS) * NS_PER_MS;
+	return domain_part_end_ns(end_ns, session->uri.fabric == RMEM_FABRIC_AUTO);
 }
 
 /* Choose a fabric, at most until end_ns. */
@@ -210,8 +248,7 @@ static int fabric_choose(struct rmem *session, uint64_t end_ns)
 		return 0;
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)
 		return err_prefix(err, "RDMA cannot be used");
-	/* the loss of the server does not show that RDMA fails */
-	if (atomic_load(&session->status) != 0)
+	if (!session_holds(session))
 		return err;
 	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
 		       SESSION_TEXT_BYTES - 1, err_text());

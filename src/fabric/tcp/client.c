@@ -22,17 +22,38 @@
 
 /* ---- domain ---- */
 
+/* Whether this host has a route to the address: no packet is sent. */
+static int route_check(const struct fabric_address *address)
+{
+	char text[FABRIC_ADDRESS_TEXT];
+	struct sockaddr_storage to;
+	socklen_t bytes = fabric_address_to_sockaddr(address, &to);
+	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return err_errno(-errno, "connecting a data stream to %s",
+				 fabric_address_text(address, text));
+	if (connect(fd, (struct sockaddr *)&to, bytes))
+		err = err_errno(-errno, "connecting a data stream to %s",
+				fabric_address_text(address, text));
+	(void)close(fd);
+	return err;
+}
+
 static int domain_open(const struct fabric_endpoint *endpoint,
 		       const struct fabric_client_params *params, unsigned timeout_ms,
 		       struct fabric_domain **ret_domain)
 {
 	struct fabric_domain *domain;
-	int err = 0;
+	int err;
 
 	(void)params;
 	(void)timeout_ms;
 	if (endpoint->address.family != 4 && endpoint->address.family != 6)
 		return err_set(-EINVAL, "a tcp endpoint without an address");
+	err = route_check(&endpoint->address);
+	if (err)
+		return err;
 	domain = calloc(1, sizeof(*domain));
 	if (!domain)
 		return err_errno(-ENOMEM, "a domain");

@@ -44,7 +44,7 @@ void recovery_moved(struct rmem *session, unsigned endpoint,
 
 	memcpy(address.bytes, grant->address, sizeof(address.bytes));
 	domains_for_each(domain, session->domains) {
-		if (domain->number != endpoint || address.family == 0 ||
+		if (domain->number != endpoint || fabric_address_is_any(&address) ||
 		    address_equal(&domain->endpoint.address, &address))
 			continue;
 		domain->endpoint.address = address;
@@ -67,6 +67,9 @@ void recovery_follow(struct rmem *session)
 			continue;
 		domain_endpoint_parse(&session->welcome.endpoints[domain->number], peer,
 				      &domain->endpoint);
+		/* where it was reached before */
+		if (fabric_address_is_any(&domain->endpoint.address))
+			domain->endpoint.address = before.address;
 		/* the fabric reads all flags but this one when a domain is opened */
 		if (!address_equal(&domain->endpoint.address, &before.address) ||
 		    ((domain->endpoint.flags ^ before.flags) & ~WIRE_ENDPOINT_SOLE))

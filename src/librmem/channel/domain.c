@@ -19,6 +19,8 @@
 #define CONNECT_DOUBLINGS 3u
 /* The lowest useful time-out, and the least time between the beginnings of two attempts. */
 #define CONNECT_MIN_MS 50u
+/* One of several ways has this part of the time, as the others need the rest. */
+#define PART 4u
 
 void domain_address_scope(struct fabric_address *address, const struct sockaddr *peer)
 {
@@ -44,7 +46,7 @@ void domain_endpoint_parse(const struct wire_endpoint *wire,
 	memcpy(ret_endpoint->address.bytes, wire->address, sizeof(wire->address));
 	(void)snprintf(ret_endpoint->device, sizeof(ret_endpoint->device), "%.*s",
 		       FABRIC_DEVICE_MAX - 1, wire->device);
-	/* an endpoint without an address is on the host that the control connection has reached */
+	/* family 0: the address that the control connection has reached */
 	if (wire->family == 0)
 		(void)fabric_address_from_sockaddr(peer, &ret_endpoint->address);
 	ret_endpoint->address.port = wire->port;
@@ -148,69 +150,155 @@ uint64_t domain_sole_end_ns(uint64_t end_ns)
 	return sole_ns < end_ns ? sole_ns : end_ns;
 }
 
-/* The endpoint with this number. */
-static int domain_set_add(struct rmem *session, const struct wire_endpoint *wire,
-			  unsigned number, const struct sockaddr_storage *peer,
-			  uint64_t end_ns, struct domain_set *set)
-{
-	struct domain *domain = &set->domains[set->n];
-	int err;
+/* ---- choosing endpoints ---- */
 
-	domain_endpoint_parse(wire, (const struct sockaddr *)peer, &domain->endpoint);
-	domain->number = (uint8_t)number;
-	domain->served = true;
-	err = domain_open(session, set->ops, domain, end_ns);
-	if (!err)
-		set->n++;
+/* The endpoint is at the address that the control connection has reached. */
+static bool is_reached(const struct wire_endpoint *endpoint,
+		       const struct sockaddr *peer)
+{
+	struct fabric_address reached = { .family = 0 };
+	struct fabric_endpoint parsed;
+
+	domain_endpoint_parse(endpoint, peer, &parsed);
+	return fabric_address_from_sockaddr(peer, &reached) &&
+	       fabric_address_host_equal(&parsed.address, &reached);
+}
+
+/* 0, or why this library cannot use the endpoint. */
+static int endpoint_check(const struct wire_endpoint *wire, const struct sockaddr *peer)
+{
+	struct fabric_endpoint endpoint;
+
+	if (wire->version != FABRIC_VERSION)
+		return err_set(-ENOTSUP,
+			       "the server's channels are of version %u, this "
+			       "library's of %d",
+			       wire->version, FABRIC_VERSION);
+	domain_endpoint_parse(wire, peer, &endpoint);
+	if (fabric_address_is_any(&endpoint.address))
+		return err_set(-ENETUNREACH,
+			       "the server's channels are over IPv%u, and its address "
+			       "there is not known: name one in the URI",
+			       wire->family);
+	return 0;
+}
+
+/* Add those that are, or are not, at the address of the control connection.  0, or why one of them cannot
+ * be used. */
+static int candidates_add(struct domain_candidates *candidates, unsigned fabric,
+			  unsigned away, bool reached)
+{
+	const struct sockaddr *peer = (const struct sockaddr *)&candidates->peer;
+	int err = 0;
+
+	for (unsigned i = 0; i < candidates->welcome.n_endpoints; i++) {
+		const struct wire_endpoint *endpoint =
+			&candidates->welcome.endpoints[i];
+		int unusable;
+
+		if (endpoint->fabric != fabric || (away & (1u << i)) ||
+		    is_reached(endpoint, peer) != reached)
+			continue;
+		unusable = endpoint_check(endpoint, peer);
+		if (unusable)
+			err = unusable;
+		else
+			candidates->numbers[candidates->n++] = (uint8_t)i;
+	}
 	return err;
 }
 
-int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
-		    uint64_t end_ns, struct domain_set *ret_set)
+int domain_candidates_find(struct rmem *session, const struct fabric_client_ops *ops,
+			   struct domain_candidates *ret_candidates)
 {
+	struct domain_candidates found = { .n = 0 };
 	unsigned away;
-	struct wire_welcome welcome;
-	struct sockaddr_storage peer;
-	struct domain_set set = { .ops = ops };
-	int err = err_set(-ENODEV, "the server does not serve %s",
-			  ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
-						    : "TCP");
-	bool served = false;
-	struct err_saved failed;
+	int err, other;
 
 	/* the thread that drives the session may receive another welcome meanwhile */
 	(void)pthread_mutex_lock(&session->lock);
-	welcome = session->welcome;
-	peer = session->peer;
+	found.welcome = session->welcome;
+	found.peer = session->peer;
 	away = session->endpoint_map.away;
 	(void)pthread_mutex_unlock(&session->lock);
-	for (unsigned i = 0; i < welcome.n_endpoints; i++) {
-		bool beyond = set.n >= session->uri.channels;
+	err = candidates_add(&found, ops->kind, away, true);
+	other = candidates_add(&found, ops->kind, away, false);
+	if (found.n > 0) {
+		*ret_candidates = found;
+		return 0;
+	}
+	if (err || other)
+		return err ? err : other;
+	return err_set(-ENODEV, "the server does not serve %s",
+		       ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
+						 : "TCP");
+}
 
-		if (welcome.endpoints[i].fabric != (unsigned)ops->kind ||
-		    (away & (1u << i)) ||
-		    (beyond && !(welcome.endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
-			continue;
-		if (welcome.endpoints[i].version != FABRIC_VERSION) {
-			err = err_set(-ENOTSUP,
-				      "the server's channels are of version %u, this "
-				      "library's of %d",
-				      welcome.endpoints[i].version, FABRIC_VERSION);
+void domain_candidates_drop(struct domain_candidates *candidates, unsigned i)
+{
+	candidates->n--;
+	memmove(&candidates->numbers[i], &candidates->numbers[i + 1],
+		candidates->n - i);
+}
+
+uint64_t domain_part_end_ns(uint64_t end_ns, unsigned others)
+{
+	uint64_t now_ns = clock_now_ns();
+	unsigned ms = session_left_ms(end_ns) / PART;
+
+	if (others == 0)
+		return end_ns;
+	return now_ns + (ms < DOMAIN_SOLE_MS ? ms : DOMAIN_SOLE_MS) * NS_PER_MS;
+}
+
+/* Open a domain on candidate number `i`, if the set is to have it: 1, or 0. */
+static int candidate_open(struct rmem *session,
+			  const struct domain_candidates *candidates, unsigned i,
+			  uint64_t end_ns, struct domain_set *set)
+{
+	struct domain *domain = &set->domains[set->n];
+	unsigned number = candidates->numbers[i];
+	const struct wire_endpoint *endpoint = &candidates->welcome.endpoints[number];
+	bool beyond = set->n >= session->uri.channels;
+	int err;
+
+	if (beyond && !(endpoint->flags & WIRE_ENDPOINT_SOLE))
+		return 0;
+	domain_endpoint_parse(endpoint, (const struct sockaddr *)&candidates->peer,
+			      &domain->endpoint);
+	domain->number = (uint8_t)number;
+	domain->served = true;
+	end_ns = beyond ? domain_sole_end_ns(end_ns)
+			: domain_part_end_ns(end_ns, candidates->n - i - 1);
+	err = domain_open(session, set->ops, domain, end_ns);
+	if (err)
+		return err;
+	set->n++;
+	return 1;
+}
+
+int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
+		    struct domain_candidates *candidates, uint64_t end_ns,
+		    struct domain_set *ret_set)
+{
+	struct domain_set set = { .ops = ops };
+	struct err_saved failed = { .err = 0 };
+
+	for (unsigned i = 0; i < candidates->n;) {
+		int err = candidate_open(session, candidates, i, end_ns, &set);
+
+		if (err >= 0) {
+			i++;
 			continue;
 		}
-		served = true;
-		err = domain_set_add(session, &welcome.endpoints[i], i, &peer,
-				     beyond ? domain_sole_end_ns(end_ns) : end_ns,
-				     &set);
+		err_join(&failed, err);
+		domain_candidates_drop(candidates, i);
 	}
 	if (set.n > 0) {
 		*ret_set = set;
 		return 0;
 	}
-	if (!served)
-		return err;
 	/* a look at all devices gives a better reason, but takes longer than connecting */
-	err_save(&failed, err);
 	if (ops->available && ops->available())
 		return err_prefix(-ENODEV, "this host");
 	return err_restore(&failed);

@@ -61,16 +61,37 @@ static inline unsigned domain_index(const struct domain_set *set,
 	return (unsigned)(domain - set->domains);
 }
 
-/* Time-out for connecting to an endpoint beyond the number that the URI asks for. */
+/* Time-out for connecting to an endpoint that the session can do without. */
 #define DOMAIN_SOLE_MS 2000u
 
-/* Open domains on the endpoints of one fabric: as many as the URI asks for, and all sole endpoints,
- * together until end_ns.  Endpoints that cannot be reached are left out, unless none can.
- *   -ENODEV  the server has no such endpoint, or this host no such device
- *   or the fabric's error for the last endpoint  [any] */
+/* The endpoints of one fabric that may be tried, in this order: those at the address that the control
+ * connection has reached, then the others as the server lists them. */
+struct domain_candidates {
+	struct wire_welcome welcome;  /* which describes them, */
+	struct sockaddr_storage peer; /* of this server */
+	unsigned n;
+	uint8_t numbers[WIRE_ENDPOINTS_MAX];
+};
+
+/* At least one.
+ *   -ENODEV   the server has no such endpoint
+ *   -ENOTSUP, -ENETUNREACH  this library can use none of them  [any] */
+int domain_candidates_find(struct rmem *session, const struct fabric_client_ops *ops,
+			   struct domain_candidates *ret_candidates);
+/* Number `i` of them is not tried again. */
+void domain_candidates_drop(struct domain_candidates *candidates, unsigned i);
+/* The end of the time for a way to connect, if there are others: a quarter of what is left, at most
+ * DOMAIN_SOLE_MS. */
+uint64_t domain_part_end_ns(uint64_t end_ns, unsigned others);
+/* Open domains on candidates: on as many as the URI asks for, the first ones, and on all sole ones,
+ * together until end_ns.  Those that cannot be reached are dropped.
+ *   -ENODEV  this host has no such device
+ *   or the fabric's errors, if none can be reached  [any] */
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
-		    uint64_t end_ns, struct domain_set *ret_set);
-/* The endpoint that a welcome from this peer describes. */
+		    struct domain_candidates *candidates, uint64_t end_ns,
+		    struct domain_set *ret_set);
+/* The endpoint that a welcome from this peer describes.  Its address is a wildcard: the server does not
+ * know at which address this client would reach it. */
 void domain_endpoint_parse(const struct wire_endpoint *wire,
 			   const struct sockaddr *peer,
 			   struct fabric_endpoint *ret_endpoint);

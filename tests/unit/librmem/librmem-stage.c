@@ -42,6 +42,7 @@ static void keys_are_read(const void *owner)
 
 void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 {
+	struct domain_candidates candidates;
 	struct rmem *session = &stage.session;
 	struct wire_welcome *welcome = &session->welcome;
 
@@ -77,13 +78,16 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	for (unsigned i = 0; i < endpoints; i++) {
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
 		welcome->endpoints[i].version = FABRIC_VERSION;
+		welcome->endpoints[i].family = 4;
+		welcome->endpoints[i].address[0] = 127;
 	}
 	endpoint_map_follow(&session->endpoint_map, welcome, welcome);
 	ck_assert_int_eq(connection_create(session->wake.epfd, &events, session,
 					   &session->connection),
 			 0);
-	ck_assert_int_eq(domain_set_open(session, ops, session_end_ns(session),
-					 session->domains),
+	ck_assert_int_eq(domain_candidates_find(session, ops, &candidates), 0);
+	ck_assert_int_eq(domain_set_open(session, ops, &candidates,
+					 session_end_ns(session), session->domains),
 			 0);
 }
 

@@ -57,7 +57,7 @@ END_TEST
 
 START_TEST(granted__may_be_none)
 {
-	serve_rdma();
+	serve_devices(1);
 	proxy.edit = edit_no_channel;
 	open_with(0);
 	ck_assert_uint_eq(HELLO.channel, WIRE_FABRIC_VERBS);
@@ -106,7 +106,7 @@ END_TEST
 
 START_TEST(granted__is_closed_when_it_cannot_be_connected)
 {
-	serve_rdma();
+	serve_devices(1);
 	fake.connect_err = -EACCES;
 	(void)strcat(uri, "?fabric=rdma");
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EACCES);

@@ -117,6 +117,54 @@ START_TEST(open__prefers_rdma)
 }
 END_TEST
 
+static int connects_refused;
+
+/* The first device of the server cannot be connected to; both. */
+static int refuse_first(void)
+{
+	bool refused = strcmp(fake.opened.device, "fake0") == 0;
+
+	connects_refused += refused;
+	return refused ? -ETIMEDOUT : 0;
+}
+
+static int refuse_all(void)
+{
+	connects_refused++;
+	return -EHOSTUNREACH;
+}
+
+START_TEST(open__tries_the_other_endpoints)
+{
+	connects_refused = 0;
+	serve_rdma();
+	fake.at_connect = refuse_first;
+	open_over(_i ? RMEM_NO_THREAD : 0, RMEM_FABRIC_RDMA);
+	ck_assert_str_eq(info().device, "fake1");
+	ck_assert_int_gt(connects_refused, 0);
+	ck_assert_ptr_null(info().downgrade);
+	ck_assert_int_eq(rmem_write(alloc(1000, NULL), 5, buf, 100), 0);
+	/* memory is lent where the session has a channel */
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_allocate].allocate.reach, 4);
+}
+END_TEST
+
+START_TEST(open__names_what_each_endpoint_refused)
+{
+	const char *first;
+
+	connects_refused = 0;
+	serve_rdma();
+	fake.at_connect = refuse_all;
+	(void)strcat(uri, "?fabric=rdma");
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EHOSTUNREACH);
+	ck_assert_int_eq(connects_refused, 2);
+	first = strstr(rmem_error(), "refused the channel; ");
+	ck_assert_ptr_nonnull(first);
+	ck_assert_ptr_nonnull(strstr(first + 1, "refused the channel"));
+}
+END_TEST
+
 /* Opening has a part of the time-out, which is not that of later operations. */
 START_TEST(open__leaves_operations_the_whole_timeout)
 {
@@ -588,6 +636,8 @@ int main(void)
 
 	tcase_add_test(tc, open__reports_the_session);
 	tcase_add_test(tc, open__prefers_rdma);
+	tcase_add_loop_test(tc, open__tries_the_other_endpoints, 0, 2);
+	tcase_add_test(tc, open__names_what_each_endpoint_refused);
 	tcase_add_loop_test(tc, open__leaves_operations_the_whole_timeout, 0, 2);
 	tcase_add_loop_test(tc, write__and_read_move_any_size, 0, 2);
 	tcase_add_test(tc, open__adds_channels_to_sole_endpoints);
