@@ -43,8 +43,7 @@ bool fabric_address_from_sockaddr(const struct sockaddr *sockaddr,
 	memset(ret_address, 0, sizeof(*ret_address));
 	if (sockaddr->sa_family == AF_INET6) {
 		memcpy(&in6, sockaddr, sizeof(in6));
-		ret_address->family = 6;
-		memcpy(ret_address->bytes, &in6.sin6_addr, sizeof(in6.sin6_addr));
+		fabric_address_from_gid(in6.sin6_addr.s6_addr, ret_address);
 	} else {
 		memcpy(&in, sockaddr, sizeof(in));
 		ret_address->family = 4;

@@ -17,7 +17,8 @@
 /* Family 4 or 6; returns the length of the socket address. */
 socklen_t fabric_address_to_sockaddr(const struct fabric_address *address,
 				     struct sockaddr_storage *ret_sockaddr);
-/* Without the port.  False: not an IP address. */
+/* Without the port; an IPv4 address that is mapped into IPv6 is one of IPv4.  False: not an IP
+ * address. */
 bool fabric_address_from_sockaddr(const struct sockaddr *sockaddr,
 				  struct fabric_address *ret_address);
 

@@ -8,7 +8,9 @@
 
 #include "fabric/address.h"
 
-static int options_set(int fd, const struct fabric_address *address, int v6only)
+/* An address of IPv6, the wildcard too, is of IPv6 alone, whatever net.ipv6.bindv6only says: that of
+ * IPv4 is an address of its own. */
+static int options_set(int fd, const struct fabric_address *address)
 {
 	const int on = 1, freely = !fabric_address_is_loopback(address);
 
@@ -18,7 +20,7 @@ static int options_set(int fd, const struct fabric_address *address, int v6only)
 		return setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &freely, sizeof(freely));
 	if (setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &freely, sizeof(freely)))
 		return -1;
-	return setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
+	return setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 }
 
 static int socket_open(const struct fabric_address *address, int type)
@@ -27,7 +29,7 @@ static int socket_open(const struct fabric_address *address, int type)
 		      type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-int fabric_listen(const struct fabric_address *address, bool v6only, int backlog)
+int fabric_listen(const struct fabric_address *address, int backlog)
 {
 	struct sockaddr_storage at;
 	socklen_t bytes = fabric_address_to_sockaddr(address, &at);
@@ -35,8 +37,8 @@ int fabric_listen(const struct fabric_address *address, bool v6only, int backlog
 
 	if (fd < 0)
 		return -errno;
-	if (!options_set(fd, address, v6only) &&
-	    !bind(fd, (struct sockaddr *)&at, bytes) && !listen(fd, backlog))
+	if (!options_set(fd, address) && !bind(fd, (struct sockaddr *)&at, bytes) &&
+	    !listen(fd, backlog))
 		return fd;
 	err = -errno;
 	(void)close(fd);

@@ -38,15 +38,12 @@ static int open_tcp(struct control *control)
 {
 	const struct config *config = control->config;
 	struct fabric_server_params params = {
-		.listen = { .port = config->tcp_port },
 		.threads = config_tcp_threads(config),
 		.tls = config->tcp_tls,
 		.backlog = config->connections_max,
 	};
 	int err;
 
-	if (config_serves_any(config))
-		return name_key(serve_tcp(control, &params, 0), "tcp");
 	for (unsigned i = 0; i < config->n_listen; i++) {
 		params.listen = config->listen[i];
 		params.listen.port = config->tcp_port;

@@ -204,7 +204,7 @@ enum wire_reason {
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U8(endpoint)
-/* The current address of the endpoint; family 0: that of the welcome. */
+/* The current address of the endpoint, as in the welcome. */
 #define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
 	U32(channel)                                                       \
 	U8(family)                                                         \

@@ -329,24 +329,6 @@ static void acceptor_timing(struct tcp_source *source)
 	acceptor_set_timer(acceptor);
 }
 
-static int listen_on(const struct fabric_address *address)
-{
-	return fabric_listen(address, !fabric_address_is_any(address), LISTEN_QUEUE);
-}
-
-/* Listen on the wildcard of both families, or of IPv4 without IPv6. */
-static int listen_everywhere(uint16_t port)
-{
-	struct fabric_address any = { .family = 6, .port = port };
-	int fd = listen_on(&any);
-
-	if (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL) {
-		any.family = 4;
-		fd = listen_on(&any);
-	}
-	return fd;
-}
-
 static int socket_port(int fd, uint16_t *ret_port)
 {
 	struct sockaddr_storage addr;
@@ -363,8 +345,7 @@ static int acceptor_listen(struct tcp_acceptor *acceptor,
 			   const struct fabric_address *address)
 {
 	char text[FABRIC_ADDRESS_TEXT];
-	int fd =
-		address->family ? listen_on(address) : listen_everywhere(address->port);
+	int fd = fabric_listen(address, LISTEN_QUEUE);
 	int err;
 
 	if (fd < 0)

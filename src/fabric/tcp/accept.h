@@ -30,7 +30,7 @@ struct tcp_acceptor_events {
 
 struct tcp_acceptor;
 
-/* Listen at address (family 0: both wildcards; port 0: any) with `slots` >= 1 connections
+/* Listen at address (port 0: any) with `slots` >= 1 connections
  * waiting.  Adds its descriptors to the epoll set, with data.ptr a tcp_source.  Borrows events,
  * ctx and epoll_fd.
  *   -EADDRINUSE, -EADDRNOTAVAIL, -EACCES ... with text that names the address */

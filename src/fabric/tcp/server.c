@@ -760,9 +760,6 @@ static int server_open(const struct fabric_server_params *params,
 		.node = -1
 	};
 	server->endpoint.address.port = tcp_acceptor_port(server->acceptor);
-	/* clients cannot connect to a wildcard */
-	if (fabric_address_is_any(&params->listen))
-		server->endpoint.address.family = 0;
 	*ret_server = server;
 	return 0;
 }

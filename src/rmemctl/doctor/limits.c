@@ -192,16 +192,10 @@ void memlock_check(const struct server *server)
 	limit_mend(server, "LimitMEMLOCK=infinity", "-l unlimited");
 }
 
-/* The number of addresses for TCP, as the daemon opens them: one for all, or one for each. */
+/* The number of addresses for TCP. */
 static unsigned tcp_endpoints(const struct config *config)
 {
-	unsigned any = 0;
-
-	for (unsigned i = 0; i < config->n_listen; i++)
-		any += fabric_address_is_any(&config->listen[i]);
-	if (!config->tcp)
-		return 0;
-	return any == 2 ? 1 : config->n_listen;
+	return config->tcp ? config->n_listen : 0;
 }
 
 void descriptors_check(const struct server *server)

@@ -67,7 +67,7 @@ static void on_request(struct evhttp_request *request, void *ctx)
 static int listen_at(const struct fabric_address *address)
 {
 	char name[FABRIC_ADDRESS_TEXT];
-	int fd = fabric_listen(address, true, BACKLOG);
+	int fd = fabric_listen(address, BACKLOG);
 
 	(void)fabric_address_text(address, name);
 	if (fd == -EADDRINUSE)

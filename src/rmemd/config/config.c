@@ -419,22 +419,14 @@ static int listen_check(struct parse *parse)
 	return 0;
 }
 
-bool config_serves_any(const struct config *config)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < config->n_listen; i++)
-		n += fabric_address_is_any(&config->listen[i]);
-	return n == 2;
-}
-
 /* The item after number `i` that clients may take for it; 0: there is none. */
 static unsigned advertised_again(const struct config *config, unsigned i)
 {
 	const struct fabric_address *at = config->tcp_advertise;
 
 	for (unsigned k = i + 1; k < config->n_tcp_advertise; k++)
-		if (at[k].port == at[i].port &&
+		if (config->listen[k].family == config->listen[i].family &&
+		    at[k].port == at[i].port &&
 		    (!at[k].family || !at[i].family ||
 		     fabric_address_host_equal(&at[k], &at[i])))
 			return k;
@@ -450,8 +442,7 @@ static int advertised_check(const struct config *config, unsigned i)
 	unsigned again = advertised_again(config, i);
 
 	(void)fabric_address_text(address, text);
-	if (address->family && address->family != listen->family &&
-	    !config_serves_any(config))
+	if (address->family && address->family != listen->family)
 		return err_set(
 			-EINVAL,
 			"[tcp] advertise: %s is in the place of %s of [server] listen: "
@@ -474,21 +465,20 @@ static int advertised_check(const struct config *config, unsigned i)
 static int advertise_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
-	unsigned endpoints = config_serves_any(config) ? 1 : config->n_listen,
-		 n = config->n_tcp_advertise;
+	unsigned n = config->n_tcp_advertise;
 	char listen[CONFIG_TEXT_BYTES];
 	int err = 0;
 
 	parse->line = key_line(parse, "tcp", "advertise", "server", "listen");
-	if (n && n != endpoints)
+	if (n && n != config->n_listen)
 		return err_set(
 			-EINVAL,
 			"[tcp] advertise has %u address%s: write %u, for %s of "
 			"[server] listen%s",
-			n, n == 1 ? "" : "es", endpoints,
+			n, n == 1 ? "" : "es", config->n_listen,
 			config_value_text(&config_keys[key_index("server", "listen")],
 					  config, listen),
-			endpoints == 1 ? "" : ", in that order");
+			config->n_listen == 1 ? "" : ", in that order");
 	for (unsigned i = 0; !err && i < n; i++)
 		err = advertised_check(config, i);
 	return err;

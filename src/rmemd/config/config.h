@@ -112,10 +112,6 @@ int config_load(const char *path, struct config *ret_config);
 /* Data threads of the tcp fabric, for each address that it listens on. */
 unsigned config_tcp_threads(const struct config *config);
 
-/* Whether `listen` has both 0.0.0.0 and ::.  Then one socket serves both: with two, clients of one
- * endpoint could connect to the socket of the other. */
-bool config_serves_any(const struct config *config);
-
 /* Whether a channel over TCP is refused that comes from none of its client's addresses.  Under TLS,
  * who has only seen the token of a channel does not have its key. */
 static inline bool config_tcp_checks_address(const struct config *config)

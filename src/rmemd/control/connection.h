@@ -51,7 +51,9 @@ struct connection {
 	uint32_t capabilities;   /* that both sides know */
 	bool hello_pending; /* no other frame is handled until the hello is answered */
 	bool closed;        /* close() was called */
-	struct fabric_address address;
+	struct fabric_address address; /* of the client */
+	struct fabric_address
+		reached; /* of this host, where the client has reached it */
 	char name[FABRIC_ADDRESS_TEXT]; /* the address and its port */
 };
 

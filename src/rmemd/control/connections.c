@@ -628,6 +628,18 @@ static void on_stuck(evutil_socket_t, short, void *arg)
 	stuck_watch(arg);
 }
 
+/* Family 0: no address of IP. */
+static struct fabric_address address_reached(int fd)
+{
+	struct fabric_address address = { .family = 0 };
+	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
+	socklen_t bytes = sizeof(at);
+
+	if (!getsockname(fd, (struct sockaddr *)&at, &bytes))
+		(void)fabric_address_from_sockaddr((struct sockaddr *)&at, &address);
+	return address;
+}
+
 static int newcomer_make(struct connections *connections, int fd,
 			 const struct fabric_address *address)
 {
@@ -645,6 +657,7 @@ static int newcomer_make(struct connections *connections, int fd,
 	stream_plain(&socket->stream, fd);
 	connection_init(&socket->connection, &connection_ops, connections->control,
 			address);
+	socket->connection.reached = address_reached(fd);
 	slice_work_init(&socket->work, socket_serve);
 	list_init(&socket->link);
 	newcomers_wait(&connections->newcomers, &socket->newcomer);

@@ -33,14 +33,6 @@ int endpoints_serve(struct control *control, const struct fabric_server_ops *ops
 /* Close all servers; no event comes after this. */
 void endpoints_close(struct endpoints *endpoints);
 
-/* Where clients are told to connect to; family 0: the host that they have reached. */
-static inline const struct fabric_address *
-endpoint_address(const struct endpoint *endpoint)
-{
-	return endpoint->advertised.port ? &endpoint->advertised
-					 : &endpoint->info->address;
-}
-
 /* The endpoints through which a pool is lent, a bit each: those of its devices, and TCP. */
 unsigned endpoints_of_pool(const struct endpoints *endpoints,
 			   const struct pool_params *pool);

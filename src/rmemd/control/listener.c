@@ -183,7 +183,7 @@ int listener_open(struct control *control, const struct fabric_address *address,
 		  struct listener **ret_listener)
 {
 	char name[FABRIC_ADDRESS_TEXT];
-	int fd = fabric_listen(address, true, BACKLOG), err;
+	int fd = fabric_listen(address, BACKLOG), err;
 
 	(void)fabric_address_text(address, name);
 	if (fd == -EADDRINUSE)

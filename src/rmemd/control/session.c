@@ -14,6 +14,7 @@
 #include "fabric/inband.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
+#include "rmemd/control/endpoint_address.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
 
@@ -144,14 +145,15 @@ static void session_welcome(struct session *session, uint64_t hello_id, bool res
 	for (unsigned i = 0; i < control->endpoints.n; i++) {
 		const struct endpoint *at = &control->endpoints.at[i];
 		const struct fabric_endpoint *info = at->info;
-		const struct fabric_address *address = endpoint_address(at);
+		const struct fabric_address address =
+			endpoint_address(at, &connection->address);
 		struct wire_endpoint *item = &out->welcome.endpoints[i];
 
 		item->fabric = (uint8_t)info->kind;
 		item->version = FABRIC_VERSION;
-		item->family = address->family;
-		memcpy(item->address, address->bytes, sizeof(item->address));
-		item->port = address->port;
+		item->family = address.family;
+		memcpy(item->address, address.bytes, sizeof(item->address));
+		item->port = address.port;
 		item->node = info->node;
 		item->flags = info->flags;
 		if (*info->device && (control->sole & (1u << i)))

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
+#include "rmemd/control/endpoint_address.h"
 #include "tls/admission.h"
 
 /* A granted channel that is not connected in this time is refused, and dropped when a limit is
@@ -320,12 +321,10 @@ uint32_t session_open_first(struct session *session, enum wire_fabric fabric,
 			    uint8_t *ret_endpoint)
 {
 	const struct endpoints *endpoints = &session->sessions->control->endpoints;
+	unsigned i = endpoints_nearest(endpoints, (enum fabric_kind)fabric,
+				       &session->connection->reached);
 	uint32_t channel;
-	unsigned i = 0;
 
-	while (i < endpoints->n &&
-	       (enum wire_fabric)endpoints->at[i].info->kind != fabric)
-		i++;
 	/* the client learns why when it asks for a channel */
 	if (i == endpoints->n || channels_full(session, i) ||
 	    session_open_channel(session, i, &channel))

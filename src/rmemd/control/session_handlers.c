@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/connection.h"
+#include "rmemd/control/endpoint_address.h"
 #include "rmemd/control/session.h"
 #include "rmemd/control/request.h"
 
@@ -102,16 +103,17 @@ int handle_open_channel(struct session *session, const struct wire_msg *msg,
 	const struct endpoints *endpoints = &session->sessions->control->endpoints;
 	unsigned endpoint = msg->open_channel.endpoint;
 	struct wire_channel *reply = &ret_reply->channel;
-	const struct fabric_address *address;
+	struct fabric_address address;
 	int err = session_open_channel(session, endpoint, &reply->channel);
 
 	if (err)
 		return err;
-	address = endpoint_address(&endpoints->at[endpoint]);
+	address = endpoint_address(&endpoints->at[endpoint],
+				   &session->connection->address);
 	ret_reply->type = WIRE_TYPE_channel;
-	reply->family = address->family;
-	memcpy(reply->address, address->bytes, sizeof(reply->address));
-	reply->port = address->port;
+	reply->family = address.family;
+	memcpy(reply->address, address.bytes, sizeof(reply->address));
+	reply->port = address.port;
 	return HANDLER_REPLY;
 }
 

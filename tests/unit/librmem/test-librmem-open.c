@@ -165,6 +165,43 @@ START_TEST(open__names_what_each_endpoint_refused)
 }
 END_TEST
 
+/* The second of two over TCP is at the address of the control connection. */
+START_TEST(open__begins_where_the_control_connection_is)
+{
+	fake_endpoints[1] = fake_endpoints[0];
+	n_fake_endpoints = 2;
+	for (unsigned i = 0; i < 2; i++)
+		fake_endpoints[i].address = (struct fabric_address){
+			.family = 4,
+			.bytes = { i ? 127 : 192, 0, 0, 1 },
+			.port = 7462,
+		};
+	server_restart();
+	(void)strcat(uri, "?fabric=tcp");
+	open_over(0, RMEM_FABRIC_TCP);
+	ck_assert_uint_eq(fake.opened.address.bytes[0], 127);
+	/* the server has chosen the same one */
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_welcome].welcome.endpoint, 1);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 0);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 0);
+}
+END_TEST
+
+/* The server is at addresses of IPv6, of which this client knows none. */
+START_TEST(open__leaves_out_wildcards)
+{
+	fake_endpoints[0].address = (struct fabric_address){ .family = 6, .port = 1 };
+	server_restart();
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENETUNREACH);
+	ck_assert_ptr_nonnull(
+		strstr(rmem_error(), "the server's channels are over IPv6"));
+	fake_endpoints[0].address.family = 4;
+	server_restart();
+	open_over(0, RMEM_FABRIC_TCP);
+	ck_assert_uint_eq(fake.opened.address.bytes[0], 127);
+}
+END_TEST
+
 /* Opening has a part of the time-out, which is not that of later operations. */
 START_TEST(open__leaves_operations_the_whole_timeout)
 {
@@ -638,6 +675,8 @@ int main(void)
 	tcase_add_test(tc, open__prefers_rdma);
 	tcase_add_loop_test(tc, open__tries_the_other_endpoints, 0, 2);
 	tcase_add_test(tc, open__names_what_each_endpoint_refused);
+	tcase_add_test(tc, open__begins_where_the_control_connection_is);
+	tcase_add_test(tc, open__leaves_out_wildcards);
 	tcase_add_loop_test(tc, open__leaves_operations_the_whole_timeout, 0, 2);
 	tcase_add_loop_test(tc, write__and_read_move_any_size, 0, 2);
 	tcase_add_test(tc, open__adds_channels_to_sole_endpoints);

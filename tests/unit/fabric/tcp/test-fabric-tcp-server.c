@@ -35,39 +35,56 @@ START_TEST(open__names_an_address_in_use)
 	ck_assert_ptr_null(server);
 	(void)snprintf(text, sizeof(text), "127.0.0.1:%u", host.port);
 	ck_assert_ptr_nonnull(strstr(err_text(), text));
-	params.listen.family = 0;
+	memset(params.listen.bytes, 0, sizeof(params.listen.bytes));
 	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &server),
 			 -EADDRINUSE);
-	(void)snprintf(text, sizeof(text), "*:%u", host.port);
+	(void)snprintf(text, sizeof(text), "0.0.0.0:%u", host.port);
 	ck_assert_ptr_nonnull(strstr(err_text(), text));
 	params.threads = 0;
 	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &server), -EINVAL);
 }
 END_TEST
 
-START_TEST(open__without_address_serves_both_families)
+/* Whether a stream over this family is taken. */
+static bool serves(int family, uint16_t port)
 {
-	struct fabric_server_params params = { .threads = 1, .backlog = 1 };
-	struct fabric_server *server = NULL;
-	const struct fabric_endpoint *endpoint;
-	int fd;
+	int fd = raw_connect_to(family, port);
 
-	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &server), 0);
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0;
+}
+
+/* Whatever the host's net.ipv6.bindv6only says. */
+START_TEST(open__at_a_wildcard_serves_its_family)
+{
+	struct fabric_server_params params = { .listen.family = _i ? 6 : 4,
+					       .threads = 1,
+					       .backlog = 1 };
+	struct fabric_server *server = NULL, *other = NULL;
+	const struct fabric_endpoint *endpoint;
+	int err = ops->open(&params, &server_events, NULL, &server);
+
+	/* this host has no IPv6 */
+	if (_i && (err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL))
+		return;
+	ck_assert_int_eq(err, 0);
 	ck_assert_uint_eq(ops->n_endpoints(server), 1);
 	endpoint = ops->endpoint(server, 0);
 	ck_assert_int_eq(endpoint->kind, FABRIC_TCP);
-	ck_assert_uint_eq(endpoint->address.family, 0);
+	ck_assert_uint_eq(endpoint->address.family, params.listen.family);
 	ck_assert_uint_ne(endpoint->address.port, 0);
 	ck_assert_int_eq(endpoint->node, -1);
 	ck_assert_str_eq(endpoint->device, "");
-	fd = raw_connect_to(AF_INET, endpoint->address.port);
-	ck_assert_int_ge(fd, 0);
-	(void)close(fd);
-	/* if this host has IPv6 */
-	fd = raw_connect_to(AF_INET6, endpoint->address.port);
-	ck_assert(fd >= 0 || errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT);
-	if (fd >= 0)
-		(void)close(fd);
+	ck_assert(serves(_i ? AF_INET6 : AF_INET, endpoint->address.port));
+	ck_assert(!serves(_i ? AF_INET : AF_INET6, endpoint->address.port));
+	/* the other one is not in its way */
+	params.listen.family = _i ? 4 : 6;
+	params.listen.port = endpoint->address.port;
+	err = ops->open(&params, &server_events, NULL, &other);
+	ck_assert(err == 0 || err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL);
+	if (!err)
+		ops->close(other);
 	ops->close(server);
 }
 END_TEST
@@ -588,7 +605,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, open__names_an_address_in_use);
-	tcase_add_test(tcase, open__without_address_serves_both_families);
+	tcase_add_loop_test(tcase, open__at_a_wildcard_serves_its_family, 0, 2);
 	tcase_add_test(tcase, hello__wrong_is_refused_with_a_status);
 	tcase_add_test(tcase, hello__of_a_control_client_gets_an_error_message);
 	tcase_add_test(tcase, hello__of_a_control_client_is_soon_answered);

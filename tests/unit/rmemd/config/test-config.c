@@ -485,9 +485,9 @@ static const struct {
 	{ "[tcp]\nadvertise = 192.0.2.1:7462\n",
 	  "2: [tcp] advertise has 1 address: write 2, for 127.0.0.1, ::1 of [server] "
 	  "listen, in that order" },
-	{ "[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n[tcp]\nadvertise = *:1, "
+	{ "[server]\nlisten = ::\ninsecure = yes\n[tcp]\nadvertise = *:1, "
 	  "*:2\n",
-	  "5: [tcp] advertise has 2 addresses: write 1, for 0.0.0.0, :: of [server] "
+	  "5: [tcp] advertise has 2 addresses: write 1, for :: of [server] "
 	  "listen" },
 	{ "[tcp]\nadvertise = [2001:db8::1]:1, 192.0.2.1:2\n",
 	  "2: [tcp] advertise: [2001:db8::1]:1 is in the place of 127.0.0.1 of "
@@ -497,8 +497,9 @@ static const struct {
 	  "2: [tcp] advertise: 192.0.2.1:2 is in the place of ::1 of [server] listen: "
 	  "write an address of IPv6 there, or *:2 for the address that clients have "
 	  "reached" },
-	{ "[tcp]\nadvertise = *:1, *:1\n",
-	  "2: [tcp] advertise: item 2, *:1, may be the same for clients as item 1, "
+	{ "[server]\nlisten = ::1, 2001:db8::1\ninsecure = yes\n"
+	  "[tcp]\nadvertise = *:1, *:1\n",
+	  "5: [tcp] advertise: item 2, *:1, may be the same for clients as item 1, "
 	  "*:1: give each a port or an address of its own" },
 	{ "[server]\nlisten = 127.0.0.1, 127.0.0.2, 127.0.0.3\n"
 	  "[tcp]\nadvertise = 192.0.2.1:1, 192.0.2.2:1, *:1\n",
@@ -648,6 +649,8 @@ START_TEST(load__compares_addresses_with_the_same_port)
 	load_ok("[metrics]\nlisten = 192.0.2.1:7462\n");
 	load_ok("[tcp]\nenabled = no\n[metrics]\nlisten = 127.0.0.1:7462\n");
 	load_ok("[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n");
+	load_ok("[server]\nlisten = 192.0.2.2, ::\ninsecure = yes\n");
+	load_ok("[server]\nlisten = 0.0.0.0, ::1\ninsecure = yes\n");
 }
 END_TEST
 
@@ -661,8 +664,10 @@ START_TEST(load__advertises_each_endpoint)
 	ck_assert_uint_eq(config.tcp_advertise[1].family, 6);
 	ck_assert_uint_eq(config.tcp_advertise[1].port, 90);
 	load_ok("[server]\nlisten = 0.0.0.0, ::\ninsecure = yes\n"
-		"[tcp]\nadvertise = [2001:db8::1]:7462\n");
-	ck_assert_uint_eq(config.tcp_advertise[0].family, 6);
+		"[tcp]\nadvertise = 192.0.2.1:7462, [2001:db8::1]:7462\n");
+	ck_assert_uint_eq(config.tcp_advertise[1].family, 6);
+	/* a client is told those of one family */
+	load_ok("[tcp]\nadvertise = *:1, *:1\n");
 	load_ok("[tcp]\nadvertise =\n");
 	ck_assert_uint_eq(config.n_tcp_advertise, 0);
 }

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "fabric/address.h"
 #include "rmemd/control/control.h"
+#include "rmemd/control/endpoint_address.h"
 #include "rmemd/control/endpoints.h"
 #include "unit/unit.h"
 
@@ -211,6 +213,98 @@ START_TEST(endpoints__beyond_the_room_are_each_left_out_with_a_line)
 }
 END_TEST
 
+static struct fabric_address address_of(const char *text)
+{
+	struct fabric_address address = { .family = 0 };
+
+	if (*text)
+		ck_assert_int_eq(fabric_address_parse(text, &address), 0);
+	return address;
+}
+
+/* What clients are told of an endpoint that listens at an address: by the address from which their
+ * control connection comes; "": what they have reached. */
+static const struct {
+	const char *listen, *client, *told;
+} told[] = {
+	{ "192.0.2.2", "192.0.2.9", "192.0.2.2" },
+	{ "192.0.2.2", "2001:db8::9", "192.0.2.2" },
+	{ "0.0.0.0", "192.0.2.9", "" },
+	{ "0.0.0.0", "::1", "0.0.0.0" },
+	{ "::", "2001:db8::9", "" },
+	{ "::", "192.0.2.9", "::" },
+};
+
+static bool address_is(const struct fabric_address *address, const char *text)
+{
+	const struct fabric_address expected = address_of(text);
+
+	return fabric_address_host_equal(address, &expected);
+}
+
+START_TEST(address__of_a_wildcard_is_what_a_client_of_its_family_has_reached)
+{
+	const struct fabric_endpoint info = { .kind = FABRIC_TCP,
+					      .address = address_of(told[_i].listen) };
+	const struct fabric_address client = address_of(told[_i].client);
+	struct endpoint endpoint = { .info = &info };
+	struct fabric_address address = endpoint_address(&endpoint, &client);
+
+	ck_assert(address_is(&address, told[_i].told));
+	/* behind a NAT */
+	endpoint.advertised = address_of("198.51.100.1");
+	endpoint.advertised.port = 17462;
+	address = endpoint_address(&endpoint, &client);
+	ck_assert(address_is(&address, "198.51.100.1"));
+	ck_assert_uint_eq(address.port, 17462);
+	endpoint.advertised.family = 0;
+	memset(endpoint.advertised.bytes, 0, sizeof(endpoint.advertised.bytes));
+	address = endpoint_address(&endpoint, &client);
+	ck_assert_uint_eq(address.family, info.address.family == client.family
+						  ? 0
+						  : info.address.family);
+	ck_assert_uint_eq(address.port, 17462);
+}
+END_TEST
+
+static const char *const listens[] = { "192.0.2.2", "192.0.2.2", "198.51.100.2",
+				       "2001:db8::2", "::1" };
+
+/* The first of them is of RDMA, the others are of TCP. */
+static const struct {
+	const char *reached;
+	enum fabric_kind kind;
+	unsigned endpoint;
+} nearest[] = {
+	{ "192.0.2.2", FABRIC_TCP, 1 },      { "198.51.100.2", FABRIC_TCP, 2 },
+	{ "2001:db8::2", FABRIC_TCP, 3 },    { "::1", FABRIC_TCP, 4 },
+	{ "203.0.113.1", FABRIC_TCP, 1 },    { "192.0.2.2", FABRIC_VERBS, 0 },
+	{ "198.51.100.2", FABRIC_VERBS, 0 },
+};
+
+START_TEST(nearest__is_at_the_address_of_the_control_connection)
+{
+	const struct fabric_address reached = address_of(nearest[_i].reached);
+	struct fabric_endpoint info[5] = { { .kind = FABRIC_VERBS } };
+	struct endpoints endpoints = { .n = 5 };
+
+	for (unsigned i = 0; i < 5; i++) {
+		info[i].kind = i ? FABRIC_TCP : FABRIC_VERBS;
+		info[i].address = address_of(listens[i]);
+		endpoints.at[i].info = &info[i];
+	}
+	ck_assert_uint_eq(endpoints_nearest(&endpoints, nearest[_i].kind, &reached),
+			  nearest[_i].endpoint);
+	/* all addresses of IPv4 */
+	info[4].address = address_of("0.0.0.0");
+	if (nearest[_i].endpoint == 4)
+		ck_assert_uint_eq(endpoints_nearest(&endpoints, FABRIC_TCP, &reached),
+				  1);
+	endpoints.n = 1;
+	ck_assert_uint_eq(endpoints_nearest(&endpoints, FABRIC_TCP, &reached), 1);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("endpoint", NULL, NULL);
@@ -221,6 +315,11 @@ int main(void)
 			    sizeof(pools) / sizeof(pools[0]));
 	tcase_add_test(tc, channels__are_divided_by_endpoints);
 	tcase_add_test(tc, node__is_that_of_the_device);
+	tcase_add_loop_test(
+		tc, address__of_a_wildcard_is_what_a_client_of_its_family_has_reached,
+		0, sizeof(told) / sizeof(told[0]));
+	tcase_add_loop_test(tc, nearest__is_at_the_address_of_the_control_connection, 0,
+			    sizeof(nearest) / sizeof(nearest[0]));
 	tcase_add_test(tc, endpoints__beyond_the_room_are_each_left_out_with_a_line);
 	return unit_main();
 }

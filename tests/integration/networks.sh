@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# A daemon on two networks, with clients that reach only one of them, over IPv4 and IPv6, and the
+# wildcards of [server] listen.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq ip
+[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+
+FABRIC=tcp
+far=rmem-far.$$
+one=rmem-one.$$
+two=rmem-two.$$
+test_cleanup()
+{
+	local ns
+	for ns in "$far" "$one" "$two"; do
+		ip netns del "$ns" 2>/dev/null || true
+	done
+}
+for ns in "$far" "$one" "$two"; do
+	ip netns add "$ns" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
+	ip -n "$ns" link set lo up
+done
+# cable NAMESPACE NETWORK: between the daemon's interface of that network and eth0, with .1 and .2
+cable()
+{
+	ip -n "$1" link add eth0 type veth peer name "net$2" netns "$far" 2>"$dir/stderr" ||
+		skip "no veth here: $(cat "$dir/stderr")"
+	ip -n "$far" address add "10.$2.0.1/24" dev "net$2"
+	ip -n "$far" address add "fd0$2::1/64" dev "net$2" nodad
+	ip -n "$1" address add "10.$2.0.2/24" dev eth0
+	ip -n "$1" address add "fd0$2::2/64" dev eth0 nodad
+	ip -n "$far" link set "net$2" up
+	ip -n "$1" link set eth0 up
+}
+cable "$one" 7
+cable "$two" 9
+netns_exec=(ip netns exec "$far")
+
+# all ports of the new namespaces are free
+ports_choose()
+{
+	port=7460
+}
+make_file "$dir/in" 1000000
+
+# served LISTEN
+served()
+{
+	LISTEN=$1
+	ports_choose
+	server_config
+	server_restart
+}
+
+# passes NAMESPACE HOST[&OPTION]: bytes go there and back
+passes()
+{
+	client_exec=(ip netns exec "$1")
+	uri="rmem://${2%%&*}:$port?fabric=tcp"
+	case $2 in *"&"*) uri+="&${2#*&}" ;; esac
+	client put name "$dir/in"
+	client get name "$dir/out"
+	same "$dir/in" "$dir/out"
+	client rm name
+}
+
+# ---- two networks ----
+
+served "10.7.0.1, 10.9.0.1"
+passes "$one" 10.7.0.1
+passes "$two" 10.9.0.1
+# the route leads nowhere for the second channel, too
+passes "$two" "10.9.0.1&channels=2"
+granted=$(rmemctl --json devices | jq '[.devices[].channels_ever] | min')
+[ "$granted" -gt 0 ] || fail "an address is not used: $(rmemctl devices)"
+ok "each network"
+
+# the control connection is to an address where no data is: the others are tried
+server_stop
+served "10.7.0.1, 10.9.0.1, fd09::1"
+passes "$one" 10.7.0.1
+passes "$two" "[fd09::1]"
+server_stop
+ok "an address of IPv6 on one of them"
+
+# ---- wildcards ----
+
+served "0.0.0.0, fd09::1"
+passes "$one" 10.7.0.1
+passes "$two" 10.9.0.1
+passes "$two" "[fd09::1]"
+server_stop
+served "10.7.0.1, ::"
+passes "$one" 10.7.0.1
+passes "$one" "[fd07::1]"
+passes "$two" "[fd09::1]"
+client_exec=(ip netns exec "$two")
+uri="rmem://10.9.0.1:$port" expect_error 1 "Connection refused" client ping -c 1
+server_stop
+served "0.0.0.0, ::"
+passes "$one" 10.7.0.1
+passes "$one" "[fd07::1]"
+passes "$two" 10.9.0.1
+server_stop
+served "::"
+passes "$one" "[fd07::1]"
+# neither control connections nor data
+for at in "$port" $((port + 2)); do
+	ip netns exec "$one" bash -c "exec 3<>/dev/tcp/10.7.0.1/$at" 2>/dev/null &&
+		fail ":: serves IPv4 at port $at"
+done
+server_stop
+ok "wildcards"
