@@ -66,6 +66,22 @@ def closing__ends_the_session(world):
 
 
 @case
+def session__that_is_fenced_can_be_ended_too(world):
+    with world.open() as client, world.open() as again:
+        lent(client, name="events/fenced")
+        client.close()
+        world.rmemctl("kick", str(client.welcome["session"]))
+        again.call("remove", name="events/fenced")
+        with world.server.connect() as late:
+            try:
+                late.resume(client)
+            except Refused as why:
+                equal(why.code, world.page.errors["stale"])
+            else:
+                raise AssertionError("a session that was ended resumes")
+
+
+@case
 def notified__comes_to_those_who_watch(world):
     with world.open() as client, world.open() as watcher, Channel(client) as channel:
         lease, key = keyed(client, channel, name="events/notified")

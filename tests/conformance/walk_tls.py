@@ -128,3 +128,25 @@ def session__resumes_with_the_key_of_its_tenant_alone(world):
             equal(again.call("attach", lease=lease)["lease"], lease)
             refused(again, "stale", "attach", lease=lease + 1)
             again.call("bye")
+
+
+@case
+def key__that_is_withdrawn_fences_its_sessions(world):
+    path = os.path.join(world.folder, "rmemd.psk")
+    with open(path, encoding="ascii") as file:
+        keys = file.read()
+    with opened(world, "red") as client, opened(world) as other:
+        with open(path, "w", encoding="ascii") as file:
+            file.writelines(line for line in keys.splitlines(True) if not line.startswith("red:"))
+        world.rmemctl("reload")
+        equal(client.event("fenced"), {})
+        holds(client.ended(), "the connection ends")
+        other.sync()
+        not_admitted(lambda: opened(world, "red"), "a key that was withdrawn")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(keys)
+        world.rmemctl("reload")
+        key = key_of(world, "red")
+        with connect(world, identity("red", key), key) as again:
+            again.resume(client, tenant="red")
+            again.call("bye")
