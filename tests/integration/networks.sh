@@ -77,7 +77,13 @@ granted=$(rmemctl --json devices | jq '[.devices[].channels_ever] | min')
 [ "$granted" -gt 0 ] || fail "an address is not used: $(rmemctl devices)"
 ok "each network"
 
-# the control connection is to an address where no data is: the others are tried
+# a route on which every packet is lost: the queue does without the second channel
+ip -n "$two" route add 10.7.0.0/24 via 10.9.0.77
+ip -n "$two" neighbour add 10.9.0.77 lladdr 02:00:00:00:00:77 dev eth0
+passes "$two" "10.9.0.1&channels=2"
+ip -n "$two" route del 10.7.0.0/24
+ok "a network that is silent"
+
 server_stop
 served "10.7.0.1, 10.9.0.1, fd09::1"
 passes "$one" 10.7.0.1

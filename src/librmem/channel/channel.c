@@ -469,24 +469,33 @@ static int channel_try(struct rmem *session, struct channel *channel)
 	return waiter->failed.err ? err_restore(&waiter->failed) : 0;
 }
 
-/* Whether a channel that could not be connected is connected later: an extra channel, or, with
- * `may_wait`, a channel whose device is away. */
+/* The error says that nobody was reached, and not that the server refuses the channel. */
+static bool is_unreached(int err)
+{
+	return err == -ETIMEDOUT || err == -ECONNREFUSED || err == -EHOSTUNREACH ||
+	       err == -ENETUNREACH;
+}
+
+/* Whether a channel that could not be connected is connected later: an extra channel, or one in a
+ * domain that the session can do without, or, with `may_wait`, a channel whose device is away. */
 static bool channel_put_off(struct rmem *session, struct channel *channel, int err,
 			    bool may_wait)
 {
 	/* perhaps the session is about to be lost, which is not known yet */
 	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
+	bool spare = channel->extra ||
+		     (is_unreached(err) && recovery_spares(session, channel->domain));
 
 	if (channel->call)
 		(void)connection_abandon(channel->call, channel_undo, session);
 	channel->call = NULL;
 	channel_close_remote(session, channel);
 	channel->stage = CHANNEL_USED;
-	if (!channel->extra && (!may_wait || recovery_usable(session, channel)))
+	if (!spare && (!may_wait || recovery_usable(session, channel)))
 		return false;
-	if (channel->extra)
+	if (spare)
 		recovery_missed(session, channel->domain, !cut);
-	channel_want(channel, !channel->extra);
+	channel_want(channel, !spare);
 	return true;
 }
 
@@ -498,9 +507,9 @@ int channel_open(struct channel *channel, uint64_t end_ns, bool may_wait)
 	bool again;
 	int err;
 
-	if (channel->extra)
-		waiter.end_ns = domain_sole_end_ns(end_ns);
 	(void)pthread_mutex_lock(&session->lock);
+	if (channel->extra || recovery_spares(session, channel->domain))
+		waiter.end_ns = domain_sole_end_ns(end_ns);
 	/* cppcheck-suppress autoVariables ; channel->waiter is reset below, under the lock */
 	channel->waiter = &waiter;
 	do {

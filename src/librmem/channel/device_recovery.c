@@ -112,6 +112,7 @@ void recovery_resumed(struct rmem *session)
 void recovery_found(struct rmem *session, unsigned number)
 {
 	session->domains->domains[number].failures = 0;
+	session->domains->domains[number].reached = true;
 	session->domains->domains[number].gone_ns = 0;
 }
 
@@ -130,6 +131,16 @@ uint32_t recovery_reach(const struct rmem *session)
 	if (reach == 0 || session->state != SESSION_UP)
 		reach = all;
 	return endpoint_mask_to_server(&session->endpoint_map, reach);
+}
+
+bool recovery_spares(const struct rmem *session, unsigned number)
+{
+	if (session->domains->domains[number].reached)
+		return false;
+	domains_for_each(domain, session->domains)
+		if (domain->reached)
+			return true;
+	return false;
 }
 
 /* The error says that this host has no route to the peer. */

@@ -29,6 +29,9 @@ void recovery_connect_failed(struct rmem *session, unsigned domain, int err);
 void recovery_missed(struct rmem *session, unsigned domain, bool in_time);
 /* The session has resumed, perhaps with another server process: forget recovery_missed(). */
 void recovery_resumed(struct rmem *session);
+/* Whether a session can do without channels in the domain: none was connected there, and some elsewhere
+ * were.  Perhaps this host does not reach the endpoint. */
+bool recovery_spares(const struct rmem *session, unsigned domain);
 /* A channel in the domain is connected. */
 void recovery_found(struct rmem *session, unsigned domain);
 /* Bit mask of the reachable endpoints, for requests to the server.  An endpoint to which no channel

@@ -31,6 +31,7 @@ struct domain {
 	struct fabric_endpoint endpoint;
 	enum domain_state state;
 	bool served;       /* the present server has the endpoint */
+	bool reached;      /* a channel in it was connected */
 	unsigned users;    /* number of queues with resources in the domain */
 	unsigned failures; /* failed connects since the last success */
 	uint64_t gone_ns;  /* unreachable from this time on; 0: reachable */

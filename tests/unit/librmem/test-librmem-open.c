@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,40 @@ START_TEST(open__tries_the_other_endpoints)
 	ck_assert_int_eq(rmem_write(alloc(1000, NULL), 5, buf, 100), 0);
 	/* memory is lent where the session has a channel */
 	ck_assert_uint_eq(proxy.last[WIRE_TYPE_allocate].allocate.reach, 4);
+}
+END_TEST
+
+static atomic_uint queue_connects;
+static atomic_bool second_silent;
+
+static int refuse_second(void)
+{
+	return atomic_fetch_add(&queue_connects, 1) > 0 && second_silent ? -EHOSTUNREACH
+									 : 0;
+}
+
+/* The channel to an endpoint that this host does not reach is connected later. */
+START_TEST(queue_create__does_without_an_endpoint_that_is_not_reached)
+{
+	rmem_lease *lease;
+	unsigned connects;
+
+	serve_rdma();
+	(void)strcat(uri, "?fabric=rdma&channels=2");
+	lease = open_with_lease(0);
+	second_silent = true;
+	fake.at_connect = refuse_second;
+	queue_open(2);
+	ck_assert_uint_ge(queue_connects, 2);
+	ck_assert_int_eq(queue_write(lease), 0);
+	connects = fake.connects;
+	second_silent = false;
+	AWAIT(fake.connects > connects);
+	/* what the server refuses is an error */
+	fake.at_connect = NULL;
+	proxy_fail(WIRE_TYPE_open_channel, EDQUOT, 0);
+	ck_assert_int_eq(rmem_queue_create(client, NULL, &(rmem_queue *){ NULL }),
+			 -EDQUOT);
 }
 END_TEST
 
@@ -675,6 +710,7 @@ int main(void)
 	tcase_add_test(tc, open__prefers_rdma);
 	tcase_add_loop_test(tc, open__tries_the_other_endpoints, 0, 2);
 	tcase_add_test(tc, open__names_what_each_endpoint_refused);
+	tcase_add_test(tc, queue_create__does_without_an_endpoint_that_is_not_reached);
 	tcase_add_test(tc, open__begins_where_the_control_connection_is);
 	tcase_add_test(tc, open__leaves_out_wildcards);
 	tcase_add_loop_test(tc, open__leaves_operations_the_whole_timeout, 0, 2);
