@@ -591,7 +591,7 @@ struct fabric_client_ops {
 	 * poll() once more, for completions that arrived in between. */
 	int (*cq_arm)(struct fabric_cq *cq);
 
-	/* Connect; blocks at most timeout_ms.  -EACCES refused by the server, -ETIMEDOUT,
+	/* Connect; blocks at most timeout_ms.  -EACCES or another error of the server, -ETIMEDOUT,
 	 * -ECONNREFUSED ...  [any]; the channel then belongs to the owner of cq. */
 	int (*connect)(struct fabric_cq *cq, const struct fabric_channel_params *params,
 		       struct fabric_channel **ret_channel);

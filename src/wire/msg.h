@@ -5,8 +5,8 @@
  *
  * A message grows at its end: `LATER` in its fields, and the new ones behind it.  A receiver ignores
  * what is behind the last field that it knows, and takes fields behind LATER that the sender did not
- * know as 0 or empty.  Items of lists never grow.  A new request is answered with EOPNOTSUPP by a
- * server that does not know it, and a new event is ignored.
+ * know as 0 or empty.  Items of lists never grow.  A new request is answered with the error `unknown` by
+ * a server that does not know it, and a new event is ignored.
  *
  * A frame is a header of WIRE_HEADER_BYTES and a body, all little-endian:
  *
@@ -23,7 +23,7 @@
  * A request takes effect once.  After a lost connection the client resumes the session and first
  * sends its unanswered requests again, with their ids and in order.  The server repeats a reply
  * that it gave before; a repeated `lease` has the lease's present state.  A request fails with
- * EPROTO if the server has already dropped its reply. */
+ * `forgotten` if the server has already dropped its reply. */
 #ifndef WIRE_MSG_H
 #define WIRE_MSG_H
 
@@ -302,8 +302,8 @@ enum wire_reason {
 #define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
 #define WIRE_FIELDS_bye(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
 
-#define WIRE_FIELDS_error(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)  \
-	U32(code) /* errno as in Linux's asm-generic/errno.h, positive */ \
+#define WIRE_FIELDS_error(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \
+	U32(code) /* WIRE_CODE_* of wire/errors.h */                     \
 	STR(text, WIRE_NAME_MAX)
 #define WIRE_FIELDS_ok(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)
 

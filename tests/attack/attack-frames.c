@@ -11,6 +11,7 @@
 #include "attack.h"
 #include "base/clock.h"
 #include "fabric/tcp/stream.h"
+#include "wire/errors.h"
 #include "peer.h"
 #include "wire/codec.h"
 
@@ -144,7 +145,7 @@ int channel_open(struct peer *peer)
 	fabric_hello_encode(&hello, bytes);
 	must(write(fd, bytes, sizeof(bytes)) == sizeof(bytes) &&
 		     read(fd, &status, sizeof(status)) == sizeof(status) &&
-		     status.status == STREAM_DONE,
+		     status.status == WIRE_CODE_none,
 	     "a channel");
 	return fd;
 }

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "impostor.h"
 #include "wire/codec.h"
+#include "wire/errors.h"
 
 /* In KiB.  An idle client has 15 MiB, and ten times as much under AddressSanitizer; a list of leases
  * may be long. */
@@ -340,7 +341,7 @@ static void list_send(struct impostor *with, uint64_t lease)
 		}
 	} else if (with->ask.type == WIRE_TYPE_stat) {
 		wire_msg_init(&with->msg, WIRE_TYPE_error);
-		with->msg.error.code = ENOENT;
+		with->msg.error.code = WIRE_CODE_missing;
 	}
 	with->msg.id = with->ask.id;
 	(void)impostor_send(with);

@@ -15,6 +15,7 @@
 
 #include "attack.h"
 #include "fabric/tcp/stream.h"
+#include "wire/errors.h"
 #include "hello.h"
 #include "peer.h"
 #include "tls/alpn.h"
@@ -198,7 +199,7 @@ static void serve_requests(struct impostor *impostor)
 
 static void *admit(void *arg)
 {
-	static const struct stream_status admitted = { .status = STREAM_DONE };
+	static const struct stream_status admitted = { .status = WIRE_CODE_none };
 	uint8_t hello[FABRIC_HELLO_BYTES];
 	int fd;
 

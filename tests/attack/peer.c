@@ -14,6 +14,7 @@
 #include "tls/admission.h"
 #include "tls/context.h"
 #include "wire/codec.h"
+#include "wire/errors.h"
 
 #define PEERS_MAX 16
 #define SILENT_MS 1000
@@ -248,7 +249,7 @@ int peer_receive(struct peer *peer)
 		     "a frame of the daemon is malformed");
 	} while (peer->answer.id == 0 && peer->answer.type >= WIRE_TYPE_revoked);
 	if (peer->answer.type == WIRE_TYPE_error)
-		return -(int)peer->answer.error.code;
+		return wire_code_errno(peer->answer.error.code);
 	return 0;
 }
 

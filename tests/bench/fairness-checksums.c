@@ -62,7 +62,7 @@ static int stream_open(const struct crowd_member *member, uint32_t number)
 	fabric_hello_encode(&hello, bytes);
 	if (push(fd, bytes, sizeof(bytes)) &&
 	    recv(fd, &status, sizeof(status), MSG_WAITALL) == sizeof(status) &&
-	    status.status == htole32(STREAM_DONE) &&
+	    status.status == htole32(WIRE_CODE_none) &&
 	    fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
 		return fd;
 	(void)close(fd);

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The specification: rmem-protocol(7).  Its tables are read from the source of the page, in mdoc."""
 
-import errno
 import re
-
-# as numbers of Linux, while the page has no table of errors
-ERRNO = {"malformed": "EPROTO", "invalid": "EINVAL", "unsupported": "EOPNOTSUPP", "unknown": "EOPNOTSUPP",
-         "outside": "ERANGE", "forbidden": "EACCES", "stale": "ESTALE", "missing": "ENOENT", "no_device": "ENODEV",
-         "dead_key": "ESTALE", "forgotten": "EPROTO", "quota": "EDQUOT", "no_room": "ENOSPC", "exists": "EEXIST",
-         "attached": "EBUSY", "draining": "ESHUTDOWN", "no_memory": "ENOMEM", "busy": "EBUSY"}
 
 
 class Field:
@@ -83,13 +76,9 @@ class Page:
             self.section(part, title, lines)
         self.by_number = {m.number: m for m in self.messages.values() if m.number is not None}
         self.reasons = self.numbers(sections["EVENTS", "Reasons"])
-        self.errors = {row[1]: int(row[0]) for row in rows_of(sections.get(("ERROR CODES", ""), []))
-                       if len(row) == 4 and row[0].isdigit()} or {
-                           name: getattr(errno, number) for name, number in ERRNO.items()} | {
-                               "EBUSY": errno.EBUSY, "ESTALE": errno.ESTALE}
-        self.statuses = {number: name for name, number in reversed(self.errors.items())}
-        if 13 in self.statuses:
-            self.statuses.update({errno.ESTALE: "dead_key", errno.EPROTO: "malformed"})
+        self.errors = {row[1]: int(row[0]) for row in rows_of(sections["ERROR CODES", ""])
+                       if len(row) == 4 and row[0].isdigit()}
+        self.statuses = {number: name for name, number in self.errors.items()}
         self.statuses[0] = "done"
         self.holds = rows_of(sections["DESCRIPTION", "What a session holds"])
         self.vectors = dict(rows_of(sections.get(("VECTORS", ""), [])))

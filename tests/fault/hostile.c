@@ -18,6 +18,7 @@
 #include "fabric/address.h"
 #include "fabric/fabric.h"
 #include "fabric/tcp/stream.h"
+#include "wire/errors.h"
 #include "hostile-peer.h"
 #include "tls/admission.h"
 #include "tls/stream.h"
@@ -65,7 +66,7 @@ static void attack_hello(void)
 	hello_make();
 	msg.hello.version_min = 0x7000;
 	msg.hello.version_max = 0x7001;
-	expect_error(fd, ENOTSUP);
+	expect_error(fd, WIRE_CODE_unsupported);
 	expect_close(fd);
 	fd = peer_connect(control_port);
 	hello_make();
@@ -75,18 +76,18 @@ static void attack_hello(void)
 	fd = peer_connect(control_port);
 	hello_make();
 	(void)strcpy(msg.hello.tenant, "nobody-knows");
-	expect_error(fd, EACCES);
+	expect_error(fd, WIRE_CODE_forbidden);
 	(void)close(fd);
 	fd = peer_connect(control_port);
 	hello_make();
 	msg.hello.resume = 1;
-	expect_error(fd, ESTALE);
+	expect_error(fd, WIRE_CODE_stale);
 	(void)close(fd);
 	/* a channel of an unknown fabric */
 	fd = peer_connect(control_port);
 	hello_make();
 	msg.hello.channel = 255;
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	(void)close(fd);
 	attack_end();
 }
@@ -105,7 +106,7 @@ static void attack_steal(void)
 	hello_make();
 	msg.hello.resume = session;
 	memset(msg.hello.token, 0x5a, WIRE_TOKEN_BYTES);
-	expect_error(thief, ESTALE);
+	expect_error(thief, WIRE_CODE_stale);
 	(void)close(thief);
 	message(WIRE_TYPE_ping);
 	must(ask(owner) && answer.type == WIRE_TYPE_ok, "the owner lost its session");
@@ -148,56 +149,56 @@ static void attack_values(void)
 	msg.allocate = (struct wire_allocate){ .bytes = UINT64_MAX - 4094, .node = -1 };
 	expect_error(fd, 0);
 	msg.allocate = (struct wire_allocate){ .bytes = 4096, .align = 3, .node = -1 };
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	msg.allocate = (struct wire_allocate){ .bytes = 4096,
 					       .align = UINT64_C(1) << 63,
 					       .node = -1 };
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	msg.allocate = (struct wire_allocate){ .bytes = 4096, .node = INT32_MIN };
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	message(WIRE_TYPE_free);
 	msg.free.lease = 0;
-	expect_error(fd, ESTALE);
+	expect_error(fd, WIRE_CODE_stale);
 	msg.free.lease = UINT64_MAX;
-	expect_error(fd, ESTALE);
+	expect_error(fd, WIRE_CODE_stale);
 	message(WIRE_TYPE_attach);
 	msg.attach = (struct wire_attach){ .rights = 3 };
 	expect_error(fd, 0);
 	msg.attach = (struct wire_attach){ .rights = 3, .name = "no such lease" };
-	expect_error(fd, ENOENT);
+	expect_error(fd, WIRE_CODE_missing);
 	msg.attach = (struct wire_attach){ .rights = 0xff, .name = "no such lease" };
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	message(WIRE_TYPE_detach);
 	msg.detach.lease = 77777777;
-	expect_error(fd, ESTALE);
+	expect_error(fd, WIRE_CODE_stale);
 	message(WIRE_TYPE_renew);
 	msg.renew = (struct wire_renew){ .lease = 77777777, .ttl_ms = UINT64_MAX };
-	expect_error(fd, ESTALE);
+	expect_error(fd, WIRE_CODE_stale);
 	message(WIRE_TYPE_rename);
 	msg.rename = (struct wire_rename){ .lease = 77777777, .name = "x" };
-	expect_error(fd, ESTALE);
+	expect_error(fd, WIRE_CODE_stale);
 	message(WIRE_TYPE_resize);
 	msg.resize = (struct wire_resize){ .lease = 77777777, .bytes = UINT64_MAX };
-	expect_error(fd, ESTALE);
+	expect_error(fd, WIRE_CODE_stale);
 	message(WIRE_TYPE_remove);
 	expect_error(fd, 0);
 	message(WIRE_TYPE_stat);
 	expect_error(fd, 0);
 	message(WIRE_TYPE_open_channel);
 	msg.open_channel.endpoint = 255;
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	message(WIRE_TYPE_join_channel);
 	memset(&msg.join_channel, 0xff, sizeof(msg.join_channel));
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	msg.join_channel.channel = 0;
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	/* over TCP a channel is not joined */
 	message(WIRE_TYPE_open_channel);
 	must(ask(fd) && answer.type == WIRE_TYPE_channel, "open_channel");
 	message(WIRE_TYPE_join_channel);
 	memset(&msg.join_channel, 0xff, sizeof(msg.join_channel));
 	msg.join_channel.channel = answer.channel.channel;
-	expect_error(fd, ENOTSUP);
+	expect_error(fd, WIRE_CODE_unsupported);
 	session_bye(fd);
 	attack_end();
 }
@@ -222,25 +223,25 @@ static void attack_lease_values(void)
 	expect_error(fd, 0);
 	message(WIRE_TYPE_rename);
 	msg.rename = (struct wire_rename){ .lease = lease, .name = "" };
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	msg.rename =
 		(struct wire_rename){ .lease = lease, .name = "x", .flags = 0xfff0 };
-	expect_error(fd, EINVAL);
+	expect_error(fd, WIRE_CODE_invalid);
 	other = session_open();
 	message(WIRE_TYPE_free);
 	msg.free.lease = lease;
-	expect_error(other, ESTALE);
+	expect_error(other, WIRE_CODE_stale);
 	message(WIRE_TYPE_resize);
 	msg.resize = (struct wire_resize){ .lease = lease, .bytes = 1 };
-	expect_error(other, ESTALE);
+	expect_error(other, WIRE_CODE_stale);
 	message(WIRE_TYPE_attach);
 	msg.attach = (struct wire_attach){ .lease = lease, .rights = 3 };
-	expect_error(other, EINVAL);
+	expect_error(other, WIRE_CODE_invalid);
 	msg.attach = (struct wire_attach){ .lease = lease };
-	expect_error(other, ESTALE);
+	expect_error(other, WIRE_CODE_stale);
 	message(WIRE_TYPE_rename);
 	msg.rename = (struct wire_rename){ .lease = lease, .name = "mine" };
-	expect_error(other, ESTALE);
+	expect_error(other, WIRE_CODE_stale);
 	session_bye(other);
 	session_bye(fd);
 	attack_end();
@@ -263,9 +264,9 @@ static void attack_watch(void)
 	strange[3] = allocate(other);
 	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
 		watch_make(true, strange[i]);
-		expect_error(fd, ESTALE);
+		expect_error(fd, WIRE_CODE_stale);
 		watch_make(false, strange[i]);
-		expect_error(fd, ESTALE);
+		expect_error(fd, WIRE_CODE_stale);
 	}
 	for (unsigned i = 0; i < LEASES; i++)
 		leases[i] = allocate(fd);
@@ -415,15 +416,15 @@ static void attack_stolen_token(void)
 	while (welcome.endpoints[endpoint].fabric != WIRE_FABRIC_TCP)
 		must(++endpoint < welcome.n_endpoints, "TCP");
 	channel = channel_open(fd, endpoint);
-	must(present(other, NULL, &welcome, channel) == STREAM_REFUSED,
+	must(present(other, NULL, &welcome, channel) == WIRE_CODE_forbidden,
 	     "a token from another address");
-	must(present(other, third, &welcome, channel) == STREAM_REFUSED,
+	must(present(other, third, &welcome, channel) == WIRE_CODE_forbidden,
 	     "a token for a third address");
-	must(present(address, NULL, &welcome, channel) == STREAM_DONE, "a token");
-	must(present(address, NULL, &welcome, channel) == STREAM_REFUSED,
+	must(present(address, NULL, &welcome, channel) == WIRE_CODE_none, "a token");
+	must(present(address, NULL, &welcome, channel) == WIRE_CODE_forbidden,
 	     "a token again");
 	channel = channel_open(fd, endpoint);
-	must(present(other, other, &welcome, channel) == STREAM_DONE,
+	must(present(other, other, &welcome, channel) == WIRE_CODE_none,
 	     "a token for another address, which the session names");
 	session_bye(fd);
 	attack_end();

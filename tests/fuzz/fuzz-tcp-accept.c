@@ -43,7 +43,7 @@ static void on_hello(void *, int fd, const struct fabric_hello *hello)
 	n_hellos++;
 	last_hello = *hello;
 	ck_assert_int_ge(fd, 0);
-	(void)tcp_send_status(fd, 0);
+	tcp_send_status(fd, WIRE_CODE_none, "");
 	(void)close(fd);
 }
 

@@ -2,6 +2,7 @@
 #include "fabric-conformance-state.h"
 
 #include <check.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,8 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 	(void)pthread_mutex_lock(&stage.lock);
 	session = stage_session(hello);
 	(void)pthread_mutex_unlock(&stage.lock);
+	if (!session)
+		(void)err_set(-EACCES, "no session with this id and token");
 	return session;
 }
 

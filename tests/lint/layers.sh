@@ -12,8 +12,8 @@ include/rmem
 src/base
 src/tls: base
 src/wire: base
-src/fabric: base
-src/fabric/tcp: base tls fabric wire/codec.h
+src/fabric: base wire/errors.h
+src/fabric/tcp: base tls fabric wire/codec.h wire/errors.h
 src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common

@@ -194,6 +194,53 @@ awk '
 ' man/rmem-protocol.7 >"$tmp/states of the page"
 compare states.h "states of the page"
 
+# ---- errors of the protocols ----
+
+cat >"$tmp/codes.c" <<'C'
+#include <stdio.h>
+#include "wire/errors.h"
+#define GROUP(hundreds, shown, text) printf("%d00 %s %s\n", hundreds, #shown, text);
+#define CODE(name, number, own, shown, text) printf("%d %s %s %s\n", number, #name, #shown, text);
+#define OWN(name, number, own, shown, text) puts(#own);
+int main(int argc, char **argv)
+{
+	(void)argv;
+	if (argc > 1) {
+		WIRE_CODES(OWN)
+		return 0;
+	}
+	WIRE_CODE_GROUPS(GROUP)
+	WIRE_CODES(CODE)
+	return 0;
+}
+C
+"${cc[@]}" -std=gnu17 -Isrc -o "$tmp/codes" "$tmp/codes.c"
+"$tmp/codes" >"$tmp/errors.h"
+sed -n '/^\.Sh ERROR CODES/,/^\.Sh SEE/s/^\.It \([0-9]\)/\1/p' man/rmem-protocol.7 |
+	sed 's/ Ta Sy / /; s/ Ta Er / /; s/ Ta / /' >"$tmp/errors of rmem-protocol.7"
+compare errors.h "errors of rmem-protocol.7"
+
+# An errno of what answers requests has a number of its own, or no client sees it.
+cat >"$tmp/unseen" <<'UNSEEN'
+EADDRINUSE a listener is opened
+EADDRNOTAVAIL a listener, or a port of a device
+EAFNOSUPPORT a listener is opened
+EAGAIN the work goes on later
+EBADMSG a ledger is read
+ECONNABORTED a channel was ended meanwhile
+EINTR a ledger is written
+EKEYEXPIRED a certificate is loaded
+ENETDOWN a port of a device is looked at
+EPROTONOSUPPORT a ledger is read
+UNSEEN
+cut -d' ' -f1 "$tmp/unseen" >"$tmp/errnos that no client sees"
+"$tmp/codes" own | sort >"$tmp/numbered"
+grep -rhoE --include='*.c' -- '-E[A-Z]{3,}\b' src/rmemd/control src/rmemd/lease src/rmemd/pool/alloc.c \
+	src/rmemd/state src/fabric/tcp/server.c src/fabric/tcp/conn.c src/fabric/tcp/mr.c \
+	src/fabric/verbs/server src/fabric/verbs/common | sed 's/^-//' | sort -u >"$tmp/errnos"
+comm -23 "$tmp/errnos" "$tmp/numbered" >"$tmp/errnos without a number"
+compare "errnos without a number" "errnos that no client sees"
+
 # ---- the data connections ----
 
 # fields FILE STRUCT: the members of a struct in the form of the page

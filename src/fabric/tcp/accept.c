@@ -70,18 +70,7 @@ int tcp_source_watch(int epoll_fd, int fd, struct tcp_source *source)
 	return 0;
 }
 
-int tcp_send_status(int fd, uint32_t status)
-{
-	struct stream_status message = { .status = htole32(status) };
-	ssize_t n = send(fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-	if (n < 0)
-		return err_errno(-errno, "sending a status");
-	/* the first bytes on a socket fit its buffer */
-	return n == sizeof(message) ? 0 : err_set(-EPIPE, "a status was cut short");
-}
-
-void tcp_send_refusal(int fd, const char *why)
+void tcp_send_status(int fd, enum wire_code status, const char *why)
 {
 	struct {
 		struct stream_status status;
@@ -89,9 +78,10 @@ void tcp_send_refusal(int fd, const char *why)
 	} message;
 	size_t bytes = utf8_cut(why, sizeof(message.text));
 
-	message.status.status = htole32(STREAM_REFUSED);
+	message.status.status = htole32(status);
 	message.status.bytes = htole32((uint32_t)bytes);
 	memcpy(message.text, why, bytes);
+	/* the first bytes on a socket fit its buffer */
 	(void)!send(fd, &message, sizeof(message.status) + bytes,
 		    MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -160,7 +150,7 @@ static void control_refuse(const struct incoming *incoming)
 	wire_msg_init(&msg, WIRE_TYPE_error);
 	memcpy(&id, incoming->hello + WIRE_HEADER_BYTES - sizeof(id), sizeof(id));
 	msg.id = le64toh(id);
-	msg.error.code = EPROTO;
+	msg.error.code = WIRE_CODE_malformed;
 	(void)snprintf(
 		msg.error.text, sizeof(msg.error.text),
 		"port %u of this server is for data; a URI names its control "
@@ -203,7 +193,7 @@ static void incoming_ready(struct tcp_source *source)
 		if (is_control_hello(incoming))
 			control_refuse(incoming);
 		else
-			(void)tcp_send_status(incoming->fd, STREAM_BROKEN);
+			tcp_send_status(incoming->fd, WIRE_CODE_malformed, err_text());
 		incoming_reject(incoming);
 		return;
 	}

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "fabric/fabric.h"
+#include "wire/errors.h"
 
 /* A descriptor in the epoll set of the server; `ready` handles its events. */
 struct tcp_source {
@@ -43,9 +44,8 @@ void tcp_acceptor_close(struct tcp_acceptor *acceptor);
 /* The port it listens on. */
 uint16_t tcp_acceptor_port(const struct tcp_acceptor *acceptor);
 
-/* Answer a hello with a STREAM_* status; -errno with text. */
-int tcp_send_status(int fd, uint32_t status);
-/* Answer it with STREAM_REFUSED and the reason; if the peer is gone, nobody reads it. */
-void tcp_send_refusal(int fd, const char *why);
+/* Answer a hello: WIRE_CODE_none and "", or why it is not admitted.  If the peer is gone, nobody reads
+ * it. */
+void tcp_send_status(int fd, enum wire_code status, const char *why);
 
 #endif

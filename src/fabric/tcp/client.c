@@ -17,6 +17,7 @@
 #include "fabric/tcp/channel.h"
 #include "fabric/tcp/socket.h"
 #include "tls/records.h"
+#include "wire/errors.h"
 
 #define EVENTS_MAX 16
 
@@ -290,31 +291,22 @@ static int socket_receive(int fd, void *buf, size_t bytes, uint64_t deadline_ms,
 	return 0;
 }
 
-/* ret_why: why the server refuses; "" if it does not say */
+/* The error of a status: -EPROTO unless a text says why, as the server's does. */
 static int socket_status(int fd, uint64_t deadline_ms, const atomic_bool *cancelled,
 			 char ret_why[STREAM_TEXT_MAX + 1])
 {
 	struct stream_status status;
-	size_t bytes;
 	int err = socket_receive(fd, &status, sizeof(status), deadline_ms, cancelled);
+	size_t bytes;
 
-	if (err)
+	if (err || status.status == WIRE_CODE_none)
 		return err;
-	switch (le32toh(status.status)) {
-	case STREAM_DONE:
-		return 0;
-	case STREAM_REFUSED:
-		bytes = le32toh(status.bytes);
-		if (bytes > STREAM_TEXT_MAX ||
-		    socket_receive(fd, ret_why, bytes, deadline_ms, cancelled))
-			bytes = 0;
-		ret_why[bytes] = '\0';
-		return -EACCES;
-	case STREAM_BUSY:
-		return -ENOMEM;
-	default:
+	bytes = le32toh(status.bytes);
+	if (bytes == 0 || bytes > STREAM_TEXT_MAX)
 		return -EPROTO;
-	}
+	err = socket_receive(fd, ret_why, bytes, deadline_ms, cancelled);
+	ret_why[err ? 0 : bytes] = '\0';
+	return err ? err : wire_code_errno(le32toh(status.status));
 }
 
 /* Put an admitted socket under TLS. */

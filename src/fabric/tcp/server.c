@@ -286,9 +286,11 @@ static void conn_begin_handshake(struct tcp_conn *conn)
 	struct fabric_session *session = conn->session;
 	struct fabric_server *server = session->server;
 
-	if (conn_secure(conn) != 0) {
+	int err = conn_secure(conn);
+
+	if (err) {
 		(void)snprintf(conn->why, sizeof(conn->why), "%s", err_text());
-		(void)tcp_send_status(conn->fd, STREAM_BUSY);
+		tcp_send_status(conn->fd, wire_code_of(err), conn->why);
 		conn_drop_waiting(conn);
 		return;
 	}
@@ -297,7 +299,7 @@ static void conn_begin_handshake(struct tcp_conn *conn)
 	conn->part = &session->parts[server->n_threads];
 	session->n_handshakes++;
 	/* if the peer is gone, the thread finds out */
-	(void)tcp_send_status(conn->fd, STREAM_DONE);
+	tcp_send_status(conn->fd, WIRE_CODE_none, "");
 	mailbox_post(&server->handshakes->commands, &conn->command.link);
 }
 
@@ -400,12 +402,12 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 
 	if (session->closing) {
 		why = "the session is being closed";
-		tcp_send_refusal(fd, why);
+		tcp_send_status(fd, WIRE_CODE_busy, why);
 		goto err_refused;
 	}
 	if (conn_create(session, fd, channel, &conn) != 0) {
-		(void)tcp_send_status(fd, STREAM_BUSY);
 		why = "no memory for the stream";
+		tcp_send_status(fd, WIRE_CODE_no_memory, why);
 		goto err_refused;
 	}
 	list_append(&session->conns, &conn->in_session);
@@ -425,7 +427,7 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 		return;
 	}
 	/* if the peer is gone, the thread finds out */
-	(void)tcp_send_status(fd, STREAM_DONE);
+	tcp_send_status(fd, WIRE_CODE_none, "");
 	conn->stage = TCP_STAGE_SERVED;
 	conn->part = conn->home;
 	mailbox_post(conn->home_commands, &conn->command.link);
@@ -608,7 +610,7 @@ static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
 		session_join(session, fd, hello->channel);
 		return;
 	}
-	tcp_send_refusal(fd, err_text());
+	tcp_send_status(fd, WIRE_CODE_forbidden, err_text());
 	(void)close(fd);
 	server->stats.refused++;
 }

@@ -24,12 +24,6 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* The server's answer to the hello: errno numbers of Linux on x86 and Arm. */
-#define STREAM_DONE 0
-#define STREAM_REFUSED 13 /* EACCES: not admitted */
-#define STREAM_BUSY 12    /* ENOMEM: the server has no resources now */
-#define STREAM_BROKEN 71  /* EPROTO: the hello could not be understood */
-
 /* In-band requests: fabric/inband.h. */
 enum stream_op {
 	STREAM_READ = 1,  /* the response carries the bytes */
@@ -41,8 +35,8 @@ enum stream_op {
 
 /* The server's answer to the hello. */
 struct stream_status {
-	uint32_t status; /* STREAM_*; STREAM_DONE: admitted */
-	uint32_t bytes; /* of the text that follows: why it is STREAM_REFUSED; else 0 */
+	uint32_t status; /* enum wire_code; WIRE_CODE_none: admitted */
+	uint32_t bytes;  /* of the text that follows: why it is not admitted; else 0 */
 };
 
 #define STREAM_TEXT_MAX 255

@@ -16,10 +16,9 @@
 #include "base/list.h"
 #include "base/own_fd.h"
 #include "wire/codec.h"
+#include "wire/errors.h"
 
 #define TEXT_BYTES 256
-/* The highest errno of Linux. */
-#define ERROR_CODE_MAX 4095
 /* Limit of a request's bytes: the longest request has two names. */
 #define REQUEST_MAX 1024
 /* First size of the receive buffer.  A program may have a thousand sessions: only one that lists
@@ -443,9 +442,12 @@ static struct connection_call *call_find(struct connection *connection, uint64_t
 /* Set the error of a server's reply. */
 static int error_parse(const struct wire_error *error)
 {
+	int err = wire_code_errno(error->code);
+
 	if (error->text[0] == '\0')
-		return err_errno(-(int)error->code, "the server refuses");
-	return err_set(-(int)error->code, "%s", error->text);
+		return err_set(err, "the server refuses, with error %" PRIu32,
+			       error->code);
+	return err_set(err, "%s", error->text);
 }
 
 /* Whether the message can be the reply to the call; err_text() says why not. */
@@ -454,10 +456,6 @@ static int reply_check(const struct connection_call *call, const struct wire_msg
 	if (reply->type != WIRE_TYPE_error && reply->type != reply_type(call->type))
 		return err_set(-EPROTO, "the server answers %s with %s",
 			       wire_type_name(call->type), wire_type_name(reply->type));
-	if (reply->type == WIRE_TYPE_error &&
-	    (reply->error.code == 0 || reply->error.code > ERROR_CODE_MAX))
-		return err_set(-EPROTO, "the server answers with error code %u",
-			       reply->error.code);
 	return 0;
 }
 

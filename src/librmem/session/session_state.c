@@ -234,11 +234,11 @@ static void welcome_follow(struct rmem *session, const struct wire_welcome *welc
 	secret_set(session);
 }
 
-/* The server may succeed a little later. */
+/* The errors of the server after which it may succeed a little later: WIRE_CODE_GROUPS 1 and 5. */
 static bool is_temporary(int err)
 {
-	return err == -EAGAIN || err == -EBUSY || err == -EDQUOT || err == -ENOMEM ||
-	       err == -ENOSPC;
+	return err == -EBUSY || err == -ENOMEM || err == -ENOSPC || err == -ESHUTDOWN ||
+	       err == -EDQUOT;
 }
 
 /* Whether the refusal of the server at the dial's address is that of the session's own: another

@@ -25,19 +25,25 @@ void connection_send(struct connection *connection, const struct wire_msg *msg)
 	connection->ops->send(connection, msg);
 }
 
-void connection_send_error(struct connection *connection, uint64_t id, int err,
-			   const char *text)
+void connection_send_code(struct connection *connection, uint64_t id,
+			  enum wire_code code, const char *text)
 {
 	struct wire_msg *out =
 		control_message(connection->control, WIRE_TYPE_error, id);
 
-	out->error.code = (uint32_t)-err;
+	out->error.code = code;
 	/* a client accepts only whole characters */
 	(void)snprintf(out->error.text, sizeof(out->error.text), "%.*s",
 		       (int)utf8_cut(text, WIRE_NAME_MAX), text);
 	connection->control->counters.requests_failed++;
-	connection->control->counters.requests_refused[request_refusal_of(err)]++;
+	connection->control->counters.requests_refused[request_refusal_of(code)]++;
 	connection_send(connection, out);
+}
+
+void connection_send_error(struct connection *connection, uint64_t id, int err,
+			   const char *text)
+{
+	connection_send_code(connection, id, wire_code_of(err), text);
 }
 
 void connection_send_ok(struct connection *connection, uint64_t id)

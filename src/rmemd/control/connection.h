@@ -10,6 +10,7 @@
 #include "fabric/address.h"
 #include "rmemd/control/control.h"
 #include "tls/stream.h"
+#include "wire/errors.h"
 #include "wire/msg.h"
 
 struct connection;
@@ -62,6 +63,9 @@ void connection_init(struct connection *connection, const struct connection_ops 
 void connection_send(struct connection *connection, const struct wire_msg *msg);
 void connection_send_error(struct connection *connection, uint64_t id, int err,
 			   const char *text);
+/* The same, of an error that has its number already. */
+void connection_send_code(struct connection *connection, uint64_t id,
+			  enum wire_code code, const char *text);
 void connection_send_ok(struct connection *connection, uint64_t id);
 /* No effect on a closed connection. */
 void connection_close(struct connection *connection);

@@ -104,7 +104,7 @@ static bool refuse_unknown(struct connection *connection, const uint8_t *frame,
 	session_heard(connection->session, silent_ms(connection));
 	(void)snprintf(text, sizeof(text), "this server does not know request 0x%02x",
 		       type);
-	connection_send_error(connection, id, -EOPNOTSUPP, text);
+	connection_send_code(connection, id, WIRE_CODE_unknown, text);
 	return true;
 }
 

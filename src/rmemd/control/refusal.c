@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/refusal.h"
 
-#include <errno.h>
-
 const char *refusal_name(enum refusal refusal)
 {
 	static const char *const names[] = {
@@ -32,21 +30,21 @@ const char *refusal_name(enum refusal refusal)
 	return names[refusal];
 }
 
-enum request_refusal request_refusal_of(int err)
+enum request_refusal request_refusal_of(enum wire_code code)
 {
-	switch (err) {
-	case -ENOENT:
+	switch (code) {
+	case WIRE_CODE_missing:
 		return REQUEST_MISSING;
-	case -ESTALE:
+	case WIRE_CODE_stale:
 		return REQUEST_STALE;
-	case -EACCES:
+	case WIRE_CODE_forbidden:
 		return REQUEST_DENIED;
-	case -EDQUOT:
+	case WIRE_CODE_quota:
 		return REQUEST_QUOTA;
-	case -ENOSPC:
-	case -ENOMEM:
+	case WIRE_CODE_no_room:
+	case WIRE_CODE_no_memory:
 		return REQUEST_FULL;
-	case -ESHUTDOWN:
+	case WIRE_CODE_draining:
 		return REQUEST_DRAINING;
 	default:
 		return REQUEST_OTHER;

@@ -4,6 +4,8 @@
 #ifndef RMEMD_CONTROL_REFUSAL_H
 #define RMEMD_CONTROL_REFUSAL_H
 
+#include "wire/errors.h"
+
 enum refusal {
 	REFUSAL_PLACE,       /* newer ones needed its place */
 	REFUSAL_LATE,        /* no hello in time */
@@ -41,7 +43,7 @@ enum request_refusal {
 	REQUEST_REFUSALS,
 };
 /* Of the error that answers the request. */
-enum request_refusal request_refusal_of(int err);
+enum request_refusal request_refusal_of(enum wire_code code);
 /* As in the status. */
 const char *request_refusal_name(enum request_refusal refusal);
 

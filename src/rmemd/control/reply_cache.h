@@ -27,8 +27,8 @@ struct reply {
 	 * former keys may be dead. */
 	uint64_t lease;
 	enum wire_type type; /* of the request */
-	int err;             /* in the reply; 0: OK, or a lease */
-	char *text;          /* of the error; NULL: it is not kept */
+	uint32_t code; /* of the error in the reply; WIRE_CODE_none: OK, or a lease */
+	char *text;    /* of the error; NULL: it is not kept */
 };
 
 struct reply_cache {

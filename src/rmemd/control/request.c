@@ -34,7 +34,7 @@ static unsigned request_flags(const struct wire_msg *msg)
  * that has its share of replies should have fewer than REPLY_CACHE_MIN. */
 static bool may_forget(const struct session *session, const struct reply *reply)
 {
-	return reply->err && reply->type == WIRE_TYPE_allocate &&
+	return reply->code && reply->type == WIRE_TYPE_allocate &&
 	       reply->id == session->last_id;
 }
 
@@ -60,7 +60,9 @@ static void request_done(struct lease_waiter *waiter, int err, const char *text)
 	struct request *request = container_of(waiter, struct request, waiter);
 	struct wire_msg *out = &request->session->sessions->control->out;
 	struct connection *connection = request->connection;
-	struct reply reply = { .id = request->id, .type = request->type, .err = err };
+	struct reply reply = { .id = request->id,
+			       .type = request->type,
+			       .code = wire_code_of(err) };
 
 	out->type = WIRE_TYPE_ok;
 	if (!err && waiter->attachment) {
@@ -75,7 +77,7 @@ static void request_done(struct lease_waiter *waiter, int err, const char *text)
 	if (!connection)
 		return;
 	if (err)
-		connection_send_error(connection, out->id, err, text);
+		connection_send_code(connection, out->id, reply.code, text);
 	else
 		connection_send(connection, out);
 }
@@ -129,11 +131,14 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 	struct request *request;
 	int err;
 
-	if (reply->err)
-		return err_set(reply->err, "%s",
-			       reply->text ? reply->text
-					   : "it failed; the text of the error is no "
-					     "longer known");
+	if (reply->code) {
+		connection_send_code(session->connection, msg->id, reply->code,
+				     reply->text
+					     ? reply->text
+					     : "it failed; the text of the error is "
+					       "no longer known");
+		return HANDLER_LATER;
+	}
 	if (!reply->lease)
 		return HANDLER_OK;
 	/* an error would tell the client that it does not have the lease: let it ask again */
@@ -180,7 +185,7 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg)
 		return reply_again(session, msg, reply);
 	if ((request_flags(msg) & REQUEST_REMEMBERED) &&
 	    msg->id <= session->replies.dropped_id)
-		return err_set(-EPROTO,
+		return err_set(-ENODATA,
 			       "request %" PRIu64
 			       " is older than those whose replies are "
 			       "remembered: what became of it is not known",
@@ -220,10 +225,10 @@ void request_end(struct session *session, const struct wire_msg *msg, int result
 {
 	const struct reply reply = { .id = msg->id,
 				     .type = msg->type,
-				     .err = result < 0 ? result : 0 };
+				     .code = wire_code_of(result < 0 ? result : 0) };
 
 	if (request_flags(msg) & REQUEST_REMEMBERED)
-		remember_reply(session, &reply, reply.err ? err_text() : NULL);
+		remember_reply(session, &reply, reply.code ? err_text() : NULL);
 }
 
 /* ---- the connection or the session ends ---- */

@@ -113,7 +113,7 @@ struct request {
 /* Call it before a request is handled.  REQUEST_NEW: handle the request, and call request_end()
  * unless the handler returns HANDLER_LATER.  HANDLER_*: the request is a repeated one, do not
  * handle it.
- *   -EPROTO  a repeated request, whose reply was dropped
+ *   -ENODATA  a repeated request, whose reply was dropped
  *   -ENOMEM, -ENOSPC  the ledger has no room for the reply */
 int request_begin(struct session *session, const struct wire_msg *msg);
 /* A request was handled: remember its reply.  result: HANDLER_OK, HANDLER_REPLY, or -errno with

@@ -389,7 +389,7 @@ int session_close_channel(struct session *session, uint32_t number)
 	port = &session->lease_client.ports[channel->endpoint];
 	if (channel->state != WIRE_CHANNEL_GRANTED)
 		err = port->ops->channel_close(port->session, number);
-	join_fail(session, channel, -ECANCELED, "the channel was closed");
+	join_fail(session, channel, -ESTALE, "the channel was closed");
 	if (err)
 		channel_forget_dying(session, channel, WIRE_STEP_CLOSE);
 	else

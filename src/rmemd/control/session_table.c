@@ -38,7 +38,7 @@ struct session_head {
 struct reply_head {
 	uint32_t head_bytes;
 	uint32_t type;
-	int32_t err;
+	uint32_t code; /* enum wire_code */
 	uint32_t unused;
 	uint64_t lease;
 	uint64_t dropped_id; /* of struct reply_cache, at that time */
@@ -225,7 +225,7 @@ void reply_record(const struct session *session, const struct reply *reply)
 	const struct reply_head head = {
 		.head_bytes = sizeof(head),
 		.type = reply->type,
-		.err = reply->err,
+		.code = reply->code,
 		.lease = reply->lease,
 		.dropped_id = session->replies.dropped_id,
 	};
@@ -412,7 +412,7 @@ static int restore_reply(struct restore *restore, const struct row *row)
 		ledger_remove(restore->sessions->control->ledger, &row->key);
 		return 0;
 	}
-	if (!text || head.err > 0) {
+	if (!text) {
 		(void)set_malformed_error("answer in session", &row->key);
 		row_lose(restore, row, session, "answer-lost",
 			 "if the request comes again, what became of it is not known");
@@ -422,7 +422,7 @@ static int restore_reply(struct restore *restore, const struct row *row)
 	reply = (struct reply){ .id = row->key.b,
 				.lease = head.lease,
 				.type = (enum wire_type)head.type,
-				.err = head.err };
+				.code = head.code };
 	/* of an older build, or of sessions that came one after the other */
 	dropped = reply_cache_add(&session->replies, &reply, NULL);
 	if (dropped)

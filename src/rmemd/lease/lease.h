@@ -285,7 +285,7 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 		   const struct lease_params *params, struct lease_waiter *waiter);
 /* After lease_check_rights().  A client that was fenced, and has the lease attached, may attach it again, as the reply may have
  * been lost with its connection: the lease gets new keys.
- * -ENOENT, -EBUSY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving, or has no
+ * -ENOENT, -EALREADY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving, or has no
  * right), -ENOTSUP (the client cannot reach some segment) */
 int lease_attach(struct leases *leases, struct lease_client *client,
 		 const struct lease_owner *owner, const char *name, unsigned rights,

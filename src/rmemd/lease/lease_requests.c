@@ -180,7 +180,7 @@ int lease_attach(struct leases *leases, struct lease_client *client,
 		return err;
 	/* a request that is repeated was found by its id, whether it took effect or not */
 	if (find_attachment(leases, client, lease->id))
-		return err_set(-EBUSY, "this session has %s attached already",
+		return err_set(-EALREADY, "this session has %s attached already",
 			       QUOTED(name));
 	err = tenant_check_open(client->tenant);
 	if (!err)

@@ -16,6 +16,7 @@
 
 #include "unit/librmem/daemon-core.h"
 #include "wire/codec.h"
+#include "wire/errors.h"
 
 #define IDS 4096u
 #define LEASES 128u
@@ -233,7 +234,7 @@ static void refuse(int code)
 	bool hello = msg.type == WIRE_TYPE_hello;
 
 	msg.type = WIRE_TYPE_error;
-	msg.error.code = (uint32_t)code;
+	msg.error.code = wire_code_of(-code);
 	(void)strcpy(msg.error.text, "it failed");
 	send_msg(&client, &msg);
 	if (hello)

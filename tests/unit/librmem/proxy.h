@@ -56,7 +56,7 @@ void proxy_last(unsigned type, struct wire_msg *ret_msg);
 void proxy_cut(void);
 /* Send the held messages, and hold no more. */
 void proxy_release(void);
-/* Answer one request of this type with an error instead of the server, after `skip` requests have
+/* Answer one request of this type with the number of an errno instead of the server, after `skip` requests have
  * passed; UINT_MAX: each.  Each hello is answered so, and its connection ends.  code 0: no request
  * any more. */
 void proxy_fail(unsigned type, int code, unsigned skip);

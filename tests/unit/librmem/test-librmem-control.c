@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The control connection, with the test as the server on a socket pair. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include "librmem/session/connection.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
+#include "wire/errors.h"
 
 static struct connection *connection;
 static int epfd, server = -1; /* the server's end of the socket pair; -1: closed */
@@ -169,7 +171,7 @@ static size_t encode(enum wire_type type, uint64_t id, uint8_t *frame, size_t ca
 
 	msg->id = id;
 	if (type == WIRE_TYPE_error) {
-		msg->error.code = EDQUOT;
+		msg->error.code = WIRE_CODE_quota;
 		(void)strcpy(msg->error.text, "too much");
 	}
 	if (type == WIRE_TYPE_lease)
@@ -339,7 +341,7 @@ START_TEST(reply__before_its_request_breaks_the_protocol)
 }
 END_TEST
 
-/* Replies to an allocate that are none; the error has the code 0 or 4096. */
+/* Replies to an allocate that are none. */
 static const struct {
 	enum wire_type type;
 	size_t at;
@@ -350,8 +352,6 @@ static const struct {
 	{ WIRE_TYPE_lease, 4, 0x7f, "message type 0x7f is unknown" },
 	{ WIRE_TYPE_lease, 6, 1, "a header with reserved bits set" },
 	{ WIRE_TYPE_ok, 4, WIRE_TYPE_lease, "message lease: lease is cut off" },
-	{ WIRE_TYPE_error, WIRE_HEADER_BYTES, 0, "error code 0" },
-	{ WIRE_TYPE_error, WIRE_HEADER_BYTES + 1, 0x10, "error code 4218" },
 };
 
 START_TEST(reply__that_nobody_can_read_fails_its_request_alone)
@@ -377,6 +377,47 @@ START_TEST(reply__that_nobody_can_read_fails_its_request_alone)
 	reconnect();
 	say_hello();
 	ck_assert_int_eq(receive()->type, 0);
+}
+END_TEST
+
+#define SHOWN(name, number, own, shown, text) { number, -(shown) },
+static const struct {
+	uint32_t code;
+	int err;
+} refusals[] = {
+	WIRE_CODES(SHOWN)
+	/* of later servers: of a group that this library knows, or not */
+	{ 199, -EBUSY },
+	{ 299, -ENOTSUP },
+	{ 399, -EACCES },
+	{ 499, -ESTALE },
+	{ 599, -EDQUOT },
+	{ 699, -EEXIST },
+	{ 799, -EIO },
+	{ 0, -EIO },
+	{ 99, -EIO },
+	{ 800, -EIO },
+	{ UINT32_MAX, -EIO },
+};
+
+START_TEST(error__fails_its_request_alone)
+{
+	struct result allocate, ping;
+	uint8_t frame[256];
+	uint32_t code = htole32(refusals[_i].code);
+	size_t n;
+
+	say_hello();
+	(void)request(WIRE_TYPE_allocate, &allocate);
+	(void)request(WIRE_TYPE_ping, &ping);
+	n = encode(WIRE_TYPE_error, receive()->id, frame, sizeof(frame));
+	memcpy(frame + WIRE_HEADER_BYTES, &code, sizeof(code));
+	send_bytes(frame, n);
+	reply(WIRE_TYPE_ok, receive()->id);
+	ck_assert_int_eq(connection_io(connection), 0);
+	ck_assert_int_eq(allocate.err, refusals[_i].err);
+	ck_assert_str_eq(allocate.text, "too much");
+	ck_assert_int_eq(ping.type, WIRE_TYPE_ok);
 }
 END_TEST
 
@@ -729,7 +770,9 @@ int main(void)
 	tcase_add_loop_test(tc, reply__to_no_request_breaks_the_protocol, 0, 4);
 	tcase_add_test(tc, reply__before_its_request_breaks_the_protocol);
 	tcase_add_loop_test(tc, reply__that_nobody_can_read_fails_its_request_alone, 0,
-			    6);
+			    4);
+	tcase_add_loop_test(tc, error__fails_its_request_alone, 0,
+			    (int)(sizeof(refusals) / sizeof(refusals[0])));
 	tcase_add_test(tc, welcome__that_nobody_can_read_breaks_the_protocol);
 	tcase_add_test(tc, calls__are_sent_again_on_the_next_connection);
 	tcase_add_test(tc, end__refuses_new_calls);

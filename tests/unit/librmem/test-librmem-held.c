@@ -117,7 +117,7 @@ START_TEST(attach__does_not_take_a_handle_that_is_being_detached)
 	rmem_lease *old = detached_late(), *lease;
 
 	/* as if the daemon had not done it yet */
-	proxy_fail(WIRE_TYPE_attach, EBUSY, 0);
+	proxy_fail(WIRE_TYPE_attach, EALREADY, 0);
 	lease = attached("name");
 	ck_assert_ptr_ne(lease, old);
 	ck_assert_int_eq(rmem_detach(old), 0);
@@ -207,7 +207,7 @@ START_TEST(attach__while_the_server_is_away_finds_the_handle)
 
 	open_with(0);
 	lease = alloc(1000, "name");
-	proxy_fail(WIRE_TYPE_hello, EAGAIN, 0);
+	proxy_fail(WIRE_TYPE_hello, EBUSY, 0);
 	proxy_cut();
 	proxy_await_count(&proxy.seen[WIRE_TYPE_hello], 3);
 	ck_assert_int_eq(pthread_create(&thread, NULL, run_attach_read, &again), 0);

@@ -330,7 +330,7 @@ START_TEST(resume__without_the_lease_makes_a_notice)
 	rmem *another = open_another("");
 	rmem_lease *lease = open_watched(0, "gone");
 
-	proxy_fail(WIRE_TYPE_hello, EAGAIN, 0);
+	proxy_fail(WIRE_TYPE_hello, EBUSY, 0);
 	proxy_cut();
 	ck_assert_int_eq(rmem_remove(another, "gone"), 0);
 	proxy_fail(WIRE_TYPE_hello, 0, 0);

@@ -399,7 +399,7 @@ void client_fail(struct client *client, struct wire_msg *msg, int err)
 {
 	const struct wire_msg *answer = client_ask(client, msg, WIRE_TYPE_error);
 
-	ck_assert_int_eq(-(int)answer->error.code, err);
+	ck_assert_int_eq((int)answer->error.code, (int)wire_code_of(err));
 	ck_assert_str_ne(answer->error.text, "");
 }
 

@@ -120,7 +120,7 @@ static void ends_open(void)
 	socklen_t len = sizeof(in);
 
 	ends.peer = -1;
-	ends.status = STREAM_DONE;
+	ends.status = WIRE_CODE_none;
 	ends.status_bytes = sizeof(struct stream_status);
 	ends.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_ge(ends.listener, 0);
@@ -155,9 +155,11 @@ static const struct {
 	unsigned bytes;
 	int err;
 } statuses[] = {
-	{ STREAM_REFUSED, 8, -EACCES },  { STREAM_BUSY, 8, -ENOMEM },
-	{ STREAM_BROKEN, 8, -EPROTO },   { 0xffffffff, 8, -EPROTO },
-	{ STREAM_DONE, 1, -ECONNRESET },
+	/* no text: it is no server of this protocol */
+	{ WIRE_CODE_forbidden, 8, -EPROTO },
+	{ WIRE_CODE_no_memory, 8, -EPROTO },
+	{ 0xffffffff, 8, -EPROTO },
+	{ WIRE_CODE_none, 1, -ECONNRESET },
 };
 
 START_TEST(connect__reports_the_status)
@@ -176,25 +178,37 @@ END_TEST
 _Static_assert(4 * (sizeof(LONG) - 1) == STREAM_TEXT_MAX + 1, "one byte too long");
 
 static const struct {
+	uint32_t status;
 	const char *text, *told; /* what the server sends, and what is told */
 	uint32_t bytes;          /* that it announces */
+	int err;
 } refusals[] = {
-	{ "from 192.0.2.1", "a data stream: from 192.0.2.1", 14 },
-	{ "a\nb\033", "a data stream: a?b?", 4 },
-	{ "short", "Permission denied", 6 },
-	{ LONG LONG LONG LONG, "Permission denied", STREAM_TEXT_MAX + 1 },
-	{ LONG LONG LONG LONG, "Permission denied", UINT32_MAX },
-	{ "", "Permission denied", 0 },
+	{ WIRE_CODE_forbidden, "from 192.0.2.1", "a data stream: from 192.0.2.1", 14,
+	  -EACCES },
+	{ WIRE_CODE_forbidden, "a\nb\033", "a data stream: a?b?", 4, -EACCES },
+	{ WIRE_CODE_malformed, "what", "a data stream: what", 4, -EPROTO },
+	{ WIRE_CODE_no_memory, "full", "a data stream: full", 4, -ENOMEM },
+	/* numbers of later servers, of groups that this client knows, or not */
+	{ 199, "not now", "a data stream: not now", 7, -EBUSY },
+	{ 399, "go away", "a data stream: go away", 7, -EACCES },
+	{ 899, "a secret", "a data stream: a secret", 8, -EIO },
+	{ UINT32_MAX, "a secret", "a data stream: a secret", 8, -EIO },
+	{ WIRE_CODE_forbidden, "short", "Connection reset by peer", 6, -ECONNRESET },
+	{ WIRE_CODE_forbidden, LONG LONG LONG LONG, "is it another port?",
+	  STREAM_TEXT_MAX + 1, -EPROTO },
+	{ WIRE_CODE_forbidden, LONG LONG LONG LONG, "is it another port?", UINT32_MAX,
+	  -EPROTO },
+	{ WIRE_CODE_forbidden, "", "is it another port?", 0, -EPROTO },
 };
 
 START_TEST(connect__tells_why_it_is_refused)
 {
 	const char *told;
 
-	ends.status = STREAM_REFUSED;
+	ends.status = refusals[_i].status;
 	ends.text = refusals[_i].text;
 	ends.text_bytes = refusals[_i].bytes;
-	ck_assert_int_eq(client_connect(WAIT_MS), -EACCES);
+	ck_assert_int_eq(client_connect(WAIT_MS), refusals[_i].err);
 	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
 	told = strstr(err_text(), refusals[_i].told);
 	ck_assert_msg(told && strcmp(told, refusals[_i].told) == 0, "%s", err_text());
@@ -432,7 +446,10 @@ START_TEST(atomics__send_operands_and_store_the_old_value)
 }
 END_TEST
 
-/* Also one that a later server may have. */
+/* The last ones are of later servers, of a group that this client knows, or not. */
+static const uint32_t refused_with[] = { FABRIC_STALE, FABRIC_INVALID, 499, 899,
+					 UINT32_MAX };
+
 START_TEST(refusal__fails_only_its_operation)
 {
 	ends_connect();
@@ -440,7 +457,7 @@ START_TEST(refusal__fails_only_its_operation)
 	client_post(FABRIC_WRITE, 1, 100);
 	client_post(FABRIC_READ, 2, 100);
 	peer_answer(FABRIC_FORBIDDEN, 0, peer_request().cookie);
-	peer_answer(_i ? UINT32_MAX : FABRIC_STALE, 0, peer_request().cookie);
+	peer_answer(refused_with[_i], 0, peer_request().cookie);
 	peer_answer(FABRIC_DONE, 100, peer_request().cookie);
 	memset(ends.memory + 3 * BIG, 0x66, 100);
 	peer_send(ends.memory + 3 * BIG, 100);
@@ -752,7 +769,8 @@ int main(void)
 	tcase_add_test(tcase, domain_open__needs_an_address);
 	tcase_add_test(tcase, atomics__need_support_of_the_server);
 	tcase_add_test(tcase, atomics__send_operands_and_store_the_old_value);
-	tcase_add_loop_test(tcase, refusal__fails_only_its_operation, 0, 2);
+	tcase_add_loop_test(tcase, refusal__fails_only_its_operation, 0,
+			    COUNT(refused_with));
 	tcase_add_loop_test(tcase, response__invalid_ends_the_channel, 0,
 			    COUNT(invalid));
 	tcase_add_test(tcase, response__out_of_order_ends_the_channel);

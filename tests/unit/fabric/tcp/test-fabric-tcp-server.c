@@ -106,7 +106,7 @@ START_TEST(hello__wrong_is_refused_with_a_status)
 		host.refusal = i % 2 ? "a reason" : reason;
 		raw_send(fd, buf, sizeof(buf));
 		ck_assert_uint_eq(raw_status(fd),
-				  i < 8 ? STREAM_BROKEN : STREAM_REFUSED);
+				  i < 8 ? WIRE_CODE_malformed : WIRE_CODE_forbidden);
 		raw_expect_end(fd);
 		raw_close(fd, false);
 	}
@@ -139,7 +139,7 @@ START_TEST(hello__of_a_control_client_gets_an_error_message)
 	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &msg), 0);
 	ck_assert_int_eq(msg.type, WIRE_TYPE_error);
 	ck_assert_uint_eq(msg.id, 77);
-	ck_assert_uint_eq(msg.error.code, EPROTO);
+	ck_assert_uint_eq(msg.error.code, WIRE_CODE_malformed);
 	(void)snprintf(port, sizeof(port), "port %u of this server is for data;",
 		       host.port);
 	ck_assert_int_eq(strncmp(msg.error.text, port, strlen(port)), 0);
@@ -193,7 +193,7 @@ START_TEST(hello__in_single_bytes_is_accepted)
 		raw_send(fd, buf + i, 1);
 		ops->process(host.server);
 	}
-	ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
+	ck_assert_uint_eq(raw_status(fd), WIRE_CODE_none);
 	raw_close_await(fd, 1);
 }
 END_TEST
@@ -267,7 +267,7 @@ START_TEST(hello__missing_does_not_end_those_of_other_addresses)
 	await_refused(2 * BACKLOG + 1);
 	raw_hello(buf);
 	raw_send(late, buf, sizeof(buf));
-	ck_assert_uint_eq(raw_status(late), STREAM_DONE);
+	ck_assert_uint_eq(raw_status(late), WIRE_CODE_none);
 	raw_close_await(late, 1);
 	for (unsigned i = 0; i < 3 * BACKLOG; i++)
 		raw_close(silent[i], false);
@@ -562,7 +562,7 @@ START_TEST(client__that_vanishes_at_any_byte_is_handled)
 			continue;
 		}
 		raw_send(fd, script, FABRIC_HELLO_BYTES);
-		ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
+		ck_assert_uint_eq(raw_status(fd), WIRE_CODE_none);
 		joined++;
 		if (step > FABRIC_HELLO_BYTES)
 			raw_send(fd, script + FABRIC_HELLO_BYTES,

@@ -232,7 +232,7 @@ START_TEST(invalid_length__ends_the_connection)
 
 	client_write(fd, &lengths[_i], 4);
 	expect(fd, WIRE_TYPE_error);
-	ck_assert_uint_eq(received.error.code, EPROTO);
+	ck_assert_uint_eq(received.error.code, WIRE_CODE_malformed);
 	ck_assert(!receive(fd));
 	/* bytes that arrive later are dropped */
 	client_write(fd, frame, 1000);

@@ -281,9 +281,9 @@ START_TEST(allocate__without_new_keys_ends_the_lease)
 	id = one.answer.id;
 	lose_and_resume();
 	fake_fabric_fail_event(0, -EIO);
-	repeat_fail(to_allocate(100, ""), id, EIO);
+	repeat_fail(to_allocate(100, ""), id, WIRE_CODE_failed);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
-	repeat_fail(to_allocate(100, ""), id, ESTALE);
+	repeat_fail(to_allocate(100, ""), id, WIRE_CODE_stale);
 }
 END_TEST
 
@@ -330,7 +330,7 @@ START_TEST(allocate__of_an_ended_lease_fails_with_estale)
 	client_lose(&one);
 	client_ok(&other, by_name(WIRE_TYPE_remove, "named"));
 	client_resume(&two, &one);
-	repeat_fail(to_allocate(100, "named"), id, ESTALE);
+	repeat_fail(to_allocate(100, "named"), id, WIRE_CODE_stale);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
@@ -369,8 +369,8 @@ START_TEST(attach__without_new_keys_ends_the_attachment)
 	uint64_t lease, id = attach_and_lose(&lease);
 
 	fake_fabric_fail_event(0, -EIO);
-	repeat_fail(to_attach("named"), id, EIO);
-	repeat_fail(to_attach("named"), id, ESTALE);
+	repeat_fail(to_attach("named"), id, WIRE_CODE_failed);
+	repeat_fail(to_attach("named"), id, WIRE_CODE_stale);
 	(void)client_ask(&two, to_attach("named"), WIRE_TYPE_lease);
 	ck_assert_uint_eq(two.answer.lease.lease, lease);
 	client_ok(&other, lease_message(WIRE_TYPE_free, lease));
@@ -390,7 +390,7 @@ START_TEST(allocate__without_new_keys_leaves_a_lease_that_is_used)
 	client_ok(&other, lease_message(WIRE_TYPE_detach, lease));
 	lose_and_resume();
 	fake_fabric_fail_event(0, -EIO);
-	repeat_fail(to_allocate(100, "named"), id, EIO);
+	repeat_fail(to_allocate(100, "named"), id, WIRE_CODE_failed);
 	(void)client_ask(&two, to_attach("named"), WIRE_TYPE_lease);
 	ck_assert_uint_eq(two.answer.lease.lease, lease);
 	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
@@ -449,7 +449,7 @@ START_TEST(failure__is_answered_again)
 	memcpy(text, one.answer.error.text, sizeof(text));
 	lease = client_allocate(&one, 100, "named");
 	lose_and_resume();
-	repeat_fail(to_attach("named"), id, ENOENT);
+	repeat_fail(to_attach("named"), id, WIRE_CODE_missing);
 	ck_assert_str_eq(two.answer.error.text, restarts ? NOT_KNOWN : text);
 	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
 	ck_assert_uint_eq(fake_pools_lent(), 0);
@@ -499,10 +499,10 @@ START_TEST(refused_allocate__is_never_too_old)
 	for (unsigned i = 0; i < REQUESTS_MAX - 1; i++)
 		client_fail(&one, lease_message(WIRE_TYPE_free, 99), -ESTALE);
 	lose_and_resume();
-	repeat_fail(to_allocate(100, "named"), id, EEXIST);
+	repeat_fail(to_allocate(100, "named"), id, WIRE_CODE_exists);
 	/* the repeated one is remembered, as later requests have come */
 	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
-	repeat_fail(to_allocate(100, "named"), id, EEXIST);
+	repeat_fail(to_allocate(100, "named"), id, WIRE_CODE_exists);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
@@ -615,10 +615,10 @@ START_TEST(replies__are_remembered_for_the_latest_requests)
 			    -ESTALE);
 	lose_and_resume();
 	for (unsigned i = 0; i < 2; i++)
-		repeat_fail(to_allocate(100, ""), id, EPROTO);
+		repeat_fail(to_allocate(100, ""), id, WIRE_CODE_forgotten);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert_uint_eq(two.closed, 0);
-	repeat_fail(lease_message(WIRE_TYPE_free, lease + 1), id + 1, ESTALE);
+	repeat_fail(lease_message(WIRE_TYPE_free, lease + 1), id + 1, WIRE_CODE_stale);
 	/* requests without a lasting effect are handled again */
 	(void)client_ask_as(&two, message(WIRE_TYPE_ping), id, WIRE_TYPE_ok);
 	(void)client_ask_as(&two, lease_message(WIRE_TYPE_attach, lease), 1,
@@ -643,9 +643,9 @@ START_TEST(errors__take_little_memory_and_ledger)
 	ck_assert_uint_le(mallinfo2().uordblks - memory, MEMORY_BYTES);
 	id = one.answer.id;
 	lose_and_resume();
-	repeat_fail(to_attach(name), id - REPLY_TEXTS_MAX, ENOENT);
+	repeat_fail(to_attach(name), id - REPLY_TEXTS_MAX, WIRE_CODE_missing);
 	ck_assert_str_eq(two.answer.error.text, NOT_KNOWN);
-	repeat_fail(to_attach(name), id - REPLY_TEXTS_MAX + 1, ENOENT);
+	repeat_fail(to_attach(name), id - REPLY_TEXTS_MAX + 1, WIRE_CODE_missing);
 	ck_assert_int_eq(strcmp(two.answer.error.text, NOT_KNOWN) == 0, restarts);
 }
 END_TEST
@@ -693,9 +693,10 @@ START_TEST(replies__of_a_tenant_have_a_limit)
 	expect_replies(REPLIES_TOGETHER_MAX + REPLY_CACHE_MIN, REPLY_CACHE_MAX);
 	id = one.answer.id;
 	lose_and_resume();
-	repeat_fail(lease_message(WIRE_TYPE_free, 99), id - REPLY_CACHE_MIN, EPROTO);
+	repeat_fail(lease_message(WIRE_TYPE_free, 99), id - REPLY_CACHE_MIN,
+		    WIRE_CODE_forgotten);
 	repeat_fail(lease_message(WIRE_TYPE_free, 99), id - REPLY_CACHE_MIN + 1,
-		    ESTALE);
+		    WIRE_CODE_stale);
 	/* read in another order, the share is the limit */
 	expect_replies(REPLIES_TOGETHER_MAX + (restarts ? 0 : REPLY_CACHE_MIN),
 		       REPLY_CACHE_MAX);
@@ -740,7 +741,7 @@ START_TEST(id__of_another_request_is_refused)
 			      : lease_message(WIRE_TYPE_free, lease),
 		       id);
 	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_error);
-	ck_assert_int_eq((int)one.answer.error.code, EPROTO);
+	ck_assert_int_eq((int)one.answer.error.code, WIRE_CODE_malformed);
 	ck_assert_uint_eq(one.closed, 1);
 	client_lose(&one);
 	fake_fabric_settle();
@@ -755,7 +756,8 @@ START_TEST(id__zero_is_refused)
 		client_open(&one);
 	client_send_as(&one, _i ? message(WIRE_TYPE_ping) : hello(), 0);
 	ck_assert_uint_eq(one.answers, _i ? 1 : 0);
-	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_error)->error.code, EPROTO);
+	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_error)->error.code,
+			  WIRE_CODE_malformed);
 	ck_assert_uint_eq(one.closed, 1);
 	client_lose(&one);
 }

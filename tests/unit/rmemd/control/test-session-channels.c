@@ -461,7 +461,7 @@ START_TEST(join__is_answered_when_the_channel_is_connected)
 	ck_assert_uint_eq(one.answer.id, id);
 	if (_i) {
 		ck_assert_int_eq(one.answer.type, WIRE_TYPE_error);
-		ck_assert_uint_eq(one.answer.error.code, ETIMEDOUT);
+		ck_assert_uint_eq(one.answer.error.code, WIRE_CODE_timed_out);
 		ck_assert_str_eq(one.answer.error.text, "nobody answers");
 		ck_assert_uint_eq(stage_control.counters.channels_refused, 1);
 	} else {

@@ -496,7 +496,7 @@ START_TEST(kick__ends_a_fenced_session)
 	ck_assert_int_eq(sessions_kick(stage_control.sessions, one.session), 0);
 	if (_i) {
 		ck_assert_int_eq((int)two.answer.type, (int)WIRE_TYPE_error);
-		ck_assert_uint_eq(two.answer.error.code, ESTALE);
+		ck_assert_uint_eq(two.answer.error.code, WIRE_CODE_stale);
 		ck_assert_str_eq(two.answer.error.text,
 				 "the administrator has ended the session");
 		ck_assert_uint_eq(two.closed, 1);

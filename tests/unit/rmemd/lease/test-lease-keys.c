@@ -91,12 +91,12 @@ START_TEST(attach__after_a_fence_finds_the_attachment)
 	stage_fence(&stage_b);
 	fake_fabric_settle();
 	stage_connect(&stage_b, 0);
-	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), -EBUSY);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), -EALREADY);
 	ck_assert_int_eq(call_rekey(&two, &stage_b, one.lease.lease), 0);
 	ck_assert_uint_eq(two.lease.rights, STAGE_RW);
 	ck_assert_uint_eq(two.lease.n_keys, 1);
 	ck_assert_uint_eq(stage_b.n_attachments, 1);
-	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -EBUSY);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -EALREADY);
 	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST

@@ -131,7 +131,7 @@ START_TEST(error_texts__fit_the_wire_with_any_name)
 	(void)new_lease(&one, &stage_a, 1, name);
 	ck_assert_int_eq(call_allocate(&one, &stage_a, 1, name), -EEXIST);
 	expect_text("n\"... already");
-	ck_assert_int_eq(call_attach(&one, &stage_a, name, WIRE_RIGHT_READ), -EBUSY);
+	ck_assert_int_eq(call_attach(&one, &stage_a, name, WIRE_RIGHT_READ), -EALREADY);
 	expect_text("n\"... attached already");
 	id = new_lease(&one, &stage_a, 1, "");
 	ck_assert_int_eq(
@@ -183,7 +183,7 @@ START_TEST(attach__makes_its_own_keys)
 	ck_assert(stage_status(one.lease.lease, &status));
 	ck_assert_uint_eq(status.sessions, 2);
 	ck_assert_uint_eq(status.writers, 1);
-	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -EBUSY);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -EALREADY);
 	ck_assert_int_eq(call_attach(&two, &stage_b, "m", STAGE_RW), -ENOENT);
 	ck_assert_int_eq(lease_check_rights(0), -EINVAL);
 	ck_assert_int_eq(lease_check_rights(WIRE_RIGHT_WRITE), -EINVAL);

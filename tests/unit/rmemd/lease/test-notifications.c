@@ -7,6 +7,7 @@
 #include "unit/rmemd/control-stage.h"
 #include "rmemd/lease/lease_client.h"
 #include "unit/unit.h"
+#include "wire/errors.h"
 
 #define RW (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE)
 
@@ -44,7 +45,7 @@ static int request(struct client *client, enum wire_type type, uint64_t id)
 	msg->watch.lease = id;
 	client_send(client, msg);
 	if (client->answer.type == WIRE_TYPE_error)
-		return -(int)client->answer.error.code;
+		return wire_code_errno(client->answer.error.code);
 	ck_assert_int_eq((int)client->answer.type, (int)WIRE_TYPE_ok);
 	return 0;
 }

@@ -763,7 +763,7 @@ START_TEST(removed_tenant__stops_waiting_for_memory)
 	fake_pools_scrub();
 	leases_retry(stage_control.leases);
 	ck_assert_uint_eq(two.answers, 2);
-	ck_assert_int_eq((int)two.answer.error.code, EACCES);
+	ck_assert_int_eq((int)two.answer.error.code, WIRE_CODE_forbidden);
 }
 END_TEST
 
