@@ -82,6 +82,7 @@ class Server:
         self.stream_hook = None     # (stream, request): a status instead of doing it, or None
         self.status = (0, "")       # of channels
         self.welcome = {}           # other values in welcome
+        self.most = 0, 0            # bytes of a request of a channel, and of one in-band
         self.endpoints = None       # other endpoints
         self.served = 0             # the endpoint to which keys belong
         self.segment_bytes = 1 << 30
@@ -219,6 +220,7 @@ class Server:
         if values["channel"] == 1 and not values["resume"]:
             fields.update(channel=self.grant(session), endpoint=self.served)
         fields.update(self.welcome)
+        self.most = fields["stream_bytes_max"], fields["inband_bytes_max"]
         return "welcome", fields
 
     def tcp(self, **values):
@@ -227,6 +229,13 @@ class Server:
                   "port": self.data_port, "node": -1, "flags": ATOMICS + INBAND}
         fields.update(values)
         return fields
+
+    def trap(self):
+        """A port to which no client may connect."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.socks.append(listener)
+        self.start(self.accept, listener, lambda sock: self.fault("a client uses an endpoint that it must leave out"))
+        return listener.getsockname()[1]
 
     def grant(self, session):
         number = self.number()
@@ -391,7 +400,7 @@ class Server:
         op = struct.unpack("<H", begin[:2])[0]
         inband = channel.PING <= op <= channel.NOTIFY
         request = self.take(link, "In-band request" if inband else "Request", begin)
-        most = 1 << (18 if inband else 20)
+        most = self.most[inband]
         if request["flags"] or not 1 <= op <= 9 or request["bytes"] > most or (
                 request["bytes"] == 0) != (op in (channel.PING, channel.NOTIFY)):
             self.fault(f"a request is {request}")

@@ -11,7 +11,8 @@ from walk_library import DATA, clean, good, rmem, tour
 @case
 def endpoint__of_another_version_is_left_out(world):
     with Server(world.page) as server:
-        server.endpoints = [server.tcp(version=2, port=1), server.tcp(), server.tcp(version=0, port=1)]
+        port = server.trap()
+        server.endpoints = [server.tcp(version=2, port=port), server.tcp(), server.tcp(version=0, port=port)]
         server.served = 1
         tour(server)
         clean(server)
@@ -141,7 +142,7 @@ def session__that_resumes_finds_other_endpoints(world):
 
         def stat(link, id_, values):
             server.hooks.clear()
-            server.endpoints = [server.tcp(version=9, port=1), server.tcp()]
+            server.endpoints = [server.tcp(version=9, port=server.trap()), server.tcp()]
             server.served = 1
             link.sock.shutdown(2)
             return True

@@ -8,6 +8,7 @@ import threading
 
 import frame
 from case import case, equal, holds
+from channel import PING
 from server import Server
 
 DATA = random.Random(1).randbytes(300000)
@@ -103,6 +104,16 @@ def requests__stay_within_a_segment(world):
             server.segment_bytes = n
             tour(server)
             clean(server)
+
+
+@case
+def limits__are_those_of_welcome(world):
+    with Server(world.page) as server:
+        server.welcome = {"stream_bytes_max": 10000, "inband_bytes_max": 4096, "requests_max": 1}
+        tour(server)
+        clean(server)
+        for inband, most in ((False, 10000), (True, 4096)):
+            equal(max(n for op, n, _ in server.operations if (op >= PING) == inband), most, "the longest request")
 
 
 @case

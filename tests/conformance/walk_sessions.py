@@ -6,6 +6,7 @@ import socket
 import frame
 from case import case, disconnected, equal, holds, refused
 from client import Closed, Refused, u64
+from walk_channels import INBAND_MOST, MOST
 
 
 def hello_refused(world, error, **values):
@@ -34,6 +35,7 @@ def welcome__has_what_a_client_needs(world):
         holds(got["lease_bytes_max"] > 0, "a lease may have bytes")
         for limit in ("requests_max", "stream_bytes_max", "inband_bytes_max", "inband_requests_max"):
             holds(got[limit] > 0, limit)
+        equal((got["requests_max"], got["stream_bytes_max"], got["inband_bytes_max"]), (256, MOST, INBAND_MOST), "limits")
         holds(got["endpoints"], "there are endpoints")
         for endpoint in got["endpoints"]:
             holds(endpoint["fabric"] in (1, 2), "a fabric")
