@@ -82,6 +82,7 @@ class Page:
         self.statuses[0] = "done"
         self.holds = rows_of(sections["DESCRIPTION", "What a session holds"])
         self.vectors = dict(rows_of(sections.get(("VECTORS", ""), [])))
+        self.example = sections["EXAMPLES", ""]
         self.text = "\n".join(plain(line) for lines in sections.values() for line in lines)
 
     @staticmethod
