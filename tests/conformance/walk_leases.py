@@ -284,12 +284,12 @@ def list__is_in_the_order_of_ids(world):
 
 @case
 def session__holds_a_lease_as_the_table_says(world):
-    outcomes = {"held from now on": None, "new rkeys": None, "not held from now on": None, "done": None}
+    outcomes = {"held from now on": None, "its rkeys": None, "not held from now on": None, "done": None}
     other = {"watch": {}, "unwatch": {}, "renew": {"ttl_ms": 1000}, "rename": {"name": "holds/new"},
              "resize": {"bytes": 2 * PAGE}, "share": {"rights": 1, "tenant": "red"},
              "fix_atomic_device": {}}
     requests = {"attach by name": {"attach": {"name": "holds", "rights": 3}}, "attach by id": {"attach": {}},
-                "detach , free": {"detach": {}, "free": {}}, "all others": other}
+                "detach , free": {"detach": {}, "free": {}}, "all others by id": other}
     equal([row[0] for row in world.page.holds[1:]], list(requests), "the rows of the table")
     for title, held, not_held in world.page.holds[1:]:
         for name, values in requests[title].items():
