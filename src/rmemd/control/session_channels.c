@@ -643,7 +643,7 @@ void session_channel_down(void *, void *session_cookie, uint32_t number,
 	struct session_port *port = session_cookie;
 	struct channel *channel = find_channel(port->session, number);
 
-	if (!channel)
+	if (!channel || channel->state == WIRE_CHANNEL_GRANTED)
 		return;
 	/* where the handshake of TLS comes before a channel is up, it has failed */
 	if (channel->state != WIRE_CHANNEL_UP && endpoint_is_tls(port) && *why)
