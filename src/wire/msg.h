@@ -17,8 +17,7 @@
  *                 of all earlier requests of the session; a reply repeats it; 0 in events
  *
  * In a body STR is u16 length and text that is utf8_clean(), LIST is u16 count and items.
- * The reply to a request is ERROR, or the reply that answers it in the table
- * WIRE_REPLIES, or OK if no reply there does.
+ * The reply to a request is ERROR, or the one that the table in wire/requests.h has.
  *
  * A request takes effect once.  After a lost connection the client resumes the session and first
  * sends its unanswered requests again, with their ids and in order.  The server repeats a reply

@@ -89,6 +89,7 @@ class Client(Link):
         super().__init__(server.page, sock or socket.create_connection((server.host, server.port), SECONDS))
         self.server = server
         self.next_id = 1
+        self.asked = {}
         self.replies = {}
         self.events = []
         self.welcome = None
@@ -103,8 +104,15 @@ class Client(Link):
         """Send a request; its id."""
         if id_ is None:
             id_, self.next_id = self.next_id, self.next_id + 1
+        self.asked[id_] = name
         self.send(name, id_, behind=behind, **values)
         return id_
+
+    def listed(self, id_, code):
+        """The page has this error among those of the request."""
+        name, error = self.asked.get(id_), self.page.statuses.get(code)
+        if name and error not in self.page.messages[name].errors:
+            raise frame.Unreadable(f"{name} is refused with {code}, {error}, which is not of its errors")
 
     def take(self):
         """Receive one message into replies or events."""
@@ -123,6 +131,8 @@ class Client(Link):
         name, values = self.replies[id_].pop(0)
         if not self.replies[id_]:
             del self.replies[id_]
+        if name == "error":
+            self.listed(id_, values["code"])
         if name == "error" and want != "error":
             raise Refused(values["code"], values["text"])
         if want not in (None, name):

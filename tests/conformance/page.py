@@ -20,19 +20,14 @@ class Field:
 
 
 class Message:
-    """A message, an item of lists, or a structure of channels."""
+    """A message, an item of lists, or a structure of channels.  Of a request also needs and reply, the
+    cells of the table of answers, and errors, the names of those that may answer it."""
 
     def __init__(self, name, number=None):
         self.name = name
         self.number = number
         self.fields = []
         self.text = ""
-
-    @property
-    def reply(self):
-        """The name of the reply that answers this request."""
-        found = re.search(r"[Aa]nswered by (\w+)", self.text)
-        return found[1] if found else "ok"
 
 
 def plain(line):
@@ -80,6 +75,7 @@ class Page:
                        if len(row) == 4 and row[0].isdigit()}
         self.statuses = {number: name for name, number in self.errors.items()}
         self.statuses[0] = "done"
+        self.answers([row for row in rows_of(sections["DESCRIPTION", "Answers"]) if len(row) == 4])
         self.holds = rows_of(sections["DESCRIPTION", "What a session holds"])
         self.vectors = dict(rows_of(sections.get(("VECTORS", ""), [])))
         self.example = sections["EXAMPLES", ""]
@@ -109,6 +105,14 @@ class Page:
             self.messages[message.name] = message
         elif message.fields:
             self.structures[message.name] = message
+
+    def answers(self, rows):
+        """Take the table of answers: of each request, and of those in its row."""
+        each = re.findall(r"\w+", rows[1][3])
+        for name, needs, reply, errors in rows[2:]:
+            request = self.messages[name]
+            request.needs, request.reply = needs, reply
+            request.errors = each + re.findall(r"\w+", errors.replace("\\(en", ""))
 
     @staticmethod
     def numbers(lines):

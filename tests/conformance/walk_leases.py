@@ -4,6 +4,9 @@
 from case import case, equal, holds, refused
 
 PAGE = 4096
+# requests about a lease that do not end it, with values
+OTHERS = {"watch": {}, "unwatch": {}, "renew": {"ttl_ms": 1000}, "rename": {"name": "holds/new"},
+          "resize": {"bytes": 2 * PAGE}, "share": {"rights": 1, "tenant": "red"}, "fix_atomic_device": {}}
 
 
 def lent(client, **values):
@@ -285,11 +288,8 @@ def list__is_in_the_order_of_ids(world):
 @case
 def session__holds_a_lease_as_the_table_says(world):
     outcomes = {"held from now on": None, "its rkeys": None, "not held from now on": None, "done": None}
-    other = {"watch": {}, "unwatch": {}, "renew": {"ttl_ms": 1000}, "rename": {"name": "holds/new"},
-             "resize": {"bytes": 2 * PAGE}, "share": {"rights": 1, "tenant": "red"},
-             "fix_atomic_device": {}}
     requests = {"attach by name": {"attach": {"name": "holds", "rights": 3}}, "attach by id": {"attach": {}},
-                "detach , free": {"detach": {}, "free": {}}, "all others by id": other}
+                "detach , free": {"detach": {}, "free": {}}, "all others by id": OTHERS}
     equal([row[0] for row in world.page.holds[1:]], list(requests), "the rows of the table")
     for title, held, not_held in world.page.holds[1:]:
         for name, values in requests[title].items():
@@ -308,6 +308,27 @@ def session__holds_a_lease_as_the_table_says(world):
                     with world.open() as tidy:
                         for entry in tidy.call("list", prefix="holds")["entries"]:
                             tidy.call("remove", name=entry["name"])
+
+
+@case
+def request__needs_what_the_table_says(world):
+    may = {"hold": ("reader", "guest", "owner"), "write": ("guest", "owner"), "own": ("owner",)}
+    for request in [r for r in world.page.requests() if r.needs in may]:
+        with world.open() as owner, world.open() as reader, world.tenant("red").open() as guest:
+            lease = lent(owner, name="holds")["lease"]
+            owner.call("share", lease=lease, rights=3, tenant="red")
+            reader.call("attach", name="holds", rights=1)
+            guest.call("attach", name="holds", rights=3, tenant="default")
+            fields = {"lease": lease, **OTHERS.get(request.name, {})}
+            if request.name == "fix_atomic_device":
+                fields["endpoint"] = owner.endpoint()
+            for who, client in (("reader", reader), ("guest", guest), ("owner", owner)):
+                if who in may[request.needs]:
+                    client.call(request.name, **fields)
+                else:
+                    refused(client, "forbidden", request.name, **fields)
+            for entry in owner.call("list", prefix="holds")["entries"]:
+                owner.call("remove", name=entry["name"])
 
 
 @case

@@ -220,6 +220,31 @@ sed -n '/^\.Sh ERROR CODES/,/^\.Sh SEE/s/^\.It \([0-9]\)/\1/p' man/rmem-protocol
 	sed 's/ Ta Sy / /; s/ Ta Er / /; s/ Ta / /' >"$tmp/errors of rmem-protocol.7"
 compare errors.h "errors of rmem-protocol.7"
 
+# the answers to each request
+cat >"$tmp/answers.c" <<'C'
+#include <stdio.h>
+#include "wire/requests.h"
+#define E(name) " " #name
+#define ROW(request, reply, errors) puts(#request " " #reply errors);
+int main(void)
+{
+	puts("each" WIRE_ERRORS(E));
+	WIRE_ANSWERS(ROW, E)
+	return 0;
+}
+C
+"${cc[@]}" -std=gnu17 -Isrc -o "$tmp/answers" "$tmp/answers.c"
+"$tmp/answers" >"$tmp/requests.h"
+awk '
+	/^\.Ss/ { on = $2 == "Answers" }
+	on && /^\.It (Cm|each)/ {
+		gsub(/^\.It | ,|\\\(en|(Cm|Sy) /, "")
+		split($0, part, / Ta /)
+		print part[1], part[3], part[4]
+	}
+' man/rmem-protocol.7 | tr -s ' ' | sed 's/ $//' >"$tmp/answers of rmem-protocol.7"
+compare requests.h "answers of rmem-protocol.7"
+
 # An errno of what answers requests has a number of its own, or no client sees it.
 cat >"$tmp/unseen" <<'UNSEEN'
 EADDRINUSE a listener is opened

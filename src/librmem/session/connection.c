@@ -17,6 +17,7 @@
 #include "base/own_fd.h"
 #include "wire/codec.h"
 #include "wire/errors.h"
+#include "wire/requests.h"
 
 #define TEXT_BYTES 256
 /* Limit of a request's bytes: the longest request has two names. */
@@ -63,30 +64,6 @@ struct connection {
 	size_t in_bytes, in_room;
 	uint8_t *in; /* received, and not a whole frame yet */
 };
-
-/* The type of the reply to a request, if not an error. */
-static enum wire_type reply_type(enum wire_type request)
-{
-	switch (request) {
-	case WIRE_TYPE_hello:
-		return WIRE_TYPE_welcome;
-	case WIRE_TYPE_open_channel:
-		return WIRE_TYPE_channel;
-	case WIRE_TYPE_allocate:
-	case WIRE_TYPE_attach:
-	case WIRE_TYPE_resize:
-		return WIRE_TYPE_lease;
-	case WIRE_TYPE_stat:
-	case WIRE_TYPE_list:
-		return WIRE_TYPE_entries;
-	case WIRE_TYPE_join_channel:
-		return WIRE_TYPE_joined;
-	case WIRE_TYPE_fix_atomic_device:
-		return WIRE_TYPE_atomic_device;
-	default:
-		return WIRE_TYPE_ok;
-	}
-}
 
 int connection_create(int epfd, const struct connection_events *events, void *ctx,
 		      struct connection **ret_control)
@@ -453,7 +430,8 @@ static int error_parse(const struct wire_error *error)
 /* Whether the message can be the reply to the call; err_text() says why not. */
 static int reply_check(const struct connection_call *call, const struct wire_msg *reply)
 {
-	if (reply->type != WIRE_TYPE_error && reply->type != reply_type(call->type))
+	if (reply->type != WIRE_TYPE_error &&
+	    reply->type != wire_reply_type(call->type))
 		return err_set(-EPROTO, "the server answers %s with %s",
 			       wire_type_name(call->type), wire_type_name(reply->type));
 	return 0;

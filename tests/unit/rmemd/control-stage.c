@@ -15,6 +15,8 @@
 #include "tls/admission.h"
 #include "unit/rmemd/control-pools.h"
 #include "wire/codec.h"
+#include "wire/errors.h"
+#include "wire/requests.h"
 
 struct control stage_control;
 struct config stage_config;
@@ -233,6 +235,46 @@ void control_close_tables(void)
 	log_set_sink(NULL);
 }
 
+static void check_type(const struct wire_msg *msg, enum wire_type expected)
+{
+	if (msg->type == WIRE_TYPE_error && expected != WIRE_TYPE_error)
+		ck_abort_msg("%s", msg->error.text);
+	ck_assert_int_eq((int)msg->type, (int)expected);
+}
+
+#define ERROR_CASE(name) case WIRE_CODE_##name:
+#define ERROR_ROW(request, reply, errors)       \
+	case WIRE_TYPE_##request:               \
+		switch (code) {                 \
+			WIRE_ERRORS(ERROR_CASE) \
+			errors return true;     \
+		default:                        \
+			return false;           \
+		}
+
+/* Whether the request may be refused with this error. */
+static bool may_fail(enum wire_type request, uint32_t code)
+{
+	switch (request) {
+		WIRE_ANSWERS(ERROR_ROW, ERROR_CASE)
+	default:
+		return code == WIRE_CODE_malformed || code == WIRE_CODE_unknown;
+	}
+}
+
+static void check_answer(enum wire_type request, const struct wire_msg *answer)
+{
+	if (answer->type != WIRE_TYPE_error) {
+		check_type(answer, wire_reply_type(request));
+		return;
+	}
+	ck_assert_msg(may_fail(request, answer->error.code),
+		      "request %#x may not be refused with %" PRIu32 ": %s",
+		      (unsigned)request, answer->error.code, answer->error.text);
+	/* a text that fills the field was truncated */
+	ck_assert_uint_lt(strlen(answer->error.text), WIRE_NAME_MAX);
+}
+
 static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
 	struct client *client = container_of(connection, struct client, connection);
@@ -251,9 +293,7 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 		return;
 	}
 	ck_assert(msg->id < client->next_id || msg->id == client->last_id);
-	/* a text that fills the field was truncated */
-	if (msg->type == WIRE_TYPE_error)
-		ck_assert_uint_lt(strlen(msg->error.text), WIRE_NAME_MAX);
+	check_answer((enum wire_type)client->asked[msg->id % ASKED_MAX], msg);
 	client->answers++;
 	client->answer = *msg;
 	if (msg->type == WIRE_TYPE_welcome) {
@@ -343,6 +383,13 @@ void client_send(struct client *client, struct wire_msg *msg)
 	client_send_as(client, msg, client->next_id++);
 }
 
+void client_send_frame(struct client *client, const uint8_t *frame, size_t bytes)
+{
+	client->asked[wire_frame_id(frame, bytes) % ASKED_MAX] =
+		(uint16_t)wire_frame_type(frame);
+	dispatch_frame(&client->connection, frame, bytes);
+}
+
 void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id)
 {
 	static uint8_t frame[WIRE_FRAME_MAX];
@@ -354,14 +401,7 @@ void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id)
 	client->last_id = id;
 	bytes = wire_encode(msg, frame, sizeof(frame));
 	ck_assert_int_gt(bytes, 0);
-	dispatch_frame(&client->connection, frame, (size_t)bytes);
-}
-
-static void check_type(const struct wire_msg *msg, enum wire_type expected)
-{
-	if (msg->type == WIRE_TYPE_error && expected != WIRE_TYPE_error)
-		ck_abort_msg("%s", msg->error.text);
-	ck_assert_int_eq((int)msg->type, (int)expected);
+	client_send_frame(client, frame, (size_t)bytes);
 }
 
 /* Deliver all events of the fabric; the reply to the last request is the n-th one. */

@@ -21,6 +21,7 @@
 #define STAGE_ENDPOINTS 2
 
 /* The client's end of a control connection. */
+#define ASKED_MAX 1024
 struct client {
 	struct connection connection;
 	unsigned answers, events;
@@ -31,8 +32,9 @@ struct client {
 	bool stalled;                   /* until it has read its answers */
 	bool abandoned;                 /* the client has closed its end */
 	uint64_t next_id;
-	uint64_t last_id; /* of the last request */
-	uint64_t session; /* of the last welcome */
+	uint64_t last_id;          /* of the last request */
+	uint16_t asked[ASKED_MAX]; /* types of the requests, by their ids */
+	uint64_t session;          /* of the last welcome */
 	uint8_t token[WIRE_TOKEN_BYTES];
 };
 
@@ -63,6 +65,8 @@ void client_lose(struct client *client);
 /* Send a request under the next id, or under a given one. */
 void client_send(struct client *client, struct wire_msg *msg);
 void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id);
+/* Send a frame as it is. */
+void client_send_frame(struct client *client, const uint8_t *frame, size_t bytes);
 /* Send a request, deliver all events of the fabric, and expect one reply of this type. */
 const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
 				  enum wire_type expected);

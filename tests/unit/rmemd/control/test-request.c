@@ -55,7 +55,7 @@ START_TEST(malformed_frame__closes_the_connection)
 		frame[0] = 23;
 	if (_i == 3)
 		frame[6] = 1;
-	dispatch_frame(&one.connection, frame, frame[0]);
+	client_send_frame(&one, frame, frame[0]);
 	if (_i == 0) {
 		ck_assert_int_eq((int)one.answer.error.code, WIRE_CODE_stale);
 		ck_assert_uint_eq(one.closed, 0);
@@ -79,13 +79,13 @@ START_TEST(unknown_request__fails_alone)
 	/* the first message is a hello */
 	client_init(&two);
 	two.next_id = 10;
-	dispatch_frame(&two.connection, frame, sizeof(frame));
+	client_send_frame(&two, frame, sizeof(frame));
 	ck_assert_int_eq((int)two.answer.error.code, WIRE_CODE_malformed);
 	ck_assert_uint_eq(two.closed, 1);
 	client_lose(&two);
 	client_open(&one);
 	one.next_id = 10;
-	dispatch_frame(&one.connection, frame, sizeof(frame));
+	client_send_frame(&one, frame, sizeof(frame));
 	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_error);
 	ck_assert_uint_eq(one.answer.id, 9);
 	ck_assert_int_eq((int)one.answer.error.code, WIRE_CODE_unknown);
@@ -93,7 +93,7 @@ START_TEST(unknown_request__fails_alone)
 	ck_assert_uint_eq(one.closed, 0);
 	/* it is a heartbeat */
 	pass(STAGE_SILENCE_MS - 1);
-	dispatch_frame(&one.connection, frame, sizeof(frame));
+	client_send_frame(&one, frame, sizeof(frame));
 	pass(STAGE_SILENCE_MS - 1);
 	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 1);
 }
