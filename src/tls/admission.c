@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <openssl/evp.h>
@@ -21,14 +22,14 @@ struct admission_name {
 
 /* A failure is one of memory: what it leaves is not to be compared, as zeros would admit whoever
  * sends zeros. */
-static int digest_cut(const uint8_t *secret, size_t secret_bytes,
+static int digest_cut(const uint8_t secret[ADMISSION_SECRET_BYTES],
 		      const struct admission_name *name, size_t name_bytes,
 		      uint8_t *ret, size_t ret_bytes)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	unsigned bytes = 0;
 
-	if (!HMAC(EVP_sha256(), secret, (int)secret_bytes, (const uint8_t *)name,
+	if (!HMAC(EVP_sha256(), secret, ADMISSION_SECRET_BYTES, (const uint8_t *)name,
 		  name_bytes, digest, &bytes) ||
 	    bytes < ret_bytes)
 		return tls_failure(-ENOMEM, "the token of a channel");
@@ -37,18 +38,17 @@ static int digest_cut(const uint8_t *secret, size_t secret_bytes,
 	return 0;
 }
 
-int admission_token(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+int admission_token(const uint8_t secret[ADMISSION_SECRET_BYTES], uint64_t session,
 		    uint32_t channel, uint8_t ret_token[ADMISSION_BYTES])
 {
 	const struct admission_name name = { .what = "rmem channel",
 					     .channel = htole32(channel),
 					     .session = htole64(session) };
 
-	return digest_cut(secret, secret_bytes, &name, TOKEN_NAME_BYTES, ret_token,
-			  ADMISSION_BYTES);
+	return digest_cut(secret, &name, TOKEN_NAME_BYTES, ret_token, ADMISSION_BYTES);
 }
 
-int admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+int admission_origin(const uint8_t secret[ADMISSION_SECRET_BYTES], uint64_t session,
 		     uint32_t channel, const uint8_t address[ADMISSION_ADDRESS_BYTES],
 		     uint8_t ret_origin[ADMISSION_ORIGIN_BYTES])
 {
@@ -57,17 +57,17 @@ int admission_origin(const uint8_t *secret, size_t secret_bytes, uint64_t sessio
 				       .session = htole64(session) };
 
 	memcpy(name.address, address, sizeof(name.address));
-	return digest_cut(secret, secret_bytes, &name, sizeof(name), ret_origin,
+	return digest_cut(secret, &name, sizeof(name), ret_origin,
 			  ADMISSION_ORIGIN_BYTES);
 }
 
-int admission_key(const uint8_t *secret, size_t secret_bytes, uint64_t session,
+int admission_key(const uint8_t secret[ADMISSION_SECRET_BYTES], uint64_t session,
 		  uint32_t channel, uint8_t ret_key[ADMISSION_KEY_BYTES])
 {
 	const struct admission_name name = { .what = "rmem key",
 					     .channel = htole32(channel),
 					     .session = htole64(session) };
 
-	return digest_cut(secret, secret_bytes, &name, TOKEN_NAME_BYTES, ret_key,
+	return digest_cut(secret, &name, TOKEN_NAME_BYTES, ret_key,
 			  ADMISSION_KEY_BYTES);
 }

@@ -17,7 +17,7 @@
 /* Flights of a handshake, with some to spare. */
 #define TURNS_MAX 8
 
-static const uint8_t no_secret[TLS_KEY_MIN];
+static const uint8_t no_secret[ADMISSION_SECRET_BYTES];
 
 static int context_make(int (*make)(const struct tls_params *params,
 				    struct tls_context **ret_context),
@@ -72,7 +72,7 @@ static int prepare(void)
 
 	if (!OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS, NULL))
 		return tls_failure(-ENOMEM, "no memory");
-	err = admission_token(no_secret, sizeof(no_secret), 0, 0, token);
+	err = admission_token(no_secret, 0, 0, token);
 	if (!err)
 		err = context_make(tls_context_server, &server);
 	if (!err)

@@ -19,8 +19,6 @@
 #include "tls/failure.h"
 #include "tls/records.h"
 
-#define SECRET_LABEL "EXPORTER-rmem-session"
-
 /* ---- the socket ---- */
 
 static ssize_t socket_receive(int fd, void *buf, size_t bytes)
@@ -242,7 +240,6 @@ void stream_move(struct stream *from, struct stream *to)
 		(void)SSL_set_app_data(to->ssl, to);
 		BIO_set_data(SSL_get_rbio(to->ssl), to);
 	}
-	explicit_bzero(from->secret, sizeof(from->secret));
 	*from = (struct stream){ .fd = -1 };
 }
 
@@ -251,7 +248,6 @@ void stream_close(struct stream *stream)
 	stream_strip(stream);
 	if (stream->fd >= 0)
 		(void)close(stream->fd);
-	explicit_bzero(stream->secret, sizeof(stream->secret));
 	*stream = (struct stream){ .fd = -1 };
 }
 
@@ -341,11 +337,6 @@ int stream_handshake(struct stream *stream)
 	exchange_wipe(stream->ssl);
 	if (alpn_check(stream->ssl))
 		return -EPROTO;
-	/* now: a session without it would have no channel */
-	if (SSL_export_keying_material(stream->ssl, stream->secret, STREAM_SECRET_BYTES,
-				       SECRET_LABEL, sizeof(SECRET_LABEL) - 1, NULL, 0,
-				       0) != 1)
-		return tls_failure(-ENOMEM, "TLS");
 	stream->handshaken = true;
 	stream->wants_out = false;
 	return 0;
@@ -459,12 +450,4 @@ bool stream_still_good(const struct stream *stream, const struct tls_context *co
 		return tls_context_has_key(context, stream->key->identity);
 	return tls_context_accepts(context, SSL_get0_peer_certificate(stream->ssl),
 				   SSL_get_peer_cert_chain(stream->ssl));
-}
-
-int stream_secret(const struct stream *stream, uint8_t ret_secret[STREAM_SECRET_BYTES])
-{
-	if (!stream->ssl || !stream->handshaken)
-		return -ENOTSUP;
-	memcpy(ret_secret, stream->secret, STREAM_SECRET_BYTES);
-	return 0;
 }

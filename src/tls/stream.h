@@ -11,7 +11,7 @@
 
 #include "tls/context.h"
 
-/* Length of stream_secret(). */
+/* Of a secret of TLS's own. */
 #define STREAM_SECRET_BYTES 32
 /* How often the other side may change its keys of TLS sooner than after so many calls that received
  * bytes: each change takes as long as many frames. */
@@ -50,7 +50,6 @@ struct stream {
 	bool dry;                   /* the socket was empty at the last look */
 	/* server: that the client names, and after the handshake has; the context's; NULL: none */
 	const struct tls_key *key;
-	uint8_t secret[STREAM_SECRET_BYTES]; /* of TLS, after the handshake */
 };
 
 /* Bytes as they are.  Owns the socket. */
@@ -100,8 +99,5 @@ bool stream_certified(const struct stream *stream);
 bool stream_certified_as(const struct stream *stream, const char *patterns);
 /* Whether the client would be accepted with this context, too: after a reload. */
 bool stream_still_good(const struct stream *stream, const struct tls_context *context);
-
-/* A secret of both ends of this connection; without TLS there is none.  -ENOTSUP, without text */
-int stream_secret(const struct stream *stream, uint8_t ret_secret[STREAM_SECRET_BYTES]);
 
 #endif

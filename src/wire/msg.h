@@ -36,6 +36,7 @@
 #define WIRE_FRAME_MAX 65536
 
 #define WIRE_TOKEN_BYTES 16
+#define WIRE_SECRET_BYTES 32
 #define WIRE_NAME_MAX 255
 #define WIRE_LABEL_MAX 64
 /* 16 addresses, and both ports of eight RDMA devices; an endpoint is a bit in masks of 32 */
@@ -180,25 +181,26 @@ enum wire_reason {
 	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                     \
 	U8(channel) /* the fabric of a first data connection; 0: none */
 
-#define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)        \
-	U16(version)                                                              \
-	U32(capabilities) /* those that both know */                              \
-	U64(session)                                                              \
-	RAW(token, WIRE_TOKEN_BYTES) /* the session's secret, for channels too */ \
-	U8(resumed)                                                               \
-	U32(heartbeat_ms)                                                         \
-	U32(fence_ms)                                                             \
-	U32(grace_ms)                                                             \
-	U32(channels_max)                                                         \
-	U64(lease_bytes_max)                                                      \
-	/* of requests; while a session lives they do not become lower */         \
-	U32(requests_max)        /* without a reply */                            \
-	U32(stream_bytes_max)    /* of a read or write over TCP */                \
-	U32(inband_bytes_max)    /* of the range of an in-band request */         \
-	U32(inband_requests_max) /* of a channel over RDMA, without an answer */  \
-	STR(server, WIRE_LABEL_MAX)                                               \
-	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                             \
-	U32(channel) /* granted to a new session that asked for it; 0: none */    \
+#define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER)       \
+	U16(version)                                                             \
+	U32(capabilities) /* those that both know */                             \
+	U64(session)                                                             \
+	RAW(token, WIRE_TOKEN_BYTES)   /* to resume the session */               \
+	RAW(secret, WIRE_SECRET_BYTES) /* of this connection; admits channels */ \
+	U8(resumed)                                                              \
+	U32(heartbeat_ms)                                                        \
+	U32(fence_ms)                                                            \
+	U32(grace_ms)                                                            \
+	U32(channels_max)                                                        \
+	U64(lease_bytes_max)                                                     \
+	/* of requests; while a session lives they do not become lower */        \
+	U32(requests_max)        /* without a reply */                           \
+	U32(stream_bytes_max)    /* of a read or write over TCP */               \
+	U32(inband_bytes_max)    /* of the range of an in-band request */        \
+	U32(inband_requests_max) /* of a channel over RDMA, without an answer */ \
+	STR(server, WIRE_LABEL_MAX)                                              \
+	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                            \
+	U32(channel) /* granted to a new session that asked for it; 0: none */   \
 	U8(endpoint) /* through this one */
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST, LATER) \

@@ -199,8 +199,8 @@ static void absent_send(struct requests *requests, struct peer *peer, unsigned i
 	if (named) {
 		request.from = request.route;
 		fabric_address_to_gid(&request.from, gid);
-		must(!admission_origin(peer->secret, sizeof(peer->secret),
-				       hello.session, hello.channel, gid, hello.origin),
+		must(!admission_origin(peer->secret, hello.session, hello.channel, gid,
+				       hello.origin),
 		     "the origin of a channel");
 	}
 	fabric_hello_encode(&hello, request.data);

@@ -155,7 +155,7 @@ int peer_hello(struct peer *peer, const char *tenant, uint64_t resume,
 	peer->welcome = peer->answer.welcome;
 	peer->session = peer->welcome.session;
 	memcpy(peer->token, peer->welcome.token, sizeof(peer->token));
-	must(!stream_secret(&peer->stream, peer->secret), "the connection's secret");
+	memcpy(peer->secret, peer->welcome.secret, sizeof(peer->secret));
 	peer_put(NULL, peer);
 	return 0;
 }
@@ -313,8 +313,7 @@ struct fabric_hello peer_hello_of(const struct peer *peer, uint32_t channel)
 	struct fabric_hello hello = { .session = peer->session, .channel = channel };
 
 	_Static_assert(sizeof(hello.token) == ADMISSION_BYTES, "a token");
-	admission_token(peer->secret, sizeof(peer->secret), peer->session, channel,
-			hello.token);
+	admission_token(peer->secret, peer->session, channel, hello.token);
 	return hello;
 }
 

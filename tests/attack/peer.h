@@ -14,7 +14,7 @@ struct peer {
 	uint64_t heard_ms;
 	uint64_t session;
 	uint8_t token[WIRE_TOKEN_BYTES];
-	uint8_t secret[STREAM_SECRET_BYTES]; /* of the connection */
+	uint8_t secret[WIRE_SECRET_BYTES]; /* of the connection */
 	struct wire_welcome welcome;
 	struct wire_msg msg;    /* to be asked */
 	struct wire_msg answer; /* the last one */

@@ -57,8 +57,8 @@ static int stream_open(const struct crowd_member *member, uint32_t number)
 	struct stream_status status;
 	int fd = peer_connect(data_port);
 
-	(void)admission_token(member->token, sizeof(member->token), hello.session,
-			      hello.channel, hello.token);
+	(void)admission_token(member->secret, hello.session, hello.channel,
+			      hello.token);
 	fabric_hello_encode(&hello, bytes);
 	if (push(fd, bytes, sizeof(bytes)) &&
 	    recv(fd, &status, sizeof(status), MSG_WAITALL) == sizeof(status) &&

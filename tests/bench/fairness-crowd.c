@@ -91,7 +91,7 @@ static void member_open(struct crowd *crowd, unsigned i)
 	}
 	member->session = answer.welcome.session;
 	member->ping_id = 0;
-	memcpy(member->token, answer.welcome.token, sizeof(member->token));
+	memcpy(member->secret, answer.welcome.secret, sizeof(member->secret));
 	crowd->polls[i].fd = fd;
 }
 

@@ -15,7 +15,7 @@
 /* One session. */
 struct crowd_member {
 	uint64_t session;
-	uint8_t token[WIRE_TOKEN_BYTES];
+	uint8_t secret[WIRE_SECRET_BYTES];
 	uint64_t ping_id; /* of the ping without a reply; 0: none */
 	unsigned waiting; /* number of requests without a reply, pings not counted */
 };

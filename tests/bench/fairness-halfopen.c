@@ -87,8 +87,8 @@ static void half_connect(struct halfopen *halfopen, struct half *half, uint32_t 
 		.rnr_retry_count = 1,
 	};
 
-	(void)admission_token(member->token, sizeof(member->token), hello.session,
-			      hello.channel, hello.token);
+	(void)admission_token(member->secret, hello.session, hello.channel,
+			      hello.token);
 	fabric_hello_encode(&hello, bytes);
 	half_resolve(halfopen, half);
 	half_qp_make(half);

@@ -73,7 +73,8 @@ void bare_open(struct bench_env *env)
 	request.open_channel.endpoint = domain->number;
 	if (session_call(session, &request, channel_id_store, &params.hello.channel))
 		give_up("the server grants no channel");
-	if (credential_give(&credential, session->secret, &params))
+	if (credential_give(&credential, connection_secret(session->connection),
+			    &params))
 		give_up("no memory");
 	source = verbs_cm_id_source(&verbs->cm_id);
 	if (verbs_cm_id_resolve(&cm_id, &verbs->peer.address, &source,

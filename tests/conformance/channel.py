@@ -14,7 +14,7 @@ READ, WRITE, SWAP, ADD, PING, FILL, COPY, CRC, NOTIFY = range(1, 10)
 
 
 def derive(secret, label, channel, session, more=b""):
-    """What a secret of the control connection gives for a channel."""
+    """What the secret of the control connection gives for a channel."""
     text = label.encode().ljust(12, b"\0") + struct.pack("<IQ", channel, session) + more
     return hmac.new(secret, text, hashlib.sha256).digest()
 
@@ -51,12 +51,12 @@ class Channel:
 
     @staticmethod
     def token(client, channel):
-        return derive(client.secret, "rmem channel", channel, client.welcome["session"])[:16]
+        return derive(client.welcome["secret"], "rmem channel", channel, client.welcome["session"])[:16]
 
     def secure(self, client, key=None, protocol=ALPN):
         """Put the stream under TLS; key: instead of its own."""
-        self.sock = Tls(self.sock, "channel", key or derive(client.secret, "rmem key", self.granted["channel"],
-                                                            client.welcome["session"]), protocol)
+        key = key or derive(client.welcome["secret"], "rmem key", self.granted["channel"], client.welcome["session"])
+        self.sock = Tls(self.sock, "channel", key, protocol)
 
     def __enter__(self):
         return self

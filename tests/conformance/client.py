@@ -5,7 +5,6 @@ import socket
 import struct
 
 import frame
-from tls import Tls
 
 SECONDS = 20  # for what must come
 
@@ -173,13 +172,6 @@ class Client(Link):
         self.hello(resume=other.welcome["session"], token=other.welcome["token"], **values)
         self.next_id = other.next_id
         return self
-
-    @property
-    def secret(self):
-        """From which channels' secrets are derived."""
-        if "secret" in self.welcome:
-            return self.welcome["secret"]
-        return self.sock.export(b"EXPORTER-rmem-session", 32) if isinstance(self.sock, Tls) else self.welcome["token"]
 
     def endpoint(self, fabric=1):
         """The number of the first endpoint of a fabric."""

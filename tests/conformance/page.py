@@ -77,7 +77,7 @@ class Page:
         self.statuses[0] = "done"
         self.answers([row for row in rows_of(sections["DESCRIPTION", "Answers"]) if len(row) == 4])
         self.holds = rows_of(sections["DESCRIPTION", "What a session holds"])
-        self.vectors = dict(rows_of(sections.get(("VECTORS", ""), [])))
+        self.vectors = dict(rows_of(sections["VECTORS", ""]))
         self.example = sections["EXAMPLES", ""]
         self.text = "\n".join(plain(line) for lines in sections.values() for line in lines)
 

@@ -58,7 +58,7 @@ class Session:
     def __init__(self, id_):
         self.id = id_
         self.token = os.urandom(16)
-        self.secret = self.token
+        self.secret = None  # of its connection
         self.held = {}      # rights, by the lease's id
         self.link = None
         self.last_id = 0
@@ -215,8 +215,7 @@ class Server:
                   "heartbeat_ms": 500, "fence_ms": 10000, "grace_ms": 10000, "channels_max": 64,
                   "lease_bytes_max": 1 << 30, "requests_max": 256, "stream_bytes_max": 1 << 20,
                   "inband_bytes_max": 1 << 18, "inband_requests_max": 8, "server": "fake", "endpoints": endpoints}
-        if "secret" in [f.name for f in self.page.messages["welcome"].fields]:
-            fields["secret"] = session.secret = os.urandom(32)
+        fields["secret"] = session.secret = os.urandom(32)
         if values["channel"] == 1 and not values["resume"]:
             fields.update(channel=self.grant(session), endpoint=self.served)
         fields.update(self.welcome)

@@ -95,13 +95,6 @@ class Tls:
         self.ssl.SSL_get0_alpn_selected(self.at, ctypes.byref(text), ctypes.byref(n))
         return ctypes.string_at(text, n.value).decode() if n.value else None
 
-    def export(self, label, n):
-        """Bytes of the exporter."""
-        buffer = ctypes.create_string_buffer(n)
-        self.ssl.SSL_export_keying_material(self.at, buffer, ctypes.c_size_t(n), label, ctypes.c_size_t(len(label)),
-                                            None, ctypes.c_size_t(0), 0)
-        return buffer.raw
-
     def recv(self, n):
         buffer = ctypes.create_string_buffer(n)
         got = self.repeat(lambda: self.ssl.SSL_read(self.at, buffer, n))

@@ -30,8 +30,6 @@ def checksum__is_that_of_the_page(world):
 @case
 def secrets__are_those_of_the_page(world):
     rows = world.page.vectors
-    if not rows:
-        return
     secret = bytes(range(32))
     number, session = 7, 8589934593
     address = bytes(10) + b"\xff\xff" + bytes((192, 0, 2, 9))

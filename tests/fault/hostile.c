@@ -21,7 +21,6 @@
 #include "wire/errors.h"
 #include "hostile-peer.h"
 #include "tls/admission.h"
-#include "tls/stream.h"
 
 static void attack_truncated(void)
 {
@@ -372,19 +371,17 @@ static void attack_data_port(unsigned rounds)
 static uint32_t present(const char *source, const char *named,
 			const struct wire_welcome *welcome, uint32_t channel)
 {
-	uint8_t secret[STREAM_SECRET_BYTES] = { 0 }, bytes[FABRIC_HELLO_BYTES], gid[16];
+	uint8_t bytes[FABRIC_HELLO_BYTES], gid[16];
 	struct fabric_hello hello = { .session = welcome->session, .channel = channel };
 	struct stream_status status;
 	struct fabric_address from;
 	int fd = peer_connect_from(source, data_port);
 
-	/* without TLS the secret is the session's token */
-	memcpy(secret, welcome->token, sizeof(welcome->token));
-	admission_token(secret, sizeof(secret), hello.session, channel, hello.token);
+	admission_token(welcome->secret, hello.session, channel, hello.token);
 	if (named) {
 		must(fabric_address_parse(named, &from) == 0, "an address");
 		fabric_address_to_gid(&from, gid);
-		admission_origin(secret, sizeof(secret), hello.session, channel, gid,
+		admission_origin(welcome->secret, hello.session, channel, gid,
 				 hello.origin);
 	}
 	fabric_hello_encode(&hello, bytes);

@@ -57,6 +57,7 @@ struct peer {
 	unsigned n_asked;
 	uint64_t session; /* of the last welcome */
 	uint8_t token[WIRE_TOKEN_BYTES];
+	uint8_t secret[WIRE_SECRET_BYTES];
 };
 
 static struct peer peers[PEERS];
@@ -89,6 +90,7 @@ static void on_welcome(struct peer *peer, const struct wire_welcome *welcome)
 {
 	peer->session = welcome->session;
 	memcpy(peer->token, welcome->token, sizeof(peer->token));
+	memcpy(peer->secret, welcome->secret, sizeof(peer->secret));
 	/* a session that is resumed has had others' requests */
 	peer->highest_id = welcome->resumed ? UINT64_MAX : peer->last_id;
 }
@@ -238,8 +240,7 @@ static void step_admit(struct fuzz_input *input)
 	uint8_t right[ADMISSION_BYTES];
 	const struct session *session;
 
-	(void)admission_token(peer->token, sizeof(peer->token), asked.session,
-			      asked.channel, right);
+	(void)admission_token(peer->secret, asked.session, asked.channel, right);
 	memcpy(asked.token, right, sizeof(right));
 	asked.token[0] ^= (uint8_t)fuzz_number(input, 1);
 	if (!sessions_admit(stage_control.sessions, endpoint, &asked))

@@ -177,10 +177,6 @@ bool control_beat(unsigned ms)
 void control_token(const struct wire_welcome *welcome, uint32_t channel,
 		   uint8_t ret_token[WIRE_TOKEN_BYTES])
 {
-	uint8_t secret[STREAM_SECRET_BYTES] = { 0 };
-
 	_Static_assert(ADMISSION_BYTES == WIRE_TOKEN_BYTES, "one kind of token");
-	if (stream_secret(&control, secret))
-		memcpy(secret, welcome->token, sizeof(welcome->token));
-	admission_token(secret, sizeof(secret), welcome->session, channel, ret_token);
+	admission_token(welcome->secret, welcome->session, channel, ret_token);
 }

@@ -389,7 +389,8 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	};
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *fabric;
-	int err = credential_give(&credential, session->secret, &params);
+	int err = credential_give(&credential, connection_secret(session->connection),
+				  &params);
 
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;

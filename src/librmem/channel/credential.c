@@ -14,12 +14,12 @@ static void name_source(void *ctx, const struct fabric_address *source,
 
 	fabric_address_to_gid(source, gid);
 	/* the server refuses a channel without one, and the next attempt may have memory */
-	(void)admission_origin(credential->secret, sizeof(credential->secret),
-			       hello->session, hello->channel, gid, hello->origin);
+	(void)admission_origin(credential->secret, hello->session, hello->channel, gid,
+			       hello->origin);
 }
 
 int credential_give(struct credential *credential,
-		    const uint8_t secret[STREAM_SECRET_BYTES],
+		    const uint8_t secret[ADMISSION_SECRET_BYTES],
 		    struct fabric_channel_params *params)
 {
 	struct fabric_hello *hello = &params->hello;
@@ -28,11 +28,11 @@ int credential_give(struct credential *credential,
 	memcpy(credential->secret, secret, sizeof(credential->secret));
 	params->name_source = name_source;
 	params->name_source_ctx = credential;
-	err = admission_token(credential->secret, sizeof(credential->secret),
-			      hello->session, hello->channel, hello->token);
+	err = admission_token(credential->secret, hello->session, hello->channel,
+			      hello->token);
 	return err ? err
-		   : admission_key(credential->secret, sizeof(credential->secret),
-				   hello->session, hello->channel, params->tls_key);
+		   : admission_key(credential->secret, hello->session, hello->channel,
+				   params->tls_key);
 }
 
 void credential_wipe(struct credential *credential,

@@ -46,6 +46,8 @@ struct connection {
 	int epfd;
 	struct stream stream; /* closed: there is no socket */
 	ino_t inode;          /* of the socket */
+	/* admits channels, from the answer to the hello until the socket is closed */
+	uint8_t secret[WIRE_SECRET_BYTES];
 	const struct connection_events *events;
 	void *ctx;
 	bool ready;        /* the hello was answered */
@@ -118,6 +120,7 @@ static void socket_close(struct connection *connection)
 		connection->stream.fd = -1;
 	/* closing removes the socket from the epoll set, as it is never duplicated */
 	stream_close(&connection->stream);
+	explicit_bzero(connection->secret, sizeof(connection->secret));
 	connection->ready = false;
 	connection->taken = false;
 	connection->broken = 0;
@@ -206,12 +209,6 @@ int connection_adopt(struct connection *connection, int fd, struct tls_context *
 		stream_close(&connection->stream);
 	connection->interest = event.events;
 	return err;
-}
-
-int connection_secret(const struct connection *connection,
-		      uint8_t ret_secret[STREAM_SECRET_BYTES])
-{
-	return stream_secret(&connection->stream, ret_secret);
 }
 
 int connection_local(const struct connection *connection,
@@ -361,11 +358,18 @@ static int call_create(struct connection *connection, const struct wire_msg *req
 	return 0;
 }
 
-void connection_ready(struct connection *connection, unsigned requests_max)
+void connection_ready(struct connection *connection, unsigned requests_max,
+		      const uint8_t secret[WIRE_SECRET_BYTES])
 {
+	memcpy(connection->secret, secret, sizeof(connection->secret));
 	connection->ready = true;
 	connection->requests_max = requests_max;
 	(void)calls_send(connection);
+}
+
+const uint8_t *connection_secret(const struct connection *connection)
+{
+	return connection->secret;
 }
 
 int connection_call(struct connection *connection, const struct wire_msg *request,

@@ -58,12 +58,12 @@ int connection_local(const struct connection *connection,
 int connection_adopt(struct connection *connection, int fd, struct tls_context *tls);
 /* Whether the socket is under TLS, after the handshake. */
 bool connection_is_secure(const struct connection *connection);
-/* stream_secret() of the socket.  -ENOTSUP: without TLS */
-int connection_secret(const struct connection *connection,
-		      uint8_t ret_secret[STREAM_SECRET_BYTES]);
-/* The server has accepted the hello, and accepts so many requests without a reply: send the calls that
- * wait. */
-void connection_ready(struct connection *connection, unsigned requests_max);
+/* The server has accepted the hello, accepts so many requests without a reply, and has told the secret
+ * that admits channels: send the calls that wait. */
+void connection_ready(struct connection *connection, unsigned requests_max,
+		      const uint8_t secret[WIRE_SECRET_BYTES]);
+/* That secret; zeros before connection_ready(), and once the socket is closed. */
+const uint8_t *connection_secret(const struct connection *connection);
 
 /* Queue a request, which is sent once fewer than the server accepts have no reply.  `done` may be NULL.  *ret_call (may be NULL) is valid until
  * done() was called.  -ENOMEM, -EINVAL (does not fit the protocol), -ETIMEDOUT (too many are without a

@@ -168,8 +168,6 @@ struct rmem {
 	/* the last one; `endpoints` are those of the first, by number, where the server has them
 	 * now or had them last */
 	struct wire_welcome welcome;
-	/* of the control connection, or the token; admits channels */
-	uint8_t secret[STREAM_SECRET_BYTES];
 	struct endpoint_map endpoint_map;
 	uint64_t timer_ns; /* expiry of timer_fd; UINT64_MAX: disarmed */
 	uint64_t look_ns;  /* when to look again whether the descriptors are its own */

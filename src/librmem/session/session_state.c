@@ -182,22 +182,15 @@ static void clock_set(struct rmem *session)
 			      memory_order_release);
 }
 
-/* What admits channels from now on; the server does the same. */
-static void secret_set(struct rmem *session)
-{
-	if (!connection_secret(session->connection, session->secret))
-		return;
-	memset(session->secret, 0, sizeof(session->secret));
-	memcpy(session->secret, session->welcome.token, sizeof(session->welcome.token));
-}
-
-/* Send the calls that wait for the welcome. */
+/* Send the calls that wait for the welcome.  Its secret is the connection's, and ends with it. */
 static void calls_begin(struct rmem *session)
 {
 	uint32_t max = session->welcome.requests_max;
 
 	connection_ready(session->connection,
-			 max < WIRE_REQUESTS_MAX ? max : WIRE_REQUESTS_MAX);
+			 max < WIRE_REQUESTS_MAX ? max : WIRE_REQUESTS_MAX,
+			 session->welcome.secret);
+	explicit_bzero(session->welcome.secret, sizeof(session->welcome.secret));
 }
 
 static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
@@ -209,7 +202,6 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	if (err)
 		return err;
 	session->welcome = reply->welcome;
-	secret_set(session);
 	endpoint_map_follow(&session->endpoint_map, &session->welcome,
 			    &session->welcome);
 	session->welcomed = true;
@@ -231,7 +223,6 @@ static void welcome_follow(struct rmem *session, const struct wire_welcome *welc
 	next.n_endpoints = known->n_endpoints;
 	memcpy(next.endpoints, known->endpoints, sizeof(next.endpoints));
 	*known = next;
-	secret_set(session);
 }
 
 /* The errors of the server after which it may succeed a little later: WIRE_CODE_GROUPS 1 and 5. */

@@ -9,7 +9,6 @@
 
 #include "fabric/address.h"
 #include "rmemd/control/control.h"
-#include "tls/stream.h"
 #include "wire/errors.h"
 #include "wire/msg.h"
 
@@ -24,8 +23,6 @@ struct connection_ops {
 	void (*close)(struct connection *connection);
 	/* Whether the client is the tenant that it says it is.  0, or -EACCES with text. */
 	int (*identify)(struct connection *connection, const char *tenant);
-	/* A secret of this connection that its two ends alone know.  False: it has none. */
-	bool (*secret)(struct connection *connection, uint8_t ret[STREAM_SECRET_BYTES]);
 	/* The hello is answered: the connection has a session, and frames received after the
 	 * hello can be handled. */
 	void (*authenticated)(struct connection *connection);
@@ -50,6 +47,8 @@ struct connection {
 	const char *auth;        /* how its client was known: none, psk, certificate */
 	uint16_t version;        /* of the protocol, as agreed */
 	uint32_t capabilities;   /* that both sides know */
+	/* from the hello to the end; the welcome tells the client, and it admits channels */
+	uint8_t secret[WIRE_SECRET_BYTES];
 	bool hello_pending; /* no other frame is handled until the hello is answered */
 	bool closed;        /* close() was called */
 	struct fabric_address address; /* of the client */

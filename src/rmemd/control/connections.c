@@ -168,11 +168,6 @@ static int op_identify(struct connection *connection, const char *tenant)
 	return auth_check(connection->control, &socket_of(connection)->stream, tenant);
 }
 
-static bool op_secret(struct connection *connection, uint8_t ret[STREAM_SECRET_BYTES])
-{
-	return !stream_secret(&socket_of(connection)->stream, ret);
-}
-
 static bool op_busy(struct connection *connection)
 {
 	return evbuffer_get_length(socket_of(connection)->output) > 0;
@@ -219,7 +214,6 @@ static const struct connection_ops connection_ops = {
 	.send = output_add,
 	.close = op_close,
 	.identify = op_identify,
-	.secret = op_secret,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,

@@ -66,10 +66,6 @@ static void session_adopt(struct session *session, struct connection *connection
 	session->connection = connection;
 	connection->session = session;
 	session->auth = connection->auth;
-	if (!connection->ops->secret(connection, session->secret)) {
-		memset(session->secret, 0, sizeof(session->secret));
-		memcpy(session->secret, session->token, sizeof(session->token));
-	}
 	(void)snprintf(session->address, sizeof(session->address), "%s",
 		       connection->name);
 	lease_client_set_origin(&session->lease_client, session->client,
@@ -127,6 +123,7 @@ static void session_welcome(struct session *session, uint64_t hello_id, bool res
 	out->welcome.capabilities = connection->capabilities;
 	out->welcome.session = session->lease_client.id;
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
+	memcpy(out->welcome.secret, connection->secret, WIRE_SECRET_BYTES);
 	out->welcome.resumed = resumed;
 	out->welcome.heartbeat_ms = (uint32_t)config->heartbeat_ms;
 	/* the client counts from the sending of its heartbeats, so it always stops first */
@@ -536,6 +533,7 @@ void session_connection_lost(struct connection *connection, const char *why)
 	struct session *awaited = connection->awaited;
 
 	connection->closed = true;
+	explicit_bzero(connection->secret, sizeof(connection->secret));
 	if (connection->session)
 		session_fence_lost(connection->session, why);
 	if (!awaited)

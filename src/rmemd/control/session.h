@@ -19,7 +19,6 @@
 #include "rmemd/control/reply_cache.h"
 #include "rmemd/lease/lease_client.h"
 #include "rmemd/loop/slices.h"
-#include "tls/stream.h"
 #include "wire/msg.h"
 #include "wire/states.h"
 
@@ -61,8 +60,6 @@ struct session {
 	struct lease_client lease_client; /* lease_client.id is the session's */
 	enum wire_session_state state;
 	uint8_t token[WIRE_TOKEN_BYTES];
-	/* of its connection, or the token; admits channels */
-	uint8_t secret[STREAM_SECRET_BYTES];
 	char client[WIRE_LABEL_MAX + 1];
 	const char *
 		auth; /* of its connection, or of the last one; NULL: of another process */

@@ -467,8 +467,8 @@ static bool comes_from_client(const struct session *session, struct fabric_hello
 	hello->peer_verified = gid_is_own(session, gid);
 	if (hello->peer_verified)
 		return true;
-	return !admission_origin(session->secret, sizeof(session->secret),
-				 hello->session, hello->channel, gid, origin) &&
+	return !admission_origin(session->connection->secret, hello->session,
+				 hello->channel, gid, origin) &&
 	       secret_equal(origin, hello->origin, sizeof(origin));
 }
 
@@ -503,19 +503,22 @@ static enum refusal refuse(enum refusal reason, const char *why)
 static enum refusal admission_check(const struct session *session, unsigned endpoint,
 				    struct fabric_hello *hello)
 {
-	static const uint8_t nobody[STREAM_SECRET_BYTES];
+	static const uint8_t nobody[ADMISSION_SECRET_BYTES];
+	const struct connection *connection = session ? session->connection : NULL;
 	uint8_t token[ADMISSION_BYTES];
 	const struct channel *channel;
 	enum refusal reason;
 
-	if (admission_token(session ? session->secret : nobody, STREAM_SECRET_BYTES,
-			    hello->session, hello->channel, token))
+	_Static_assert((int)ADMISSION_SECRET_BYTES == (int)WIRE_SECRET_BYTES,
+		       "the secret of a welcome admits channels");
+	if (admission_token(connection ? connection->secret : nobody, hello->session,
+			    hello->channel, token))
 		return REFUSAL_CHANNEL_TOKEN;
-	if (!secret_equal(token, hello->token, sizeof(token)) || !session)
+	if (!secret_equal(token, hello->token, sizeof(token)) || !connection)
 		return refuse(REFUSAL_CHANNEL_TOKEN,
 			      "no session with this id and token");
 	channel = find_channel(session, hello->channel);
-	if (session->state != WIRE_SESSION_ACTIVE || !channel)
+	if (!channel)
 		return refuse(REFUSAL_CHANNEL_NUMBER, "a channel that was not granted");
 	reason = check_address(
 		session, &session->sessions->control->endpoints.at[endpoint], hello);
@@ -572,8 +575,10 @@ int session_channel_key(void *, void *session_cookie, uint32_t channel,
 	const struct session_port *port = session_cookie;
 	const struct session *session = port->session;
 
-	return admission_key(session->secret, sizeof(session->secret),
-			     session->lease_client.id, channel, ret_key);
+	if (!session->connection)
+		return err_set(-ESTALE, "the session is fenced");
+	return admission_key(session->connection->secret, session->lease_client.id,
+			     channel, ret_key);
 }
 
 static void log_channel(int level, const char *event, const struct session_port *port,

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/endpoint_address.h"
 #include "rmemd/control/session.h"
@@ -34,6 +35,8 @@ static int open_or_resume(struct connection *connection, const struct wire_hello
 
 	if (!err)
 		err = connection->ops->identify(connection, tenant);
+	if (!err)
+		err = random_bytes(connection->secret, sizeof(connection->secret));
 	if (err)
 		return err;
 	connection->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max

@@ -209,6 +209,8 @@ static void send_hello(struct result *result)
 			 0);
 }
 
+static const uint8_t secret[WIRE_SECRET_BYTES] = { 1, 2, 3 };
+
 /* Send the hello; the server accepts it, and so many requests without a reply. */
 static void say_hello_told(unsigned requests_max)
 {
@@ -218,7 +220,7 @@ static void say_hello_told(unsigned requests_max)
 	reply(WIRE_TYPE_welcome, receive()->id);
 	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(hello.type, WIRE_TYPE_welcome);
-	connection_ready(connection, requests_max);
+	connection_ready(connection, requests_max, secret);
 }
 
 static void say_hello(void)
@@ -236,11 +238,24 @@ START_TEST(hello__is_sent_before_other_requests)
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_hello);
 	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(receive()->type, 0);
-	connection_ready(connection, WIRE_REQUESTS_MAX);
+	connection_ready(connection, WIRE_REQUESTS_MAX, secret);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_ping);
 	connection_end(connection, -ESTALE, "it is over");
 	ck_assert_int_eq(hello.err, -ESTALE);
 	ck_assert_int_eq(ping.err, -ESTALE);
+}
+END_TEST
+
+/* A channel that connects after that is refused. */
+START_TEST(secret__ends_with_the_socket)
+{
+	static const uint8_t none[WIRE_SECRET_BYTES];
+
+	ck_assert_mem_eq(connection_secret(connection), none, sizeof(none));
+	say_hello();
+	ck_assert_mem_eq(connection_secret(connection), secret, sizeof(secret));
+	connection_drop(connection);
+	ck_assert_mem_eq(connection_secret(connection), none, sizeof(none));
 }
 END_TEST
 
@@ -765,6 +780,7 @@ int main(void)
 	TCase *tc = unit_case("control", setup, teardown);
 
 	tcase_add_test(tc, hello__is_sent_before_other_requests);
+	tcase_add_test(tc, secret__ends_with_the_socket);
 	tcase_add_test(tc, replies__are_matched_in_any_order);
 	tcase_add_test(tc, frame__may_come_in_single_bytes);
 	tcase_add_loop_test(tc, reply__to_no_request_breaks_the_protocol, 0, 4);

@@ -30,8 +30,8 @@ START_TEST(granted__is_the_first_channel)
 	ck_assert_uint_eq(HELLO.channel, requests[_i].fabric);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 0);
 	ck_assert_uint_eq(fake_latest()->hello.channel, GRANTED);
-	(void)admission_token(proxy.last[WIRE_TYPE_welcome].welcome.token,
-			      WIRE_TOKEN_BYTES, fake_latest()->hello.session,
+	(void)admission_token(proxy.last[WIRE_TYPE_welcome].welcome.secret,
+			      fake_latest()->hello.session,
 			      fake_latest()->hello.channel, token);
 	ck_assert_mem_eq(fake_latest()->hello.token, token, sizeof(token));
 	lease = alloc(20000, NULL);

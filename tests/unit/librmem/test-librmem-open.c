@@ -88,10 +88,10 @@ START_TEST(open__reports_the_session)
 	ck_assert_int_eq(rmem_process(client), -EINVAL);
 	got.size = 1;
 	ck_assert_int_eq(rmem_info(client, &got), -EINVAL);
-	/* the channel's token is derived from the session's */
+	/* the channel's token is derived from the connection's secret */
 	ck_assert_uint_eq(fake_latest()->hello.session, 9);
-	(void)admission_token(proxy.last[WIRE_TYPE_welcome].welcome.token,
-			      WIRE_TOKEN_BYTES, fake_latest()->hello.session,
+	(void)admission_token(proxy.last[WIRE_TYPE_welcome].welcome.secret,
+			      fake_latest()->hello.session,
 			      fake_latest()->hello.channel, token);
 	ck_assert_mem_eq(fake_latest()->hello.token, token, sizeof(token));
 	client_close();

@@ -55,11 +55,6 @@ static int op_identify(struct connection *, const char *)
 	return 0;
 }
 
-static bool op_secret(struct connection *, uint8_t *)
-{
-	return false;
-}
-
 void bare_connection_init(struct bare_connection *bare, struct control *control,
 			  void (*received)(struct bare_connection *bare,
 					   const struct wire_msg *msg))
@@ -71,7 +66,6 @@ void bare_connection_init(struct bare_connection *bare, struct control *control,
 		.busy = op_busy,
 		.unread = op_unread,
 		.identify = op_identify,
-		.secret = op_secret,
 		.abandoned = op_abandoned,
 	};
 	const struct fabric_address address = { .family = 4,

@@ -299,6 +299,7 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 	if (msg->type == WIRE_TYPE_welcome) {
 		client->session = msg->welcome.session;
 		memcpy(client->token, msg->welcome.token, sizeof(client->token));
+		memcpy(client->secret, msg->welcome.secret, sizeof(client->secret));
 	}
 }
 
@@ -343,16 +344,10 @@ static int op_identify(struct connection *, const char *)
 	return 0;
 }
 
-static bool op_secret(struct connection *, uint8_t *)
-{
-	return false;
-}
-
 static const struct connection_ops client_ops = {
 	.send = op_send,
 	.close = op_close,
 	.identify = op_identify,
-	.secret = op_secret,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
 	.unread = op_unread,
@@ -574,8 +569,7 @@ bool client_admitted(const struct client *client, unsigned endpoint, uint32_t ch
 				      .channel = channel,
 				      .peer = stage_address };
 
-	(void)admission_token(client->token, sizeof(client->token), asked.session,
-			      channel, asked.token);
+	(void)admission_token(client->secret, asked.session, channel, asked.token);
 	return sessions_admit(stage_control.sessions, endpoint, &asked);
 }
 

@@ -36,6 +36,7 @@ struct client {
 	uint16_t asked[ASKED_MAX]; /* types of the requests, by their ids */
 	uint64_t session;          /* of the last welcome */
 	uint8_t token[WIRE_TOKEN_BYTES];
+	uint8_t secret[WIRE_SECRET_BYTES]; /* of its connection */
 };
 
 extern struct control stage_control;

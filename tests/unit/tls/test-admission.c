@@ -29,7 +29,7 @@ START_TEST(no_memory__is_an_error)
 	const uint8_t secret[32] = { 1 };
 	uint8_t token[ADMISSION_BYTES];
 
-	ck_assert_int_eq(admission_token(secret, sizeof(secret), 1, 1, token), -ENOMEM);
+	ck_assert_int_eq(admission_token(secret, 1, 1, token), -ENOMEM);
 	ck_assert_ptr_nonnull(strstr(err_text(), "the token of a channel: "
 						 "Cannot allocate memory"));
 }

@@ -14,11 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 
 #include "base/err.h"
-#include "tls/admission.h"
 #include "tls/alpn.h"
 #include "tls/certificate.h"
 #include "tls/records.h"
@@ -30,7 +28,7 @@ static struct stream server, client;
 static struct tls_context *server_context, *client_context;
 static const uint8_t key_a[32] = { 1, 2, 3 }, key_b[32] = { 4, 5, 6 };
 
-/* Functions of OpenSSL that fail without memory. */
+/* A function of OpenSSL that fails without memory. */
 static bool no_memory;
 
 SSL_SESSION *SSL_SESSION_new(void)
@@ -38,17 +36,6 @@ SSL_SESSION *SSL_SESSION_new(void)
 	SSL_SESSION *(*real)(void) = dlsym(RTLD_NEXT, "SSL_SESSION_new");
 
 	return no_memory ? NULL : real();
-}
-
-unsigned char *HMAC(const EVP_MD *md, const void *key, int key_len,
-		    const unsigned char *data, size_t bytes, unsigned char *ret,
-		    unsigned *ret_bytes)
-{
-	unsigned char *(*real)(const EVP_MD *, const void *, int, const unsigned char *,
-			       size_t, unsigned char *, unsigned *) =
-		dlsym(RTLD_NEXT, "HMAC");
-
-	return no_memory ? NULL : real(md, key, key_len, data, bytes, ret, ret_bytes);
 }
 
 static const char *file(const char *name)
@@ -893,7 +880,6 @@ START_TEST(key__is_forgotten_after_the_handshake)
 	receive_byte(&client);
 	ck_assert_int_eq(stream_send(&client, "z", 1), 1);
 	receive_byte(&server);
-	ck_assert_int_eq(stream_secret(&server, master), 0);
 }
 END_TEST
 
@@ -1020,36 +1006,6 @@ START_TEST(client__without_memory_for_its_key_fails)
 }
 END_TEST
 
-/* ---- secrets ---- */
-
-START_TEST(secret__is_of_one_connection)
-{
-	uint8_t one[STREAM_SECRET_BYTES], two[STREAM_SECRET_BYTES];
-	uint8_t a[ADMISSION_BYTES], b[ADMISSION_BYTES];
-
-	server_with_key("a", key_a);
-	client_with_key("a", key_a);
-	expect_done();
-	ck_assert_int_eq(stream_secret(&server, one), 0);
-	ck_assert_int_eq(stream_secret(&client, two), 0);
-	ck_assert_mem_eq(one, two, sizeof(one));
-	(void)admission_token(one, sizeof(one), 7, 1, a);
-	(void)admission_token(one, sizeof(one), 7, 2, b);
-	ck_assert_mem_ne(a, b, sizeof(a));
-	(void)admission_token(one, sizeof(one), 8, 1, b);
-	ck_assert_mem_ne(a, b, sizeof(a));
-	streams_close();
-	server_with_key("a", key_a);
-	client_with_key("a", key_a);
-	expect_done();
-	ck_assert_int_eq(stream_secret(&server, two), 0);
-	ck_assert_mem_ne(one, two, sizeof(one));
-	streams_close();
-	stream_plain(&server, dup(0));
-	ck_assert_int_eq(stream_secret(&server, two), -ENOTSUP);
-}
-END_TEST
-
 int main(void)
 {
 	TCase *tc = unit_case("tls-stream", setup, teardown);
@@ -1087,6 +1043,5 @@ int main(void)
 	tcase_add_test(tc, send__to_a_closed_socket_raises_no_signal);
 	tcase_add_test(tc, prepare__has_a_handshake_with_itself);
 	tcase_add_test(tc, client__without_memory_for_its_key_fails);
-	tcase_add_test(tc, secret__is_of_one_connection);
 	return unit_main();
 }

@@ -104,8 +104,7 @@ START_TEST(channels__are_admitted_once)
 	asked = (struct fabric_hello){ .session = one.session,
 				       .channel = channel,
 				       .peer = stage_address };
-	admission_token(one.token, sizeof(one.token), asked.session, channel,
-			asked.token);
+	admission_token(one.secret, asked.session, channel, asked.token);
 	asked.token[15] ^= 0x80;
 	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
 	asked.session = 12345;
@@ -115,6 +114,33 @@ START_TEST(channels__are_admitted_once)
 	ck_assert_uint_eq(stage_control.counters.channels_refused, 7);
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_TOKEN], 2);
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_NUMBER], 5);
+}
+END_TEST
+
+/* What admits channels is the connection's, and nobody's once that is lost. */
+START_TEST(channels__are_admitted_by_the_secret_of_the_connection)
+{
+	static const uint8_t none[WIRE_SECRET_BYTES];
+	uint8_t old[WIRE_SECRET_BYTES];
+	uint32_t channel;
+
+	client_open(&one);
+	memcpy(old, one.secret, sizeof(old));
+	client_lose(&one);
+	ck_assert_mem_eq(one.connection.secret, none, sizeof(none));
+	ck_assert(!client_admitted(&one, 1, 1));
+	memset(one.secret, 0, sizeof(one.secret));
+	ck_assert(!client_admitted(&one, 1, 1));
+	client_resume(&two, &one);
+	ck_assert_mem_ne(two.secret, old, sizeof(old));
+	channel = client_open_channel(&two, 1);
+	memcpy(one.secret, old, sizeof(old));
+	ck_assert(!client_admitted(&one, 1, channel));
+	memset(one.secret, 0, sizeof(one.secret));
+	memcpy(one.secret, one.token, sizeof(one.token));
+	ck_assert(!client_admitted(&one, 1, channel));
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_TOKEN], 4);
+	ck_assert(client_admitted(&two, 1, channel));
 }
 END_TEST
 
@@ -146,12 +172,10 @@ static bool admitted_from(const struct fabric_address *peer,
 	uint8_t gid[16];
 	bool admitted;
 
-	admission_token(one.token, sizeof(one.token), asked.session, channel,
-			asked.token);
+	admission_token(one.secret, asked.session, channel, asked.token);
 	if (named) {
 		fabric_address_to_gid(named, gid);
-		admission_origin(one.token, sizeof(one.token), asked.session, channel,
-				 gid, asked.origin);
+		admission_origin(one.secret, asked.session, channel, gid, asked.origin);
 	}
 	admitted = sessions_admit(stage_control.sessions, 1, &asked);
 	/* only the control connection proves an address */
@@ -230,10 +254,8 @@ START_TEST(channels__are_named_one_by_one)
 	asked.session = one.session;
 	asked.channel = channel + 1;
 	ck_assert_uint_eq(client_open_channel(&one, 1), asked.channel);
-	admission_token(one.token, sizeof(one.token), asked.session, asked.channel,
-			asked.token);
-	admission_origin(one.token, sizeof(one.token), asked.session, channel, gid,
-			 asked.origin);
+	admission_token(one.secret, asked.session, asked.channel, asked.token);
+	admission_origin(one.secret, asked.session, channel, gid, asked.origin);
 	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_ADDRESS], 1);
 }
@@ -355,8 +377,8 @@ START_TEST(channels__have_keys)
 		ck_assert_int_eq(
 			session_channel_key(NULL, &session->ports[0], 7 + i, keys[i]),
 			0);
-	admission_key(one.token, sizeof(one.token), one.session, 7, wanted);
-	admission_token(one.token, sizeof(one.token), one.session, 7, token);
+	admission_key(one.secret, one.session, 7, wanted);
+	admission_token(one.secret, one.session, 7, token);
 	ck_assert_mem_eq(keys[0], wanted, sizeof(wanted));
 	ck_assert_mem_ne(keys[0], keys[1], sizeof(wanted));
 	ck_assert_mem_ne(keys[0], token, sizeof(token));
@@ -584,6 +606,7 @@ int main(void)
 	tcase_add_loop_test(tc, hello__opens_no_channel, 0, 3);
 	tcase_add_loop_test(tc, refused_hello__opens_no_channel, 0, 3);
 	tcase_add_test(tc, channels__are_admitted_once);
+	tcase_add_test(tc, channels__are_admitted_by_the_secret_of_the_connection);
 	tcase_add_loop_test(tc, channels__come_from_the_client, 0,
 			    sizeof(origins) / sizeof(origins[0]));
 	tcase_add_test(tc, channels__come_from_elsewhere_if_they_may);

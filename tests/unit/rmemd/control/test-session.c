@@ -24,6 +24,7 @@ START_TEST(hello__is_welcomed)
 	client_open(&two);
 	ck_assert_uint_ne(one.session, two.session);
 	ck_assert_mem_ne(one.token, two.token, WIRE_TOKEN_BYTES);
+	ck_assert_mem_ne(one.secret, two.secret, WIRE_SECRET_BYTES);
 	ck_assert_uint_eq(sessions_in(WIRE_SESSION_ACTIVE), 2);
 }
 END_TEST

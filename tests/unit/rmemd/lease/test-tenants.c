@@ -249,7 +249,7 @@ START_TEST(name__of_another_tenant_may_be_used)
 }
 END_TEST
 
-/* Channel and session numbers can be guessed, the token cannot. */
+/* Channel and session numbers can be guessed, the secret cannot. */
 START_TEST(channel__of_another_tenant_is_refused)
 {
 	uint32_t channel;
@@ -259,7 +259,7 @@ START_TEST(channel__of_another_tenant_is_refused)
 	channel = client_ask(&one, message(WIRE_TYPE_open_channel), WIRE_TYPE_channel)
 			  ->channel.channel;
 	three = one;
-	memcpy(three.token, two.token, sizeof(three.token));
+	memcpy(three.secret, two.secret, sizeof(three.secret));
 	ck_assert(!client_admitted(&three, 0, channel));
 	ck_assert(!client_admitted(&two, 0, channel));
 	ck_assert(client_admitted(&one, 0, channel));
