@@ -8,11 +8,21 @@
 
 #include "base/own_fd.h"
 
+/* Of a family that connections to servers need, too: a sandbox may allow one alone. */
+static int socket_new(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 && errno != EMFILE && errno != ENOMEM)
+		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return own_fd(fd);
+}
+
 /* In a set. */
 static int socket_open(struct wakeup *wakeup)
 {
 	struct epoll_event event = { .events = 0, .data.u64 = wakeup->tag };
-	int fd = own_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)), err;
+	int fd = socket_new(), err;
 
 	if (fd < 0)
 		return -errno;

@@ -341,10 +341,10 @@ int __wrap_close(int fd)
 	return 0;
 }
 
-/* That of a wake-up is as an eventfd, which can always be written. */
-int __wrap_socket(int domain, int, int)
+/* That of a wake-up, of datagrams, is as an eventfd, which can always be written. */
+int __wrap_socket(int, int type, int)
 {
-	if (domain == AF_UNIX)
+	if (type & SOCK_DGRAM)
 		return fd_new(KIND_EVENT);
 	return fds_add_socket(socket_new(client_running()));
 }

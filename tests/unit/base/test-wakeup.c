@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/wakeup.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -14,9 +15,22 @@
 #define TAG 5
 
 static struct wakeup wakeup;
+static int only_family = -1, other_error;
+
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	if (only_family < 0 || domain == only_family)
+		return __real_socket(domain, type, protocol);
+	errno = other_error;
+	return -1;
+}
 
 static void setup(void)
 {
+	only_family = -1;
 	ck_assert_int_eq(wakeup_open(&wakeup, TAG), 0);
 }
 
@@ -48,6 +62,32 @@ START_TEST(set__makes_the_set_readable_until_it_is_cleared)
 }
 END_TEST
 
+/* As in a sandbox. */
+START_TEST(open__needs_one_family_of_addresses_alone)
+{
+	static const int errors[] = { EAFNOSUPPORT, EPERM };
+
+	wakeup_close(&wakeup);
+	only_family = _i % 2 == 0 ? AF_INET : AF_INET6;
+	other_error = errors[_i / 2];
+	ck_assert_int_eq(wakeup_open(&wakeup, TAG), 0);
+	ck_assert(!is_readable());
+	ck_assert(wakeup_set(&wakeup) && is_readable());
+}
+END_TEST
+
+/* Not that of the other family, which the kernel may not have. */
+START_TEST(open__tells_what_failed)
+{
+	struct wakeup other = WAKEUP_CLOSED;
+
+	only_family = AF_INET6;
+	other_error = EMFILE;
+	ck_assert_int_eq(wakeup_open(&other, TAG), -EMFILE);
+	ck_assert_int_eq(other.epfd, -1);
+}
+END_TEST
+
 static void replace(int fd, int other)
 {
 	ck_assert_int_ge(other, 0);
@@ -67,7 +107,7 @@ START_TEST(set__finds_that_a_descriptor_is_another_one)
 
 	if (_i < 2)
 		replace(_i == 0 ? wakeup.epfd : wakeup.fd,
-			_i == 0 ? epoll_create1(0) : socket(AF_UNIX, SOCK_DGRAM, 0));
+			_i == 0 ? epoll_create1(0) : socket(AF_INET, SOCK_DGRAM, 0));
 	else
 		(void)close(_i == 2 ? wakeup.epfd : wakeup.fd);
 	ck_assert(!wakeup_is_own(&wakeup));
@@ -86,7 +126,7 @@ START_TEST(set__changes_no_set_that_has_both_numbers)
 	const struct wakeup was = wakeup;
 
 	replace(wakeup.epfd, epoll_create1(0));
-	replace(wakeup.fd, _i == 0 ? eventfd(1, 0) : socket(AF_UNIX, SOCK_DGRAM, 0));
+	replace(wakeup.fd, _i == 0 ? eventfd(1, 0) : socket(AF_INET, SOCK_DGRAM, 0));
 	ck_assert_int_eq(epoll_ctl(wakeup.epfd, EPOLL_CTL_ADD, wakeup.fd, &event), 0);
 	ck_assert(is_readable() == (_i == 0));
 	ck_assert(!wakeup_set(&wakeup) && !wakeup_clear(&wakeup));
@@ -122,6 +162,8 @@ int main(void)
 	TCase *tcase = unit_case("wakeup", setup, teardown);
 
 	tcase_add_test(tcase, set__makes_the_set_readable_until_it_is_cleared);
+	tcase_add_loop_test(tcase, open__needs_one_family_of_addresses_alone, 0, 4);
+	tcase_add_test(tcase, open__tells_what_failed);
 	tcase_add_loop_test(tcase, set__finds_that_a_descriptor_is_another_one, 0, 4);
 	tcase_add_loop_test(tcase, set__changes_no_set_that_has_both_numbers, 0, 2);
 	tcase_add_test(tcase, close__in_a_child_changes_nothing_of_the_parent);
