@@ -35,7 +35,7 @@ def share__gives_another_tenant_these_rights(world):
 def share__is_refused_by_its_fields(world):
     with world.open() as owner, world.open() as reader:
         lease = lent(owner, name="shared/fields")["lease"]
-        for rights in (4, 5, 7, 8, 255):
+        for rights in (2, 4, 5, 7, 8, 255):
             refused(owner, "invalid", "share", lease=lease, rights=rights, tenant="red")
         refused(owner, "invalid", "share", lease=lease, rights=1, tenant="")
         refused(owner, "invalid", "share", lease=lease, rights=1, tenant="default")
