@@ -18,21 +18,32 @@
 #define PATH_BYTES 512
 #define LINE_BYTES (1 + TLS_TENANT_MAX + 1 + 2 * KEY_BYTES + 2)
 
-/* TENANT:HEXKEY between two newlines; returns its length, or -errno. */
-static int line_make(const char *tenant, char line[LINE_BYTES])
+/* A new key of a tenant with a name that the server takes too, and whose file is not the server's. */
+static int key_make(const char *tenant, struct tls_keys **ret_keys)
 {
-	uint8_t key[KEY_BYTES];
-	int used = snprintf(line, LINE_BYTES, "\n%s:", tenant),
-	    err = random_bytes(key, sizeof(key));
+	uint8_t bytes[KEY_BYTES];
+	int err;
 
-	if (err)
-		return err;
-	for (size_t i = 0; i < sizeof(key); i++)
+	if (strcmp(tenant, "rmemd") == 0)
+		return err_set(-EINVAL, "rmemd.psk is the server's file, and cannot be "
+					"that of a tenant: give it another name");
+	err = random_bytes(bytes, sizeof(bytes));
+	if (!err)
+		err = tls_keys_of(tenant, bytes, sizeof(bytes), ret_keys);
+	explicit_bzero(bytes, sizeof(bytes));
+	return err;
+}
+
+/* TENANT:HEXKEY between two newlines; returns its length. */
+static size_t line_make(const struct tls_key *key, char line[LINE_BYTES])
+{
+	int used = snprintf(line, LINE_BYTES, "\n%s:", key->tenant);
+
+	for (size_t i = 0; i < key->n_bytes; i++)
 		used += snprintf(line + used, LINE_BYTES - (size_t)used, "%02x",
-				 key[i]);
-	explicit_bzero(key, sizeof(key));
+				 key->bytes[i]);
 	used += snprintf(line + used, LINE_BYTES - (size_t)used, "\n");
-	return used;
+	return (size_t)used;
 }
 
 /* Write and close the file. */
@@ -90,21 +101,34 @@ static int server_append(const char *path, const char *line, size_t bytes)
 	return line_write(fd, path, line + !open_line, bytes - !open_line);
 }
 
-/* That the name is one that the server takes too, the key is well formed, and the two files have
- * different names. */
-static int line_check(const char *tenant)
+/* Both files have the key, or none. */
+static int files_write(const struct tls_key *key, const char *client,
+		       const char *server)
 {
-	const uint8_t nothing[KEY_BYTES] = { 0 };
-	struct tls_keys *keys;
-	int err = tls_keys_of(tenant, nothing, sizeof(nothing), &keys);
+	char line[LINE_BYTES];
+	size_t bytes = line_make(key, line);
+	int err = client_write(client, line + 1, bytes - 1);
 
-	if (err)
-		return err;
-	tls_keys_free(keys);
-	if (strcmp(tenant, "rmemd") == 0)
-		return err_set(-EINVAL, "rmemd.psk is the server's file, and cannot be "
-					"that of a tenant: give it another name");
-	return 0;
+	if (!err) {
+		err = server_append(server, line, bytes);
+		if (err)
+			(void)unlink(client);
+	}
+	explicit_bzero(line, sizeof(line));
+	return err;
+}
+
+static void files_explain(const struct tls_key *key, const char *client,
+			  const char *server)
+{
+	printf("%s is for the clients of tenant %s: rmem://HOST?psk=FILE, or RMEM_PSK\n"
+	       "%s has it too, for the server: [server] psk = FILE, auth = psk\n"
+	       "its identity in TLS, for clients that need to be told: %s\n",
+	       client, key->tenant, server, key->identity);
+	if (geteuid() == 0)
+		printf("for rmemd.service, which runs as the user rmem: "
+		       "chgrp rmem %s; chmod 640 %s\n",
+		       server, server);
 }
 
 /* Write FOLDER/TENANT.psk, for the clients, and append the key to FOLDER/rmemd.psk, for the server;
@@ -114,8 +138,9 @@ static int line_check(const char *tenant)
  *   -ENOENT, -EACCES ... */
 static int keygen(const char *tenant, const char *folder)
 {
-	char client[PATH_BYTES], server[PATH_BYTES], line[LINE_BYTES];
-	int err = line_check(tenant), bytes;
+	char client[PATH_BYTES], server[PATH_BYTES];
+	struct tls_keys *keys;
+	int err = key_make(tenant, &keys);
 
 	if (err)
 		return err;
@@ -123,27 +148,13 @@ static int keygen(const char *tenant, const char *folder)
 		    sizeof(client) ||
 	    (size_t)snprintf(server, sizeof(server), "%s/rmemd.psk", folder) >=
 		    sizeof(server))
-		return err_set(-ENAMETOOLONG, "the folder's name is too long");
-	bytes = line_make(tenant, line);
-	if (bytes < 0)
-		return bytes;
-	err = client_write(client, line + 1, (size_t)bytes - 1);
-	if (!err) {
-		err = server_append(server, line, (size_t)bytes);
-		if (err)
-			(void)unlink(client);
-	}
-	explicit_bzero(line, sizeof(line));
-	if (err)
-		return err;
-	printf("%s is for the clients of tenant %s: rmem://HOST?psk=FILE, or RMEM_PSK\n"
-	       "%s has it too, for the server: [server] psk = FILE, auth = psk\n",
-	       client, tenant, server);
-	if (geteuid() == 0)
-		printf("for rmemd.service, which runs as the user rmem: "
-		       "chgrp rmem %s; chmod 640 %s\n",
-		       server, server);
-	return 0;
+		err = err_set(-ENAMETOOLONG, "the folder's name is too long");
+	else
+		err = files_write(tls_keys_first(keys, NULL), client, server);
+	if (!err)
+		files_explain(tls_keys_first(keys, NULL), client, server);
+	tls_keys_free(keys);
+	return err;
 }
 
 static int keygen_run(const struct command *, char **args)

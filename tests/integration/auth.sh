@@ -48,7 +48,9 @@ files_refused()
 
 # ---- pre-shared keys ----
 
-"$RMEMCTL" keygen default "$dir"
+"$RMEMCTL" keygen default "$dir" >"$dir/keygen.out"
+hash=$(printf '%b' "$(sed 's/.*://; s/../\\x&/g' "$dir/default.psk")" | sha256sum | cut -c1-16)
+grep -q ": rmem1 default $hash\$" "$dir/keygen.out" || fail "the key's identity is not printed"
 "$RMEMCTL" keygen red "$dir" | grep -qF "chgrp rmem $dir/rmemd.psk; chmod 640 $dir/rmemd.psk" ||
 	[ "$(id -u)" -ne 0 ] || fail "root is not told who must read the file"
 mkdir "$dir/stranger"
