@@ -8,7 +8,7 @@ static const struct column devices_columns[] = {
 	{ "FABRIC", "fabric", CELL_TEXT, "-", COLUMN_ALWAYS },
 	{ "ADDRESS", "address", CELL_TEXT, "-", COLUMN_ALWAYS },
 	{ "PORT", "port", CELL_NUMBER, "-", COLUMN_ALWAYS },
-	{ "ADVERTISED", "advertised", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "ADVERTISED", "advertised", CELL_TEXT, "-", COLUMN_WIDE },
 	{ "NODE", "node", CELL_NUMBER, "unknown", COLUMN_ALWAYS },
 	{ "CHANNELS", "channels", CELL_NUMBER, "-", COLUMN_ALWAYS },
 	{ "KERNEL-TLS", "tls_in_kernel", CELL_NUMBER, "-", COLUMN_WIDE },
