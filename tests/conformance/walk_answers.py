@@ -19,6 +19,16 @@ def endpoint__of_another_version_is_left_out(world):
 
 
 @case
+def endpoint__may_be_the_last_of_32(world):
+    """Those before it are of a fabric that the client cannot use."""
+    with Server(world.page) as server:
+        server.endpoints = [dict(server.tcp(), fabric=2, port=9, device="none")] * 31 + [server.tcp()]
+        server.served = 31
+        tour(server)
+        clean(server)
+
+
+@case
 def endpoint__of_family_0_is_at_the_address_of_the_control_connection(world):
     with Server(world.page) as server:
         server.endpoints = [server.tcp(family=0, address=bytes(16))]

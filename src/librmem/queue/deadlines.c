@@ -131,8 +131,7 @@ static void waiting_look(struct rmem_queue *queue)
 
 	ops_moved(queue, &table->pending, progress_ns(queue, ENDPOINTS_ALL));
 	list_for_each_entry(struct wait_list, list, &table->stalled, node) {
-		unsigned set = (unsigned)(list - table->wait_lists) % table->n_sets;
-		uint64_t moved_ns = progress_ns(queue, set);
+		uint64_t moved_ns = progress_ns(queue, list->endpoints);
 
 		ops_moved(queue, &list->ops, moved_ns);
 		list_for_each_entry(struct fragment, fragment, &list->reposts, node)

@@ -23,17 +23,40 @@ const struct op_kind op_kinds[] = {
 				   RMEM_WRITE },
 };
 
+/* A set that has not come up before, if there is room. */
+static struct wait_set *set_add(struct optable *table, unsigned endpoints)
+{
+	struct wait_set *set = &table->sets[table->n_sets++];
+
+	set->endpoints = endpoints;
+	for (unsigned i = 0; i < WAIT_KINDS; i++) {
+		struct wait_list *list = &set->lists[i];
+
+		list_init(&list->node);
+		list_init(&list->reposts);
+		list_init(&list->ops);
+		list->endpoints =
+			table->n_sets < WAIT_SETS_MAX ? endpoints : table->endpoints;
+	}
+	return set;
+}
+
+/* Of a subset of the table's endpoints. */
+static struct wait_set *set_find(struct optable *table, unsigned endpoints)
+{
+	for (unsigned i = 0; i < table->n_sets; i++)
+		if (table->sets[i].endpoints == endpoints)
+			return &table->sets[i];
+	return table->n_sets < WAIT_SETS_MAX ? set_add(table, endpoints)
+					     : &table->sets[WAIT_SETS_MAX - 1];
+}
+
 static void lists_start(struct optable *table)
 {
 	list_init(&table->pending);
 	list_init(&table->done);
 	list_init(&table->await_atomic_device);
 	list_init(&table->stalled);
-	for (unsigned i = 0; i < WAIT_KINDS * table->n_sets; i++) {
-		list_init(&table->wait_lists[i].node);
-		list_init(&table->wait_lists[i].reposts);
-		list_init(&table->wait_lists[i].ops);
-	}
 	list_init(&table->free_fragments);
 	list_init(&table->refused);
 	list_init(&table->lost);
@@ -51,10 +74,7 @@ int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
 		   struct optable *ret_table)
 {
 	struct optable *table = ret_table;
-	unsigned n_sets = 1;
 
-	while (n_sets <= endpoints)
-		n_sets *= 2;
 	*table = (struct optable){
 		.n_ops = n_ops,
 		.n_shared = n_shared,
@@ -62,22 +82,20 @@ int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
 		.fragments = calloc(n_shared, sizeof(*table->fragments)),
 		.unused = calloc(n_ops, sizeof(struct op *)),
 		.endpoints = endpoints,
-		.n_sets = n_sets,
-		.wait_lists =
-			calloc((size_t)WAIT_KINDS * n_sets, sizeof(*table->wait_lists)),
+		.sets = calloc(WAIT_SETS_MAX, sizeof(*table->sets)),
 	};
-	if (!table->ops || !table->fragments || !table->unused || !table->wait_lists) {
+	if (!table->ops || !table->fragments || !table->unused || !table->sets) {
 		optable_destroy(table);
 		return err_set(-ENOMEM, "no memory for %u operations", n_ops);
 	}
-	table->plain = optable_wait_list(table, WAIT_PLAIN, endpoints);
+	table->plain = &set_add(table, endpoints)->lists[WAIT_PLAIN];
 	lists_start(table);
 	return 0;
 }
 
 void optable_destroy(struct optable *table)
 {
-	free(table->wait_lists);
+	free(table->sets);
 	free(table->unused);
 	free(table->ops);
 	free(table->fragments);
@@ -113,10 +131,12 @@ unsigned op_reach(const struct op *op, uint64_t offset)
 	return reach;
 }
 
-struct wait_list *op_wait_list(const struct optable *table, const struct op *op,
+struct wait_list *op_wait_list(struct optable *table, const struct op *op,
 			       uint64_t offset, enum wait_kind kind)
 {
-	return optable_wait_list(table, kind, op_reach(op, offset) & table->endpoints);
+	unsigned endpoints = op_reach(op, offset) & table->endpoints;
+
+	return &set_find(table, endpoints)->lists[kind];
 }
 
 void fragment_requeue(struct optable *table, struct fragment *fragment, bool ahead)

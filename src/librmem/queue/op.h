@@ -168,7 +168,8 @@ struct wait_list {
 	struct list node;    /* in optable.stalled when the list is not empty */
 	struct list reposts; /* fragments to be posted again */
 	struct list ops;     /* started operations, not cut completely */
-	bool last_was_op; /* the last step tried `ops`, so the next tries `reposts` */
+	bool last_was_op;   /* the last step tried `ops`, so the next tries `reposts` */
+	unsigned endpoints; /* bit mask of those that its members wait for */
 };
 
 /* A wait list exists for each kind and set of endpoints: operations on memory that one endpoint
@@ -180,6 +181,15 @@ enum wait_kind {
 	WAIT_REQUEST, /* waits for a channel that can carry one more in-band request */
 	WAIT_ATOMIC,  /* waits for a credit; steps in turn with WAIT_PLAIN */
 	WAIT_KINDS,
+};
+
+/* Sets of endpoints: as many as a server has pools that are lent through different ones.  The last one
+ * stands for all further sets, which wait for each other. */
+#define WAIT_SETS_MAX 32u
+
+struct wait_set {
+	unsigned endpoints; /* bit mask */
+	struct wait_list lists[WAIT_KINDS];
 };
 
 struct optable {
@@ -199,9 +209,9 @@ struct optable {
 	unsigned endpoints; /* bit mask of the channels' endpoints */
 	/* wait lists that are not empty, in order of their turns */
 	struct list stalled;
-	unsigned n_sets;              /* number of sets of endpoints */
-	struct wait_list *wait_lists; /* WAIT_KINDS times n_sets */
-	struct wait_list *plain;      /* of wait_lists: WAIT_PLAIN for all endpoints */
+	unsigned n_sets;         /* that have come up; the first one is `endpoints` */
+	struct wait_set *sets;   /* WAIT_SETS_MAX */
+	struct wait_list *plain; /* WAIT_PLAIN for all endpoints */
 	struct list free_fragments, refused, lost; /* lists of fragments */
 };
 
@@ -245,15 +255,8 @@ static inline bool fragment_waits(const struct fragment *fragment)
 /* Bit mask of the endpoints for the part of the operation at `offset`: those that lend the part; of
  * a copy, both ranges; of an atomic, those of its atomic device. */
 unsigned op_reach(const struct op *op, uint64_t offset);
-/* The wait list of a kind and a set of endpoints, a subset of the table's. */
-static inline struct wait_list *
-optable_wait_list(const struct optable *table, enum wait_kind kind, unsigned endpoints)
-{
-	return &table->wait_lists[kind * table->n_sets + endpoints];
-}
-
 /* The wait list of a kind for the part of the operation at `offset`. */
-struct wait_list *op_wait_list(const struct optable *table, const struct op *op,
+struct wait_list *op_wait_list(struct optable *table, const struct op *op,
 			       uint64_t offset, enum wait_kind kind);
 /* Put a fragment that is on no connection at the end of its wait list; `ahead`: at the front. */
 void fragment_requeue(struct optable *table, struct fragment *fragment, bool ahead);
