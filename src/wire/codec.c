@@ -293,6 +293,15 @@ unsigned wire_frame_type(const uint8_t *buf)
 	return (unsigned)get_int(&in, "type", 2);
 }
 
+bool wire_frame_reserved(const uint8_t *buf)
+{
+	struct in in = { .at = buf, .left = WIRE_HEADER_BYTES };
+
+	(void)get_int(&in, "length", 4);
+	(void)get_int(&in, "type", 2);
+	return get_int(&in, "zero", 2) != 0;
+}
+
 uint64_t wire_frame_id(const uint8_t *buf, size_t bytes)
 {
 	struct in in = { .at = buf, .left = WIRE_HEADER_BYTES };

@@ -3,6 +3,7 @@
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ int wire_frame_bytes(const uint8_t *buf, size_t bytes);
 
 /* The type in the header of a complete frame, known or not. */
 unsigned wire_frame_type(const uint8_t *buf);
+
+/* Whether the header of a complete frame has reserved bits set. */
+bool wire_frame_reserved(const uint8_t *buf);
 
 /* The id in the header of a frame; 0: the header is not complete. */
 uint64_t wire_frame_id(const uint8_t *buf, size_t bytes);

@@ -83,6 +83,9 @@ def type__that_is_no_request_ends_the_connection(world):
 def header__has_a_zero(world):
     for zero in (1, 0x8000, 0xffff):
         with world.open() as client:
+            client.send_bytes(frame.frame(0x3f, 80, zero=zero))
+            disconnected(client, 80)
+        with world.open() as client:
             client.send_bytes(frame.frame(world.page.messages["ping"].number, 80, zero=zero))
             disconnected(client, 80)
 

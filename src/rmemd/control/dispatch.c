@@ -99,7 +99,7 @@ static bool refuse_unknown(struct connection *connection, const uint8_t *frame,
 	char text[64];
 
 	if (!connection->session || id == 0 || type >= WIRE_TYPE_error ||
-	    wire_type_name(type))
+	    wire_type_name(type) || wire_frame_reserved(frame))
 		return false;
 	session_heard(connection->session, silent_ms(connection));
 	(void)snprintf(text, sizeof(text), "this server does not know request 0x%02x",
