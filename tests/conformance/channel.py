@@ -7,7 +7,7 @@ import socket
 import struct
 
 import frame
-from client import SECONDS, Closed
+from client import SECONDS, receive
 from tls import ALPN, Tls
 
 READ, WRITE, SWAP, ADD, PING, FILL, COPY, CRC, NOTIFY = range(1, 10)
@@ -72,16 +72,7 @@ class Channel:
         return frame.decode(self.page, structure, frame.Reader(self.read(frame.size(structure))))
 
     def read(self, n):
-        data = b""
-        while len(data) < n:
-            try:
-                part = self.sock.recv(n - len(data))
-            except ConnectionError:
-                part = b""
-            if not part:
-                raise Closed("the stream has ended")
-            data += part
-        return data
+        return receive(self.sock, n)
 
     def ended(self):
         """Whether the server ends the stream without a response."""

@@ -22,6 +22,20 @@ class Refused(Exception):
         self.text = text
 
 
+def receive(sock, n):
+    """n bytes; Closed: there are fewer."""
+    data = b""
+    while len(data) < n:
+        try:
+            part = sock.recv(n - len(data))
+        except ConnectionError:
+            part = b""
+        if not part:
+            raise Closed("the connection is closed")
+        data += part
+    return data
+
+
 class Link:
     """A connection that carries frames, of either side."""
 
@@ -31,16 +45,7 @@ class Link:
         sock.settimeout(SECONDS)
 
     def read(self, n):
-        data = b""
-        while len(data) < n:
-            try:
-                part = self.sock.recv(n - len(data))
-            except ConnectionError:
-                part = b""
-            if not part:
-                raise Closed("the connection is closed")
-            data += part
-        return data
+        return receive(self.sock, n)
 
     def send_bytes(self, data):
         self.sock.sendall(data)

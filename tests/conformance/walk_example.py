@@ -8,7 +8,7 @@ import struct
 import frame
 from case import case, equal
 from channel import Channel
-from client import SECONDS, Client
+from client import SECONDS, Client, receive
 
 
 def steps(page):
@@ -72,9 +72,6 @@ def example__is_what_happens(world):
             for values in (channel, place, place):
                 stream.sendall(fill(said("C"), values))
                 text = said("S")
-                got = b""
-                while len(got) < len(text) // 2:
-                    got += stream.recv(len(text) // 2 - len(got))
-                compare(got, text)
+                compare(receive(stream, len(text) // 2), text)
         ask(client)
         equal(list(lines), [], "lines that are left")
