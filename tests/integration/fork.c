@@ -24,7 +24,8 @@
 #include "program.h"
 
 #define BYTES 4096u
-#define FDS_MAX 256
+/* The library's descriptors have numbers from 256. */
+#define FDS_MAX 512
 /* What a call in a child may take, with room for a busy machine: half the time-out of sessions. */
 #define AT_ONCE_S 5
 /* Limit of a child; one that hangs is killed. */
