@@ -15,26 +15,20 @@
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
 
-/* Length of an error's text, of earlier builds. */
-#define TEXT_MAX 120
 /* The ledger reserves this number of a session's channel numbers at a time. */
 #define CHANNELS_RESERVED 1024
-/* Earlier builds gave each process a range of channel numbers, of this many bits. */
-#define CHANNELS_SHIFT 20
 
 /* The names of tenant and client, and the address, follow, each ended by a zero. */
 struct session_head {
 	uint32_t head_bytes;
-	uint32_t restarts; /* of earlier builds, which had no channels_end */
+	uint32_t channels_end; /* as in struct session */
 	uint64_t opened_ms;
 	uint64_t resumes;
 	uint8_t token[WIRE_TOKEN_BYTES];
-	uint32_t channels_end; /* as in struct session */
-	uint32_t unused;
 };
 
-/* In earlier builds the error's text followed, now it is empty: a text that nobody may ask for again
- * would take more of the ledger than all else of a reply.  It is ended by a zero. */
+/* Without an error's text: nobody may ask for it again, and it would take more of the ledger than all
+ * else of a reply. */
 struct reply_head {
 	uint32_t head_bytes;
 	uint32_t type;
@@ -48,8 +42,6 @@ struct reply_head {
 #define SESSION_ROOM 256
 /* Their room, eight times that in the file, is there whether they are or not. */
 #define SESSIONS_HELD_MAX 4096
-
-#define REPLY_BYTES (sizeof(struct reply_head) + 1)
 
 /* ---- in memory ---- */
 
@@ -175,9 +167,9 @@ int session_record(const struct session *session)
 	struct ledger_key key = session_key(session);
 	struct session_head head = {
 		.head_bytes = sizeof(head),
+		.channels_end = session->channels_end,
 		.opened_ms = session->opened_ms,
 		.resumes = session->resumes,
-		.channels_end = session->channels_end,
 	};
 	char value[sizeof(head) + WIRE_LABEL_MAX + sizeof(session->client) +
 		   sizeof(session->address) + 3];
@@ -229,16 +221,13 @@ void reply_record(const struct session *session, const struct reply *reply)
 		.lease = reply->lease,
 		.dropped_id = session->replies.dropped_id,
 	};
-	char value[REPLY_BYTES];
-	char *end = value_add(value, &head, sizeof(head));
 
-	end = value_add_text(end, "", 0);
-	(void)ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
+	(void)ledger_put(ledger_of(session), &key, &head, sizeof(head));
 }
 
 int reply_record_reserve(const struct session *session)
 {
-	return ledger_reserve(ledger_of(session), REPLY_BYTES);
+	return ledger_reserve(ledger_of(session), sizeof(struct reply_head));
 }
 
 void reply_unrecord(const struct session *session, uint64_t id)
@@ -362,10 +351,6 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	lease_client_set_origin(&session->lease_client, client, address);
 	session->opened_ms = clock_past_ms(head.opened_ms);
 	session->resumes = head.resumes;
-	if (!head.channels_end)
-		head.channels_end = head.restarts < UINT32_MAX >> CHANNELS_SHIFT
-					    ? (head.restarts + 1) << CHANNELS_SHIFT
-					    : UINT32_MAX;
 	/* channel numbers of earlier processes are not used again */
 	session->next_channel = session->channels_end = head.channels_end;
 	return 0;
@@ -388,31 +373,33 @@ static int restore_session(struct restore *restore, const struct row *row)
 		return 0;
 	}
 	wire_session_move(&session->state, WIRE_STEP_RESTART);
+	/* its grace time begins now */
+	session->heard_ms = session->fenced_ms = clock_now_ms();
 	if (sessions->next_id <= row->key.a)
 		sessions->next_id = row->key.a + 1;
 	err = session_insert(session);
-	if (err)
+	if (err) {
 		session_free(session);
-	return err;
+		return err;
+	}
+	session_set_time(session);
+	return 0;
 }
 
 static int restore_reply(struct restore *restore, const struct row *row)
 {
 	struct session *session = sessions_find(restore->sessions, row->key.a);
 	struct value value = { row->data, row->bytes };
-	const char *text = NULL;
 	struct reply_head head;
 	struct reply reply;
 	uint64_t dropped;
 
-	if (value_parse_head(&value, &head, sizeof(head)))
-		text = value_parse_text(&value, TEXT_MAX);
 	/* the last process ended while it removed the session */
 	if (!session) {
 		ledger_remove(restore->sessions->control->ledger, &row->key);
 		return 0;
 	}
-	if (!text) {
+	if (!value_parse_head(&value, &head, sizeof(head))) {
 		(void)set_malformed_error("answer in session", &row->key);
 		row_lose(restore, row, session, "answer-lost",
 			 "if the request comes again, what became of it is not known");
@@ -423,7 +410,7 @@ static int restore_reply(struct restore *restore, const struct row *row)
 				.lease = head.lease,
 				.type = (enum wire_type)head.type,
 				.code = head.code };
-	/* of an older build, or of sessions that came one after the other */
+	/* of sessions that came one after the other */
 	dropped = reply_cache_add(&session->replies, &reply, NULL);
 	if (dropped)
 		reply_unrecord(session, dropped);
@@ -433,27 +420,11 @@ static int restore_reply(struct restore *restore, const struct row *row)
 	return 0;
 }
 
-/* Record the new ranges of channel numbers; the grace times begin now. */
-static int sessions_start(struct sessions *sessions)
-{
-	list_for_each_entry(struct session, session, &sessions->all, all) {
-		int err = session_record(session);
-
-		if (err)
-			return err;
-		session->heard_ms = session->fenced_ms = clock_now_ms();
-		session_set_time(session);
-	}
-	return 0;
-}
-
 int sessions_restore(struct sessions *sessions, const struct leases_restore *with)
 {
 	struct restore restore = { .sessions = sessions, .with = with };
 	int err = restore_each(&restore, LEDGER_SESSION, restore_session);
 
-	if (!err)
-		err = sessions_start(sessions);
 	if (!err)
 		err = restore_each(&restore, LEDGER_REPLY, restore_reply);
 	if (!err)

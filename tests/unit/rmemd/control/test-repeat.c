@@ -173,7 +173,7 @@ START_TEST(restart__restores_nothing_of_ended_sessions)
 }
 END_TEST
 
-/* What an earlier build may have accepted as a session's name is shown to nobody. */
+/* Whoever wrote it. */
 START_TEST(restart__hides_names_with_control_characters)
 {
 	const struct ledger_key key = { LEDGER_SESSION, 5, 0 };

@@ -251,7 +251,7 @@ START_TEST(restore__keeps_all_attributes_of_a_lease)
 }
 END_TEST
 
-/* As an earlier build wrote it, or with a text that may not be shown. */
+/* Nor one whose texts may be shown. */
 START_TEST(restore__needs_no_creator)
 {
 	static const struct {
