@@ -303,7 +303,7 @@ names_check()
 			[ -z "$group" ] || grep -q "{ \"$group\"," "$top_srcdir/tests/attack/attack.c" ||
 				fail "$1(7): there is no ./dev $rest"
 			word=$(sed -nE 's/^bench ([a-z-]+).*/\1/p' <<<"$rest")
-			[ -z "$word" ] || [ "$word" = loopback ] || [ -f "$top_srcdir/tests/bench/$word.sh" ] ||
+			[ -z "$word" ] || [ -f "$top_srcdir/tests/bench/$word.sh" ] ||
 				fail "$1(7): there is no ./dev $rest"
 		else
 			"$dir/bin/$program" --help | grep -qE "^  $word( |\$)" || fail "$1(7): there is no $program $word"

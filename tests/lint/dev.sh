@@ -6,10 +6,13 @@ set -u
 : "${top_srcdir:?}"
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/rmem-lint.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
-cp "$top_srcdir/dev" "$tmp/dev" || exit 1
+mkdir -p "$tmp/tests/bench" "$tmp/tests/rig"
+touch "$tmp/tests/rig/packages"
+cp "$top_srcdir/dev" "$tmp/dev" && cp -r "$top_srcdir/tests/dev" "$tmp/tests/dev" || exit 1
+printf '#!/bin/bash\n# x\n# a benchmark\n# packages: rmem-peer rmem-other\n' >"$tmp/tests/bench/named.sh"
 touch "$tmp/config.status"
 
-for command in demo check soak fuzz sanitize 'bench loopback'; do
+for command in demo check soak fuzz sanitize 'bench named'; do
 	status=0
 	# shellcheck disable=SC2086 # a command and its arguments
 	timeout 20 "$tmp/dev" $command >"$tmp/out" 2>&1 </dev/null || status=$?
@@ -20,7 +23,7 @@ for command in demo check soak fuzz sanitize 'bench loopback'; do
 		exit 1
 	fi
 done
-[ "$(ls "$tmp")" = "$(printf '%s\n' config.status dev out)" ] || {
+[ "$(ls "$tmp")" = "$(printf '%s\n' config.status dev out tests)" ] || {
 	ls "$tmp"
 	echo "./dev left something behind"
 	exit 1
@@ -29,8 +32,7 @@ done
 # ./dev bench NAME installs the packages that NAME.sh names.  The commands that install are replaced
 # by one that writes down how it was called.
 rm "$tmp/config.status" "$tmp/out"
-mkdir -p "$tmp/bin" "$tmp/tests/bench"
-printf '#!/bin/bash\n# x\n# a benchmark\n# packages: rmem-peer rmem-other\n' >"$tmp/tests/bench/named.sh"
+mkdir "$tmp/bin"
 # shellcheck disable=SC2016 # for the script
 printf '#!/bin/bash\ncase ${*: -1} in rmem-*) exit 1 ;; esac\necho installed\n' >"$tmp/bin/dpkg-query"
 # shellcheck disable=SC2016 # for the script
