@@ -7,6 +7,7 @@
 need jq
 
 # Set `limit` to the name of the file, and `above` to the group of this test where groups may be made.
+! with_asan || skip "AddressSanitizer takes memory of the group, too"
 if own=$(grep -oP '^[0-9]+:([^:]*,)?memory(,[^:]*)?:\K.*' /proc/self/cgroup); then
 	above=/sys/fs/cgroup/memory$own
 	limit=memory.limit_in_bytes

@@ -61,6 +61,11 @@ with_tsan()
 	grep -q -- -fsanitize=thread "$top_builddir/Makefile"
 }
 
+with_asan()
+{
+	grep -q -- -fsanitize=address "$top_builddir/Makefile"
+}
+
 server_pid=
 server_log=
 log_from=1

@@ -61,7 +61,7 @@ ok "bench with threads, mixed, random and atomic"
 # at a rate that the queue can and at one that it cannot hold
 client bench --size 64 --rate 500 --threads 2 --duration 2s --interval 500ms --json >"$dir/json"
 jq -e '.rate == 500 and .errors == 0 and .operations >= 500 and .operations <= 1100 and
-	(.intervals | length >= 3 and all(.operations_per_second > 100 and .latency_ns.p50 > 0) and
+	(.intervals | length >= 3 and all(.operations_per_second > 0 and .latency_ns.p50 > 0) and
 		(map(.at_seconds) | . == sort))' "$dir/json" >/dev/null || fail "bench --rate: $(cat "$dir/json")"
 client bench --size 1M --region 1M --depth 1 --rate 1000000 --duration 500ms --json >"$dir/json"
 jq -e '.operations_per_second < 500000 and .latency_ns.max > 0.4e9 and
