@@ -4,4 +4,4 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/walk.sh"
 
-walk library watcher answers
+walk library watcher answers waits

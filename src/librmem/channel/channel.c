@@ -16,7 +16,8 @@
 /* The shortest silence that ends a channel: a host that has much to do is not gone. */
 #define SILENCE_MIN_MS 1000u
 
-void channel_want(struct channel *channel, bool at_once)
+/* Ask for a new connection, at once or after a back-off. */
+static void channel_want(struct channel *channel, bool at_once)
 {
 	channel->stage = CHANNEL_WANTED;
 	channel->retry_ns = 0;
@@ -350,8 +351,7 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 	/* heartbeats were due: the waiting thread tries again after them */
 	if (channel->waiter && err == -ETIMEDOUT &&
 	    clock_now_ns() < channel->waiter->end_ns) {
-		channel_close_remote(session, channel);
-		channel_want(channel, true);
+		channel_abandon(session, channel);
 	} else {
 		channel_failed(session, channel, err);
 		if (!channel->waiter)

@@ -112,7 +112,4 @@ void channel_await(struct channel *channel);
 /* Then remove it from its session; the owner frees the connections.  Under the lock. */
 void channel_remove(struct channel *channel);
 
-/* Ask for a new connection, at once or after a back-off.  Under the lock. */
-void channel_want(struct channel *channel, bool at_once);
-
 #endif

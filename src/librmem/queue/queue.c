@@ -269,17 +269,6 @@ static bool domain_is_empty(const struct rmem_queue *queue, unsigned number)
 	return true;
 }
 
-/* A domain was entered: connect its channels soon. */
-static void channels_want(struct rmem_queue *queue, unsigned domain)
-{
-	(void)pthread_mutex_lock(&queue->session->lock);
-	channels_for_each(channel, &queue->channels) {
-		if (channel->domain == domain && channel->stage == CHANNEL_WANTED)
-			channel_want(channel, true);
-	}
-	(void)pthread_mutex_unlock(&queue->session->lock);
-}
-
 void queue_domains_follow(struct rmem_queue *queue)
 {
 	struct rmem *session = queue->session;
@@ -294,8 +283,8 @@ void queue_domains_follow(struct rmem_queue *queue)
 		(void)pthread_mutex_unlock(&session->lock);
 		if (leaves)
 			domain_leave(queue, i);
-		if (comes && domain_enter(queue, i) == 0)
-			channels_want(queue, i);
+		if (comes)
+			(void)domain_enter(queue, i);
 		if (leaves || comes)
 			session_wake(session);
 	}

@@ -375,11 +375,15 @@ static void session_lose(struct rmem *session, const char *why)
 	SESSION_NOTIFY(session, state, session);
 }
 
-/* Attempts begin anew if the session has held, for the fence time.  A server that is too busy for all of its
- * clients would lose them again and again. */
+/* Attempts begin anew if the session has held, for the fence time, which the server chooses, and the longest
+ * wait.  A server that is too busy for all of its clients would lose them again and again. */
 static void attempts_forget(struct rmem *session)
 {
-	if (session->alive_ns < session->up_ns + session->welcome.fence_ms * NS_PER_MS)
+	uint64_t held_ms = session->welcome.fence_ms > SESSION_BACKOFF_MAX_MS
+				   ? session->welcome.fence_ms
+				   : SESSION_BACKOFF_MAX_MS;
+
+	if (session->alive_ns < session->up_ns + held_ms * NS_PER_MS)
 		return;
 	backoff_reset(&session->backoff);
 	session->attempt_ms = 0;
