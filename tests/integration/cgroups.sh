@@ -5,9 +5,9 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
+! with_asan || skip "AddressSanitizer takes memory of the group, too"
 
 # Set `limit` to the name of the file, and `above` to the group of this test where groups may be made.
-! with_asan || skip "AddressSanitizer takes memory of the group, too"
 if own=$(grep -oP '^[0-9]+:([^:]*,)?memory(,[^:]*)?:\K.*' /proc/self/cgroup); then
 	above=/sys/fs/cgroup/memory$own
 	limit=memory.limit_in_bytes

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every source file has the licence line, and no line ends in blanks or marks unfinished work.  Long
-# files and functions are printed, not refused.  Each file and function that src/README.md names
+# Every source file has the licence line, and no line ends in blanks or marks unfinished work.  No
+# text has the marks of a merge that was not finished.  Long files and functions are printed, not
+# refused.  Each file and function that src/README.md names
 # exists.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
@@ -40,6 +41,11 @@ done < <(grep -HnE '[[:blank:]]+$' "${texts[@]}" || true)
 while IFS=: read -r file line _; do
 	report "$file:$line: says that something is left to do"
 done < <(grep -HnE '\b(TO''DO|FIX''ME|XX''X)\b' "${texts[@]}" || true)
+
+while IFS=: read -r file line _; do
+	report "$file:$line: a mark of an unfinished merge"
+done < <(grep -IHnE '^(<{7}|={7}|>{7}|\|{7})( |$)' "${sources[@]}" ./*.md NEWS configure.ac Makefile.am ||
+	true)
 
 for file in "${sources[@]}"; do
 	[[ $file == *.[ch] ]] || continue
