@@ -256,6 +256,7 @@ ECONNABORTED a channel was ended meanwhile
 EINTR a ledger is written
 EKEYEXPIRED a certificate is loaded
 ENETDOWN a port of a device is looked at
+ENETUNREACH has the number of EHOSTUNREACH
 EPROTONOSUPPORT a ledger is read
 UNSEEN
 cut -d' ' -f1 "$tmp/unseen" >"$tmp/errnos that no client sees"

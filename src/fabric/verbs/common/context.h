@@ -16,6 +16,13 @@ static inline int verbs_errno(void)
 	return errno > 0 ? -errno : -EIO;
 }
 
+/* What the client of a request is told of an error of the device, which has another meaning there: the
+ * request is not wrong, but the device fails, or has no memory. */
+static inline int verbs_failure(int err)
+{
+	return err && err != -ENOMEM ? -EIO : err;
+}
+
 /* -errno with text that begins with `what`. */
 int verbs_set_nonblocking(int fd, const char *what);
 /* A completion channel that does not block.  -errno with text. */

@@ -143,12 +143,19 @@ static int qp_open(struct verbs_channel *channel)
 	return err;
 }
 
+/* The kernel asks for the client's GID on the network. */
+static bool is_unanswered(int err)
+{
+	return err == -EHOSTUNREACH || err == -ENETUNREACH || err == -ETIMEDOUT;
+}
+
 void verbs_channel_qp_open(struct workers_job *job)
 {
 	struct verbs_channel *channel =
 		container_of(job, struct verbs_channel, job.job);
+	int err = qp_open(channel);
 
-	err_keep(&channel->result, qp_open(channel));
+	err_keep(&channel->result, is_unanswered(err) ? err : verbs_failure(err));
 }
 
 static void qp_destroy(struct verbs_channel *channel)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "fabric/verbs/common/context.h"
 #include "fabric/verbs/server/device.h"
 
 static int session_check(const struct fabric_session *session, uint32_t number)
@@ -37,9 +38,9 @@ int verbs_channel_connect(struct fabric_session *session, uint32_t number,
 
 	/* the endpoint's GID may have another index since the device's last event */
 	if (!err)
-		err = verbs_port_lookup(&device->port_cache, endpoint->port,
-					&endpoint->public.address,
-					&device->rdma_options, &local);
+		err = verbs_failure(verbs_port_lookup(
+			&device->port_cache, endpoint->port, &endpoint->public.address,
+			&device->rdma_options, &local));
 	if (!err)
 		err = verbs_qp_info_check(&local, theirs);
 	if (!err)

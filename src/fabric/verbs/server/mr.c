@@ -128,8 +128,9 @@ static int reg_rested(struct fabric_mr *mr, struct ibv_mr *ret_resting[ATTEMPTS_
 	for (*ret_n = 0; *ret_n < ATTEMPTS_MAX;) {
 		ibv_mr = ibv_reg_mr(pd, mr->addr, mr->bytes, mr->access);
 		if (!ibv_mr)
-			return verbs_reg_mr_error(pd->context, mr->bytes, verbs_errno(),
-						  "systemd: LimitMEMLOCK=infinity");
+			return verbs_failure(verbs_reg_mr_error(
+				pd->context, mr->bytes, verbs_errno(),
+				"systemd: LimitMEMLOCK=infinity"));
 		if (!verbs_resting_keys_have(&device->resting_keys, ibv_mr->rkey)) {
 			mr->ibv_mr = ibv_mr;
 			return 0;
@@ -402,8 +403,8 @@ static int mr_check(const struct fabric_session *session, size_t bytes)
 	if (!bytes)
 		return err_set(-EINVAL, "no bytes to register");
 	/* the daemon lends no longer pieces, unless the device has changed since */
-	return verbs_device_registers(attr, bytes, "a piece of the lease",
-				      "allocate the lease again");
+	return verbs_failure(verbs_device_registers(attr, bytes, "a piece of the lease",
+						    "allocate the lease again"));
 }
 
 int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,

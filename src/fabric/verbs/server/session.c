@@ -137,8 +137,9 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 	}
 	session->pd = ibv_alloc_pd(device->verbs);
 	if (!session->pd) {
-		err = err_errno(verbs_errno(), "RDMA device %s: ibv_alloc_pd",
-				device->attr.name);
+		err = verbs_failure(err_errno(verbs_errno(),
+					      "RDMA device %s: ibv_alloc_pd",
+					      device->attr.name));
 		goto err_tenant;
 	}
 	device->n_pds++;

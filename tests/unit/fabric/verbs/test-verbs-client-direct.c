@@ -331,7 +331,7 @@ static void run_client(void)
 
 START_TEST(sweep__no_failure_leaks)
 {
-	fake.fail_without_errno = _i;
+	fake.fail_errno = _i ? 0 : ENOMEM;
 	ck_assert_uint_gt(fake_fail_each(run_client), 10);
 }
 END_TEST

@@ -659,6 +659,44 @@ START_TEST(session_close__ends_direct_channels)
 }
 END_TEST
 
+/* Open a session, connect a channel, register memory, close. */
+static int run_requests(uint32_t channel)
+{
+	const struct fabric_qp_info theirs = remote_qp(client_gid());
+	int err = SERVER->session_open(server, 0, NULL, &session);
+
+	memset(&seen, 0, sizeof(seen));
+	if (err)
+		return err;
+	err = connect_direct(channel, &theirs);
+	if (!err) {
+		(void)mr_request(session, sizeof(memory), FABRIC_RIGHT_READ);
+		await(&seen.registered, 1);
+		err = seen.err;
+	}
+	session_end(session);
+	return err;
+}
+
+/* To the client the device's error would say that its request is wrong. */
+START_TEST(failure__of_the_device_is_eio)
+{
+	unsigned n = 0;
+	int err;
+
+	open_direct();
+	session_end(session);
+	fake.fail_errno = EINVAL;
+	do {
+		fake_fail_at(++n);
+		err = run_requests(n);
+		ck_assert_msg(!err || (err == -EIO && fake_failed()), "%s gives %d",
+			      fake_failed_call(), err);
+	} while (fake_failed());
+	ck_assert_uint_gt(n, 8);
+}
+END_TEST
+
 static bool listen_without_device;
 
 /* Open a server, connect a channel directly, close. */
@@ -707,6 +745,7 @@ int main(void)
 	tcase_add_test(tcase, device__without_address_is_closed_when_removed);
 	tcase_add_test(tcase, channel__in_error_is_reported);
 	tcase_add_test(tcase, session_close__ends_direct_channels);
+	tcase_add_test(tcase, failure__of_the_device_is_eio);
 	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 3);
 	return unit_main();
 }

@@ -436,7 +436,7 @@ close:
 
 START_TEST(sweep__no_failure_leaks)
 {
-	fake.fail_without_errno = _i;
+	fake.fail_errno = _i ? 0 : ENOMEM;
 	ck_assert_uint_gt(fake_fail_each(run_server), 25);
 }
 END_TEST

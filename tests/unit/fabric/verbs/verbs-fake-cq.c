@@ -124,7 +124,7 @@ int fake_req_notify_cq(struct ibv_cq *public, int solicited)
 
 	(void)solicited;
 	if (fake_fails("ibv_req_notify_cq"))
-		return ENOMEM;
+		return fake_error();
 	(void)pthread_mutex_lock(&fake_lock);
 	if (fake.notify_errors) {
 		fake.notify_errors--;

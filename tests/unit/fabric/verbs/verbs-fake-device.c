@@ -89,7 +89,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	(void)context;
 	if (fake_fails("ibv_query_device"))
-		return ENOMEM;
+		return fake_error();
 	*attr = (struct ibv_device_attr){
 		.max_cqe = fake.max_cqe,
 		.max_qp_wr = fake.max_qp_wr,
@@ -116,7 +116,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port,
 
 	(void)port;
 	if (fake_fails("ibv_query_port"))
-		return ENOMEM;
+		return fake_error();
 	full->state =
 		fake.port_down[context - contexts] ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	full->active_mtu = IBV_MTU_1024;
@@ -160,7 +160,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	ck_assert_uint_eq(flags, 0);
 	ck_assert_uint_eq(bytes, sizeof(*entries));
 	if (fake_fails("ibv_query_gid_table"))
-		return -ENOMEM;
+		return -fake_error();
 	if (n + fake.extra_gids > max)
 		return -EINVAL;
 	for (size_t i = 0; i < n + fake.extra_gids; i++) {

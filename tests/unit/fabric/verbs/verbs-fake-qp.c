@@ -197,7 +197,7 @@ int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 	}
 	if (mask & IBV_QP_STATE) {
 		if (fake_fails("ibv_modify_qp"))
-			return ENOMEM;
+			return fake_error();
 		if (attr->qp_state == IBV_QPS_RTR && fake.before_rtr)
 			fake.before_rtr();
 		if (attr->qp_state == IBV_QPS_RTR && fake.rtr_error)
@@ -210,7 +210,7 @@ int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
 				  (fake.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
 	if (fake_fails("ibv_modify_qp"))
-		return ENOMEM;
+		return fake_error();
 	last_attr.qp_access_flags = attr->qp_access_flags;
 	return 0;
 }
@@ -225,7 +225,7 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 	*bad = wr;
 	ck_assert_msg(!qp->destroyed, "a receive for a destroyed queue pair");
 	if (fake_fails("ibv_post_recv"))
-		return ENOMEM;
+		return fake_error();
 	(void)pthread_mutex_lock(&fake_lock);
 	ck_assert_uint_lt(qp->n_receives, FAKE_RECEIVES);
 	qp->receives[qp->n_receives].wr_id = wr->wr_id;

@@ -81,6 +81,8 @@ extern pthread_mutex_t fake_lock;
 
 /* Whether this call must fail; sets errno. */
 bool fake_fails(const char *call);
+/* What a failing call returns that does not set errno. */
+int fake_error(void);
 /* Add n to the number of live objects. */
 void fake_live_add(int n);
 /* The context of device n. */

@@ -13,6 +13,7 @@ struct fake_settings fake = {
 	.max_inline = 64,
 	.pkeys = { 0xffff, 0x8002, 0x0003 },
 	.answer = RDMA_CM_EVENT_ESTABLISHED,
+	.fail_errno = ENOMEM,
 };
 
 struct fake_state fake_state;
@@ -26,8 +27,13 @@ bool fake_fails(const char *call)
 	LOCKED(hit = ++fake_state.calls == fake_state.fail_at;
 	       if (hit) fake_state.failed = call);
 	if (hit)
-		errno = fake.fail_without_errno ? 0 : ENOMEM;
+		errno = fake.fail_errno;
 	return hit;
+}
+
+int fake_error(void)
+{
+	return fake.fail_errno ? fake.fail_errno : ENOMEM;
 }
 
 void fake_live_add(int n)

@@ -63,7 +63,7 @@ struct fake_settings {
 		dereg_refusals; /* next calls of ibv_dereg_mr that fail and free nothing */
 	/* the key that died last is handed out again first */
 	bool repeats_keys;
-	bool fail_without_errno; /* the call of fake_fail_at() leaves 0 in errno */
+	int fail_errno; /* of the call of fake_fail_at(); 0: it leaves that in errno */
 	/* errno of every call of its kind; objects not destroyed then do not count as
 	 * live */
 	int dereg_error;      /* ibv_dereg_mr */
