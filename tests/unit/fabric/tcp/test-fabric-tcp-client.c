@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,6 +269,27 @@ START_TEST(domain_open__needs_an_address)
 	struct fabric_domain *domain = NULL;
 
 	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &domain), -EINVAL);
+	ck_assert_ptr_null(domain);
+}
+END_TEST
+
+/* Nobody answers there; in a network namespace of its own this process reaches nobody at all. */
+START_TEST(domain_open__needs_a_route)
+{
+	struct fabric_endpoint endpoint = {
+		.kind = FABRIC_TCP,
+		.address = { .family = 4, .bytes = { 127, 0, 0, 1 }, .port = 9 },
+	};
+	struct fabric_domain *domain = NULL;
+
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &domain), 0);
+	ops->domain_close(domain);
+	domain = NULL;
+	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		return; /* not permitted here */
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &domain),
+			 -ENETUNREACH);
+	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:9"));
 	ck_assert_ptr_null(domain);
 }
 END_TEST
@@ -767,6 +789,7 @@ int main(void)
 	tcase_add_loop_test(tcase, connect__is_cancelled, 0, 2);
 	tcase_add_test(tcase, connect__refused_names_the_address);
 	tcase_add_test(tcase, domain_open__needs_an_address);
+	tcase_add_test(tcase, domain_open__needs_a_route);
 	tcase_add_test(tcase, atomics__need_support_of_the_server);
 	tcase_add_test(tcase, atomics__send_operands_and_store_the_old_value);
 	tcase_add_loop_test(tcase, refusal__fails_only_its_operation, 0,
