@@ -49,14 +49,27 @@ START_TEST(grow__uses_the_last_page_first)
 }
 END_TEST
 
-START_TEST(grow__limits_the_number_of_old_keys)
+/* Of all endpoints together. */
+START_TEST(grow__keeps_the_latest_16_old_keys)
 {
-	(void)new_lease(&one, &stage_a, 1, "");
-	for (uint64_t bytes = 2; bytes < 200; bytes++)
-		ck_assert_int_eq(call_resize(&two, &stage_a, one.lease.lease, bytes),
-				 0);
-	ck_assert_uint_le(fake_fabric_alive(), 20);
-	ck_assert(fake_fabric_key_works(two.lease.keys[0].rkey, 199));
+	const unsigned ports = (unsigned)_i, last = 60;
+	uint64_t rkeys[61][2], id;
+
+	for (unsigned port = 1; port < ports; port++)
+		stage_connect(&stage_a, port);
+	id = new_lease(&two, &stage_a, 1, "");
+	for (unsigned bytes = 1; bytes <= last; bytes++) {
+		if (bytes > 1)
+			ck_assert_int_eq(call_resize(&two, &stage_a, id, bytes), 0);
+		ck_assert_uint_eq(two.lease.n_keys, ports);
+		for (unsigned port = 0; port < ports; port++)
+			rkeys[bytes][port] = two.lease.keys[port].rkey;
+	}
+	for (unsigned bytes = 1; bytes <= last; bytes++)
+		for (unsigned port = 0; port < ports; port++)
+			ck_assert(fake_fabric_key_works(rkeys[bytes][port], bytes) ==
+				  (bytes + 16 / ports >= last));
+	ck_assert_uint_eq(fake_fabric_alive(), 16 + ports);
 }
 END_TEST
 
@@ -225,6 +238,32 @@ START_TEST(trim__ends_keys_beyond_the_new_end)
 	ck_assert_uint_eq(two.lease.n_keys, 1);
 	ck_assert_int_eq(call_resize(&three, &stage_a, id, 100), 0);
 	ck_assert_int_eq(call_free(&stage_b, id), 0);
+}
+END_TEST
+
+static uint64_t resized(uint64_t id, uint64_t bytes)
+{
+	ck_assert_int_eq(call_resize(&two, &stage_a, id, bytes), 0);
+	ck_assert_uint_eq(two.lease.n_keys, 1);
+	return two.lease.keys[0].rkey;
+}
+
+START_TEST(trim__spares_keys_that_end_before_the_new_end)
+{
+	uint64_t id = new_lease(&one, &stage_a, 100, ""), cut;
+	const uint64_t first = one.lease.keys[0].rkey, second = resized(id, 200),
+		       third = resized(id, 300);
+
+	ck_assert_uint_eq(resized(id, 200), second);
+	ck_assert(!fake_fabric_key_works(third, 1));
+	ck_assert(fake_fabric_key_works(second, 200));
+	cut = resized(id, 150);
+	ck_assert(!fake_fabric_key_works(second, 1));
+	ck_assert(fake_fabric_key_works(cut, 150));
+	ck_assert(fake_fabric_key_works(first, 100));
+	(void)resized(id, 99);
+	ck_assert(!fake_fabric_key_works(first, 1));
+	ck_assert_uint_eq(fake_fabric_alive(), 1);
 }
 END_TEST
 
@@ -462,10 +501,11 @@ END_TEST
 static void add_common(TCase *tc)
 {
 	tcase_add_test(tc, grow__uses_the_last_page_first);
-	tcase_add_test(tc, grow__limits_the_number_of_old_keys);
+	tcase_add_loop_test(tc, grow__keeps_the_latest_16_old_keys, 1, 3);
 	tcase_add_test(tc, grow__sends_an_event_to_other_clients);
 	tcase_add_test(tc, grow__from_no_bytes_and_trim_to_no_bytes);
 	tcase_add_loop_test(tc, grow__is_undone_when_registration_fails, 0, 4);
+	tcase_add_test(tc, trim__spares_keys_that_end_before_the_new_end);
 	tcase_add_test(tc, trim__then_grow_reads_as_zero);
 	tcase_add_loop_test(tc, random_requests__leave_no_keys_and_no_memory, 0, 60);
 }
