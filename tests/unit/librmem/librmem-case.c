@@ -36,6 +36,11 @@ static void case_three(void)
 	case_open(&fabric_tcp_client, 3);
 }
 
+static void case_six(void)
+{
+	case_open(&fabric_tcp_client, 6);
+}
+
 static TCase *case_with(const char *name, SFun fixture, SFun setup)
 {
 	TCase *tcase = unit_case(name, fixture, stage_close);
@@ -57,6 +62,11 @@ TCase *verbs_case(SFun setup)
 TCase *three_case(SFun setup)
 {
 	return case_with("three", case_three, setup);
+}
+
+TCase *six_case(SFun setup)
+{
+	return case_with("six", case_six, setup);
 }
 
 struct rmem_lease *case_lease(uint64_t id, unsigned rights, unsigned n)

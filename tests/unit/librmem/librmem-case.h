@@ -26,8 +26,9 @@ void case_verbs(void);
 /* Cases with these fixtures, then `setup`, which may be NULL. */
 TCase *tcp_case(SFun setup);
 TCase *verbs_case(SFun setup);
-/* As tcp_case(), with a server of three endpoints. */
+/* As tcp_case(), with a server of three endpoints, and of six. */
 TCase *three_case(SFun setup);
+TCase *six_case(SFun setup);
 
 /* Another lease of the first n segments. */
 struct rmem_lease *case_lease(uint64_t id, unsigned rights, unsigned n);

@@ -477,6 +477,89 @@ START_TEST(bound__two_endpoints_do_not_wait_for_one)
 }
 END_TEST
 
+#define SIX_SETS 63
+
+static struct rmem_lease *sets[SIX_SETS + 1]; /* lent through these endpoints */
+
+/* A queue of six full channels, and a write at offset 8 * SET to the lease of each set of endpoints,
+ * which waits. */
+static struct rmem_queue *queue_of_sets(unsigned *ret_n)
+{
+	struct rmem_queue *queue = stage_queue(MANY, 6);
+	struct rmem_op op;
+	unsigned n = 0;
+
+	for (unsigned i = 1; i <= SIX_SETS; i++)
+		sets[i] = bound_lease(20 + i, i, i);
+	for (unsigned i = 1; i <= SIX_SETS; i *= 2)
+		for (unsigned k = 0; k < queue->channels.depth; k++, n++)
+			submit(queue, write_of(sets[i], 0));
+	ck_assert_uint_eq(stage_posted(queue), n);
+	for (unsigned i = 1; i <= SIX_SETS; i++, n++) {
+		op = write_of(sets[i], i);
+		op.offset = 8ull * i;
+		submit(queue, op);
+	}
+	ck_assert_uint_eq(queue->table.n_sets, WAIT_SETS_MAX);
+	*ret_n = n;
+	return queue;
+}
+
+/* What was posted on the channel is lent through its endpoint. */
+static void expect_reached(const struct rmem_queue *queue, unsigned channel)
+{
+	const struct fabric_channel *posted = stage_channel(queue, channel);
+
+	for (unsigned i = 0; i < posted->n; i++) {
+		uint64_t set = (posted->posted[i].remote_addr - (uintptr_t)seg_a) / 8;
+
+		ck_assert(!set || set & 1u << queue->channels.all[channel].endpoint);
+	}
+}
+
+/* While one channel is full, all goes on that does not need it, also where sets share a wait list. */
+START_TEST(bound__sets_of_endpoints_may_be_more_than_wait_lists)
+{
+	unsigned n, end = 0;
+	struct rmem_queue *queue = queue_of_sets(&n);
+	int got;
+
+	do {
+		for (unsigned i = 1; i < 6; i++) {
+			expect_reached(queue, i);
+			while (posted_in(queue, i) > 0)
+				fake_complete(stage_channel(queue, i), 0);
+		}
+		got = rmem_poll(queue, done, 64);
+		for (int i = 0; i < got; i++)
+			ck_assert_int_eq(done[i].status, 0);
+		end += (unsigned)got;
+	} while (got > 0);
+	ck_assert_uint_eq(end, n - queue->channels.depth - 1);
+	run_until_done(queue, n - end);
+}
+END_TEST
+
+/* Where sets share a wait list, progress on any channel counts, as that of the last one alone here. */
+START_TEST(bound__sets_that_share_a_wait_list_wait_while_there_is_progress)
+{
+	unsigned n, failed = 0;
+	struct rmem_queue *queue = queue_of_sets(&n);
+	int got;
+
+	for (unsigned rounds = 0; rounds < 3; rounds++) {
+		stage_advance_ms(STAGE_TIMEOUT_MS * 2 / 3);
+		fake_complete(stage_channel(queue, 5), 0);
+		while ((got = rmem_poll(queue, done, 64)) > 0)
+			for (int i = 0; i < got; i++) {
+				ck_assert(!done[i].status || done[i].cookie < 32);
+				failed += done[i].status != 0;
+			}
+	}
+	ck_assert_uint_gt(failed, 0);
+}
+END_TEST
+
 /* Fragments whose device is away release their bounce chunks for other operations. */
 START_TEST(bound__lost_fragments_hold_no_bounce_chunks)
 {
@@ -646,7 +729,7 @@ END_TEST
 int main(void)
 {
 	TCase *tcp = tcp_case(leases_new), *verbs = verbs_case(leases_new);
-	TCase *three = three_case(leases_new);
+	TCase *three = three_case(leases_new), *six = six_case(leases_new);
 
 	tcase_add_loop_test(tcp, requests__do_not_delay_writes, 0, 2);
 	tcase_add_loop_test(verbs, requests__do_not_delay_writes, 0, 2);
@@ -667,6 +750,9 @@ int main(void)
 	tcase_add_test(tcp, bound__full_channel_does_not_delay_others);
 	tcase_add_test(tcp, bound__requests_do_not_delay_others);
 	tcase_add_loop_test(three, bound__two_endpoints_do_not_wait_for_one, 0, 3);
+	tcase_add_test(six, bound__sets_of_endpoints_may_be_more_than_wait_lists);
+	tcase_add_test(six,
+		       bound__sets_that_share_a_wait_list_wait_while_there_is_progress);
 	tcase_add_loop_test(verbs, bound__lost_fragments_hold_no_bounce_chunks, 0, 2);
 	tcase_add_test(tcp, bound__copy_moves_to_the_wait_list_of_its_next_source);
 	tcase_add_test(tcp, bound__segments_use_their_own_endpoints);
