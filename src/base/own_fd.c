@@ -20,6 +20,11 @@ int own_fd(int fd)
 	high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST);
 	if (high < 0)
 		return fd;
+#ifdef __SANITIZE_THREAD__
+	/* it does not see that fcntl() makes a second number of one socket, and what the messages of
+	 * the socket put into order would be races */
+	(void)dup3(fd, high, O_CLOEXEC);
+#endif
 	(void)close(high < FD_SETSIZE ? fd : high);
 	return high < FD_SETSIZE ? high : fd;
 }

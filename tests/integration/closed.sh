@@ -4,6 +4,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 [ "$FABRIC" != rdma ] || skip "libibverbs does not look whose descriptors it uses"
+! with_tsan || skip "what closed.c does is what ThreadSanitizer reports"
 
 # no heartbeat finds what is closed
 heartbeat=10s

@@ -187,8 +187,8 @@ END_TEST
 
 START_TEST(invalid_single__is_refused)
 {
+	static struct rmem other;
 	struct rmem_queue *queue = stage_queue(8, 1);
-	struct rmem other = { 0 };
 	struct rmem_lease foreign = { .session = &other };
 	struct rmem_buffer elsewhere = { .session = &other };
 	struct rmem_op op = write_single(0, 1);
