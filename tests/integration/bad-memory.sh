@@ -5,6 +5,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 
+one_thread_with_tsan
 server_start
 timeout $((120 * patience)) "$(built tests/integration/bad-memory)" "$uri" "$FABRIC" ||
 	fail "bad-memory: status $?"

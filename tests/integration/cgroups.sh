@@ -5,7 +5,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
-! with_asan || skip "AddressSanitizer takes memory of the group, too"
+! sanitized || skip "a sanitizer takes memory of the group, too"
 
 # Set `limit` to the name of the file, and `above` to the group of this test where groups may be made.
 if own=$(grep -oP '^[0-9]+:([^:]*,)?memory(,[^:]*)?:\K.*' /proc/self/cgroup); then

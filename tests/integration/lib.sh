@@ -61,9 +61,9 @@ with_tsan()
 	grep -q -- -fsanitize=thread "$top_builddir/Makefile"
 }
 
-with_asan()
+sanitized()
 {
-	grep -q -- -fsanitize=address "$top_builddir/Makefile"
+	grep -q "^RMEM_CFLAGS = .*-fsanitize=" "$top_builddir/Makefile"
 }
 
 server_pid=
