@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two virtual machines on one cable: each is a `rig run`.
+# Two virtual machines, with a cable for each device: each is a `rig run`.
 
 # pair_option NAME [VALUE]: add the option to both sides, or to the one that NAME begins with
 pair_option()

@@ -204,15 +204,17 @@ vm_cmdline()
 	VM_CMDLINE+=("${VM_APPEND[@]}")
 }
 
-# One end of the cable: a UNIX datagram socket; the sides may start in any order.
-vm_args_cable()
+# One end of each cable: a UNIX datagram socket; the sides may start in any order.
+vm_args_cables()
 {
-	local other=a mac=52:54:00:00:00:01 socket
+	local other=a host=01 socket n
 	[ "$VM_SIDE" = b ] || other=b
-	[ "$VM_SIDE" = a ] || mac=52:54:00:00:00:02
-	socket=$(vm_quote "$VM_CABLE/wire-")
-	VM_ARGS+=(-netdev "dgram,id=n,local.type=unix,local.path=$socket$VM_SIDE,remote.type=unix,remote.path=$socket$other"
-		-device "virtio-net-pci,netdev=n,host_mtu=9000,mrg_rxbuf=on,mac=$mac")
+	[ "$VM_SIDE" = a ] || host=02
+	for ((n = 0; n < VM_DEVICES; n++)); do
+		socket=$(vm_quote "$VM_CABLE/wire$n-")
+		VM_ARGS+=(-netdev "dgram,id=n$n,local.type=unix,local.path=$socket$VM_SIDE,remote.type=unix,remote.path=$socket$other"
+			-device "virtio-net-pci,netdev=n$n,host_mtu=9000,mrg_rxbuf=on,mac=52:54:00:00:0$n:$host")
+	done
 	vm_9p "$VM_CABLE/peer" peer
 }
 
@@ -243,7 +245,7 @@ vm_args()
 	vm_9p / root ,readonly=on
 	vm_9p "$SCRATCH/x" exchange
 	[ -z "$VM_SHARE" ] || vm_9p "$VM_SHARE" share
-	[ -z "$VM_SIDE" ] || vm_args_cable
+	[ -z "$VM_SIDE" ] || vm_args_cables
 	VM_ARGS+=("${VM_QEMU[@]}")
 }
 
@@ -355,8 +357,6 @@ vm_check()
 		[ -d "$VM_SHARE" ] || usage_error "--share: '$VM_SHARE' is no directory"
 		VM_SHARE=$(readlink -f "$VM_SHARE")
 	fi
-	[ -z "$VM_SIDE" ] || [ "$VM_DEVICES" -eq 1 ] ||
-		usage_error "--devices is for one VM only"
 	[ "$VM_DEVICE" = none ] || need rdma iproute2
 	if [ -n "$VM_SYSTEMD" ] && [ ! -x /lib/systemd/systemd ]; then
 		unavailable "missing: systemd (Debian package systemd)"
