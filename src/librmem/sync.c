@@ -143,9 +143,9 @@ int sync_open(struct rmem *session)
 
 	params.depth = QUEUE_DEPTH;
 	params.channels = 1;
-	err = queue_new(session, &params, &queue);
+	err = queue_new(session, &params, 0, &queue);
 	if (!err)
-		err = queue_connect(queue, false);
+		err = queue_connect(queue, end_ns, false);
 	if (!err)
 		err = queue_prove(queue, end_ns);
 	if (err) {

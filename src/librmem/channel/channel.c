@@ -510,7 +510,7 @@ int channel_open(struct channel *channel, uint64_t end_ns, bool may_wait)
 
 	(void)pthread_mutex_lock(&session->lock);
 	if (channel->extra || recovery_spares(session, channel->domain))
-		waiter.end_ns = domain_sole_end_ns(end_ns);
+		waiter.end_ns = domain_part_end_ns(end_ns, 1);
 	/* cppcheck-suppress autoVariables ; channel->waiter is reset below, under the lock */
 	channel->waiter = &waiter;
 	do {

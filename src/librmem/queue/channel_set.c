@@ -6,31 +6,34 @@
 
 #include "base/err.h"
 
-static bool domain_local(const struct domain *domain, int node)
+/* First those on the node, and last those to be avoided. */
+static unsigned domain_rank(const struct domain_set *domains, unsigned domain, int node,
+			    unsigned avoided)
 {
-	return node >= 0 && domain->endpoint.node == node;
+	if (avoided & (1u << domain))
+		return 2;
+	return node >= 0 && domains->domains[domain].endpoint.node == node ? 0 : 1;
 }
 
-/* All domains, those on the node first. */
-static void domains_order(const struct domain_set *domains, int node,
+static void domains_order(const struct domain_set *domains, int node, unsigned avoided,
 			  unsigned order[WIRE_ENDPOINTS_MAX])
 {
 	unsigned n = 0;
 
-	for (unsigned away = 0; away < 2; away++)
+	for (unsigned rank = 0; rank <= 2; rank++)
 		for (unsigned i = 0; i < domains->n; i++)
-			if (domain_local(&domains->domains[i], node) == !away)
+			if (domain_rank(domains, i, node, avoided) == rank)
 				order[n++] = i;
 }
 
 /* Deal n channels to the domains in turn, then one to each sole domain that has none.  Returns the
  * number of channels. */
-static unsigned domains_deal(const struct domain_set *domains, int node, unsigned n,
-			     unsigned *deal)
+static unsigned domains_deal(const struct domain_set *domains, int node,
+			     unsigned avoided, unsigned n, unsigned *deal)
 {
 	unsigned order[WIRE_ENDPOINTS_MAX], total = n;
 
-	domains_order(domains, node, order);
+	domains_order(domains, node, avoided, order);
 	for (unsigned i = 0; i < n; i++)
 		deal[i] = order[i % domains->n];
 	for (unsigned i = n; i < domains->n; i++)
@@ -60,11 +63,11 @@ static void send_sides_init(struct channel_set *set, const struct domain_set *do
 	}
 }
 
-int channel_set_create(const struct domain_set *domains, int node, unsigned n,
-		       unsigned depth, struct channel_set *ret_set)
+int channel_set_create(const struct domain_set *domains, int node, unsigned avoided,
+		       unsigned n, unsigned depth, struct channel_set *ret_set)
 {
 	unsigned deal[RMEM_CHANNELS_MAX + WIRE_ENDPOINTS_MAX];
-	unsigned total = domains_deal(domains, node, n, deal), places = 1;
+	unsigned total = domains_deal(domains, node, avoided, n, deal), places = 1;
 	struct channel_set *set = ret_set;
 
 	while (places < depth)

@@ -110,9 +110,10 @@ struct channel_set {
 	     side++)
 
 /* Create n channels without connections, spread over the domains, first over those on the server's
- * `node` (-1: any), and one more for each sole domain that has none then.  -ENOMEM. */
-int channel_set_create(const struct domain_set *domains, int node, unsigned n,
-		       unsigned depth, struct channel_set *ret_set);
+ * `node` (-1: any) and last over those in the bit mask `avoided`, and one more for each sole domain that
+ * has none then.  -ENOMEM. */
+int channel_set_create(const struct domain_set *domains, int node, unsigned avoided,
+		       unsigned n, unsigned depth, struct channel_set *ret_set);
 /* The channels have no connections. */
 void channel_set_destroy(struct channel_set *set);
 

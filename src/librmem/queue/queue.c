@@ -331,7 +331,7 @@ static unsigned channel_depth(unsigned depth)
 }
 
 static int parts_create(struct rmem_queue *queue,
-			const struct rmem_queue_params *params)
+			const struct rmem_queue_params *params, unsigned avoided)
 {
 	struct rmem *session = queue->session;
 	unsigned depth = params->depth ? params->depth : DEPTH_DEFAULT;
@@ -342,7 +342,7 @@ static int parts_create(struct rmem_queue *queue,
 	err = fds_open(queue);
 	if (err)
 		return err;
-	err = channel_set_create(session->domains, params->node, n,
+	err = channel_set_create(session->domains, params->node, avoided, n,
 				 channel_depth(depth), &queue->channels);
 	if (err)
 		goto err_fds;
@@ -395,7 +395,7 @@ static void limits_set(struct rmem_queue *queue, const struct wire_welcome *told
 }
 
 int queue_new(struct rmem *session, const struct rmem_queue_params *params,
-	      struct rmem_queue **ret_queue)
+	      unsigned avoided, struct rmem_queue **ret_queue)
 {
 	struct rmem_queue *queue;
 	int err = params_check(params);
@@ -417,7 +417,7 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	queue->sentinels = random_u64();
 	list_init(&queue->node);
 	inflights_init(&queue->inflights);
-	err = parts_create(queue, params);
+	err = parts_create(queue, params, avoided);
 	if (err) {
 		free(queue);
 		return err;
@@ -433,11 +433,9 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 
 /* ---- connecting ---- */
 
-int queue_connect(struct rmem_queue *queue, bool may_wait)
+int queue_connect(struct rmem_queue *queue, uint64_t end_ns, bool may_wait)
 {
 	struct rmem *session = queue->session;
-	/* for all channels together */
-	uint64_t end_ns = session_end_ns(session);
 
 	(void)pthread_mutex_lock(&session->lock);
 	list_append(&session->queues, &queue->node);
@@ -516,6 +514,46 @@ void queue_drop(struct rmem_queue *queue)
 	free(queue);
 }
 
+/* Bit mask of the queue's domains if none of them is reached, while the session reaches others; else 0. */
+static unsigned queue_stranded(struct rmem_queue *queue)
+{
+	unsigned domains = 0;
+	bool stranded = true;
+
+	(void)pthread_mutex_lock(&queue->session->lock);
+	channels_for_each(channel, &queue->channels) {
+		domains |= 1u << channel->domain;
+		stranded &= recovery_spares(queue->session, channel->domain);
+	}
+	(void)pthread_mutex_unlock(&queue->session->lock);
+	return stranded ? domains : 0;
+}
+
+/* Make a queue and connect it; again through other domains while those are not reached. */
+static int queue_make(struct rmem *session, const struct rmem_queue_params *params,
+		      struct rmem_queue **ret_queue)
+{
+	uint64_t end_ns = session_end_ns(session);
+	struct rmem_queue *queue = NULL;
+	unsigned avoided = 0, stranded;
+	int err;
+
+	do {
+		queue_drop(queue);
+		queue = NULL;
+		err = queue_new(session, params, avoided, &queue);
+		if (!err)
+			err = queue_connect(queue, end_ns, true);
+		stranded = err ? 0 : queue_stranded(queue);
+		avoided |= stranded;
+	} while (stranded);
+	if (err)
+		queue_drop(queue);
+	else
+		*ret_queue = queue;
+	return err;
+}
+
 int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 		      rmem_queue **ret_queue)
 {
@@ -532,11 +570,7 @@ int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 				    sizeof(all), "rmem_queue_params");
 	before = cancel_disable();
 	if (!err)
-		err = queue_new(session, &all, &queue);
-	if (!err)
-		err = queue_connect(queue, true);
-	if (err)
-		queue_drop(queue);
+		err = queue_make(session, &all, &queue);
 	cancel_restore(before);
 	if (err)
 		return err_prefix(err, "rmem_queue_create at %s", session->server);

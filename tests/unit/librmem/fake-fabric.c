@@ -43,6 +43,7 @@ void fake_reset(void)
 	fake.sge_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
 	(void)strcpy(fake.no_inband, "none");
+	(void)strcpy(fake.silent, "none");
 	fake.notified = fake.notifications = 0;
 	fake.slow_ms = 0;
 	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
@@ -340,6 +341,8 @@ static int fake_connect(struct fabric_cq *cq,
 		return err;
 	if (fake.connect_err)
 		return err_set(fake.connect_err, "no fake channel");
+	if (!strcmp(cq->domain->endpoint.device, fake.silent))
+		return err_set(-EHOSTUNREACH, "the fake device is not reached");
 	if (fake.at_connect) {
 		err = fake.at_connect();
 		if (err)

@@ -115,6 +115,7 @@ struct fake {
 	uint32_t inline_max; /* of every channel; verbs only */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device without atomics */
 	char no_inband[FABRIC_DEVICE_MAX];  /* without in-band requests */
+	char silent[FABRIC_DEVICE_MAX];     /* that no channel reaches */
 	/* called when domain_supports() is asked for atomics; or NULL */
 	void (*at_able)(void);
 	/* called by every connect(), which fails with its error; or NULL */

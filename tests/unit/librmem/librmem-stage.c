@@ -194,7 +194,7 @@ struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 	params.depth = depth;
 	params.channels = channels;
 	params.bounce_bytes = 64 << 10;
-	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
+	ck_assert_int_eq(queue_new(&stage.session, &params, 0, &queue), 0);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		struct channel *channel = &queue->channels.all[i];
 

@@ -170,7 +170,7 @@ START_TEST(channels__start_on_the_requested_node)
 		stage.session.domains->domains[i].endpoint.node = (int)i;
 	params.node = cases[_i].node;
 	params.channels = 3;
-	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
+	ck_assert_int_eq(queue_new(&stage.session, &params, 0, &queue), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned domain = (cases[_i].first + i) % STAGE_ENDPOINTS;
 
@@ -179,7 +179,7 @@ START_TEST(channels__start_on_the_requested_node)
 	}
 	queue_drop(queue);
 	params.node = -2;
-	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), -EINVAL);
+	ck_assert_int_eq(queue_new(&stage.session, &params, 0, &queue), -EINVAL);
 }
 END_TEST
 

@@ -163,6 +163,38 @@ START_TEST(rdma__waits_for_its_only_device)
 }
 END_TEST
 
+static void queue_open_on(int node)
+{
+	struct rmem_queue_params params = rmem_queue_params_init();
+
+	params.channels = 1;
+	params.node = node;
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+}
+
+/* The devices fake1 and fake2 are on node 1. */
+START_TEST(node__whose_devices_are_silent_is_done_without)
+{
+	rmem_lease *lease;
+
+	serve_devices(3);
+	fake_endpoints[2].node = fake_endpoints[3].node = 1;
+	server_restart();
+	(void)strcat(uri, "?fabric=rdma&channels=3");
+	lease = open_with_lease(0);
+	(void)strcpy(fake.silent, "fake1");
+	queue_open_on(1);
+	ck_assert_uint_eq(connections_to("fake2"), 1);
+	check_writes(lease);
+	rmem_queue_free(queue);
+	(void)strcpy(fake.silent, "none");
+	queue_open_on(1);
+	ck_assert_uint_eq(connections_to("fake1"), 1);
+	check_writes(lease);
+	rmem_queue_free(queue);
+}
+END_TEST
+
 /* ---- the map ---- */
 
 static struct wire_welcome known, now;
@@ -255,6 +287,7 @@ int main(void)
 	tcase_add_test(tc, rdma__finds_its_devices_in_another_order);
 	tcase_add_test(tc, rdma__goes_on_without_a_device);
 	tcase_add_test(tc, rdma__waits_for_its_only_device);
+	tcase_add_test(tc, node__whose_devices_are_silent_is_done_without);
 	tcase_add_test(map, map__keeps_the_numbers);
 	tcase_add_test(map, link_local__keeps_the_scope_of_the_peer);
 	return unit_main();
