@@ -22,14 +22,15 @@
 	  E(quota) E(exists))                                                                \
 	M(free, ok, E(no_room) E(forbidden) E(stale) E(forgotten) E(quota))                  \
 	M(attach, lease,                                                                     \
-	  E(no_room) E(invalid) E(unsupported) E(forbidden) E(stale) E(missing) E(forgotten) \
-	  E(quota) E(attached))                                                              \
+	  E(no_room) E(invalid) E(unsupported) E(forbidden) E(stale) E(missing) E(no_device) \
+	  E(forgotten) E(quota) E(attached))                                                 \
 	M(detach, ok, E(no_room) E(invalid) E(stale) E(forgotten) E(quota))                  \
 	M(renew, ok, E(no_room) E(invalid) E(forbidden) E(stale) E(forgotten) E(quota))      \
 	M(rename, ok,                                                                        \
 	  E(no_room) E(invalid) E(forbidden) E(stale) E(forgotten) E(quota) E(exists))       \
 	M(resize, lease,                                                                     \
-	  E(busy) E(no_room) E(draining) E(forbidden) E(stale) E(forgotten) E(quota))        \
+	  E(busy) E(no_room) E(draining) E(forbidden) E(stale) E(no_device) E(forgotten)     \
+	  E(quota))                                                                          \
 	M(remove, ok, E(no_room) E(forbidden) E(missing) E(forgotten) E(quota))              \
 	M(stat, entries, E(missing))                                                         \
 	M(list, entries, E(quota))                                                           \

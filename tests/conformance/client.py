@@ -7,6 +7,7 @@ import struct
 import frame
 
 SECONDS = 20  # for what must come
+REFUSED = set()  # requests and the errors that have answered them
 
 
 class Closed(Exception):
@@ -117,6 +118,7 @@ class Client(Link):
         name, error = self.asked.get(id_), self.page.statuses.get(code)
         if name and error not in self.page.messages[name].errors:
             raise frame.Unreadable(f"{name} is refused with {code}, {error}, which is not of its errors")
+        REFUSED.add((name, error))
 
     def take(self):
         """Receive one message into replies or events."""

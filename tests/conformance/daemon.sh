@@ -6,5 +6,5 @@
 . "$(dirname "$0")/walk.sh"
 
 server_start
-walk vectors example sessions frames leases repeats events shares channels
+walk vectors example sessions frames leases repeats events shares channels errors
 server_stop

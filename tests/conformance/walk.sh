@@ -10,6 +10,12 @@ config_extra="
 [tenant default]
 [tenant red]
 [tenant blue]
+[tenant viewer]
+access = read-write
+[tenant small]
+bytes = 64K
+sessions = 2
+ttl_max = 1h
 "
 
 # walk NAME...: the cases of walk_NAME.py

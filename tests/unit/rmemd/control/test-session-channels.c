@@ -468,6 +468,8 @@ static void report_connected(const struct client *client, uint32_t channel, int 
 /* Other requests are answered while a channel is connected. */
 START_TEST(join__is_answered_when_the_channel_is_connected)
 {
+	static const int errors[] = { 0,       -ETIMEDOUT, -EHOSTUNREACH, -EBUSY,
+				      -EACCES, -ENODEV,    -EIO };
 	uint32_t channel;
 	uint64_t id;
 
@@ -479,11 +481,11 @@ START_TEST(join__is_answered_when_the_channel_is_connected)
 	id = one.last_id;
 	client_ok(&one, message(WIRE_TYPE_ping));
 	ck_assert_uint_eq(connected_channels(), 0);
-	report_connected(&one, channel, _i ? -ETIMEDOUT : 0);
+	report_connected(&one, channel, errors[_i]);
 	ck_assert_uint_eq(one.answer.id, id);
 	if (_i) {
 		ck_assert_int_eq(one.answer.type, WIRE_TYPE_error);
-		ck_assert_uint_eq(one.answer.error.code, WIRE_CODE_timed_out);
+		ck_assert_uint_eq(one.answer.error.code, wire_code_of(errors[_i]));
 		ck_assert_str_eq(one.answer.error.text, "nobody answers");
 		ck_assert_uint_eq(stage_control.counters.channels_refused, 1);
 	} else {
@@ -617,7 +619,7 @@ int main(void)
 	tcase_add_test(tc, channels__are_admitted_in_time);
 	tcase_add_test(tc, channels__have_a_limit);
 	tcase_add_test(tc, channels__are_joined_once);
-	tcase_add_loop_test(tc, join__is_answered_when_the_channel_is_connected, 0, 2);
+	tcase_add_loop_test(tc, join__is_answered_when_the_channel_is_connected, 0, 7);
 	tcase_add_test(tc, join__of_a_channel_that_is_closed_fails);
 	tcase_add_loop_test(tc, channels__belong_to_the_client_if_its_address_matches,
 			    0, sizeof(addresses) / sizeof(addresses[0]));
