@@ -41,7 +41,7 @@ target_start()
 		die fuzz "$1 cannot write its first inputs"
 	mkdir -p "$kept" # the inputs that end the target
 	folders=("$found" "$seeds" "$kept")
-	[ ! -d "$TOP/tests/fuzz/corpus/$1" ] || folders+=("$TOP/tests/fuzz/corpus/$1")
+	[ ! -d "$BUILD/tests/fuzz/corpus/$1" ] || folders+=("$BUILD/tests/fuzz/corpus/$1")
 	job_start "fuzz-$1" 1 "$(($2 + 600))" nice "$program" -max_total_time="$2" \
 		-max_len="$INPUT_MAX" -timeout="$INPUT_SECONDS" \
 		-error_exitcode=1 -print_final_stats=1 -artifact_prefix="$kept/" "${folders[@]}"

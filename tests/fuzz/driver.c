@@ -74,9 +74,10 @@ static int is_input(const struct dirent *entry)
 }
 
 /* In the order of names, so that a seed repeats a run.  A folder may be missing. */
-static void folder_read(const char *kind)
+/* `variable` has the tree that the folders of this kind are in. */
+static void folder_read(const char *variable, const char *kind)
 {
-	const char *top = getenv("top_srcdir");
+	const char *top = getenv(variable);
 	char folder[2048], path[4096];
 	struct dirent **entries = NULL;
 	int n;
@@ -219,8 +220,8 @@ int main(int argc, char **argv)
 	seed = seed ? seed : "20261120";
 	state = strtoull(seed, NULL, 10);
 	seeds_make();
-	folder_read("corpus");
-	folder_read("regressions");
+	folder_read("top_builddir", "corpus");
+	folder_read("top_srcdir", "regressions");
 	(void)printf("1..2\n");
 	for (unsigned i = 0; i < n_inputs; i++)
 		run(inputs[i].data, inputs[i].bytes);

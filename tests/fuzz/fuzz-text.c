@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	return 0;
 }
 
-/* They are in corpus/text. */
+/* They are in corpus/text_seed_corpus.zip. */
 size_t fuzz_seed(uint8_t *, size_t, unsigned)
 {
 	return 0;
