@@ -52,10 +52,14 @@ struct fabric_address {
 struct fabric_endpoint {
 	enum fabric_kind kind;
 	struct fabric_address address;
-	int node;                       /* NUMA node of the device, -1 unknown */
-	uint32_t flags;                 /* FABRIC_ENDPOINT_* */
-	unsigned channels_max;          /* of the device at a time; 0: not known */
-	char device[FABRIC_DEVICE_MAX]; /* "rxe0"; "" for tcp */
+	int node;              /* NUMA node of the device, -1 unknown */
+	uint32_t flags;        /* FABRIC_ENDPOINT_* */
+	unsigned channels_max; /* of the device at a time; 0: not known */
+	/* "rxe0"; "" for tcp, and before there was a device */
+	char device[FABRIC_DEVICE_MAX];
+	/* verbs: nobody can connect there, as its device is not there or has no address; the rest
+	 * is of before that */
+	bool awaited;
 };
 
 /* Sent by a channel to be admitted; fits into the 56 bytes of rdma_cm's private data. */
@@ -231,8 +235,10 @@ struct fabric_server_params {
 	/* verbs: further addresses to listen at, with the port of `listen` */
 	const struct fabric_address *extra_listen;
 	unsigned n_extra_listen;
-	/* verbs: the devices to serve, NULL-terminated; NULL: all that are active */
+	/* verbs: the devices to serve, NULL-terminated, which are awaited if need be; NULL: all that
+	 * are active */
 	const char *const *devices;
+	bool required; /* verbs: a device is awaited also if none is named, and there is none */
 	const struct fabric_device_params *device_params; /* verbs */
 	unsigned n_device_params;
 	/* verbs: for this time a key that has died is not handed out again; 0: as the device does */
@@ -319,7 +325,7 @@ struct fabric_server_ops {
 	enum fabric_kind kind;
 
 	/* Open devices, listen, start threads.  Borrows events and ctx until close().
-	 *   -ENODEV      no device to serve (verbs)
+	 *   -ENODEV      no device to serve, and none to wait for (verbs)
 	 *   -EADDRINUSE  the port is taken; the text names address and port
 	 *   -ENOMEM, -EMFILE, -EACCES ... */
 	int (*open)(const struct fabric_server_params *params,

@@ -77,7 +77,7 @@ static void device_show(FILE *out, const json_t *device)
 	(void)fputc('\n', out);
 	text_print(out, json_string_value(json_object_get(device, "device")));
 	if (!json_is_object(json_object_get(device, "can"))) {
-		(void)fprintf(out, ": was removed\n");
+		(void)fprintf(out, ": is not there\n");
 		return;
 	}
 	fields_print(out, device_fields, device);

@@ -701,7 +701,9 @@ static const char *endpoint_text(const struct endpoint *endpoint, char *buf,
 	const struct fabric_address *told = &endpoint->advertised;
 	char port[24] = " directly", address[FABRIC_ADDRESS_TEXT];
 
-	if (!(info->flags & FABRIC_ENDPOINT_DIRECT))
+	if (info->awaited)
+		(void)snprintf(port, sizeof(port), " later");
+	else if (!(info->flags & FABRIC_ENDPOINT_DIRECT))
 		(void)snprintf(port, sizeof(port), " port %u", info->address.port);
 	(void)snprintf(buf, buf_bytes, "%s%s%s%s%s%s%s", endpoint->ops->name, port,
 		       *info->device ? " on " : "", info->device,

@@ -70,6 +70,22 @@ static void warn_missing(const struct endpoints *endpoints, const struct config 
 	}
 }
 
+static void warn_awaited(const struct endpoints *endpoints)
+{
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		const struct fabric_endpoint *info = endpoints->at[i].info;
+
+		if (info->awaited)
+			log_event(LOG_WARNING, "endpoint-awaited",
+				  &(struct log_ctx){ .device = info->device },
+				  "rdma: %s%s is waited for: it is served once it is "
+				  "there and has an active port with an address of "
+				  "[server] listen; see rmemctl doctor",
+				  *info->device ? "RDMA device " : "an RDMA device",
+				  info->device);
+	}
+}
+
 static int open_verbs(struct control *control, char *missing, size_t missing_bytes)
 {
 	const struct config *config = control->config;
@@ -80,6 +96,7 @@ static int open_verbs(struct control *control, char *missing, size_t missing_byt
 		.extra_listen = listen + 1,
 		.n_extra_listen = config->n_listen - 1,
 		.devices = config->n_devices ? devices : NULL,
+		.required = config->verbs == CONFIG_YES,
 		.device_params = devices_own,
 		.n_device_params = config->n_device_params + 1,
 		.key_rest_ms = config->key_rest_ms,
@@ -103,6 +120,7 @@ static int open_verbs(struct control *control, char *missing, size_t missing_byt
 	err = endpoints_serve(control, &fabric_verbs_server, &params);
 	if (!err) {
 		warn_missing(&control->endpoints, config);
+		warn_awaited(&control->endpoints);
 		return 0;
 	}
 	if (err == -ENODEV)

@@ -147,7 +147,7 @@ device_away()
 	log_await 'being removed' || fail "no event for the device that was removed"
 	"$@"
 	rdma link add "$name" type "$type" netdev "$netdev"
-	log_await 'serves again' || fail "$name is added again, but is not served"
+	log_await 'serves now' || fail "$name is added again, but is not served"
 }
 
 # Both ends of the sessions use the device: they close it, and wait until it is added again.
@@ -173,7 +173,7 @@ fault_address()
 	ip address add "$new" dev "$netdev"
 	ip address delete "$old" dev "$netdev"
 	ip -o -4 address show dev "$netdev" | grep -q . || ip address add "$new" dev "$netdev"
-	log_await "serves again, at ${new%/*}:" || fail "the listener does not follow"
+	log_await "serves now, at ${new%/*}:" || fail "the listener does not follow"
 	rmemctl --json devices | jq -e --arg a "${new%/*}" \
 		'.devices[] | select(.fabric == "rdma") | .address == $a' >/dev/null ||
 		fail "rmemctl shows another address"

@@ -175,6 +175,11 @@ static int endpoint_check(const struct wire_endpoint *wire, const struct sockadd
 			       "library's of %d",
 			       wire->version, FABRIC_VERSION);
 	domain_endpoint_parse(wire, peer, &endpoint);
+	if (fabric_address_is_any(&endpoint.address) && endpoint.kind == FABRIC_VERBS)
+		return err_set(-ENODEV,
+			       "the server waits for its RDMA device%s%s, or for the "
+			       "address of that",
+			       *endpoint.device ? " " : "", endpoint.device);
 	if (fabric_address_is_any(&endpoint.address))
 		return err_set(-ENETUNREACH,
 			       "the server's channels are over IPv%u, and its address "

@@ -149,10 +149,26 @@ static json_t *counters_view(const struct admin_sources *from)
 	return object;
 }
 
+/* Why nobody can connect over RDMA now, or NULL. */
+static const char *verbs_missing(const struct admin_sources *from)
+{
+	const struct endpoints *endpoints = &from->control->endpoints;
+
+	if (from->verbs_missing)
+		return from->verbs_missing;
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		const struct fabric_endpoint *info = endpoints->at[i].info;
+
+		if (info->kind == FABRIC_VERBS && !info->awaited)
+			return NULL;
+	}
+	return "its device, or the address of that, is not there";
+}
+
 /* {"rdma": {"serving": false, "why": "..."}, "tcp": {...}} */
 static json_t *fabrics_view(const struct admin_sources *from)
 {
-	const char *missing = from->verbs_missing;
+	const char *missing = verbs_missing(from);
 	json_t *object = json_object(), *verbs = json_object(), *tcp = json_object();
 	bool serves_tcp = from->control->config->tcp;
 
@@ -446,8 +462,10 @@ static json_t *device_view(const struct admin_sources *from, const struct endpoi
 	at->ops->stats(at->server, at->local, &stats);
 	view_text(&object, "device", endpoint->device[0] ? endpoint->device : NULL);
 	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
-	view_text(&object, "address", fabric_address_host(&endpoint->address, address));
-	view_known(&object, "port", endpoint->address.port);
+	view_text(&object, "address",
+		  endpoint->awaited ? NULL
+				    : fabric_address_host(&endpoint->address, address));
+	view_known(&object, "port", endpoint->awaited ? 0 : endpoint->address.port);
 	view_text(&object, "advertised",
 		  at->advertised.port ? fabric_address_text(&at->advertised, address)
 				      : NULL);

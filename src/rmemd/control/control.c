@@ -192,39 +192,25 @@ static void warn_missing(const struct control *control, const struct pool_params
 	const char *name = endpoints_missing(&control->endpoints, pool);
 
 	if (name)
-		log_event(LOG_WARNING, "device-not-served",
-			  &(struct log_ctx){ .pool = pool->name, .device = name },
-			  "[pool %s] devices: no RDMA device %s is served now; when it "
-			  "is there, restart rmemd",
-			  pool->name, name);
-}
-
-static void set_sole(struct control *control)
-{
-	control->sole = 0;
-	for (unsigned i = 0; i < pools_count(control->pools); i++) {
-		unsigned through = endpoints_of_pool(&control->endpoints,
-						     pools_params(control->pools, i));
-
-		if (through != endpoints_all(&control->endpoints))
-			control->sole |= through;
-	}
+		log_event(
+			LOG_WARNING, "device-not-served",
+			&(struct log_ctx){ .pool = pool->name, .device = name },
+			"[pool %s] devices: no RDMA device %s is served, or waited "
+			"for by its name: name it in [rdma] devices, and restart rmemd",
+			pool->name, name);
 }
 
 static void on_pool_added(void *ctx, unsigned i)
 {
 	struct control *control = ctx;
-	const struct pool_params *pool = pools_params(control->pools, i);
 
-	warn_missing(control, pool);
-	pools_set_endpoints(control->pools, i,
-			    endpoints_of_pool(&control->endpoints, pool));
-	set_sole(control);
+	warn_missing(control, pools_params(control->pools, i));
+	endpoints_follow(control);
 }
 
 static void on_pool_removed(void *ctx)
 {
-	set_sole(ctx);
+	endpoints_follow(ctx);
 }
 
 static const struct resizes_events resizes_events = {
@@ -330,14 +316,6 @@ static int restore_tables(struct control *control)
 
 /* ---- opening and closing ---- */
 
-static void set_endpoints(struct control *control)
-{
-	for (unsigned i = 0; i < pools_count(control->pools); i++)
-		on_pool_added(control, i);
-	pools_set_extent_max(control->pools,
-			     endpoints_segment_max(&control->endpoints));
-}
-
 /* Limits of the configuration beyond the descriptors of the process do not hold. */
 static void set_descriptors(struct control *control)
 {
@@ -402,7 +380,9 @@ int control_start(struct control *control, struct pools *pools)
 
 	control->pools = pools;
 	pools_set_scrub_rate(pools, control->config->scrub_rate);
-	set_endpoints(control);
+	for (unsigned i = 0; i < pools_count(pools); i++)
+		warn_missing(control, pools_params(pools, i));
+	endpoints_follow(control);
 	err = open_tables(control);
 	if (err)
 		return err;

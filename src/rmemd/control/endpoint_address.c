@@ -19,6 +19,9 @@ struct fabric_address endpoint_address(const struct endpoint *endpoint,
 	struct fabric_address address =
 		endpoint->advertised.port ? endpoint->advertised : *listen;
 
+	/* one that no client can use */
+	if (endpoint->info->awaited)
+		return (struct fabric_address){ .family = 4 };
 	if (fabric_address_is_any(&address))
 		address.family = client->family == listen->family ? 0 : listen->family;
 	return address;
@@ -30,9 +33,11 @@ unsigned endpoints_nearest(const struct endpoints *endpoints, enum fabric_kind k
 	unsigned first = endpoints->n;
 
 	for (unsigned i = 0; i < endpoints->n; i++) {
-		if (endpoints->at[i].info->kind != kind)
+		const struct fabric_endpoint *info = endpoints->at[i].info;
+
+		if (info->kind != kind || info->awaited)
 			continue;
-		if (endpoint_is_at(endpoints->at[i].info, reached))
+		if (endpoint_is_at(info, reached))
 			return i;
 		if (first == endpoints->n)
 			first = i;

@@ -55,17 +55,17 @@ static void on_device_removed(void *ctx, unsigned endpoint)
 static void on_endpoint_event(void *ctx, unsigned endpoint, const char *text)
 {
 	const struct served_fabric *served = ctx;
-	const struct control *control = served->control;
+	struct control *control = served->control;
 	const struct fabric_endpoint *info =
 		served->ops->endpoint(served->server, endpoint);
 
 	log_event(LOG_WARNING, "endpoint-news",
 		  &(struct log_ctx){ .device = info ? info->device : NULL }, "%s: %s",
 		  served->ops->name, text);
-	/* a device that is back may be another one; while the daemon starts there are no pools */
+	/* a device may be there for the first time, or be another one; while the daemon starts
+	 * there are no pools */
 	if (control->pools)
-		pools_set_extent_max(control->pools,
-				     endpoints_segment_max(&control->endpoints));
+		endpoints_follow(control);
 }
 
 static void on_access_refused(void *, void *session_cookie, uint64_t n)
@@ -186,9 +186,10 @@ unsigned endpoints_of_pool(const struct endpoints *endpoints,
 	unsigned bits = 0;
 
 	for (unsigned i = 0; i < endpoints->n; i++) {
-		const char *device = endpoints->at[i].info->device;
+		const struct fabric_endpoint *info = endpoints->at[i].info;
 
-		if (!*device || !pool->n_devices || pool_names(pool, device))
+		if (info->kind == FABRIC_TCP || !pool->n_devices ||
+		    pool_names(pool, info->device))
 			bits |= 1u << i;
 	}
 	return bits;
@@ -228,15 +229,17 @@ static unsigned count_siblings(const struct endpoints *endpoints,
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < endpoints->n; i++)
-		n += strcmp(endpoints->at[i].info->device, info->device) == 0;
+		n += endpoints->at[i].info->kind == info->kind &&
+		     strcmp(endpoints->at[i].info->device, info->device) == 0;
 	return n;
 }
 
-void endpoints_set_channels(struct endpoints *endpoints, uint64_t tcp_channels)
+/* Divide the channels of each device, and those over TCP, equally by their endpoints. */
+static void divide_channels(struct endpoints *endpoints)
 {
 	for (unsigned i = 0; i < endpoints->n; i++) {
 		struct endpoint *at = &endpoints->at[i];
-		uint64_t max = at->info->kind == FABRIC_TCP ? tcp_channels
+		uint64_t max = at->info->kind == FABRIC_TCP ? endpoints->tcp_channels
 							    : at->info->channels_max;
 		uint64_t each = max / count_siblings(endpoints, at->info);
 
@@ -245,6 +248,12 @@ void endpoints_set_channels(struct endpoints *endpoints, uint64_t tcp_channels)
 			each = 1;
 		at->channels_max = each < UINT32_MAX ? (unsigned)each : UINT32_MAX;
 	}
+}
+
+void endpoints_set_channels(struct endpoints *endpoints, uint64_t tcp_channels)
+{
+	endpoints->tcp_channels = tcp_channels;
+	divide_channels(endpoints);
 }
 
 unsigned endpoints_all(const struct endpoints *endpoints)
@@ -278,4 +287,21 @@ uint64_t endpoints_segment_max(const struct endpoints *endpoints)
 			max = attr->max_mr_bytes;
 	}
 	return max;
+}
+
+void endpoints_follow(struct control *control)
+{
+	struct endpoints *endpoints = &control->endpoints;
+
+	divide_channels(endpoints);
+	control->sole = 0;
+	for (unsigned i = 0; i < pools_count(control->pools); i++) {
+		unsigned through =
+			endpoints_of_pool(endpoints, pools_params(control->pools, i));
+
+		pools_set_endpoints(control->pools, i, through);
+		if (through != endpoints_all(endpoints))
+			control->sole |= through;
+	}
+	pools_set_extent_max(control->pools, endpoints_segment_max(endpoints));
 }

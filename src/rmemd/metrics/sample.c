@@ -107,6 +107,7 @@ static void add_device(struct sample_device *device, const struct endpoint *endp
 		       "device=\"%s\",fabric=\"%s\",address=\"%s\"",
 		       rdma ? info->device : "tcp", rdma ? "rdma" : "tcp",
 		       fabric_address_host(&info->address, host));
+	device->up = !info->awaited;
 	device->channels = stats.channels;
 	device->channels_max = known(endpoint->channels_max);
 	device->channels_ever = stats.channels_ever;

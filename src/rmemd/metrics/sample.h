@@ -61,6 +61,7 @@ struct sample_pool {
 
 struct sample_device {
 	char labels[SAMPLE_LABELS_BYTES];
+	uint64_t up; /* 1 or 0 */
 	uint64_t channels, channels_max, channels_ever, channels_tls_kernel;
 	uint64_t refused, errors, registrations, registered_bytes;
 };

@@ -129,6 +129,8 @@ const struct metric metrics[] = {
 	{ "rmemd_tenant_accesses_refused_total", "Accesses of the tenant with a wrong key, outside of a lease, or without the right.",
 	  COUNTER, TENANT(accesses_refused), PLAIN, "" },
 
+	{ "rmemd_device_up", "Whether clients can connect channels there; over RDMA its device, or the address of that, may be missing.",
+	  GAUGE, DEVICE(up), PLAIN, "" },
 	{ "rmemd_device_channels", "Connected channels of the device.",
 	  GAUGE, DEVICE(channels), PLAIN, "" },
 	{ "rmemd_device_channels_limit", "Channels that the device, or the limit of descriptors, allows.",

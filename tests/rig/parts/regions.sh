@@ -70,7 +70,7 @@ rmem -s "$uri" rm large || fail rm
 limit_set 16
 rdma link delete rxe0 || fail "rxe0 stays"
 rdma link add rxe0 type rxe netdev dummy0 || fail "no device"
-await 60 grep -q 'endpoint-news: .* serves again' /tmp/rmemd.log || fail "$(cat /tmp/rmemd.log)"
+await 60 grep -q 'endpoint-news: .* serves now' /tmp/rmemd.log || fail "$(cat /tmp/rmemd.log)"
 rmem -s "$uri" put large /tmp/large || fail put
 [ "$(segments large)" = 3 ] || fail "$(admin leases)"
 rmem -s "$uri" get large - | cmp - /tmp/large || fail get

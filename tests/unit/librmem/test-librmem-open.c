@@ -237,6 +237,25 @@ START_TEST(open__leaves_out_wildcards)
 }
 END_TEST
 
+/* Their devices, or the addresses of those, are not there. */
+START_TEST(open__leaves_out_endpoints_that_the_server_waits_for)
+{
+	serve_rdma();
+	fake_endpoints[1].awaited = true;
+	server_restart();
+	(void)strcat(uri, "?fabric=rdma&channels=2");
+	open_over(0, RMEM_FABRIC_RDMA);
+	ck_assert_uint_eq(fake.opens, 1);
+	ck_assert_str_eq(fake.opened.device, fake_endpoints[2].device);
+	client_close();
+	fake_endpoints[2].awaited = true;
+	server_restart();
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
+	ck_assert_ptr_nonnull(
+		strstr(rmem_error(), "the server waits for its RDMA device"));
+}
+END_TEST
+
 /* Opening has a part of the time-out, which is not that of later operations. */
 START_TEST(open__leaves_operations_the_whole_timeout)
 {
@@ -713,6 +732,7 @@ int main(void)
 	tcase_add_test(tc, queue_create__does_without_an_endpoint_that_is_not_reached);
 	tcase_add_test(tc, open__begins_where_the_control_connection_is);
 	tcase_add_test(tc, open__leaves_out_wildcards);
+	tcase_add_test(tc, open__leaves_out_endpoints_that_the_server_waits_for);
 	tcase_add_loop_test(tc, open__leaves_operations_the_whole_timeout, 0, 2);
 	tcase_add_loop_test(tc, write__and_read_move_any_size, 0, 2);
 	tcase_add_test(tc, open__adds_channels_to_sole_endpoints);

@@ -513,7 +513,7 @@ START_TEST(show__describes_devices)
 		0);
 	ck_assert_str_eq(
 		strstr(shown, "\n\n"),
-		"\n\nmlx5_0: was removed\n"
+		"\n\nmlx5_0: is not there\n"
 		"\nrxe0: RoCE, port 1 active, MTU 1024 of unknown, NUMA node 1\n"
 		"  atomics HCA, write with immediate, inline 476 B, relaxed ordering "
 		"accepted, no on-demand paging\n"

@@ -219,6 +219,17 @@ struct pool_reclaim extent_reclaim(const struct extent *extent)
 	return reclaim;
 }
 
+const struct pool_params *pools_params(const struct pools *, unsigned)
+{
+	static const struct pool_params params;
+
+	return &params;
+}
+
+void pools_set_endpoints(struct pools *, unsigned, unsigned)
+{
+}
+
 void pools_set_extent_max(struct pools *pools, uint64_t bytes)
 {
 	(void)pools;

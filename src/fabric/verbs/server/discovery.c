@@ -6,6 +6,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,9 @@ void verbs_discovery_schedule(struct fabric_server *server)
 	if (list_empty(&server->rescan.link))
 		verbs_delays_add(&server->delays, VERBS_DELAY_RESCAN, &server->rescan);
 }
+
+/* The device of an endpoint that has had none. */
+static struct verbs_device no_device = { .removed = true };
 
 /* ---- events of devices and listeners ---- */
 
@@ -52,6 +56,7 @@ static void endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
 	list_for_each_entry_safe(struct fabric_session, session, &endpoint->sessions,
 				 link)
 		verbs_session_abandon(session, why);
+	endpoint->public.awaited = true;
 	if (endpoint->server->events->device_removed)
 		endpoint->server->events->device_removed(endpoint->server->ctx,
 							 endpoint->number);
@@ -210,18 +215,21 @@ static int direct_check(struct ibv_context *verbs, uint8_t port,
 		       ibv_get_device_name(verbs->device));
 }
 
-/* Serve the endpoint at this address of its port.
+/* Serve the endpoint at this address of this port.
  *   own  the context was opened here, not by rdma_cm, and becomes the device's; the port has no IP
  *        address, and *address is its GID */
 static int endpoint_attach(struct verbs_endpoint *endpoint, struct ibv_context *verbs,
-			   bool own, const struct fabric_address *address,
+			   uint8_t port, bool own, const struct fabric_address *address,
 			   const struct fabric_rdma_options *rdma_options)
 {
-	int err = verbs_device_add(endpoint->server, verbs, endpoint->port,
-				   rdma_options, &device_events, &endpoint->device);
+	int err = direct_check(verbs, port, address, rdma_options);
 
+	if (!err)
+		err = verbs_device_add(endpoint->server, verbs, port, rdma_options,
+				       &device_events, &endpoint->device);
 	if (err)
 		return err;
+	endpoint->port = port;
 	endpoint->device->own = own;
 	err = verbs_endpoint_listen(endpoint, address);
 	if (err)
@@ -229,36 +237,51 @@ static int endpoint_attach(struct verbs_endpoint *endpoint, struct ibv_context *
 	return err;
 }
 
-static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs,
-			 uint8_t port, bool own, const struct fabric_address *address,
-			 const struct fabric_rdma_options *rdma_options)
+/* Add an endpoint that waits for its device; "": for any. */
+static int endpoint_add(struct fabric_server *server, const char *device,
+			struct verbs_endpoint **ret_endpoint)
 {
 	struct verbs_endpoint *endpoint;
-	int err;
 
 	if (server->n_endpoints == VERBS_ENDPOINTS_MAX)
 		return err_set(-E2BIG,
 			       "more than %d RDMA ports: name the devices to serve",
 			       VERBS_ENDPOINTS_MAX);
-	err = direct_check(verbs, port, address, rdma_options);
-	if (err)
-		return err;
 	endpoint = calloc(1, sizeof(*endpoint));
 	if (!endpoint)
 		return err_errno(-ENOMEM, "an RDMA endpoint");
 	endpoint->target.event = listener_event;
 	endpoint->server = server;
 	endpoint->number = server->n_endpoints;
-	endpoint->port = port;
+	endpoint->device = &no_device;
+	endpoint->public = (struct fabric_endpoint){ .kind = FABRIC_VERBS,
+						     .address = { .family = 4 },
+						     .node = -1,
+						     .awaited = true };
+	(void)snprintf(endpoint->public.device, sizeof(endpoint->public.device), "%s",
+		       device);
 	list_init(&endpoint->sessions);
 	map_init(&endpoint->remote_qps);
-	err = endpoint_attach(endpoint, verbs, own, address, rdma_options);
-	if (err) {
-		verbs_endpoint_free(endpoint);
-		return err;
-	}
 	server->endpoints[server->n_endpoints++] = endpoint;
+	*ret_endpoint = endpoint;
 	return 0;
+}
+
+static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs,
+			 uint8_t port, bool own, const struct fabric_address *address,
+			 const struct fabric_rdma_options *rdma_options)
+{
+	struct verbs_endpoint *endpoint = NULL;
+	int err = endpoint_add(server, "", &endpoint);
+
+	if (err)
+		return err;
+	err = endpoint_attach(endpoint, verbs, port, own, address, rdma_options);
+	if (err) {
+		server->n_endpoints--;
+		verbs_endpoint_free(endpoint);
+	}
+	return err;
 }
 
 static bool device_wanted(const struct fabric_server *server, const char *name)
@@ -293,18 +316,19 @@ static bool port_usable(const struct fabric_device_params *device,
 	return verbs_port_is_active(probe->verbs, probe->port_num);
 }
 
-/* Listen at the endpoint again, on the present device. */
-static int endpoint_return(struct verbs_endpoint *endpoint,
-			   const struct rdma_cm_id *probe,
-			   const struct fabric_rdma_options *rdma_options,
-			   const struct fabric_address *address)
+/* Listen at an endpoint that waits, for the first time or again, on the present device. */
+static int endpoint_fill(struct verbs_endpoint *endpoint,
+			 const struct rdma_cm_id *probe,
+			 const struct fabric_rdma_options *rdma_options,
+			 const struct fabric_address *address)
 {
 	char text[FABRIC_ADDRESS_TEXT];
-	int err = endpoint_attach(endpoint, probe->verbs, false, address, rdma_options);
+	int err = endpoint_attach(endpoint, probe->verbs, probe->port_num, false,
+				  address, rdma_options);
 
 	if (err)
 		return err;
-	verbs_endpoint_report(endpoint, " serves again, at %s",
+	verbs_endpoint_report(endpoint, " serves now, at %s",
 			      fabric_address_text(&endpoint->public.address, text));
 	return 0;
 }
@@ -315,8 +339,9 @@ static bool endpoint_fits(const struct fabric_server *server,
 			  const struct rdma_cm_id *probe, const char *name)
 {
 	if (endpoint)
-		return !strcmp(name, endpoint->public.device) &&
-		       probe->port_num == endpoint->port;
+		return (!*endpoint->public.device ||
+			!strcmp(name, endpoint->public.device)) &&
+		       (!endpoint->port || endpoint->port == probe->port_num);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		if (server->endpoints[i]->device->verbs == probe->verbs &&
 		    server->endpoints[i]->port == probe->port_num)
@@ -345,7 +370,7 @@ static int address_try(struct fabric_server *server, struct verbs_endpoint *endp
 	    !port_usable(device, probe, address))
 		err = 1;
 	else if (endpoint)
-		err = endpoint_return(endpoint, probe, &device->rdma_options, address);
+		err = endpoint_fill(endpoint, probe, &device->rdma_options, address);
 	else
 		err = endpoint_open(server, probe->verbs, probe->port_num, false,
 				    address, &device->rdma_options);
@@ -356,7 +381,7 @@ static int address_try(struct fabric_server *server, struct verbs_endpoint *endp
 /* Try the addresses of this host at which it can be reached: interfaces that are up, IPv4 before
  * IPv6, no loopback, nothing link-local; limited to those that params->listen or one of
  * params->extra_listen covers, with the port of params->listen.  With an endpoint up to the first
- * address where it listens, else all until an error. */
+ * address on its port, else all until an error. */
 static int addresses_try(struct fabric_server *server, struct verbs_endpoint *endpoint)
 {
 	static const uint8_t families[] = { 4, 6 };
@@ -374,7 +399,7 @@ static int addresses_try(struct fabric_server *server, struct verbs_endpoint *en
 				continue;
 			address.port = server->params.listen.port;
 			err = address_try(server, endpoint, &address);
-			if (endpoint ? !err : err < 0)
+			if (endpoint ? err <= 0 : err < 0)
 				goto out;
 		}
 out:
@@ -449,53 +474,74 @@ static int devices_try(struct fabric_server *server)
 	return err;
 }
 
-static bool device_present(const char *name)
+/* 1: no device is there.  Then rdma_cm's own module is usually not there either. */
+static int cm_open(struct fabric_server *server)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	bool present = false;
+	struct rdma_event_channel *cm;
+	int err = verbs_cm_create_channel(&cm);
 
-	for (int i = 0; list && list[i]; i++)
-		present |= !strcmp(ibv_get_device_name(list[i]), name);
-	if (list)
-		ibv_free_device_list(list);
-	return present;
+	if (err == -ENODEV || err == -ENOENT || err == -ENOSYS)
+		return 1;
+	if (err)
+		return err;
+	err = verbs_server_watch(server, cm->fd);
+	if (err) {
+		rdma_destroy_event_channel(cm);
+		return err;
+	}
+	server->cm = cm;
+	return 0;
 }
 
-/* Each device that was named must be served, and at least one device. */
-static int endpoints_check(const struct fabric_server *server)
+static int endpoint_await(struct fabric_server *server, const char *device)
 {
-	const char *const *devices = server->params.devices;
+	struct verbs_endpoint *endpoint;
+
+	verbs_discovery_schedule(server);
+	return endpoint_add(server, device, &endpoint);
+}
+
+static bool address_possible(const struct fabric_server_params *params)
+{
+	bool possible = !fabric_address_is_loopback(&params->listen);
+
+	for (unsigned i = 0; i < params->n_extra_listen; i++)
+		possible |= !fabric_address_is_loopback(&params->extra_listen[i]);
+	return possible;
+}
+
+/* Wait for the devices that are named and not served.  If none is served, and none named, wait for one
+ * if the host has any, or must have. */
+static int endpoints_await(struct fabric_server *server)
+{
+	const struct fabric_server_params *params = &server->params;
 	char text[LIST_TEXT];
+	int err = 0;
 
-	for (size_t i = 0; devices && devices[i]; i++) {
-		const char *name = devices[i];
-
-		if (endpoint_find(server, name))
-			continue;
-		(void)verbs_device_list_text(text, sizeof(text));
-		if (!device_present(name))
-			return err_set(-ENODEV, "no RDMA device %s here (there is: %s)",
-				       name, text);
-		return err_set(-ENODEV,
-			       "RDMA device %s has no active port with an IP address "
-			       "to listen on (devices: %s)",
-			       name, text);
-	}
-	if (server->n_endpoints)
-		return 0;
+	for (size_t i = 0; !err && params->devices && params->devices[i]; i++)
+		if (!endpoint_find(server, params->devices[i]))
+			err = endpoint_await(server, params->devices[i]);
+	if (!err && !server->n_endpoints && address_possible(params) &&
+	    (params->required || server->cm))
+		err = endpoint_await(server, "");
+	if (err || server->n_endpoints)
+		return err;
 	return err_set(-ENODEV,
 		       "no RDMA device with an active port and an IP address to "
-		       "listen on (devices: %s)",
-		       verbs_device_list_text(text, sizeof(text)));
+		       "listen on (devices: %s%s)",
+		       verbs_device_list_text(text, sizeof(text)),
+		       server->cm ? "" : "; rdma_cm needs the kernel module rdma_ucm");
 }
 
 int verbs_discovery_open(struct fabric_server *server)
 {
-	int err = addresses_try(server, NULL);
+	int err = cm_open(server);
 
+	if (!err)
+		err = addresses_try(server, NULL);
 	if (err >= 0)
 		err = devices_try(server);
-	return err ? err : endpoints_check(server);
+	return err ? err : endpoints_await(server);
 }
 
 /* ---- rescanning ---- */
@@ -521,6 +567,7 @@ static void endpoint_rescan(struct verbs_endpoint *endpoint)
 	struct fabric_server *server = endpoint->server;
 	const struct verbs_device *device = endpoint->device;
 	char text[FABRIC_ADDRESS_TEXT];
+	int err;
 
 	if (endpoint->listener && !device->removed &&
 	    !endpoint_stays(server, endpoint)) {
@@ -531,8 +578,13 @@ static void endpoint_rescan(struct verbs_endpoint *endpoint)
 	}
 	/* a device that was removed and is still held is not probed: the kernel waits for its
 	 * release */
-	if (!endpoint->listener && (!device->removed || !device->verbs))
-		(void)addresses_try(server, endpoint);
+	if (endpoint->listener || (device->removed && device->verbs))
+		return;
+	err = addresses_try(server, endpoint);
+	endpoint->failures = err < 0 ? endpoint->failures + 1 : 0;
+	/* the first attempt may be too early: a GID follows its address */
+	if (endpoint->failures == 2)
+		verbs_endpoint_report(endpoint, " is not served: %s", err_text());
 }
 
 /* Let endpoints listen where their addresses have moved to, and on devices that are back.  True:
@@ -543,12 +595,14 @@ static bool endpoints_rescan(struct fabric_server *server)
 
 	if (server->cm_failed)
 		return true;
+	if (!server->cm && cm_open(server))
+		return false;
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
 		verbs_port_cache_clear(&server->endpoints[i]->device->port_cache);
 		if (server->endpoints[i]->device->own)
 			continue;
 		endpoint_rescan(server->endpoints[i]);
-		all &= server->endpoints[i]->listener != NULL;
+		all &= !server->endpoints[i]->public.awaited;
 	}
 	return verbs_device_retire(server) && all;
 }

@@ -14,14 +14,21 @@
 
 #define REPORT_BYTES 256
 
+/* Before its first device it has no name. */
+static const char *space_before(const char *name)
+{
+	return *name ? " " : "";
+}
+
 void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...)
 {
 	struct fabric_server *server = endpoint->server;
+	const char *name = endpoint->public.device;
 	char text[REPORT_BYTES];
 	va_list ap;
 	/* a device's name is short */
-	int used =
-		snprintf(text, sizeof(text), "RDMA device %s", endpoint->public.device);
+	int used = snprintf(text, sizeof(text), "RDMA device%s%s", space_before(name),
+			    name);
 
 	va_start(ap, fmt);
 	(void)vsnprintf(text + used, sizeof(text) - (size_t)used, fmt, ap);
@@ -34,6 +41,17 @@ void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint)
 	if (endpoint->listener)
 		(void)rdma_destroy_id(endpoint->listener);
 	endpoint->listener = NULL;
+	endpoint->public.awaited = true;
+}
+
+int verbs_endpoint_check(const struct verbs_endpoint *endpoint)
+{
+	const char *name = endpoint->public.device;
+
+	if (!endpoint->device->removed)
+		return 0;
+	return err_set(-ENODEV, "RDMA device%s%s is not there", space_before(name),
+		       name);
 }
 
 /* Set `public`, which is sent to clients. */

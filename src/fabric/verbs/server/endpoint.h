@@ -13,11 +13,12 @@ struct verbs_endpoint {
 	struct verbs_cm_target target;
 	struct fabric_server *server;
 	unsigned number;
-	struct verbs_device *device;
-	uint8_t port;
+	struct verbs_device *device; /* before the first one: one that is removed */
+	uint8_t port;                /* 0: any, until it has listened */
 	bool direct; /* channels connect directly; the listener only holds the device */
 	/* NULL while the device is removed, or has no address to listen on */
 	struct rdma_cm_id *listener;
+	unsigned failures; /* of attempts to listen again, in a row */
 	struct fabric_endpoint public;
 	struct fabric_endpoint_stats stats;
 	struct list sessions;
@@ -30,6 +31,8 @@ struct verbs_endpoint {
 int verbs_endpoint_listen(struct verbs_endpoint *endpoint,
 			  const struct fabric_address *address);
 void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint);
+/* 0, or -ENODEV: its device is not there; the text names it. */
+int verbs_endpoint_check(const struct verbs_endpoint *endpoint);
 void verbs_endpoint_free(struct verbs_endpoint *endpoint);
 
 /* Call endpoint_event() with "RDMA device NAME" and this text, for the log. */

@@ -20,7 +20,6 @@
  * copy, and since 5.12 the kernel copies pinned private pages for the child by itself.
  */
 
-#define LIST_TEXT 256
 /* Time to wait for peers' replies to our disconnects when the server closes. */
 #define DISCONNECT_MS 100
 
@@ -49,20 +48,6 @@ static int params_copy(struct fabric_server *server,
 	if (!server->extra_listen || !server->device_params)
 		return err_errno(-ENOMEM, "the RDMA server");
 	return 0;
-}
-
-static int cm_open(struct fabric_server *server)
-{
-	char text[LIST_TEXT];
-	int err = verbs_cm_create_channel(&server->cm);
-
-	/* without any device, rdma_cm's own module is usually not there either */
-	if (err == -ENODEV || err == -ENOENT || err == -ENOSYS)
-		return err_set(-ENODEV,
-			       "no RDMA device to serve (devices: %s; rdma_cm needs "
-			       "the kernel module rdma_ucm)",
-			       verbs_device_list_text(text, sizeof(text)));
-	return err;
 }
 
 /* Process peers' replies to our disconnects; requests to connect come too late. */
@@ -185,11 +170,7 @@ static int server_open(const struct fabric_server_params *params,
 		return err;
 	server->events = events;
 	server->ctx = ctx;
-	err = cm_open(server);
-	if (!err)
-		err = verbs_server_watch(server, server->cm->fd);
-	if (!err)
-		err = verbs_server_watch(server, mailbox_fd(&server->mailbox));
+	err = verbs_server_watch(server, mailbox_fd(&server->mailbox));
 	if (!err)
 		err = verbs_server_watch(server, server->delays.fd);
 	if (!err)
@@ -255,8 +236,8 @@ static void cm_process(struct fabric_server *server)
 {
 	uint64_t until_ns = clock_now_ns() + VERBS_TURN_NS;
 
-	while (!server->cm_failed && !server->cm_paused && cm_process_one(server) &&
-	       clock_now_ns() < until_ns)
+	while (server->cm && !server->cm_failed && !server->cm_paused &&
+	       cm_process_one(server) && clock_now_ns() < until_ns)
 		;
 }
 
@@ -339,10 +320,10 @@ static int server_device(const struct fabric_server *server, unsigned number,
 {
 	const struct verbs_endpoint *endpoint = server->endpoints[number];
 	const struct verbs_device *device = endpoint->device;
+	int err = verbs_endpoint_check(endpoint);
 
-	if (device->removed || !device->verbs)
-		return err_set(-ENODEV, "RDMA device %s was removed",
-			       device->attr.name);
+	if (err)
+		return err;
 	verbs_device_query_port(device, endpoint->port, &endpoint->public.address,
 				ret_port);
 	ret_port->rdma_options = device->rdma_options;

@@ -30,9 +30,9 @@ struct verbs_cm_target {
 struct fabric_server {
 	const struct fabric_server_events *events; /* borrowed */
 	void *ctx;
-	struct rdma_event_channel *cm;
-	bool cm_failed; /* events of cm cannot be read */
-	bool cm_paused; /* too many requests wait to be refused */
+	struct rdma_event_channel *cm; /* NULL: not there before the first device */
+	bool cm_failed;                /* events of cm cannot be read */
+	bool cm_paused;                /* too many requests wait to be refused */
 	struct mailbox mailbox;
 	struct verbs_delays delays;
 	struct list endings;    /* ids of cm that end, see ending.c */

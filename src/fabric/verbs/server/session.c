@@ -120,11 +120,10 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 	struct verbs_endpoint *endpoint = server->endpoints[number];
 	struct verbs_device *device = endpoint->device;
 	struct fabric_session *session;
-	int err;
+	int err = verbs_endpoint_check(endpoint);
 
-	if (device->removed)
-		return err_set(-ENODEV, "RDMA device %s was removed",
-			       device->attr.name);
+	if (err)
+		return err;
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return err_errno(-ENOMEM, "an RDMA session");

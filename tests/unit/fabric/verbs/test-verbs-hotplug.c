@@ -36,9 +36,9 @@ START_TEST(device__that_returns_is_served_again)
 	ck_assert_int_eq(SERVER->device(server, 0, &attr, &port), -ENODEV);
 	/* the server looks for the device and does not find it */
 	process_next();
-	ck_assert_ptr_null(strstr(seen.event_text, "again"));
+	ck_assert_ptr_null(strstr(seen.event_text, "serves"));
 	fake_device_return(0);
-	await_event("fake0 serves again, at 10.1.0.1:7000");
+	await_event("fake0 serves now, at 10.1.0.1:7000");
 	ck_assert_int_eq(SERVER->device(server, 0, &attr, &port), 0);
 
 	/* a session on the removed device gets no channel on the new one */
@@ -58,7 +58,7 @@ START_TEST(session__of_a_removed_device_registers_nothing)
 
 	device_remove();
 	fake_device_return(0);
-	await_event("again");
+	await_event("serves now");
 	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &mr), -ENODEV);
 }
 END_TEST
@@ -70,7 +70,7 @@ START_TEST(device__may_be_replaced_repeatedly)
 		seen = (struct seen){ 0 };
 		device_remove();
 		fake_device_return(0);
-		await_event("again");
+		await_event("serves now");
 		/* the removed device was freed */
 		ck_assert_uint_eq(server->n_devices, 2);
 		session_end(session_new(0));
@@ -90,7 +90,7 @@ START_TEST(address__changed_moves_the_listener)
 	session = session_new(0);
 	fake.address_changed = true;
 	verbs_discovery_schedule(server);
-	await_event("serves again, at 10.1.0.9:7000");
+	await_event("serves now, at 10.1.0.9:7000");
 	ck_assert_mem_eq(SERVER->endpoint(server, 0)->address.bytes, moved, 4);
 	/* the device was not removed, so its sessions continue */
 	ck_assert_uint_eq(seen.removed, 0);
@@ -106,10 +106,11 @@ START_TEST(address__lost_is_served_when_it_returns)
 	fake.address_changed = true;
 	verbs_discovery_schedule(server);
 	await_event("fake0 has lost the address 10.1.0.1:7000");
+	ck_assert(SERVER->endpoint(server, 0)->awaited);
 	process_next();
-	ck_assert_ptr_null(strstr(seen.event_text, "again"));
+	ck_assert_ptr_null(strstr(seen.event_text, "serves"));
 	fake.address_changed = false;
-	await_event("serves again, at 10.1.0.1:7000");
+	await_event("serves now, at 10.1.0.1:7000");
 }
 END_TEST
 
@@ -126,6 +127,81 @@ START_TEST(address__unchanged_keeps_its_listener)
 }
 END_TEST
 
+/* ---- what is missing when the server is opened ---- */
+
+static const char *const first[] = { "fake0", NULL };
+
+static void expect_serves(void)
+{
+	await_event("RDMA device fake0 serves now, at 10.1.0.1:7000");
+	ck_assert(!SERVER->endpoint(server, 0)->awaited);
+	expect_one_endpoint("fake0");
+	(void)channel_new(session_new(0), 1);
+}
+
+START_TEST(device__missing_at_open_is_served_when_it_comes)
+{
+	fake.absent[0] = true;
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .devices = first }), 0);
+	expect_awaited(0, "fake0");
+	process_next();
+	expect_awaited(0, "fake0");
+	/* the other one is not wanted */
+	expect_one_endpoint("fake0");
+	fake_device_return(0);
+	expect_serves();
+	device_remove();
+	fake_device_return(0);
+	expect_serves();
+}
+END_TEST
+
+/* Without a device there is no rdma_cm either. */
+START_TEST(device__any_that_comes_first_is_served)
+{
+	fake.no_devices = true;
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .required = true }), 0);
+	process_next();
+	expect_awaited(0, "");
+	fake.no_devices = false;
+	expect_serves();
+}
+END_TEST
+
+START_TEST(address__missing_at_open_is_served_when_it_comes)
+{
+	fake.address_changed = true;
+	ck_assert_int_eq(server_try_open((struct fabric_server_params){
+				 .listen = { .family = 4, .bytes = { 10, 1, 0, 1 } } }),
+			 0);
+	process_next();
+	expect_awaited(0, "");
+	fake.address_changed = false;
+	expect_serves();
+}
+END_TEST
+
+START_TEST(device__that_cannot_be_served_is_reported_once)
+{
+	unsigned events;
+
+	fake.absent[0] = true;
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .devices = first }), 0);
+	fake.port_in_use = PORT;
+	fake_device_return(0);
+	await_event("fake0 is not served: RDMA device fake0: 10.1.0.1:7000 is taken");
+	events = seen.events;
+	process_next();
+	ck_assert_uint_eq(seen.events, events);
+	ck_assert(SERVER->endpoint(server, 0)->awaited);
+	fake.port_in_use = 0;
+	expect_serves();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = unit_case("hotplug", NULL, server_close);
@@ -137,5 +213,9 @@ int main(void)
 	tcase_add_test(tcase, address__changed_moves_the_listener);
 	tcase_add_test(tcase, address__lost_is_served_when_it_returns);
 	tcase_add_test(tcase, address__unchanged_keeps_its_listener);
+	tcase_add_test(tcase, device__missing_at_open_is_served_when_it_comes);
+	tcase_add_test(tcase, device__any_that_comes_first_is_served);
+	tcase_add_test(tcase, address__missing_at_open_is_served_when_it_comes);
+	tcase_add_test(tcase, device__that_cannot_be_served_is_reported_once);
 	return unit_main();
 }

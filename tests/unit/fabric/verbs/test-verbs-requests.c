@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "fabric/verbs/server/server.h"
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-server-stage.h"
 
@@ -107,6 +108,27 @@ START_TEST(gid__that_does_not_answer_delays_nobody)
 	for (int i = 0; i < COUNT(ids); i++)
 		ck_assert_int_eq(fake_request_state(ids[i]), FAKE_ACCEPTED);
 	ck_assert_uint_eq(seen.downs, 0);
+}
+END_TEST
+
+/* The kernel lets the device go once the last request has ended. */
+START_TEST(device__removed_meanwhile_is_served_again)
+{
+	fake.before_rtr = held_once;
+	hold_next();
+	(void)ask(server_open_session(), 1);
+	ck_assert_int_eq(sem_wait(&held), 0);
+	fake.absent[0] = true;
+	fake_event(NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	await(&seen.removed, 1);
+	ck_assert(SERVER->endpoint(server, 0)->awaited);
+	list_remove(&server->rescan.link);
+	server->rescan.due(&server->rescan);
+	ck_assert_int_eq(sem_post(&go), 0);
+	settle();
+	fake_device_return(0);
+	while (SERVER->endpoint(server, 0)->awaited)
+		process_next();
 }
 END_TEST
 
@@ -324,6 +346,7 @@ int main(void)
 
 	tcase_add_test(tcase, gid__that_is_not_the_clients_address_is_refused);
 	tcase_add_test(tcase, gid__that_does_not_answer_delays_nobody);
+	tcase_add_test(tcase, device__removed_meanwhile_is_served_again);
 	tcase_add_loop_test(tcase, request__can_be_ended_while_it_waits, 0,
 			    BY_CLOSE + 1);
 	tcase_add_test(tcase, refused_access__at_once_is_counted);

@@ -3,7 +3,9 @@
 #include "unit/fabric/verbs/verbs-server-stage.h"
 
 #include <check.h>
+#include <errno.h>
 #include <poll.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -155,6 +157,21 @@ void expect_one_endpoint(const char *device)
 {
 	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
 	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, device);
+}
+
+void expect_awaited(unsigned endpoint, const char *device)
+{
+	const struct fabric_endpoint *public = SERVER->endpoint(server, endpoint);
+	const struct fabric_device_attr *attr;
+	struct fabric_session *session;
+	struct fabric_port_attr port;
+
+	ck_assert(public->awaited);
+	ck_assert_str_eq(public->device, device);
+	ck_assert_int_eq(SERVER->session_open(server, endpoint, NULL, &session),
+			 -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), device));
+	ck_assert_int_eq(SERVER->device(server, endpoint, &attr, &port), -ENODEV);
 }
 
 struct fabric_endpoint_stats stats(void)

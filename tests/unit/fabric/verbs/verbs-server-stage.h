@@ -53,6 +53,8 @@ struct fabric_mr *mr_request(struct fabric_session *session, size_t bytes,
 struct fabric_mr *mr_new(struct fabric_session *session);
 /* Expect that the server has one endpoint, on this device. */
 void expect_one_endpoint(const char *device);
+/* Expect that the endpoint waits for its device; "": for any. */
+void expect_awaited(unsigned endpoint, const char *device);
 /* The counters of endpoint 0. */
 struct fabric_endpoint_stats stats(void);
 

@@ -38,6 +38,14 @@ static const struct fabric_endpoint info[] = {
 	  .device = "rxe0" },
 };
 
+static const struct fabric_endpoint awaited = {
+	.kind = FABRIC_VERBS,
+	.address = { .family = 4 },
+	.node = -1,
+	.device = "rxe0",
+	.awaited = true,
+};
+
 static struct control control = {
 	.config = &config,
 	.counters = { .requests = 42 },
@@ -168,6 +176,12 @@ static const struct fabric_device_attr attr = {
 	.max_mr_bytes = UINT64_MAX,
 	.initiator_depth = 128,
 };
+
+void device_served(bool served)
+{
+	control.endpoints.at[1].info = served ? &info[1] : &awaited;
+	sources.verbs_missing = NULL;
+}
 
 static int endpoint_device(const struct fabric_server *, unsigned,
 			   const struct fabric_device_attr **ret_attr,

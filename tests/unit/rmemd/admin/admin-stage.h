@@ -39,6 +39,9 @@ extern struct event_base *base;
 extern struct admin *admin;
 extern struct admin_sources sources;
 
+/* Whether the RDMA device is served or awaited; before, RDMA is missing. */
+void device_served(bool served);
+
 /* Checked fixtures; the socket is not open after admin_setup(). */
 void admin_setup(void);
 void admin_teardown(void);

@@ -66,6 +66,21 @@ START_TEST(status__has_the_sums)
 }
 END_TEST
 
+START_TEST(status__tells_whether_rdma_is_served)
+{
+	device_served(true);
+	check_view("/v1/status",
+		   "{'fabrics': {'rdma': {'serving': true, 'why': null}}}");
+	device_served(false);
+	check_view("/v1/status",
+		   "{'fabrics': {'rdma': {'serving': false, 'why': 'its device, or the "
+		   "address of that, is not there'}}}");
+	check_view("/v1/devices",
+		   "{'devices': [{'fabric': 'tcp'}, {'fabric': 'rdma',"
+		   " 'device': 'rxe0', 'address': null, 'port': null}]}");
+}
+END_TEST
+
 START_TEST(log_level__is_that_in_force)
 {
 	log_set_level(LOG_WARNING);
@@ -506,6 +521,7 @@ int main(void)
 	TCase *tc = unit_case("admin", setup, admin_teardown);
 
 	tcase_add_test(tc, status__has_the_sums);
+	tcase_add_test(tc, status__tells_whether_rdma_is_served);
 	tcase_add_test(tc, log_level__is_that_in_force);
 	tcase_add_test(tc, pools__show_their_memory);
 	tcase_add_test(tc, pools__show_their_resizing);

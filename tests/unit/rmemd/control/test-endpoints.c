@@ -67,6 +67,7 @@ static const struct fabric_endpoint mixed[] = {
 	{ .kind = FABRIC_TCP, .node = -1 },
 	{ .kind = FABRIC_VERBS, .node = 2, .device = "b" },
 	{ .kind = FABRIC_TCP, .node = -1 },
+	{ .kind = FABRIC_VERBS, .node = -1, .awaited = true },
 };
 
 static const struct {
@@ -74,7 +75,7 @@ static const struct {
 	unsigned endpoints;
 	const char *missing;
 } pools[] = {
-	{ { NULL }, 15, NULL },
+	{ { NULL }, 31, NULL },
 	{ { "a" }, 11, NULL },
 	{ { "b", "a" }, 15, NULL },
 	{ { "b", "none" }, 14, "none" },
@@ -83,8 +84,8 @@ static const struct {
 
 static void init_mixed(struct endpoints *endpoints)
 {
-	endpoints->n = 4;
-	for (unsigned i = 0; i < 4; i++)
+	endpoints->n = 5;
+	for (unsigned i = 0; i < 5; i++)
 		endpoints->at[i] = (struct endpoint){ .info = &mixed[i] };
 }
 
@@ -103,7 +104,7 @@ START_TEST(endpoints_of_a_pool__are_those_of_its_devices)
 	ck_assert(!missing == !pools[_i].missing);
 	if (missing)
 		ck_assert_str_eq(missing, pools[_i].missing);
-	ck_assert_uint_eq(endpoints_all(&endpoints), 15);
+	ck_assert_uint_eq(endpoints_all(&endpoints), 31);
 }
 END_TEST
 
@@ -120,6 +121,7 @@ START_TEST(channels__are_divided_by_endpoints)
 	/* this device has told nothing */
 	ck_assert_uint_eq(endpoints.at[2].channels_max, 0);
 	ck_assert_uint_eq(endpoints.at[3].channels_max, 50);
+	ck_assert_uint_eq(endpoints.at[4].channels_max, 0);
 	endpoints_set_channels(&endpoints, 1);
 	ck_assert_uint_eq(endpoints.at[3].channels_max, 1);
 }
@@ -267,6 +269,24 @@ START_TEST(address__of_a_wildcard_is_what_a_client_of_its_family_has_reached)
 }
 END_TEST
 
+/* Of an endpoint whose device or address is missing clients are told no address, so they leave it
+ * out. */
+START_TEST(address__that_is_awaited_is_not_told)
+{
+	const struct fabric_endpoint info = { .kind = FABRIC_VERBS,
+					      .address = address_of("192.0.2.2"),
+					      .awaited = true };
+	const struct fabric_address client = address_of("192.0.2.9");
+	const struct endpoint endpoint = { .info = &info };
+	struct endpoints endpoints = { .at = { endpoint }, .n = 1 };
+	struct fabric_address address = endpoint_address(&endpoint, &client);
+
+	ck_assert(address_is(&address, "0.0.0.0"));
+	ck_assert_uint_eq(endpoints_nearest(&endpoints, FABRIC_VERBS, &info.address),
+			  1);
+}
+END_TEST
+
 static const char *const listens[] = { "192.0.2.2", "192.0.2.2", "198.51.100.2",
 				       "2001:db8::2", "::1" };
 
@@ -318,6 +338,7 @@ int main(void)
 	tcase_add_loop_test(
 		tc, address__of_a_wildcard_is_what_a_client_of_its_family_has_reached,
 		0, sizeof(told) / sizeof(told[0]));
+	tcase_add_test(tc, address__that_is_awaited_is_not_told);
 	tcase_add_loop_test(tc, nearest__is_at_the_address_of_the_control_connection, 0,
 			    sizeof(nearest) / sizeof(nearest[0]));
 	tcase_add_test(tc, endpoints__beyond_the_room_are_each_left_out_with_a_line);
