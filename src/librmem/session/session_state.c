@@ -510,11 +510,12 @@ static void session_expire(struct rmem *session)
 /* When the next attempt begins. */
 static uint64_t attempt_ns(const struct rmem *session)
 {
-	uint64_t answer_ns =
-		session->lookup_ns - (LOOKUP_EVERY_MS - LOOKUP_WAIT_MS) * NS_PER_MS;
+	uint64_t answer_ns;
 
-	return session->lookup && answer_ns > session->retry_ns ? answer_ns
-								: session->retry_ns;
+	if (!session->lookup)
+		return session->retry_ns;
+	answer_ns = session->lookup_ns - (LOOKUP_EVERY_MS - LOOKUP_WAIT_MS) * NS_PER_MS;
+	return answer_ns > session->retry_ns ? answer_ns : session->retry_ns;
 }
 
 static void session_retry(struct rmem *session, uint64_t now_ns)

@@ -388,7 +388,9 @@ START_TEST(full__what_is_lent_leaves_room_for_its_users)
 	for (unsigned i = 0; i < n_leases; i++) {
 		struct ledger_key lease = { LEDGER_LEASE, i + 1, 0 };
 		struct ledger_key reply = { LEDGER_REPLY, 1, i };
-		const struct ledger_key old = { LEDGER_REPLY, 1, i - 10 };
+		/* the first ten do not exist */
+		const struct ledger_key old = { LEDGER_REPLY, 1,
+						i < 10 ? n_leases : i - 10 };
 
 		ck_assert_msg(!ledger_put(ledger, &reply, "freed", 5), "%s",
 			      err_text());
