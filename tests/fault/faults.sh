@@ -15,6 +15,7 @@ one_thread_with_tsan
 rounds=${RMEM_ROUNDS:-2}
 grace=60s
 netdev=dummy0
+channels=5 # of the load: those of its queue, and one of its synchronous calls
 # a channel that ends without an error is logged as well
 config_extra=$'[log]\nlevel = debug\n'
 
@@ -47,10 +48,24 @@ objects_of()
 	awk -v type="$1" '{ for (i = 1; i < NF; i++) if ($i == type) n += $(i + 1) } END { print n + 0 }' <<<"$2"
 }
 
-# The lost channels are open again, also the one that was tried last.
-channels_back()
+# Every channel of the load is open, and no queue pair of a lost one is left.
+channels_settled()
 {
-	[ "$(objects_of qp "$(rdma_open)")" -ge "$queues" ]
+	local over_rdma
+	[ "$(status_get .sessions.channels)" = "$channels" ] || return 1
+	[ "$FABRIC" != tcp ] || return 0
+	over_rdma=$(rmemctl --json devices |
+		jq '[.devices[] | select(.fabric == "rdma") | .channels] | add')
+	# of both ends
+	[ "$(rdma resource show qp | grep -vc 'type GSI')" = $((2 * over_rdma)) ]
+}
+
+# Set `fds` and `objects`.  Channels may die at any time, and siw ends some without a fault; what is
+# open while they are replaced is not what stays.
+open_take()
+{
+	fds=$(fds_open) objects=$(rdma_open)
+	channels_settled && open_same
 }
 
 open_await()
@@ -217,15 +232,13 @@ for fault in "${faults[@]}"; do
 		uri_given=$uri
 	fi
 	load_start
-	queues=$(objects_of qp "$(rdma_open)")
 	for ((round = 1; round <= rounds; round++)); do
 		"fault_$fault"
 		load run "$run"
 		load check
 		# the first round may leave objects of the reconnected state
 		if [ "$round" -eq 1 ]; then
-			poll_await 20 channels_back || fail "open before: $queues queue pairs, now $(rdma_open)"
-			fds=$(fds_open) objects=$(rdma_open)
+			poll_await 20 open_take || fail "not $channels channels: $(status_get .sessions.channels), $(rdma_open)"
 		else
 			open_await
 		fi

@@ -70,6 +70,7 @@ server_pid=
 server_log=
 log_from=1
 uri=
+failure=         # what `fail` said
 pids=()          # processes that are killed at the end of the test
 netns_exec=()    # prefix of the daemon's command
 client_exec=()   # prefix of the clients' commands
@@ -94,7 +95,8 @@ skip()
 
 fail()
 {
-	echo "FAIL: $*"
+	failure="FAIL: $*"
+	echo "$failure"
 	exit 1
 }
 
@@ -122,6 +124,8 @@ cleanup()
 	wait 2>/dev/null || true
 	if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
 		[ -z "$server_log" ] || sed 's/^/rmemd: /' "$server_log" | tail -n 60
+		# again, as often only the last lines are read
+		[ -z "$failure" ] || echo "$failure"
 	fi
 	if compgen -G "$dir/sanitizer*" >/dev/null; then
 		cat "$dir"/sanitizer*
