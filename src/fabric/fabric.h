@@ -167,12 +167,12 @@ struct fabric_mr;      /* a range that one fabric_session can reach */
 
 /* Events for the daemon; called from process() on the loop thread. */
 struct fabric_server_events {
-	/* A channel wants to connect to endpoint number `endpoint`.  Return its session, or
-	 * NULL to refuse it, with text that its client may see.  The callee compares the token in constant time and checks that
-	 * the channel number was granted, and that the client may come from hello->peer.  If
-	 * the channel is then not connected, channel_down() is called. */
-	struct fabric_session *(*admit)(void *ctx, unsigned endpoint,
-					struct fabric_hello *hello);
+	/* A channel wants to connect to endpoint number `endpoint`.  Give its session, or -errno
+	 * to refuse it, with text, both of which its client may see.  The callee compares the token
+	 * in constant time and checks that the channel number was granted, and that the client may
+	 * come from hello->peer.  If the channel is then not connected, channel_down() is called. */
+	int (*admit)(void *ctx, unsigned endpoint, struct fabric_hello *hello,
+		     struct fabric_session **ret_session);
 	/* The key of an admitted channel, which its client has too.  -ENOMEM.  NULL: no
 	 * endpoint is FABRIC_ENDPOINT_TLS. */
 	int (*channel_key)(void *ctx, void *session_cookie, uint32_t channel,

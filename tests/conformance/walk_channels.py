@@ -51,7 +51,7 @@ def channel__is_refused_by_its_hello(world):
 def channel__is_connected_once(world):
     with world.open() as client, Channel(client) as first:
         with Channel(client, first.granted) as second:
-            equal(second.status, "forbidden", f"the status of a second stream ({second.why})")
+            equal(second.status, "invalid", f"the status of a second stream ({second.why})")
         equal(first.inband(PING), ("done", 0))
 
 
@@ -61,7 +61,9 @@ def channel__of_a_closed_number_is_refused(world):
         granted = client.call("open_channel", endpoint=client.endpoint())
         client.call("close_channel", channel=granted["channel"])
         with Channel(client, granted) as channel:
-            equal(channel.status, "forbidden")
+            equal(channel.status, "stale", "the status of a channel that was closed")
+        with Channel(client, {**granted, "channel": granted["channel"] + 7}) as channel:
+            equal(channel.status, "stale", "the status of a channel that was not granted")
         with Channel(client) as channel:
             client.call("close_channel", channel=channel.granted["channel"])
             holds(channel.ended(), "the stream of a channel that is closed ends")

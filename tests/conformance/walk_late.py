@@ -37,4 +37,4 @@ def channel__has_to_come_within_30_s_of_the_grant(world):
                 time.sleep(0.2)
             equal(channel.inband(PING), ("done", 0), "a ping on the channel that came")
         with Channel(client, granted) as channel:
-            equal(channel.status, "forbidden", "the status of a late hello")
+            equal(channel.status, "stale", "the status of a late hello")

@@ -238,12 +238,13 @@ static void step_admit(struct fuzz_input *input)
 				      .channel = (uint32_t)fuzz_number(input, 1),
 				      .peer = stage_address };
 	uint8_t right[ADMISSION_BYTES];
+	struct fabric_session *admitted;
 	const struct session *session;
 
 	(void)admission_token(peer->secret, asked.session, asked.channel, right);
 	memcpy(asked.token, right, sizeof(right));
 	asked.token[0] ^= (uint8_t)fuzz_number(input, 1);
-	if (!sessions_admit(stage_control.sessions, endpoint, &asked))
+	if (sessions_admit(stage_control.sessions, endpoint, &asked, &admitted))
 		return;
 	session = sessions_find(stage_control.sessions, peer->session);
 	ck_assert_ptr_nonnull(session);

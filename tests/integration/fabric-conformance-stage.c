@@ -45,8 +45,8 @@ void stage_tls_key(const uint8_t token[FABRIC_TOKEN_BYTES], uint32_t channel,
 	memcpy(ret_key + FABRIC_TOKEN_BYTES, &channel, sizeof(channel));
 }
 
-static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       struct fabric_hello *hello)
+static int on_admit(void *ctx, unsigned endpoint, struct fabric_hello *hello,
+		    struct fabric_session **ret_session)
 {
 	struct fabric_session *session;
 
@@ -56,8 +56,9 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 	session = stage_session(hello);
 	(void)pthread_mutex_unlock(&stage.lock);
 	if (!session)
-		(void)err_set(-EACCES, "no session with this id and token");
-	return session;
+		return err_set(-EACCES, "no session with this id and token");
+	*ret_session = session;
+	return 0;
 }
 
 static int on_channel_key(void *ctx, void *cookie, uint32_t channel,

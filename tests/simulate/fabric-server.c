@@ -530,18 +530,20 @@ void fabric_cut(unsigned client)
 
 static void tell_asking(struct fabric_server *server, struct wire *wire)
 {
-	struct fabric_session *session = NULL;
+	struct fabric_session *session;
 	struct server_channel *channel;
 	unsigned endpoint = 0;
+	int err = -EACCES;
 
 	list_remove(&wire->asking);
 	while (endpoint < server->n_endpoints &&
 	       strcmp(server->endpoints[endpoint].device, wire->device) != 0)
 		endpoint++;
 	if (endpoint < server->n_endpoints)
-		session = server->events->admit(server->ctx, endpoint, &wire->hello);
-	if (!session) {
-		refuse(wire, -EACCES);
+		err = server->events->admit(server->ctx, endpoint, &wire->hello,
+					    &session);
+	if (err) {
+		refuse(wire, err);
 		return;
 	}
 	channel = sim_alloc(sizeof(*channel));

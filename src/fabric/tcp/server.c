@@ -604,13 +604,14 @@ static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
 {
 	struct fabric_server *server = ctx;
 	struct fabric_hello asked = *hello;
-	struct fabric_session *session = server->events->admit(server->ctx, 0, &asked);
+	struct fabric_session *session;
+	int err = server->events->admit(server->ctx, 0, &asked, &session);
 
-	if (session) {
+	if (!err) {
 		session_join(session, fd, hello->channel);
 		return;
 	}
-	tcp_send_status(fd, WIRE_CODE_forbidden, err_text());
+	tcp_send_status(fd, wire_code_of(err), err_text());
 	(void)close(fd);
 	server->stats.refused++;
 }

@@ -25,15 +25,15 @@ struct served_fabric {
 
 /* ---- events of the fabrics ---- */
 
-static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       struct fabric_hello *hello)
+static int on_admit(void *ctx, unsigned endpoint, struct fabric_hello *hello,
+		    struct fabric_session **ret_session)
 {
 	const struct served_fabric *served = ctx;
 
 	if (served->first + endpoint >= served->control->endpoints.n)
-		return NULL;
+		return err_set(-ENODEV, "the endpoint is not served");
 	return sessions_admit(served->control->sessions, served->first + endpoint,
-			      hello);
+			      hello, ret_session);
 }
 
 static const void *on_tenant(void *, void *session_cookie)

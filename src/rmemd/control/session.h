@@ -201,9 +201,9 @@ int session_join_channel(struct session *session, uint32_t channel,
 /* ---- events of the fabrics, as in struct fabric_server_events; the cookies are those of
  * session_open() there ---- */
 
-/* NULL: refused, and logged. */
-struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
-				      struct fabric_hello *hello);
+/* A refusal is logged. */
+int sessions_admit(struct sessions *sessions, unsigned endpoint,
+		   struct fabric_hello *hello, struct fabric_session **ret_session);
 int session_channel_key(void *ctx, void *session_cookie, uint32_t channel,
 			uint8_t ret_key[FABRIC_TLS_KEY_BYTES]);
 /* The endpoint's device is gone: close the fabric_sessions there, and tell clients to attach their

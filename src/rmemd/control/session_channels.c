@@ -472,9 +472,9 @@ static bool comes_from_client(const struct session *session, struct fabric_hello
 	       secret_equal(origin, hello->origin, sizeof(origin));
 }
 
-/* Its client has the session's secret, so it may learn which address is wrong. */
-static enum refusal check_address(const struct session *session,
-				  const struct endpoint *at, struct fabric_hello *hello)
+/* -EACCES */
+static int check_address(const struct session *session, const struct endpoint *at,
+			 struct fabric_hello *hello)
 {
 	const struct config *config = session->sessions->control->config;
 	bool tcp = at->info->kind == FABRIC_TCP;
@@ -482,58 +482,76 @@ static enum refusal check_address(const struct session *session,
 
 	if (comes_from_client(session, hello) ||
 	    (tcp && !config_tcp_checks_address(config)))
-		return REFUSALS;
-	(void)err_set(-EACCES, "a channel from %s of a client at %s%s",
-		      fabric_address_host(&hello->peer, peer),
-		      fabric_address_host(&session->connection->address, own),
-		      tcp ? ", which [tcp] check_address of the server forbids: is a "
-			    "NAT with several addresses between them?"
-			  : "");
-	return REFUSAL_CHANNEL_ADDRESS;
+		return 0;
+	return err_set(-EACCES, "a channel from %s of a client at %s%s",
+		       fabric_address_host(&hello->peer, peer),
+		       fabric_address_host(&session->connection->address, own),
+		       tcp ? ", which [tcp] check_address of the server forbids: is a "
+			     "NAT with several addresses between them?"
+			   : "");
 }
 
-static enum refusal refuse(enum refusal reason, const char *why)
+static int refuse(int err, const char *why, enum refusal reason,
+		  enum refusal *ret_reason)
 {
-	(void)err_set(-EACCES, "%s", why);
-	return reason;
+	*ret_reason = reason;
+	return err_set(err, "%s", why);
 }
 
-/* Why the hello does not admit its channel, with text that does not tell which part of the hello was
- * wrong; REFUSALS: it does. */
-static enum refusal admission_check(const struct session *session, unsigned endpoint,
-				    struct fabric_hello *hello)
+/* Whether there is the session, and the token is the channel's: who has that may learn what else is
+ * wrong. */
+static int check_token(const struct session *session, const struct fabric_hello *hello)
 {
 	static const uint8_t nobody[ADMISSION_SECRET_BYTES];
 	const struct connection *connection = session ? session->connection : NULL;
 	uint8_t token[ADMISSION_BYTES];
-	const struct channel *channel;
-	enum refusal reason;
+	int err;
 
 	_Static_assert((int)ADMISSION_SECRET_BYTES == (int)WIRE_SECRET_BYTES,
 		       "the secret of a welcome admits channels");
-	if (admission_token(connection ? connection->secret : nobody, hello->session,
-			    hello->channel, token))
-		return REFUSAL_CHANNEL_TOKEN;
+	err = admission_token(connection ? connection->secret : nobody, hello->session,
+			      hello->channel, token);
+	if (err)
+		return err;
 	if (!secret_equal(token, hello->token, sizeof(token)) || !connection)
-		return refuse(REFUSAL_CHANNEL_TOKEN,
-			      "no session with this id and token");
+		return err_set(-EACCES, "no session with this id and token");
+	return 0;
+}
+
+static int check_channel_state(const struct channel *channel, unsigned endpoint,
+			       enum refusal *ret_reason)
+{
+	if (channel->endpoint != endpoint)
+		return refuse(-EINVAL,
+			      "a channel that was granted for another endpoint",
+			      REFUSAL_CHANNEL_NUMBER, ret_reason);
+	if (channel->state != WIRE_CHANNEL_GRANTED)
+		return refuse(-EINVAL, "a channel that is connected already",
+			      REFUSAL_CHANNEL_NUMBER, ret_reason);
+	if (clock_now_ms() - channel->granted_ms >= GRANT_UNUSED_MS)
+		return refuse(-ESTALE, "a channel that was granted too long ago",
+			      REFUSAL_CHANNEL_LATE, ret_reason);
+	return 0;
+}
+
+/* Whether the hello admits its channel. */
+static int admission_check(const struct session *session, unsigned endpoint,
+			   struct fabric_hello *hello, enum refusal *ret_reason)
+{
+	const struct channel *channel;
+	int err = check_token(session, hello);
+
+	*ret_reason = REFUSAL_CHANNEL_TOKEN;
+	if (err)
+		return err;
 	channel = find_channel(session, hello->channel);
 	if (!channel)
-		return refuse(REFUSAL_CHANNEL_NUMBER, "a channel that was not granted");
-	reason = check_address(
-		session, &session->sessions->control->endpoints.at[endpoint], hello);
-	if (reason != REFUSALS)
-		return reason;
-	if (channel->endpoint != endpoint)
-		return refuse(REFUSAL_CHANNEL_NUMBER,
-			      "a channel that was granted for another endpoint");
-	if (channel->state != WIRE_CHANNEL_GRANTED)
-		return refuse(REFUSAL_CHANNEL_NUMBER,
-			      "a channel that is connected already");
-	if (clock_now_ms() - channel->granted_ms >= GRANT_UNUSED_MS)
-		return refuse(REFUSAL_CHANNEL_LATE,
-			      "a channel that was granted too long ago");
-	return REFUSALS;
+		return refuse(-ESTALE, "a channel that was not granted, or has ended",
+			      REFUSAL_CHANNEL_NUMBER, ret_reason);
+	*ret_reason = REFUSAL_CHANNEL_ADDRESS;
+	err = check_address(session,
+			    &session->sessions->control->endpoints.at[endpoint], hello);
+	return err ? err : check_channel_state(channel, endpoint, ret_reason);
 }
 
 /* The line is of a tenant only if the peer has the session's token: else anyone could use up the
@@ -555,18 +573,20 @@ static void admission_refused(struct control *control, const struct session *ses
 		  "%s", err_text());
 }
 
-struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
-				      struct fabric_hello *hello)
+int sessions_admit(struct sessions *sessions, unsigned endpoint,
+		   struct fabric_hello *hello, struct fabric_session **ret_session)
 {
 	struct session *session = sessions_find(sessions, hello->session);
-	enum refusal reason = admission_check(session, endpoint, hello);
+	enum refusal reason;
+	int err = admission_check(session, endpoint, hello, &reason);
 
-	if (reason != REFUSALS) {
+	if (err) {
 		admission_refused(sessions->control, session, endpoint, hello, reason);
-		return NULL;
+		return err;
 	}
 	channel_set_admitted(find_channel(session, hello->channel));
-	return session->lease_client.ports[endpoint].session;
+	*ret_session = session->lease_client.ports[endpoint].session;
+	return 0;
 }
 
 int session_channel_key(void *, void *session_cookie, uint32_t channel,

@@ -326,15 +326,16 @@ static void connect_admit(struct connect *connect)
 {
 	struct fabric_hello hello = connect->channel->hello;
 	unsigned endpoint = connect->endpoint;
-	struct fabric_session *session;
+	struct fabric_session *session = NULL;
+	int err;
 
 	hello.peer = (struct fabric_address){ .family = 4, .bytes = { 127, 0, 0, 1 } };
 	fake_unlock();
-	session = server->events->admit(server->ctx, endpoint, &hello);
+	err = server->events->admit(server->ctx, endpoint, &hello, &session);
 	fake_lock();
 	list_remove(&connect->link);
 	connect->done = true;
-	connect->err = session ? 0 : -EACCES;
+	connect->err = err;
 	if (session)
 		channel_add(session, connect->channel, hello.channel, 0);
 	(void)pthread_cond_broadcast(&connect_done);

@@ -568,9 +568,10 @@ bool client_admitted(const struct client *client, unsigned endpoint, uint32_t ch
 	struct fabric_hello asked = { .session = client->session,
 				      .channel = channel,
 				      .peer = stage_address };
+	struct fabric_session *session;
 
 	(void)admission_token(client->secret, asked.session, channel, asked.token);
-	return sessions_admit(stage_control.sessions, endpoint, &asked);
+	return !sessions_admit(stage_control.sessions, endpoint, &asked, &session);
 }
 
 uint32_t client_open_channel(struct client *client, uint8_t endpoint)

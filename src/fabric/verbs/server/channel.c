@@ -711,7 +711,8 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 	    !endpoint->device->removed) {
 		(void)fabric_address_from_sockaddr(rdma_get_peer_addr(event->id),
 						   &hello.peer);
-		session = server->events->admit(server->ctx, endpoint->number, &hello);
+		(void)server->events->admit(server->ctx, endpoint->number, &hello,
+					    &session);
 	}
 	/* a channel that exists has an event of its own when it ends */
 	if (session && verbs_channel_find(session, hello.channel))

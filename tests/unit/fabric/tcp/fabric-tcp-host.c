@@ -21,18 +21,17 @@
 const struct fabric_server_ops *ops = &fabric_tcp_server;
 struct host host;
 
-static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       struct fabric_hello *hello)
+static int on_admit(void *ctx, unsigned endpoint, struct fabric_hello *hello,
+		    struct fabric_session **ret_session)
 {
 	(void)ctx;
 	ck_assert_uint_eq(endpoint, 0);
 	ck_assert(fabric_address_is_loopback(&hello->peer));
 	if (hello->session != 1 ||
-	    !secret_equal(hello->token, host.token, FABRIC_TOKEN_BYTES)) {
-		(void)err_set(-EACCES, "%s", host.refusal);
-		return NULL;
-	}
-	return host.session;
+	    !secret_equal(hello->token, host.token, FABRIC_TOKEN_BYTES))
+		return err_set(-ESTALE, "%s", host.refusal);
+	*ret_session = host.session;
+	return 0;
 }
 
 void host_process_next(void)
@@ -227,7 +226,7 @@ static void raw_refusal(int fd, uint32_t status, size_t bytes)
 
 	ck_assert_uint_ge(bytes, 1);
 	ck_assert_uint_le(bytes, sizeof(text));
-	if (status != WIRE_CODE_forbidden) {
+	if (status != WIRE_CODE_stale) {
 		raw_recv(fd, text, bytes);
 		return;
 	}

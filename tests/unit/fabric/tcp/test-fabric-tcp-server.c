@@ -106,7 +106,7 @@ START_TEST(hello__wrong_is_refused_with_a_status)
 		host.refusal = i % 2 ? "a reason" : reason;
 		raw_send(fd, buf, sizeof(buf));
 		ck_assert_uint_eq(raw_status(fd),
-				  i < 8 ? WIRE_CODE_malformed : WIRE_CODE_forbidden);
+				  i < 8 ? WIRE_CODE_malformed : WIRE_CODE_stale);
 		raw_expect_end(fd);
 		raw_close(fd, false);
 	}

@@ -13,14 +13,17 @@
 
 bool peer_verified;
 
-static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       struct fabric_hello *hello)
+static int on_admit(void *ctx, unsigned endpoint, struct fabric_hello *hello,
+		    struct fabric_session **ret_session)
 {
 	(void)ctx;
 	(void)endpoint;
 	seen.admits++;
 	hello->peer_verified = peer_verified;
-	return hello->session == 1 ? seen.admitted : NULL;
+	if (hello->session != 1 || !seen.admitted)
+		return err_set(-EACCES, "not admitted by the test");
+	*ret_session = seen.admitted;
+	return 0;
 }
 
 struct fabric_server *server;

@@ -91,6 +91,7 @@ END_TEST
 
 START_TEST(channels__are_admitted_once)
 {
+	struct fabric_session *session;
 	struct fabric_hello asked;
 	uint32_t channel;
 
@@ -106,9 +107,11 @@ START_TEST(channels__are_admitted_once)
 				       .peer = stage_address };
 	admission_token(one.secret, asked.session, channel, asked.token);
 	asked.token[15] ^= 0x80;
-	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
+	ck_assert_int_eq(sessions_admit(stage_control.sessions, 1, &asked, &session),
+			 -EACCES);
 	asked.session = 12345;
-	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
+	ck_assert_int_eq(sessions_admit(stage_control.sessions, 1, &asked, &session),
+			 -EACCES);
 	ck_assert(client_admitted(&one, 1, channel));
 	ck_assert(!client_admitted(&one, 1, channel));
 	ck_assert_uint_eq(stage_control.counters.channels_refused, 7);
@@ -169,6 +172,7 @@ static bool admitted_from(const struct fabric_address *peer,
 	struct fabric_hello asked = { .session = one.session,
 				      .channel = channel,
 				      .peer = *peer };
+	struct fabric_session *session;
 	uint8_t gid[16];
 	bool admitted;
 
@@ -177,7 +181,7 @@ static bool admitted_from(const struct fabric_address *peer,
 		fabric_address_to_gid(named, gid);
 		admission_origin(one.secret, asked.session, channel, gid, asked.origin);
 	}
-	admitted = sessions_admit(stage_control.sessions, 1, &asked);
+	admitted = !sessions_admit(stage_control.sessions, 1, &asked, &session);
 	/* only the control connection proves an address */
 	ck_assert(asked.peer_verified == (admitted && !named && is_own(peer)));
 	return admitted;
@@ -244,6 +248,7 @@ END_TEST
 /* A name is of one channel. */
 START_TEST(channels__are_named_one_by_one)
 {
+	struct fabric_session *session;
 	struct fabric_hello asked = { .peer = origins[1] };
 	uint8_t gid[16];
 	uint32_t channel;
@@ -256,7 +261,8 @@ START_TEST(channels__are_named_one_by_one)
 	ck_assert_uint_eq(client_open_channel(&one, 1), asked.channel);
 	admission_token(one.secret, asked.session, asked.channel, asked.token);
 	admission_origin(one.secret, asked.session, channel, gid, asked.origin);
-	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
+	ck_assert_int_eq(sessions_admit(stage_control.sessions, 1, &asked, &session),
+			 -EACCES);
 	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_CHANNEL_ADDRESS], 1);
 }
 END_TEST
