@@ -59,6 +59,7 @@
 
 static rmem *session;
 static rmem_lease *lease;
+static rmem_lease *forbidden; /* of REFUSED alone, as its keys are false for a moment */
 static rmem_buffer *buffer;
 static rmem_queue *queue;
 static unsigned char *local; /* buffer memory for each cell, and for REFUSED */
@@ -124,7 +125,10 @@ static void open_all(const char *uri, unsigned timeout_ms)
 		die("no memory");
 	params.channels = CHANNELS;
 	params.depth = DEPTH;
-	if (rmem_open(uri, &options, &session) || rmem_alloc(session, &alloc, &lease) ||
+	if (rmem_open(uri, &options, &session) || rmem_alloc(session, &alloc, &lease))
+		die("set-up");
+	alloc.bytes = cell_bytes;
+	if (rmem_alloc(session, &alloc, &forbidden) ||
 	    rmem_buffer_create(session, &memory, &buffer) ||
 	    rmem_queue_create(session, &params, &queue))
 		die("set-up");
@@ -174,7 +178,7 @@ static void cell_submit(unsigned cell)
 	unsigned char *place = local + (size_t)cell * cell_bytes;
 	struct rmem_op op = {
 		.opcode = RMEM_OP_READ,
-		.lease = lease,
+		.lease = cell == REFUSED ? forbidden : lease,
 		.buffer = buffer,
 		.offset = (uint64_t)(cell % n_cells) * cell_bytes,
 		.addr = place,
@@ -241,7 +245,7 @@ static void cell_done(const struct rmem_completion *completion)
 	if (cell == REFUSED) {
 		/* it may succeed with valid rkeys after a new attachment or, over iWARP, after
 		 * the channel was lost */
-		if (atomic_load(&lease->attachment) != refused_with ||
+		if (atomic_load(&forbidden->attachment) != refused_with ||
 		    channels_sum() != refused_on)
 			return;
 		(void)fprintf(stderr,
@@ -295,7 +299,7 @@ static void channel_break(void)
 /* Post one operation with an rkey that was never granted. */
 static void access_falsify(void)
 {
-	struct attachment *att = atomic_load(&lease->attachment);
+	struct attachment *att = atomic_load(&forbidden->attachment);
 	uint64_t kept[WIRE_ENDPOINTS_MAX];
 
 	refused_with = att;
@@ -368,10 +372,16 @@ static void fill_all(void)
 	}
 }
 
+/* A lease that was lost or left is gone. */
+static bool lease_freed(rmem_lease *of)
+{
+	return !rmem_destroy(of) || stale > 0 || left;
+}
+
 static void close_all(void)
 {
 	rmem_queue_free(queue);
-	if (rmem_buffer_free(buffer) || (rmem_destroy(lease) && stale == 0 && !left))
+	if (rmem_buffer_free(buffer) || !lease_freed(lease) || !lease_freed(forbidden))
 		die("free");
 	rmem_close(session);
 }
