@@ -12,7 +12,7 @@
 #include "simulate/network.h"
 #include "simulate/program.h"
 
-#define STACK_BYTES (256u << 10)
+#define STACK_BYTES (1u << 20)
 #define FDS_MAX 4
 
 /* Each client has two threads: those of the clients, and those of their mates behind them. */
