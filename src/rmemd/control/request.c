@@ -86,6 +86,7 @@ int request_create(struct session *session, const struct wire_msg *msg,
 		   struct request **ret_request)
 {
 	struct request *request;
+	int err;
 
 	if (session->n_requests == REQUESTS_MAX)
 		return err_set(-EDQUOT, "%d requests of this session wait already",
@@ -93,6 +94,12 @@ int request_create(struct session *session, const struct wire_msg *msg,
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return err_set(-ENOMEM, "no memory for a request");
+	/* for its reply */
+	err = ledger_promise(session->sessions->control->ledger);
+	if (err) {
+		free(request);
+		return err;
+	}
 	request->waiter.done = request_done;
 	request->session = session;
 	request->connection = session->connection;
@@ -110,6 +117,7 @@ void request_free(struct request *request)
 {
 	list_remove(&request->link);
 	request->session->n_requests--;
+	ledger_unpromise(request->session->sessions->control->ledger);
 	free(request);
 }
 

@@ -222,7 +222,7 @@ void reply_record(const struct session *session, const struct reply *reply)
 		.dropped_id = session->replies.dropped_id,
 	};
 
-	(void)ledger_put(ledger_of(session), &key, &head, sizeof(head));
+	(void)ledger_put_promised(ledger_of(session), &key, &head, sizeof(head));
 }
 
 int reply_record_reserve(const struct session *session)

@@ -293,9 +293,30 @@ static int make_room(struct ledger *ledger, uint32_t kind, size_t bytes)
 	return ledger_grow(ledger, area);
 }
 
+static int set_memory_error(void)
+{
+	return err_set(-ENOMEM, "no memory for an entry of the ledger");
+}
+
 int ledger_reserve(struct ledger *ledger, size_t bytes)
 {
+	if (spares_fill(ledger, ledger->n_promised + 1))
+		return set_memory_error();
 	return make_room(ledger, 0, bytes);
+}
+
+int ledger_promise(struct ledger *ledger)
+{
+	if (spares_fill(ledger, ledger->n_promised + 1))
+		return set_memory_error();
+	ledger->n_promised++;
+	return 0;
+}
+
+void ledger_unpromise(struct ledger *ledger)
+{
+	ledger->n_promised--;
+	spares_trim(ledger, ledger->n_promised + 1);
 }
 
 int ledger_hold(struct ledger *ledger, uint64_t bytes)
@@ -336,8 +357,8 @@ static bool has_value(const struct ledger *ledger, const struct ledger_key *key,
 	       (!bytes || memcmp(record + 1, value, bytes) == 0);
 }
 
-int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
-	       size_t bytes)
+static int put(struct ledger *ledger, const struct ledger_key *key, const void *value,
+	       size_t bytes, bool promised)
 {
 	struct entry *entry;
 	int err;
@@ -349,13 +370,25 @@ int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *
 	err = make_room(ledger, entry_find(ledger, key) ? 0 : key->kind, bytes);
 	if (err)
 		return err;
-	entry = entry_make(ledger, key);
+	entry = entry_make(ledger, key, promised);
 	if (!entry)
-		return err_set(-ENOMEM, "no memory for an entry of the ledger");
+		return set_memory_error();
 	record_write(ledger, key, value, bytes, false);
 	entry_move(ledger, entry, ledger->tail);
 	ledger->tail += record_bytes(record_at(ledger, ledger->tail));
 	return 0;
+}
+
+int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
+	       size_t bytes)
+{
+	return put(ledger, key, value, bytes, false);
+}
+
+int ledger_put_promised(struct ledger *ledger, const struct ledger_key *key,
+			const void *value, size_t bytes)
+{
+	return put(ledger, key, value, bytes, true);
 }
 
 void ledger_remove(struct ledger *ledger, const struct ledger_key *key)
@@ -428,7 +461,7 @@ static int record_load(struct ledger *ledger, uint64_t at)
 			entry_drop(ledger, entry);
 		return 0;
 	}
-	entry = entry_make(ledger, &key);
+	entry = entry_make(ledger, &key, false);
 	if (!entry)
 		return err_set(-ENOMEM, "no memory for the ledger's entries");
 	entry_move(ledger, entry, at);

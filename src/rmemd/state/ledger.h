@@ -43,9 +43,16 @@ int ledger_hold(struct ledger *ledger, uint64_t bytes);
  * -ENOMEM, -ENOSPC */
 int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
 	       size_t bytes);
-/* Reserve room for a value of `bytes`: the next put of up to that, for a key that has a value,
- * cannot fail.  -ENOMEM, -ENOSPC */
+/* Reserve room for a value of `bytes`: the next put of up to that cannot fail, for a key that has a
+ * value, or by ledger_put_promised().  -ENOMEM, -ENOSPC */
 int ledger_reserve(struct ledger *ledger, size_t bytes);
+/* Keep the memory that ledger_put_promised() needs for one more new key, until it is no longer
+ * promised.  -ENOMEM */
+int ledger_promise(struct ledger *ledger);
+void ledger_unpromise(struct ledger *ledger);
+/* As ledger_put(), by those for whom memory was reserved or promised.  -ENOSPC */
+int ledger_put_promised(struct ledger *ledger, const struct ledger_key *key,
+			const void *value, size_t bytes);
 /* Stage the removal of a value.  Cannot fail, as each put reserves room for it. */
 void ledger_remove(struct ledger *ledger, const struct ledger_key *key);
 /* Staged changes take effect. */

@@ -72,16 +72,50 @@ void entry_drop(struct ledger *ledger, struct entry *entry)
 	free(entry);
 }
 
-struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key)
+int spares_fill(struct ledger *ledger, unsigned n)
+{
+	for (; ledger->n_spares < n; ledger->n_spares++) {
+		struct entry *entry = malloc(sizeof(*entry));
+
+		if (!entry)
+			return -ENOMEM;
+		entry->spare = ledger->spares;
+		ledger->spares = entry;
+	}
+	return 0;
+}
+
+static struct entry *spare_take(struct ledger *ledger)
+{
+	struct entry *entry = ledger->spares;
+
+	if (!entry)
+		return NULL;
+	ledger->spares = entry->spare;
+	ledger->n_spares--;
+	return entry;
+}
+
+void spares_trim(struct ledger *ledger, unsigned n)
+{
+	while (ledger->n_spares > n)
+		free(spare_take(ledger));
+}
+
+struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key,
+			 bool promised)
 {
 	struct entry *entry = entry_find(ledger, key);
 
 	if (entry)
 		return entry;
 	entry = malloc(sizeof(*entry));
+	if (!entry && promised)
+		entry = spare_take(ledger);
 	if (!entry)
 		return NULL;
 	*entry = (struct entry){ .key = *key, .at = { UINT64_MAX, UINT64_MAX } };
+	/* cannot fail once the map has had a node */
 	if (!map_insert(&ledger->entries, &entry->node, key_hash(key)))
 		return entry;
 	free(entry);
@@ -102,6 +136,7 @@ void entries_destroy(struct ledger *ledger)
 {
 	struct map_node *node = map_next(&ledger->entries, NULL), *next;
 
+	spares_trim(ledger, 0);
 	/* without removing: each search from the start takes longer than the one before */
 	for (; node; node = next) {
 		next = map_next(&ledger->entries, node);

@@ -39,7 +39,15 @@ static struct work {
 	uint64_t allocated; /* bytes of the file */
 } work;
 
-static bool fs_full; /* the file system of the file gives nothing more */
+static bool fs_full;    /* the file system of the file gives nothing more */
+static bool memory_out; /* malloc() gives nothing */
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+	return memory_out ? NULL : __real_malloc(bytes);
+}
 
 struct map_node *__real_map_find(const struct map *map, uint64_t hash);
 struct map_node *__wrap_map_find(const struct map *map, uint64_t hash);
@@ -352,6 +360,48 @@ static void remove_all(uint32_t kind, unsigned n)
 	}
 	ledger_commit(ledger);
 }
+
+/* A call while there is no memory. */
+#define STARVED(result, call)       \
+	do {                        \
+		memory_out = true;  \
+		(result) = (call);  \
+		memory_out = false; \
+	} while (0)
+
+/* What was promised, and one more that was reserved, is not taken by others. */
+START_TEST(put_promised__needs_no_memory)
+{
+	const struct ledger_key others = { LEDGER_SESSION, 1, 0 };
+	struct ledger_key key = { LEDGER_REPLY, 1, 0 };
+	int err;
+
+	ck_assert_int_eq(ledger_put(ledger, &key, "first", 5), 0);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(ledger_promise(ledger), 0);
+	/* one is not needed after all */
+	ledger_unpromise(ledger);
+	ck_assert_int_eq(ledger_reserve(ledger, 5), 0);
+	STARVED(err, ledger_put(ledger, &others, "other", 5));
+	ck_assert_int_eq(err, -ENOMEM);
+	STARVED(err, ledger_promise(ledger));
+	ck_assert_int_eq(err, 0);
+	STARVED(err, ledger_promise(ledger));
+	ck_assert_int_eq(err, -ENOMEM);
+	for (unsigned i = 0; i < 3; i++) {
+		key.b = i + 1;
+		STARVED(err, ledger_put_promised(ledger, &key, "reply", 5));
+		ck_assert_int_eq(err, 0);
+		ledger_unpromise(ledger);
+	}
+	key.b++;
+	STARVED(err, ledger_put_promised(ledger, &key, "reply", 5));
+	ck_assert_int_eq(err, -ENOMEM);
+	STARVED(err, ledger_reserve(ledger, 5));
+	ck_assert_int_eq(err, -ENOMEM);
+	ck_assert_uint_eq(ledger_count(ledger), 4);
+}
+END_TEST
 
 START_TEST(full__what_is_lent_leaves_room_for_its_users)
 {
@@ -838,6 +888,7 @@ int main(void)
 	tcase_add_test(tc, put__of_the_same_value_writes_nothing);
 	tcase_add_test(tc, random_operations__agree_with_a_model);
 	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
+	tcase_add_test(tc, put_promised__needs_no_memory);
 	tcase_add_test(tc, full__what_is_lent_leaves_room_for_its_users);
 	tcase_add_loop_test(tc, open__gives_an_older_file_its_twin, 0, 2);
 	tcase_add_test(tc, open__refuses_a_newer_version);
