@@ -190,7 +190,7 @@ def status__of_a_dead_key_is_mended_by_attach(world):
 
 @case
 def channel__that_is_refused_tells_why(world):
-    for name in ("no_memory", "forbidden", "malformed", "later"):
+    for name in ("no_memory", "forbidden", "malformed", "stale", "invalid", "later"):
         status = world.page.errors.get(name, 7777)
         with Server(world.page) as server:
             good(server, "put", "x", data=b"x")
@@ -198,6 +198,20 @@ def channel__that_is_refused_tells_why(world):
             ended = rmem(server, "--timeout", "2s", "get", "x")
             equal(ended.status, 1)
             holds("the text of the test" in ended.err, f"the text is told: {ended.err}")
+            clean(server)
+
+
+@case
+def channel__whose_grant_is_of_no_use_is_asked_for_again(world):
+    for name in ("stale", "invalid"):
+        with Server(world.page) as server:
+            server.status = world.page.errors[name], "refused by the test"
+
+            def again(*_, server=server):
+                server.status = 0, ""
+                return False
+            server.hooks["open_channel"] = again
+            good(server, "put", "x", data=DATA)
             clean(server)
 
 

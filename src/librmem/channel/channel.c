@@ -341,6 +341,16 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 	}
 }
 
+/* Whether the waiting thread tries again: after heartbeats that were due, or, once, with another grant, as the
+ * first one was too old, or somebody else has used it who saw its token. */
+static bool waiter_goes_on(struct channel_waiter *waiter, int err)
+{
+	bool spent = (err == -ESTALE || err == -EINVAL) && !waiter->regranted;
+
+	waiter->regranted |= spent;
+	return (err == -ETIMEDOUT || spent) && clock_now_ns() < waiter->end_ns;
+}
+
 static void channel_unconnected(struct rmem *session, struct channel *channel, int err)
 {
 	if (atomic_load(&channel->cancelled)) {
@@ -348,9 +358,7 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 		channel->stage = CHANNEL_USED;
 		return;
 	}
-	/* heartbeats were due: the waiting thread tries again after them */
-	if (channel->waiter && err == -ETIMEDOUT &&
-	    clock_now_ns() < channel->waiter->end_ns) {
+	if (channel->waiter && waiter_goes_on(channel->waiter, err)) {
 		channel_abandon(session, channel);
 	} else {
 		channel_failed(session, channel, err);

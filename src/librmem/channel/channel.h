@@ -86,7 +86,8 @@ struct channel {
 
 /* A thread that waits for a channel's first connection. */
 struct channel_waiter {
-	uint64_t end_ns;         /* the thread's deadline */
+	uint64_t end_ns; /* the thread's deadline */
+	bool regranted; /* the first grant was of no use, and another one was asked for */
 	struct err_saved failed; /* why connecting failed; err 0: no failure */
 };
 
