@@ -190,7 +190,7 @@ def status__of_a_dead_key_is_mended_by_attach(world):
 
 @case
 def channel__that_is_refused_tells_why(world):
-    for name in ("no_memory", "forbidden", "malformed", "stale", "invalid", "later"):
+    for name in ("no_memory", "forbidden", "malformed", "stale", "later"):
         status = world.page.errors.get(name, 7777)
         with Server(world.page) as server:
             good(server, "put", "x", data=b"x")
