@@ -147,10 +147,10 @@ enum rmem_fabric {
 
 #define RMEM_NO_THREAD 1u /* the program drives the session: rmem_fd, rmem_process */
 
-/* Supplies the pre-shared key of a tenant: writes 16 to `bytes`, which is 64, bytes to key, and their
- * number to *ret_bytes.  Returns 0, or non-zero: there is none, and rmem_open() fails with EACCES.
- * Called inside rmem_open() alone, once for each attempt to open; it copies the key and wipes its own
- * buffer. */
+/* Supplies the pre-shared key of a tenant: writes 16 to `bytes`, which is 64, bytes to key, and
+ * their number to *ret_bytes.  Returns 0, or non-zero: there is none, and rmem_open() fails with
+ * EACCES.  Called inside rmem_open() alone, once for each attempt to open; it copies the key and
+ * wipes its own buffer. */
 typedef int rmem_psk(void *ctx, const char *tenant, unsigned char *key, size_t bytes,
 		     size_t *ret_bytes);
 
@@ -193,8 +193,8 @@ static inline struct rmem_options rmem_options_init(void)
 /* Open a session, and wait.
  *
  * Pre-shared keys are kept in locked pages that core dumps leave out, and OpenSSL's copy is wiped
- * after each handshake.  The library changes nothing for the whole process: a core dump of the program
- * may have secrets of connections that are alive, and the private key of a certificate.
+ * after each handshake.  The library changes nothing for the whole process: a core dump of the
+ * program may have secrets of connections that are alive, and the private key of a certificate.
  *
  *   uri      [rmem://]HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; NULL:
  *            the environment variable RMEM_SERVER, as in secure_getenv(3).  An IPv6 address
@@ -398,11 +398,11 @@ RMEM_API int rmem_attach_shared(rmem *session, const char *tenant, const char *n
  * [any] */
 RMEM_API int rmem_detach(rmem_lease *lease);
 
-/* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent
- * again.  Operations of other sessions on it end in ESTALE.  The handle is gone on success;
- * success also if the lease had ended already.  If the session got the handle several times, the
- * others stay, in ESTALE, until they are given back.  If an rmem_detach() of the handle has ended in
- * ETIMEDOUT, the lease may be detached: then the call returns 0, and a named lease lives on; end it by
+/* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent again.
+ * Operations of other sessions on it end in ESTALE.  The handle is gone on success; success also if
+ * the lease had ended already.  If the session got the handle several times, the others stay, in
+ * ESTALE, until they are given back.  If an rmem_detach() of the handle has ended in ETIMEDOUT, the
+ * lease may be detached: then the call returns 0, and a named lease lives on; end it by
  * rmem_remove().
  *   EBUSY   operations of this session are outstanding: wait, or rmem_cancel()
  *   EACCES  the lease is attached for reading only  [any] */
@@ -722,8 +722,8 @@ RMEM_API int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *
  * NULL: 0.
  *   EBUSY  operations on the buffer are outstanding  [any] */
 RMEM_API int rmem_buffer_free(rmem_buffer *buffer);
-/* The buffer's first byte.  Of a dma-buf that could not be mapped (RDMA) it is an address that names
- * the first byte in operations, and at which the program must not access memory.  [any] */
+/* The buffer's first byte.  Of a dma-buf that could not be mapped (RDMA) it is an address that
+ * names the first byte in operations, and at which the program must not access memory.  [any] */
 RMEM_API void *rmem_buffer_addr(const rmem_buffer *buffer);
 /* The buffer's length in bytes.  [any] */
 RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
@@ -925,8 +925,8 @@ static inline struct rmem_op rmem_op_init(enum rmem_opcode opcode, rmem_lease *l
 	return op;
 }
 
-/* The operations of the calls of these names, with the same arguments.  Set cookie, buffer, flags and
- * timeout_ms before rmem_submit(), where they are to be other than 0. */
+/* The operations of the calls of these names, with the same arguments.  Set cookie, buffer, flags
+ * and timeout_ms before rmem_submit(), where they are to be other than 0. */
 static inline struct rmem_op rmem_op_read(rmem_lease *lease, uint64_t offset, void *dst,
 					  uint64_t bytes)
 {

@@ -20,8 +20,8 @@ static ssize_t outcome(ssize_t result)
 	return result < 0 ? -errno : result;
 }
 
-/* Slower, but every sandbox has pipes.  It is open for this copy alone, so that no file of the program
- * can have taken its number. */
+/* Slower, but every sandbox has pipes.  It is open for this copy alone, so that no file of the
+ * program can have taken its number. */
 static ssize_t copy_through_pipe(const struct iovec *to, size_t n_to,
 				 const struct iovec *from, size_t n_from)
 {

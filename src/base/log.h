@@ -31,8 +31,8 @@ void log_set_level(int level);     /* LOG_ERR ... LOG_DEBUG; more detail is drop
 int log_level(void);
 bool log_enabled(int level);
 
-/* Format a line with all fields: "event: text [session=1 lease=2]".  Behind a text that ends in a ']'
- * there are brackets also if there is no field. */
+/* Format a line with all fields: "event: text [session=1 lease=2]".  Behind a text that ends in a
+ * ']' there are brackets also if there is no field. */
 void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
 		const char *text);
 

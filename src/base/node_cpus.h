@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CPUs of a NUMA node, without libnuma, which ends the process or caches an empty answer when it
- * has no memory.  Threads: [any] */
+/* The CPUs of a NUMA node, without libnuma, which ends the process or caches an empty answer when
+ * it has no memory.  Threads: [any] */
 #ifndef BASE_NODE_CPUS_H
 #define BASE_NODE_CPUS_H
 

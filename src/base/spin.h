@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether to look again before sleeping: a thread that sleeps is woken tens of microseconds after what
- * it waits for, which may come sooner than that.  A thread looks for a short time if that was enough
- * lately.  Others that need its core have it between two looks; one that keeps it ends them.  Not
- * thread-safe.
+/* Whether to look again before sleeping: a thread that sleeps is woken tens of microseconds after
+ * what it waits for, which may come sooner than that.  A thread looks for a short time if that was
+ * enough lately.  Others that need its core have it between two looks; one that keeps it ends
+ * them.  Not thread-safe.
  *
- *	found = look();
- *	if (!found && spin_begin(&spin)) {
- *		while (!found && spin_more(&spin))
- *			found = look();
- *		spin_end(&spin, found);
- *	}
- *	if (!found)
- *		sleep(); */
+ * 	found = look();
+ * 	if (!found && spin_begin(&spin)) {
+ * 		while (!found && spin_more(&spin))
+ * 			found = look();
+ * 		spin_end(&spin, found);
+ * 	}
+ * 	if (!found)
+ * 		sleep(); */
 #ifndef BASE_SPIN_H
 #define BASE_SPIN_H
 

@@ -9,8 +9,8 @@
  *   -errno of open(2), with err_text() */
 int standard_fds_open(void);
 
-/* Print a long text.  -errno with text: not all of it was written, which standard_output_close() may
- * not find the reason of, as stdio keeps no part of a text that is longer than its buffer. */
+/* Print a long text.  -errno with text: not all of it was written, which standard_output_close()
+ * may not find the reason of, as stdio keeps no part of a text that is longer than its buffer. */
 int standard_output_text(const char *text);
 
 /* Close standard output, at the end of a program: a full disk may be found only there.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nodes in the order of two numbers each: a treap, whose nodes live in the caller's structures.  All
- * functions cost O(log n).  Not thread-safe. */
+/* Nodes in the order of two numbers each: a treap, whose nodes live in the caller's structures.
+ * All functions cost O(log n).  Not thread-safe. */
 #ifndef BASE_TREE_H
 #define BASE_TREE_H
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An epoll set that can be made readable, and that is known from sets of the program, see own_fd.h.
  *
- * It watches a socket, which is always writable, while the wake-up is set.  So no byte is written or read,
- * which would be another file's.
- * Threads: [any]. */
+ * It watches a socket, which is always writable, while the wake-up is set.  So no byte is written
+ * or read, which would be another file's.  Threads: [any]. */
 #ifndef BASE_WAKEUP_H
 #define BASE_WAKEUP_H
 

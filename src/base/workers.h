@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that do slow work for a loop, as an RDMA device's, or the handshakes of TLS.  The loop posts
- * jobs, each to the queue of whoever it is done for; a thread takes the next job from the queue that
- * has used the least time, and returns it through a mailbox.  A queue has one job under way at a
- * time.  So each job waits for those of its queue and for at most one of another, however many
- * others post. */
+/* Threads that do slow work for a loop, as an RDMA device's, or the handshakes of TLS.  The loop
+ * posts jobs, each to the queue of whoever it is done for; a thread takes the next job from the
+ * queue that has used the least time, and returns it through a mailbox.  A queue has one job under
+ * way at a time.  So each job waits for those of its queue and for at most one of another, however
+ * many others post. */
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H
 
@@ -60,8 +60,8 @@ void workers_stop(struct workers *workers);
  * [loop] */
 void workers_post(struct workers *workers, struct workers_queue *queue,
 		  struct workers_job *job);
-/* Take a job back that no thread has begun: it is not run, and its message is not posted.  False: no
- * effect, as the job is not waiting.  [loop] */
+/* Take a job back that no thread has begun: it is not run, and its message is not posted.  False:
+ * no effect, as the job is not waiting.  [loop] */
 bool workers_cancel(struct workers *workers, struct workers_job *job);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a doctor has found: findings in the order in which they were made, each with a level, a text,
- * the evidence (what was read, and where) and the commands that mend it.  Texts may come from other
- * programs: characters that a terminal must not get become '?'.
- * Threads: [main].  Without memory findings are lost, which report_end() tells. */
+/* What a doctor has found: findings in the order in which they were made, each with a level, a
+ * text, the evidence (what was read, and where) and the commands that mend it.  Texts may come from
+ * other programs: characters that a terminal must not get become '?'.  Threads: [main].  Without
+ * memory findings are lost, which report_end() tells. */
 #ifndef DOCTOR_REPORT_H
 #define DOCTOR_REPORT_H
 

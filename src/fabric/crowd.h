@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connections that come from one address; of IPv6 its first half counts, which is usually all of
- * one host.  Who has shown nothing yet is known by that alone.  Not thread-safe. */
+/* The connections that come from one address; of IPv6 its first half counts, which is usually all
+ * of one host.  Who has shown nothing yet is known by that alone.  Not thread-safe. */
 #ifndef FABRIC_CROWD_H
 #define FABRIC_CROWD_H
 
@@ -15,8 +15,8 @@ struct crowd {
 	unsigned n; /* its connections */
 };
 
-/* Count one more connection.  The crowd of its first one is made, of `bytes`: it may be at the start of a
- * larger structure, the rest of which is zero.  NULL: no memory */
+/* Count one more connection.  The crowd of its first one is made, of `bytes`: it may be at the
+ * start of a larger structure, the rest of which is zero.  NULL: no memory */
 struct crowd *crowd_join(struct list *crowds, const struct fabric_address *address,
 			 size_t bytes);
 /* The last one frees the crowd.  NULL: no effect. */

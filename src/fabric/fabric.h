@@ -170,7 +170,8 @@ struct fabric_server_events {
 	/* A channel wants to connect to endpoint number `endpoint`.  Give its session, or -errno
 	 * to refuse it, with text, both of which its client may see.  The callee compares the token
 	 * in constant time and checks that the channel number was granted, and that the client may
-	 * come from hello->peer.  If the channel is then not connected, channel_down() is called. */
+	 * come from hello->peer.  If the channel is then not connected, channel_down() is
+	 * called. */
 	int (*admit)(void *ctx, unsigned endpoint, struct fabric_hello *hello,
 		     struct fabric_session **ret_session);
 	/* The key of an admitted channel, which its client has too.  -ENOMEM.  NULL: no
@@ -295,7 +296,8 @@ struct fabric_port_attr {
 	struct fabric_rdma_options rdma_options;
 };
 
-/* What has gone through an endpoint: bytes of the streams, operations that were done, and refused. */
+/* What has gone through an endpoint: bytes of the streams, operations that were done, and
+ * refused. */
 struct fabric_traffic {
 	uint64_t received_bytes, sent_bytes;
 	uint64_t reads, writes, atomics, inband;
@@ -468,8 +470,8 @@ struct fabric_inband_request {
 	uint32_t value;   /* FABRIC_NOTIFY */
 };
 
-/* Limits of what a server executes, which clients are told: the bytes of a read or write over TCP, and
- * of an in-band request's range. */
+/* Limits of what a server executes, which clients are told: the bytes of a read or write over TCP,
+ * and of an in-band request's range. */
 #define FABRIC_STREAM_BYTES_MAX (UINT32_C(1) << 20)
 #define FABRIC_INBAND_BYTES_MAX (UINT32_C(256) << 10)
 
@@ -478,8 +480,9 @@ struct fabric_wc {
 	void *owner; /* of the channel */
 	unsigned n;  /* it completes this number of the oldest operations */
 	/* 0; -ESTALE with n 0: the channel works, but is to be replaced once nothing is outstanding
-	 * on it, as its key of TLS wears out; -EACCES refused by the server; -ECONNRESET flushed, or the peer is gone;
-	 * -ETIMEDOUT transport retries exceeded; -EFAULT local memory; -EIO other errors */
+	 * on it, as its key of TLS wears out; -EACCES refused by the server; -ECONNRESET flushed,
+	 * or the peer is gone; -ETIMEDOUT transport retries exceeded; -EFAULT local memory; -EIO
+	 * other errors */
 	int status;
 	uint32_t vendor;  /* vendor error when status is not 0 */
 	const char *text; /* static: the completion status in words; NULL when 0 */

@@ -13,8 +13,8 @@
 #include "fabric/fabric.h"
 #include "fabric/status.h"
 
-/* Over RDMA, limit of a channel's requests without an answer: each side posts this number of receives.
- * Part of the protocol. */
+/* Over RDMA, limit of a channel's requests without an answer: each side posts this number of
+ * receives.  Part of the protocol. */
 #define INBAND_CREDITS 8u
 
 /* operand: of a fill, 8 bytes without byte order; of a notification, the value in the low 32

@@ -8,8 +8,8 @@
 
 #include "fabric/address.h"
 
-/* An address of IPv6, the wildcard too, is of IPv6 alone, whatever net.ipv6.bindv6only says: that of
- * IPv4 is an address of its own. */
+/* An address of IPv6, the wildcard too, is of IPv6 alone, whatever net.ipv6.bindv6only says: that
+ * of IPv4 is an address of its own. */
 static int options_set(int fd, const struct fabric_address *address)
 {
 	const int on = 1, freely = !fabric_address_is_loopback(address);

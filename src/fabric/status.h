@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a server answers to an operation of its own hand: over TCP, and in-band.  Later servers may have
- * other errors: whatever is not FABRIC_DONE refuses the operation. */
+/* What a server answers to an operation of its own hand: over TCP, and in-band.  Later servers may
+ * have other errors: whatever is not FABRIC_DONE refuses the operation. */
 #ifndef FABRIC_STATUS_H
 #define FABRIC_STATUS_H
 

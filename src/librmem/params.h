@@ -14,9 +14,9 @@
 int params_import(void *dst, size_t known, const void *src, size_t bytes, size_t min,
 		  const char *what);
 
-/* Copy a structure of `known` bytes to the caller's structure, which begins with its size, a size_t.
- * Members that the caller does not know are left out; members that this library does not know
- * become zero.
+/* Copy a structure of `known` bytes to the caller's structure, which begins with its size, a
+ * size_t.  Members that the caller does not know are left out; members that this library does not
+ * know become zero.
  *   min    bytes of the first version of the structure
  *   -EINVAL  the caller's size is less; the text names `what` */
 int params_export(void *dst, const void *src, size_t known, size_t min,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `rmem bench` prints: a table, with a line for each interval, or one object.  Threads: [main]. */
+/* What `rmem bench` prints: a table, with a line for each interval, or one object.  Threads:
+ * [main]. */
 #ifndef RMEM_BENCH_REPORT_H
 #define RMEM_BENCH_REPORT_H
 

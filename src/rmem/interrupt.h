@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-/* Start to catch the signals.  `temporary` is the path of a file that is removed if the process ends
- * where it is; "": none.  -errno with err_text(). */
+/* Start to catch the signals.  `temporary` is the path of a file that is removed if the process
+ * ends where it is; "": none.  -errno with err_text(). */
 int interrupt_catch(const char *temporary);
 
 /* Polls readable after a signal; -1 when signals are not caught. */

@@ -150,9 +150,9 @@ static uint64_t due_ns(const struct load *load, uint64_t ahead)
 	       number % rate * NS_PER_S / rate;
 }
 
-/* Those that are due, as far as the queue has room.  The time of one that had to wait for that counts
- * from when it was due, as a user's would: otherwise a server that stands still would slow down the
- * program that measures it, and hide most of the wait. */
+/* Those that are due, as far as the queue has room.  The time of one that had to wait for that
+ * counts from when it was due, as a user's would: otherwise a server that stands still would slow
+ * down the program that measures it, and hide most of the wait. */
 static int submit_due(struct load *load)
 {
 	uint64_t now = clock_now_ns();

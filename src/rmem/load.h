@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread of `rmem bench`: a queue and its operations on one lease, as many as the queue takes or
- * as many a second as was asked for.  Threads: [main], unless a function says otherwise. */
+/* One thread of `rmem bench`: a queue and its operations on one lease, as many as the queue takes
+ * or as many a second as was asked for.  Threads: [main], unless a function says otherwise. */
 #ifndef RMEM_LOAD_H
 #define RMEM_LOAD_H
 
@@ -52,12 +52,13 @@ struct load;
 /* Open the queue of the thread with this index, from 0.  `plan` is borrowed.  -errno with text. */
 int load_open(rmem *session, struct load_plan *plan, unsigned index,
 	      struct load **ret_load);
-/* Start the thread; operations of all threads are due as counted from start_ns.  -errno with text. */
+/* Start the thread; operations of all threads are due as counted from start_ns.  -errno with
+ * text. */
 int load_start(struct load *load, uint64_t start_ns);
 /* Add the latencies since the last call.  While the thread runs. */
 void load_take_recent(struct load *load, struct histogram *to);
-/* Wait until the thread has ended, and add its result.  Operations that failed are in the result; other
- * errors are returned, with text. */
+/* Wait until the thread has ended, and add its result.  Operations that failed are in the result;
+ * other errors are returned, with text. */
 int load_join(struct load *load, struct load_result *result);
 /* Not while its thread runs.  NULL: no effect. */
 void load_close(struct load *load);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which packets arrive on the way to a server: a link in between may have a lesser MTU than both hosts,
- * and its router's message about that may be lost too.  Threads: [main]. */
+/* Which packets arrive on the way to a server: a link in between may have a lesser MTU than both
+ * hosts, and its router's message about that may be lost too.  Threads: [main]. */
 #ifndef RMEM_PATH_H
 #define RMEM_PATH_H
 

@@ -25,8 +25,8 @@ void transfer_free(struct transfer *t);
  * advance.  *ret_bytes: number of bytes written; the lease may be longer. */
 int transfer_put(struct transfer *t, rmem_lease *lease, int fd, uint64_t *ret_bytes);
 
-/* Write `bytes` of the lease, from `offset` on, to `fd`.  A few MiB are read as a whole before any of
- * them is written.  `text`: -EINVAL with text at the first of them that is no visible text. */
+/* Write `bytes` of the lease, from `offset` on, to `fd`.  A few MiB are read as a whole before any
+ * of them is written.  `text`: -EINVAL with text at the first of them that is no visible text. */
 int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t offset,
 		 uint64_t bytes, bool text);
 /* Whether the last transfer_get() has written anything. */

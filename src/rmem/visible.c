@@ -5,7 +5,8 @@
 
 #include "base/utf8.h"
 
-/* Go on with the character that the piece before this one began; returns how many bytes it takes. */
+/* Go on with the character that the piece before this one began; returns how many bytes it
+ * takes. */
 static size_t cut_complete(struct visible *visible, const char *data, size_t bytes,
 			   bool *ret_clean)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether bytes that others stored may go to a terminal, piece by piece: control characters move its
- * cursor, change its title, or answer for its user.  Threads: [any], not the same object from two. */
+/* Whether bytes that others stored may go to a terminal, piece by piece: control characters move
+ * its cursor, change its title, or answer for its user.  Threads: [any], not the same object from
+ * two. */
 #ifndef RMEM_VISIBLE_H
 #define RMEM_VISIBLE_H
 

@@ -20,8 +20,9 @@ int client_get(const char *socket_path, const char *resource,
 int client_post(const char *socket_path, const char *resource,
 		const struct client_parameter *parameters, char **ret_body);
 
-/* Call on_line() for each line of the answer of GET `resource`, as it comes, without its end; a result
- * that is not 0 ends the connection, and is returned.  Returns when the daemon closes the connection.
+/* Call on_line() for each line of the answer of GET `resource`, as it comes, without its end; a
+ * result that is not 0 ends the connection, and is returned.  Returns when the daemon closes the
+ * connection.
  *   -EIO        the daemon has closed the connection
  *   -ETIMEDOUT  nothing came for some time, not even an empty line
  *   as above */

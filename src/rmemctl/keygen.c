@@ -18,7 +18,8 @@
 #define PATH_BYTES 512
 #define LINE_BYTES (1 + TLS_TENANT_MAX + 1 + 2 * KEY_BYTES + 2)
 
-/* A new key of a tenant with a name that the server takes too, and whose file is not the server's. */
+/* A new key of a tenant with a name that the server takes too, and whose file is not the
+ * server's. */
 static int key_make(const char *tenant, struct tls_keys **ret_keys)
 {
 	uint8_t bytes[KEY_BYTES];

@@ -22,7 +22,8 @@ void list_parameters(struct client_parameter ret_parameters[LIST_PARAMETERS]);
 
 /* Whether --sort was given. */
 bool list_is_sorted(void);
-/* Find the column of --sort, if it was given, by its title or as in the JSON.  -EINVAL: there is none */
+/* Find the column of --sort, if it was given, by its title or as in the JSON.  -EINVAL: there is
+ * none */
 int list_sort_check(const struct column *columns);
 /* Sort the items as --sort asks for, after list_sort_check().  No effect without it.  -ENOMEM */
 int list_sort(json_t *array);

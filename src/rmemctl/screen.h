@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The terminal while a command has all of it: its other contents come back when the process ends, stops,
- * or dies by a signal.  Threads: [main]. */
+/* The terminal while a command has all of it: its other contents come back when the process ends,
+ * stops, or dies by a signal.  Threads: [main]. */
 #ifndef RMEMCTL_SCREEN_H
 #define RMEMCTL_SCREEN_H
 

@@ -94,7 +94,8 @@ static bool is_list(enum cell cell)
 	return cell == CELL_SHARES || cell == CELL_LIST;
 }
 
-/* "a, b", or with the number of a node before each "0: 32 MiB, 1: 32 MiB"; truncated if too long. */
+/* "a, b", or with the number of a node before each "0: 32 MiB, 1: 32 MiB"; truncated if too
+ * long. */
 static void list_format(const json_t *list, bool shares, char buf[CELL_CHARS])
 {
 	size_t used = 0;

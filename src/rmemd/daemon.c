@@ -588,7 +588,8 @@ static void fill_sources(struct daemon *daemon)
 		sources->listeners[i] = daemon->listeners[i]->name;
 }
 
-/* Sessions have random tokens, and keys over TCP are random; without them nobody could be served. */
+/* Sessions have random tokens, and keys over TCP are random; without them nobody could be
+ * served. */
 static int check_random(void)
 {
 	unsigned char byte;

@@ -111,8 +111,8 @@ static int config_status(bool kept)
 	return kept ? EXIT_FAILURE : EXIT_CONFIG;
 }
 
-/* A core dump goes to a program that core_pattern names whatever its limit is.  Who sets a limit above
- * 0 asks for one. */
+/* A core dump goes to a program that core_pattern names whatever its limit is.  Who sets a limit
+ * above 0 asks for one. */
 static void dumps_refuse(void)
 {
 	struct rlimit limit;
@@ -132,8 +132,8 @@ static int files_check(const struct config *config)
 	return err;
 }
 
-/* In microseconds of the clock, so that no two processes have the same numbers; below 2^53, which JSON
- * carries exactly. */
+/* In microseconds of the clock, so that no two processes have the same numbers; below 2^53, which
+ * JSON carries exactly. */
 static uint64_t events_begin(void)
 {
 	struct timespec now = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What admits a data channel.  It is derived from the secret that the welcome on the session's control
- * connection carries, so that it is of no use for another channel, or after that connection.  Who sees
- * it does not learn the secret.  Threads: [any]. */
+/* What admits a data channel.  It is derived from the secret that the welcome on the session's
+ * control connection carries, so that it is of no use for another channel, or after that
+ * connection.  Who sees it does not learn the secret.  Threads: [any]. */
 #ifndef TLS_ADMISSION_H
 #define TLS_ADMISSION_H
 

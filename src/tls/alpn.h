@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The protocol "rmem/1", which both sides of a TLS connection agree on by ALPN (RFC 7301): a key or a
- * certificate that is good for rmem is of no use with another protocol, and the other way round.
+/* The protocol "rmem/1", which both sides of a TLS connection agree on by ALPN (RFC 7301): a key or
+ * a certificate that is good for rmem is of no use with another protocol, and the other way round.
  * Threads: [any]. */
 #ifndef TLS_ALPN_H
 #define TLS_ALPN_H

@@ -26,8 +26,8 @@
 /* A pre-shared key is bound to a hash: SHA-256, as RFC 8446 has it for keys from outside. */
 #define SUITES_OF_KEYS "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define SUITES SUITES_OF_KEYS ":TLS_AES_256_GCM_SHA384"
-/* Of the key exchange.  Others that OpenSSL has cost up to a hundred times as much, and whoever begins
- * a handshake chooses. */
+/* Of the key exchange.  Others that OpenSSL has cost up to a hundred times as much, and whoever
+ * begins a handshake chooses. */
 #define GROUPS "X25519:P-256:P-384"
 static const unsigned char key_suite[] = { 0x13, 0x01 }; /* TLS_AES_128_GCM_SHA256 */
 
@@ -58,8 +58,8 @@ static SSL_SESSION *key_session(SSL *ssl, const uint8_t *bytes, size_t n_bytes)
 }
 
 /* The server's: an identity that is unknown gets a random key, so that the client cannot tell it
- * from a key that is wrong.  A client has one key: OpenSSL would go on to each other identity of its
- * message, and those are taken for keys that do not fit. */
+ * from a key that is wrong.  A client has one key: OpenSSL would go on to each other identity of
+ * its message, and those are taken for keys that do not fit. */
 static int on_find_key(SSL *ssl, const unsigned char *identity, size_t len,
 		       SSL_SESSION **ret_session)
 {
@@ -249,7 +249,8 @@ static bool ca_read(SSL_CTX *ctx, FILE *file)
 	return good && any && pem_ended();
 }
 
-/* Not by OpenSSL's functions for paths: what has the name that was checked may be another file soon. */
+/* Not by OpenSSL's functions for paths: what has the name that was checked may be another file
+ * soon. */
 static int trusted_load(SSL_CTX *ctx, const char *what, const char *path,
 			bool (*read)(SSL_CTX *ctx, FILE *file))
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the TLS connections of one side have in common: keys, certificates, and the rules of TLS:
- * version 1.3 alone, the protocol rmem/1 (ALPN), key exchange by Diffie-Hellman always, no resumption
- * by tickets and no early data, as a session of rmem is resumed by its own secret.
+ * version 1.3 alone, the protocol rmem/1 (ALPN), key exchange by Diffie-Hellman always, no
+ * resumption by tickets and no early data, as a session of rmem is resumed by its own secret.
  *
  * A context does not change.  After a reload there is another one; connections keep theirs.
  * Threads: [any]; the reference count is atomic. */
@@ -34,9 +34,9 @@ void tls_outlast_exit(void);
  *   -EINVAL, -ENOENT, -ENOMEM ...  the text names the file */
 int tls_context_server(const struct tls_params *params,
 		       struct tls_context **ret_context);
-/* The client shows its first key, and accepts a server that has it too; or it shows its certificate,
- * if it has one, and accepts a server with a certificate of `ca` for `servername`: a host name or an
- * address, which is one of its subjectAltName. */
+/* The client shows its first key, and accepts a server that has it too; or it shows its
+ * certificate, if it has one, and accepts a server with a certificate of `ca` for `servername`: a
+ * host name or an address, which is one of its subjectAltName. */
 int tls_context_client(const struct tls_params *params, const char *servername,
 		       struct tls_context **ret_context);
 /* Whether clients accept a server's certificate, as far as the server can tell; 0 too without one.
@@ -45,8 +45,8 @@ int tls_context_client(const struct tls_params *params, const char *servername,
 int tls_context_check_certificate(const struct tls_context *context);
 /* For data channels, each of which has a key of its own: struct channel_secrets.  -ENOMEM */
 int tls_context_channels(bool server, struct tls_context **ret_context);
-/* How many keys, or certificates that sign those of the other side, two contexts have, and how many of
- * them one of the two alone has.  A context may be NULL. */
+/* How many keys, or certificates that sign those of the other side, two contexts have, and how many
+ * of them one of the two alone has.  A context may be NULL. */
 struct tls_difference {
 	size_t before, after;
 	size_t added, removed;

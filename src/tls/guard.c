@@ -7,8 +7,9 @@
 
 #include <openssl/crypto.h>
 
-/* For the private keys of certificates, of which a reload has two, and those of all handshakes at a time,
- * 32 or 64 bytes each: [limits] connections may be 65536.  Pages are locked when they are used. */
+/* For the private keys of certificates, of which a reload has two, and those of all handshakes at a
+ * time, 32 or 64 bytes each: [limits] connections may be 65536.  Pages are locked when they are
+ * used. */
 #define KEYS_BYTES (4 << 20)
 #define KEY_MIN_BYTES 32
 

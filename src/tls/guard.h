@@ -3,8 +3,8 @@
 #ifndef TLS_GUARD_H
 #define TLS_GUARD_H
 
-/* Keep private keys in locked memory that core dumps leave out, and wipe all that OpenSSL frees.  It is
- * for the whole process, so for a program, and before its first use of OpenSSL. */
+/* Keep private keys in locked memory that core dumps leave out, and wipe all that OpenSSL frees.
+ * It is for the whole process, so for a program, and before its first use of OpenSSL. */
 void tls_guard(void);
 
 #endif

@@ -37,8 +37,8 @@ struct tls_keys {
 
 /* ---- memory ---- */
 
-/* The keys have pages of their own, so that they can be locked, and left out of core dumps.  Where the
- * limit of locked memory is too low, they may be swapped. */
+/* The keys have pages of their own, so that they can be locked, and left out of core dumps.  Where
+ * the limit of locked memory is too low, they may be swapped. */
 static struct tls_keys *keys_new(size_t room)
 {
 	struct tls_keys *keys = calloc(1, sizeof(*keys));

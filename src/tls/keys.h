@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pre-shared keys of TLS, from a file with a line TENANT:HEXKEY for each, as psktool(1) of GnuTLS
- * writes it.  A tenant may have several keys, so that a new one can be handed out before the old one
- * is removed.  Empty lines and lines that begin with '#' are skipped.
+ * writes it.  A tenant may have several keys, so that a new one can be handed out before the old
+ * one is removed.  Empty lines and lines that begin with '#' are skipped.
  *
  * On the wire a key's identity is "rmem1 TENANT HASH", where HASH is the begin of the key's SHA-256
  * in hex: so the server finds the key at once.  HASH tells no more of the key than the handshake

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The bytes of a data channel over a non-blocking socket, under TLS 1.3 with a key of both ends: in
- * the kernel if it can, else here.  Bytes that were accepted here are encrypted, and are sent before
- * others: as those in a socket's own buffer.
- * Threads: [any], not the same object from two. */
+ * the kernel if it can, else here.  Bytes that were accepted here are encrypted, and are sent
+ * before others: as those in a socket's own buffer.  Threads: [any], not the same object from
+ * two. */
 #ifndef TLS_PIPE_H
 #define TLS_PIPE_H
 
@@ -33,7 +33,8 @@ bool tls_pipe_wants_out(const struct tls_pipe *pipe);
  * there were no TLS. */
 bool tls_pipe_in_kernel(const struct tls_pipe *pipe);
 
-/* Else, as recvmsg(2) and sendmsg(2) without waiting: -1 with errno.  EINTR: as there, call again. */
+/* Else, as recvmsg(2) and sendmsg(2) without waiting: -1 with errno.  EINTR: as there, call
+ * again. */
 ssize_t tls_pipe_receive(struct tls_pipe *pipe, const struct iovec *iov, size_t n);
 /* n 0: send what was accepted before. */
 ssize_t tls_pipe_send(struct tls_pipe *pipe, const struct iovec *iov, size_t n);

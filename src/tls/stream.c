@@ -290,8 +290,8 @@ static int ssl_failure(struct stream *stream, int result)
 	}
 }
 
-/* OpenSSL keeps its copy of the pre-shared key as long as the connection, on the ordinary heap, which
- * is in core dumps.  After the handshake nothing needs it. */
+/* OpenSSL keeps its copy of the pre-shared key as long as the connection, on the ordinary heap,
+ * which is in core dumps.  After the handshake nothing needs it. */
 static void key_wipe(SSL *ssl)
 {
 	static const uint8_t nothing[TLS_KEY_MAX];
@@ -303,8 +303,8 @@ static void key_wipe(SSL *ssl)
 		(void)SSL_SESSION_set1_master_key(session, nothing, bytes);
 }
 
-/* OpenSSL keeps its half of the key exchange as long as the connection too, in the secure heap, which has
- * room for those of handshakes.  The object stays, without a key. */
+/* OpenSSL keeps its half of the key exchange as long as the connection too, in the secure heap,
+ * which has room for those of handshakes.  The object stays, without a key. */
 static void exchange_wipe(SSL *ssl)
 {
 	EVP_PKEY *key;
@@ -368,8 +368,8 @@ ssize_t stream_receive(struct stream *stream, void *buf, size_t bytes)
 	return ssl_failure(stream, result);
 }
 
-/* Change this side's keys before they have encrypted too much.  It fails while a part of a record waits to
- * be sent, and is repeated then. */
+/* Change this side's keys before they have encrypted too much.  It fails while a part of a record
+ * waits to be sent, and is repeated then. */
 static void keys_renew(struct stream *stream)
 {
 	if (stream->records >= tls_records_max &&

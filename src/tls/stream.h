@@ -71,15 +71,15 @@ void stream_close(struct stream *stream);
  *   -ECONNRESET ... */
 int stream_handshake(struct stream *stream);
 
-/* As recv(2) and send(2), without a signal, after the handshake; the number of bytes, which is 0 only
- * at the end of what is received.
+/* As recv(2) and send(2), without a signal, after the handshake; the number of bytes, which is 0
+ * only at the end of what is received.
  *   -EAGAIN  without text: the socket is empty or full.  After that, call stream_send() with the
  *            same bytes, and more perhaps
  *   -errno   the connection is broken, or the other side refuses it; with text */
 ssize_t stream_receive(struct stream *stream, void *buf, size_t bytes);
 ssize_t stream_send(struct stream *stream, const void *buf, size_t bytes);
-/* After stream_receive() has returned -EAGAIN: whether the socket was not empty, but bytes that are none
- * of the caller's came from it, as a change of keys. */
+/* After stream_receive() has returned -EAGAIN: whether the socket was not empty, but bytes that are
+ * none of the caller's came from it, as a change of keys. */
 bool stream_goes_on(const struct stream *stream);
 /* Whether bytes that were received wait in the stream, where poll(2) does not see them. */
 bool stream_pending(const struct stream *stream);
@@ -88,8 +88,8 @@ void stream_end(struct stream *stream);
 
 /* The tenant of the client's key.  False: it showed none. */
 bool stream_tenant(const struct stream *stream, char ret_tenant[TLS_TENANT_MAX + 1]);
-/* Whether the client showed a certificate, and whether one of the patterns, separated by commas, fits
- * it:
+/* Whether the client showed a certificate, and whether one of the patterns, separated by commas,
+ * fits it:
  *   uri:URI, spiffe://ID  a name of that kind
  *   dns:HOST              a name of that kind
  *   subject:NAME          the whole subject as RFC 2253 writes it; the rest of the text, with its

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The errors of the protocols: `code` of the message error, and the status of a channel's hello, of a
- * request over TCP and of an in-band one.  0 is no error.  Numbers are grouped by what the client has
- * to do, so that a client knows that of a number which it does not know; rmem-protocol(7) has both
- * tables, which tests/lint/names.sh compares.  A number never gets another meaning.
- * Pure functions.  Threads: [any]. */
+/* The errors of the protocols: `code` of the message error, and the status of a channel's hello, of
+ * a request over TCP and of an in-band one.  0 is no error.  Numbers are grouped by what the client
+ * has to do, so that a client knows that of a number which it does not know; rmem-protocol(7) has
+ * both tables, which tests/lint/names.sh compares.  A number never gets another meaning.  Pure
+ * functions.  Threads: [any]. */
 #ifndef WIRE_ERRORS_H
 #define WIRE_ERRORS_H
 
@@ -61,7 +61,8 @@ enum wire_code { WIRE_CODE_none = 0, WIRE_CODES(WIRE_CODE) };
 /* The number for an error of the server, a negative errno; 0: WIRE_CODE_none. */
 enum wire_code wire_code_of(int err);
 
-/* The negative errno that a program gets; of a number that is not in the table, that of its group. */
+/* The negative errno that a program gets; of a number that is not in the table, that of its
+ * group. */
 int wire_code_errno(uint32_t code);
 
 #endif

@@ -3,10 +3,10 @@
  * that introduced it.  Structures, encoder, decoder, names and the manual page follow this
  * table.
  *
- * A message grows at its end: `LATER` in its fields, and the new ones behind it.  A receiver ignores
- * what is behind the last field that it knows, and takes fields behind LATER that the sender did not
- * know as 0 or empty.  Items of lists never grow.  A new request is answered with the error `unknown` by
- * a server that does not know it, and a new event is ignored.
+ * A message grows at its end: `LATER` in its fields, and the new ones behind it.  A receiver
+ * ignores what is behind the last field that it knows, and takes fields behind LATER that the
+ * sender did not know as 0 or empty.  Items of lists never grow.  A new request is answered with
+ * the error `unknown` by a server that does not know it, and a new event is ignored.
  *
  * A frame is a header of WIRE_HEADER_BYTES and a body, all little-endian:
  *
@@ -61,8 +61,8 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 #define WIRE_RIGHT_READ 1u
 #define WIRE_RIGHT_WRITE 2u
 #define WIRE_RENAME_REPLACE 1u
-/* detach.flags: nobody has used what was allocated; if no session has attached the lease since then, it
- * ends */
+/* detach.flags: nobody has used what was allocated; if no session has attached the lease since
+ * then, it ends */
 #define WIRE_DETACH_UNDO 1u
 /* renew.flags: for as long as was given last, not ttl_ms */
 #define WIRE_RENEW_SAME 1u
@@ -81,8 +81,8 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 /* some memory is lent through this endpoint but not through all RDMA devices: to reach all memory a
  * client needs a channel here */
 #define WIRE_ENDPOINT_SOLE 16u
-/* data connections are under TLS 1.3 once their hello is answered, with a key of the session and the
- * channel */
+/* data connections are under TLS 1.3 once their hello is answered, with a key of the session and
+ * the channel */
 #define WIRE_ENDPOINT_TLS 32u
 /* placement of memory */
 enum wire_placement {

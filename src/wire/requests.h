@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What answers each request, and the errors that the server may answer instead; rmem-protocol(7) has
- * the same table, with the rights that a request needs, and tests/lint/names.sh compares them.
+/* What answers each request, and the errors that the server may answer instead; rmem-protocol(7)
+ * has the same table, with the rights that a request needs, and tests/lint/names.sh compares them.
  * Pure functions.  Threads: [any]. */
 #ifndef WIRE_REQUESTS_H
 #define WIRE_REQUESTS_H

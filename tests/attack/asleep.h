@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether the daemon's main loop waits for an RDMA device: another thread looks again and again at the call
- * of the kernel in which it sleeps. */
+/* Whether the daemon's main loop waits for an RDMA device: another thread looks again and again at
+ * the call of the kernel in which it sleeps. */
 #ifndef TESTS_ATTACK_ASLEEP_H
 #define TESTS_ATTACK_ASLEEP_H
 

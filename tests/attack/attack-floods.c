@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemon keeps for a peer that sends without an end, or reads nothing, in each state that each
- * of its sockets can be in: its anonymous memory, which must not grow beyond what rmem-deployment(7)
- * says.  What waits in sockets is the kernel's, which bounds it, and does not count here. */
+/* What the daemon keeps for a peer that sends without an end, or reads nothing, in each state that
+ * each of its sockets can be in: its anonymous memory, which must not grow beyond what
+ * rmem-deployment(7) says.  What waits in sockets is the kernel's, which bounds it, and does not
+ * count here. */
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -29,8 +29,8 @@ static int connect_to(uint16_t port)
 	return fd;
 }
 
-/* Wait until as many of these connections have ended as there are too many; which of them depends on who
- * is in its handshake by then. */
+/* Wait until as many of these connections have ended as there are too many; which of them depends
+ * on who is in its handshake by then. */
 static void excess_await(const int *fds)
 {
 	uint64_t until_ms = clock_now_ms() + END_MS;
@@ -67,7 +67,8 @@ static void many_try(const char *what, const char *counter, uint16_t port)
 		(void)close(fds[i]);
 }
 
-/* As many as there are places that end behind a good handshake, and then others of their address. */
+/* As many as there are places that end behind a good handshake, and then others of their
+ * address. */
 static void idle_try(void)
 {
 	struct hello_offer offer = hello_offer_of("mallory", "mallory");

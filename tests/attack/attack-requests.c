@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hostile peers of an RDMA device cost the daemon, and how long the pings of honest sessions take
- * beside them: requests of rdma_cm that name hosts which are not there, requests of those who have no
- * token, and sessions that end with many channels each. */
+/* What hostile peers of an RDMA device cost the daemon, and how long the pings of honest sessions
+ * take beside them: requests of rdma_cm that name hosts which are not there, requests of those who
+ * have no token, and sessions that end with many channels each. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -88,7 +88,8 @@ static void kind_begin(const char *what, const char *counter, uint64_t n)
 	now.measure = measure_begin();
 }
 
-/* Whether it may be refused: it has hurt nobody.  Of those who were fenced, so many were the attacker's. */
+/* Whether it may be refused: it has hurt nobody.  Of those who were fenced, so many were the
+ * attacker's. */
 static bool kind_end(uint64_t fenced)
 {
 	/* its ping may not come back */

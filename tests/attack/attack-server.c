@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A hostile server against the client: rmem(1) must end with an error of one line, in time, without a
- * crash and in little memory.  A server that is not authenticated must get no byte but those of the
- * handshake. */
+/* A hostile server against the client: rmem(1) must end with an error of one line, in time, without
+ * a crash and in little memory.  A server that is not authenticated must get no byte but those of
+ * the handshake. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +24,11 @@
 #include "wire/codec.h"
 #include "wire/errors.h"
 
-/* In KiB.  An idle client has 15 MiB, and ten times as much under AddressSanitizer; a list of leases
- * may be long. */
+/* In KiB.  An idle client has 15 MiB, and ten times as much under AddressSanitizer; a list of
+ * leases may be long. */
 #define CLIENT_MEMORY_MAX (400L << 10)
-/* Of a client that keeps nothing, in times of the first client's, which gets no further than TLS. */
+/* Of a client that keeps nothing, in times of the first client's, which gets no further than
+ * TLS. */
 #define CLIENT_MEMORY_TIMES 3
 #define CLIENT_MS 40000
 #define ERROR_BYTES 400

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One stranger with several connections at a time, which begins handshakes of TLS without an end: what each
- * kind of first message costs the daemon, and how long the pings of honest sessions take beside it.  A
- * stranger records a message once and repeats it: it computes nothing itself. */
+/* One stranger with several connections at a time, which begins handshakes of TLS without an end:
+ * what each kind of first message costs the daemon, and how long the pings of honest sessions take
+ * beside it.  A stranger records a message once and repeats it: it computes nothing itself. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The attacker: a program that tries what a hostile client, server or user may try.  Each attempt must
- * be refused, and a counter of the daemon must have risen.  An error of the attacker itself ends the
- * program. */
+/* The attacker: a program that tries what a hostile client, server or user may try.  Each attempt
+ * must be refused, and a counter of the daemon must have risen.  An error of the attacker itself
+ * ends the program. */
 #ifndef TESTS_ATTACK_ATTACK_H
 #define TESTS_ATTACK_ATTACK_H
 

@@ -3,10 +3,10 @@
  *
  *   honest URI
  *
- * It writes, reads back and pings without a pause, until SIGTERM.  It notices an operation that fails, a
- * wrong byte, a session that was lost, and a round trip that takes longer than half the time after
- * which the server fences a silent session.  Prints what it noticed, a line each; the exit status is 1
- * if that is anything. */
+ * It writes, reads back and pings without a pause, until SIGTERM.  It notices an operation that
+ * fails, a wrong byte, a session that was lost, and a round trip that takes longer than half the
+ * time after which the server fences a silent session.  Prints what it noticed, a line each; the
+ * exit status is 1 if that is anything. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>

@@ -36,8 +36,8 @@ int link_run(struct link *link, enum fabric_opcode opcode, struct fabric_key key
 	     uint64_t bytes);
 int link_copy(struct link *link, struct fabric_key to, struct fabric_key from,
 	      uint64_t bytes);
-/* Read n bytes with many keys, those of key.rkey ^ from ... key.rkey ^ (to - 1); returns how many were
- * refused.  TCP alone, where a refused access does not end the channel. */
+/* Read n bytes with many keys, those of key.rkey ^ from ... key.rkey ^ (to - 1); returns how many
+ * were refused.  TCP alone, where a refused access does not end the channel. */
 unsigned link_guess(struct link *link, struct fabric_key key, unsigned from,
 		    unsigned to);
 /* The same on the channel as it is: after its server has ended it, -ECONNRESET. */

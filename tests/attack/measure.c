@@ -44,8 +44,8 @@ static void pings_wait(uint64_t until_ms)
 	(void)usleep(1000);
 }
 
-/* The end of those that were begun by now, and one at least.  All are waited for: those that are not
- * back yet may be the slowest. */
+/* The end of those that were begun by now, and one at least.  All are waited for: those that are
+ * not back yet may be the slowest. */
 static uint32_t pings_await(uint32_t begin)
 {
 	uint64_t until_ms = clock_now_ms() + ATTACK_WAIT_MS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemon uses, and how long the pings of honest sessions take, while something is tried. */
+/* What the daemon uses, and how long the pings of honest sessions take, while something is
+ * tried. */
 #ifndef TESTS_ATTACK_MEASURE_H
 #define TESTS_ATTACK_MEASURE_H
 

@@ -3,10 +3,10 @@
  *
  *   pings URI FILE
  *
- * Each of them pings every 100 ms, until SIGTERM, and leaves the round trips in FILE: pings.h.  A session
- * notices a ping that fails or takes longer than half the time after which the server fences a silent
- * session, and that it was lost.  Prints what was noticed, a line each; the exit status is 1 if that is
- * anything. */
+ * Each of them pings every 100 ms, until SIGTERM, and leaves the round trips in FILE: pings.h.  A
+ * session notices a ping that fails or takes longer than half the time after which the server
+ * fences a silent session, and that it was lost.  Prints what was noticed, a line each; the exit
+ * status is 1 if that is anything. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who asks for channels over RDMA without a connection, as bytes that say anything.  Over RoCE a request
- * is a datagram to the queue pair of the kernel's rdma_cm, over iWARP the first bytes of a TCP
- * connection. */
+/* Who asks for channels over RDMA without a connection, as bytes that say anything.  Over RoCE a
+ * request is a datagram to the queue pair of the kernel's rdma_cm, over iWARP the first bytes of a
+ * TCP connection. */
 #ifndef TESTS_ATTACK_REQUESTS_H
 #define TESTS_ATTACK_REQUESTS_H
 

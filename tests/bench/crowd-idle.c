@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* crowd-idle PORT PSK SESSIONS: sessions without channels at 127.0.0.1, as the first tenant of a key
- * file; PSK "-": without TLS, as the tenant "default".  They do nothing but send a heartbeat each
- * BEAT_MS, and take the answers.  Prints "ready", and ends when it reads a line. */
+/* crowd-idle PORT PSK SESSIONS: sessions without channels at 127.0.0.1, as the first tenant of a
+ * key file; PSK "-": without TLS, as the tenant "default".  They do nothing but send a heartbeat
+ * each BEAT_MS, and take the answers.  Prints "ready", and ends when it reads a line. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* crowd URI SESSIONS SECONDS PAUSE_MS: sessions that come and go: the oldest is closed and another
- * opened, with a pause between.  Prints "ready", waits for a line, and prints {"opened": N} in the end. */
+ * opened, with a pause between.  Prints "ready", waits for a line, and prints {"opened": N} in the
+ * end. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/resource.h>

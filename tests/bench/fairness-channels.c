@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fairness-channels ADDRESS CONTROL_PORT DATA_PORT CHANNELS: opens so many channels over TCP, uses each
- * once, and closes them, again and again. */
+/* fairness-channels ADDRESS CONTROL_PORT DATA_PORT CHANNELS: opens so many channels over TCP, uses
+ * each once, and closes them, again and again. */
 #include <inttypes.h>
 #include <signal.h>
 

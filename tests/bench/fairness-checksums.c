@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fairness-checksums ADDRESS CONTROL_PORT DATA_PORT CHANNELS ROUND_MS: a session whose channels over
- * TCP are full of requests for checksums.  After ROUND_MS it closes the channels, still full, and
- * opens others; the daemon has to stop the work that is under way. */
+/* fairness-checksums ADDRESS CONTROL_PORT DATA_PORT CHANNELS ROUND_MS: a session whose channels
+ * over TCP are full of requests for checksums.  After ROUND_MS it closes the channels, still full,
+ * and opens others; the daemon has to stop the work that is under way. */
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>

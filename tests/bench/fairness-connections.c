@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fairness-connections ADDRESS CONTROL_PORT DATA_PORT PORT KEPT: connects to PORT as fast as it can,
- * and keeps the last KEPT connections.  Every second connection sends the first bytes of a frame. */
+/* fairness-connections ADDRESS CONTROL_PORT DATA_PORT PORT KEPT: connects to PORT as fast as it
+ * can, and keeps the last KEPT connections.  Every second connection sends the first bytes of a
+ * frame. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>

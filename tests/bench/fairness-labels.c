@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fairness-labels ADDRESS CONTROL_PORT DATA_PORT LEASES: named leases, each of which a session has made
- * that had a label of its own, of the greatest length, and has ended.  Prints "ready" when there are
- * LEASES.  Then one after the other is removed and made again, in a session with another label. */
+/* fairness-labels ADDRESS CONTROL_PORT DATA_PORT LEASES: named leases, each of which a session has
+ * made that had a label of its own, of the greatest length, and has ended.  Prints "ready" when
+ * there are LEASES.  Then one after the other is removed and made again, in a session with another
+ * label. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fairness-watchers ADDRESS CONTROL_PORT DATA_PORT SESSIONS: sessions that all watch one lease, which
- * several of these programs share, and one of them notifies without a pause.  Prints "ready" when
- * they watch. */
+/* fairness-watchers ADDRESS CONTROL_PORT DATA_PORT SESSIONS: sessions that all watch one lease,
+ * which several of these programs share, and one of them notifies without a pause.  Prints "ready"
+ * when they watch. */
 #include <inttypes.h>
 #include <signal.h>
 

@@ -9,7 +9,8 @@
  *
  * `time` counts nothing: slices of the queue and of bare calls in turn, by the clock.
  *
- *   instructions rmem|plain|registered|bare|time read|write BYTES CHANNELS BATCH OPERATIONS [iwarp] */
+ *   instructions rmem|plain|registered|bare|time read|write BYTES CHANNELS BATCH OPERATIONS
+ * [iwarp] */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -289,8 +290,8 @@ static double median(double *values)
 	return (values[SLICES / 2 - 1] + values[SLICES / 2]) / 2;
 }
 
-/* Each operation of librmem and of the bare loop in ns, and the ratios of the rates: librmem's to the
- * bare loop's, and the bare loop's to itself. */
+/* Each operation of librmem and of the bare loop in ns, and the ratios of the rates: librmem's to
+ * the bare loop's, and the bare loop's to itself. */
 static void time_print(struct work *work, unsigned long batches)
 {
 	double ns[LOOPS][SLICES], ratio[SLICES], aa[SLICES];

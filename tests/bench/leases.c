@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* leases URI PORT N: the time of what a session with N named leases of 4 KiB does with all of them.
  *
- * Prints "NAME NANOSECONDS" for each: "grant" and "list" them; "resume" after its control connection,
- * to PORT, is cut, until all are attached again.  Then it prints "ready" and waits for a line, and
- * measures "close", which frees them. */
+ * Prints "NAME NANOSECONDS" for each: "grant" and "list" them; "resume" after its control
+ * connection, to PORT, is cut, until all are attached again.  Then it prints "ready" and waits for
+ * a line, and measures "close", which frees them. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rack URI PORT SESSIONS SECONDS: sessions that lose their control connections to PORT all at once,
- * and resume; again and again, until the time is over.  Prints "ready", waits for a line, and prints
- * a line of JSON: the milliseconds that each round took, until the last session was back, and of all rounds
- * how often sessions were resumed, and how many were lost. */
+ * and resume; again and again, until the time is over.  Prints "ready", waits for a line, and
+ * prints a line of JSON: the milliseconds that each round took, until the last session was back,
+ * and of all rounds how often sessions were resumed, and how many were lost. */
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -9,9 +9,10 @@
  *     tcp memcached ADDRESS PORT read|write BYTES DEPTH MILLISECONDS
  *         get or set of one key in memcached's text protocol
  *
- * A client sends DEPTH requests, waits for all responses, and sends again, as redis-benchmark does.
- * Each of the DEPTH operations has its own memory, as with rmem: more of them do not fit the caches.
- * It prints "OPERATIONS SECONDS NANOSECONDS", the last the median from sending to the responses. */
+ * A client sends DEPTH requests, waits for all responses, and sends again, as redis-benchmark
+ * does.  Each of the DEPTH operations has its own memory, as with rmem: more of them do not fit the
+ * caches.  It prints "OPERATIONS SECONDS NANOSECONDS", the last the median from sending to the
+ * responses. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>

@@ -3,8 +3,8 @@
  *
  *   callers URI TIMEOUT N alloc | attach
  *
- * Each allocates a lease, or attaches the one named x, within TIMEOUT ms.  It prints how many were done, and
- * how many had no answer in time, and ends with its standard input. */
+ * Each allocates a lease, or attaches the one named x, within TIMEOUT ms.  It prints how many were
+ * done, and how many had no answer in time, and ends with its standard input. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Six threads share one session, with time-outs of 1 to 4 ms, while the daemon is stopped and killed:
+/* Six threads share one session, with time-outs of 1 to 4 ms, while the daemon is stopped and
+ * killed:
  *
  *   deadlines URI SEED
  *
  * They allocate, attach, resize, renew and end leases, named ones of each other too, and write and
  * read their own part of each.  Prints "running"; at the first line of standard input the threads
- * give back what they hold, all named leases are removed, and it prints how the calls have ended, and
- * "settled"; at the second line it closes the session.  The exit status is 1 at the first wrong byte,
- * and at an error that no lost answer explains. */
+ * give back what they hold, all named leases are removed, and it prints how the calls have ended,
+ * and "settled"; at the second line it closes the session.  The exit status is 1 at the first wrong
+ * byte, and at an error that no lost answer explains. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,7 +43,8 @@ enum call {
 	CALLS,
 };
 
-/* Errors of calls besides ETIMEDOUT and ECONNRESET: another thread ends, uses or resizes the lease. */
+/* Errors of calls besides ETIMEDOUT and ECONNRESET: another thread ends, uses or resizes the
+ * lease. */
 static const struct {
 	const char *name;
 	int errors[3];

@@ -39,8 +39,8 @@ static void peer_close(unsigned i)
 	run_loop();
 }
 
-/* From 127.0.0.LAST.  The peers have one address, and the honest client another one, so that it gets a
- * place whatever they do. */
+/* From 127.0.0.LAST.  The peers have one address, and the honest client another one, so that it
+ * gets a place whatever they do. */
 static int accepted(uint8_t last)
 {
 	const struct fabric_address address = { .family = 4,

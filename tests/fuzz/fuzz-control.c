@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's control core over its own pools and a fake fabric: frames of several clients, before and
- * after the hello, between what the fabric, the clock, the pools and a restart do.  A lease is as long
- * as was asked for, and its memory is its own.  At the end all clients are lost and all times are over:
- * no session, key, memory or count may be left. */
+/* The daemon's control core over its own pools and a fake fabric: frames of several clients, before
+ * and after the hello, between what the fabric, the clock, the pools and a restart do.  A lease is
+ * as long as was asked for, and its memory is its own.  At the end all clients are lost and all
+ * times are over: no session, key, memory or count may be left. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control connections of a daemon that asks for pre-shared keys: any bytes in any pieces instead of a
- * handshake, or a client's own with changed bytes, and keys that are removed meanwhile, beside an
+/* Control connections of a daemon that asks for pre-shared keys: any bytes in any pieces instead of
+ * a handshake, or a client's own with changed bytes, and keys that are removed meanwhile, beside an
  * honest client, which is served.  Without the key there is no session. */
 #include <check.h>
 #include <errno.h>
@@ -52,8 +52,8 @@ static struct tls_context
 static struct tls_context *clients[TLS_KIT_KEYS];
 static bool removed;
 
-/* From 127.0.0.LAST.  The peers have one address, and the honest client another one, so that it gets a
- * place whatever they do. */
+/* From 127.0.0.LAST.  The peers have one address, and the honest client another one, so that it
+ * gets a place whatever they do. */
 static int accepted(uint8_t last)
 {
 	const struct fabric_address address = { .family = 4,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A damaged ledger: it is refused with a text, or read.  Either the bytes of the file are damaged,
- * or, with valid checksums, the values of sessions, leases and replies, which are restored then over the
- * daemon's own pools: no memory is in two leases or outside of its pool. */
+ * or, with valid checksums, the values of sessions, leases and replies, which are restored then
+ * over the daemon's own pools: no memory is in two leases or outside of its pool. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Both sides of a TLS stream (src/tls), which meet through the input: it passes on, changes, adds and
- * drops bytes in both directions.  Sides that both end the handshake know each other, and each receives
- * only what the other has sent. */
+/* Both sides of a TLS stream (src/tls), which meet through the input: it passes on, changes, adds
+ * and drops bytes in both directions.  Sides that both end the handshake know each other, and each
+ * receives only what the other has sent. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>

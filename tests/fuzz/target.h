@@ -45,8 +45,8 @@ void fuzz_put_bytes(struct fuzz_output *output, const void *data, size_t bytes);
 
 /* ---- both builds ---- */
 
-/* Put a number of unit/borders.h at a random place of the input, in its bytes or, where digits are, in
- * its text; returns the length, which is at most `max`. */
+/* Put a number of unit/borders.h at a random place of the input, in its bytes or, where digits are,
+ * in its text; returns the length, which is at most `max`. */
 size_t fuzz_put_border(uint8_t *data, size_t bytes, size_t max, uint64_t *random);
 
 /* With the arguments `--seeds DIR` write the valid inputs into files of DIR, and exit. */

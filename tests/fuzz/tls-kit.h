@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TLS for fuzz targets: contexts, a file with the input in it, and random numbers of OpenSSL that are
- * the same in every run of an input. */
+/* TLS for fuzz targets: contexts, a file with the input in it, and random numbers of OpenSSL that
+ * are the same in every run of an input. */
 #ifndef TESTS_FUZZ_TLS_KIT_H
 #define TESTS_FUZZ_TLS_KIT_H
 

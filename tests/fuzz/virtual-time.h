@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A clock that passes only while the program waits: poll(2), ppoll(2) and epoll_wait(2) that would wait
- * advance it instead, and let the timers of the kernel expire that are due.  Linked with $(FUZZ_TIME). */
+/* A clock that passes only while the program waits: poll(2), ppoll(2) and epoll_wait(2) that would
+ * wait advance it instead, and let the timers of the kernel expire that are due.  Linked with
+ * $(FUZZ_TIME). */
 #ifndef TESTS_FUZZ_VIRTUAL_TIME_H
 #define TESTS_FUZZ_VIRTUAL_TIME_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* acting URI NAME: a client at work while an administrator acts.  It writes to a lease with that name and
- * verifies what it reads back, until an operation fails or SIGTERM.  A line for each of
+/* acting URI NAME: a client at work while an administrator acts.  It writes to a lease with that
+ * name and verifies what it reads back, until an operation fails or SIGTERM.  A line for each of
  *
  *   ready
  *   draining             the server has told that it drains

@@ -3,8 +3,8 @@
  *
  *   bad-memory URI FABRIC
  *
- * The operation ends with EFAULT.  Others go on, and so does the session.  Over RDMA only memory of a
- * buffer is examined: other memory is copied by the program's thread. */
+ * The operation ends with EFAULT.  Others go on, and so does the session.  Over RDMA only memory of
+ * a buffer is examined: other memory is copied by the program's thread. */
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>

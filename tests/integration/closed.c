@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that closes descriptors which it does not know, as closefrom(3) does, and opens others that
- * get their numbers:
+/* A program that closes descriptors which it does not know, as closefrom(3) does, and opens others
+ * that get their numbers:
  *
  *   closed URI
  *
- * Calls on the session then fail in time, with an error that says so; the session can be closed, and
- * another one opened.  Nobody touches what has the numbers: a file, socket, eventfd, timer or epoll set
- * of the program, or its event loops, whose members have the numbers of members too.  Then it closes one
- * descriptor alone, for each.  Each case is a process. */
+ * Calls on the session then fail in time, with an error that says so; the session can be closed,
+ * and another one opened.  Nobody touches what has the numbers: a file, socket, eventfd, timer or
+ * epoll set of the program, or its event loops, whose members have the numbers of members too.
+ * Then it closes one descriptor alone, for each.  Each case is a process. */
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -29,13 +29,13 @@
 #define END 300 /* above all descriptors of a session */
 #define BYTES (UINT64_C(8) << 20)
 #define OPERATIONS 16u
-/* Limits of a case, with room for a busy machine: one that hangs is killed, and the time of the CPU of
- * one that spins for a second for each of its waits is more. */
+/* Limits of a case, with room for a busy machine: one that hangs is killed, and the time of the CPU
+ * of one that spins for a second for each of its waits is more. */
 #define CASE_S 60
 #define CPU_S 3
 #define TIMEOUT_MS (2000 * CASE_S) /* a call that waits for its time-out hangs */
-/* A set, a socket and a timer of the session, its control connection, and of each queue two sets and two
- * sockets. */
+/* A set, a socket and a timer of the session, its control connection, and of each queue two sets
+ * and two sockets. */
 #define ONES_MIN 12u
 #define NO_MORE 3 /* status of a process */
 
@@ -322,8 +322,8 @@ static void run(enum use use, enum kind kind)
 	parts_close(&parts);
 }
 
-/* One alone is closed, and `replaced`: the session goes on, or it is lost, but no call waits for its
- * time-out.  False: the session has fewer. */
+/* One alone is closed, and `replaced`: the session goes on, or it is lost, but no call waits for
+ * its time-out.  False: the session has fewer. */
 static bool run_one(unsigned number, bool replaced)
 {
 	struct parts parts;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dumped PID HEX: how often these bytes are in the memory of a process that a core dump would have:
  * all that can be read, but for mappings that are excluded by MADV_DONTDUMP.  Prints the number.
- * Exit status 77: this user may not read that memory; or it has terabytes, as ThreadSanitizer maps. */
+ * Exit status 77: this user may not read that memory; or it has terabytes, as ThreadSanitizer
+ * maps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

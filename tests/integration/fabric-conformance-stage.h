@@ -120,7 +120,8 @@ struct wr op_make(enum fabric_opcode opcode, const struct local *local, size_t f
 		  const struct remote *remote, int64_t offset, uint32_t bytes);
 /* Post all requests; each call must take at least one. */
 void op_post(struct fabric_channel *channel, const struct wr *wrs, unsigned n);
-/* The next completion.  Sleeps on the descriptors of the cq and of the channels, as librmem does. */
+/* The next completion.  Sleeps on the descriptors of the cq and of the channels, as librmem
+ * does. */
 struct wc op_await(struct party *party);
 /* Post one request and return its status. */
 int op_run(struct party *party, struct fabric_channel *channel, struct wr wr);

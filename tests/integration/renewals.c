@@ -3,8 +3,8 @@
  *
  *   renewals URI ROUNDS
  *
- * Reads and writes of all lengths, several at a time, are compared; atomics and notices are counted.
- * The exit status is 1 at the first error: a channel that is replaced leaves no trace. */
+ * Reads and writes of all lengths, several at a time, are compared; atomics and notices are
+ * counted.  The exit status is 1 at the first error: a channel that is replaced leaves no trace. */
 #include <stdbool.h>
 #include <string.h>
 

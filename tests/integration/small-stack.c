@@ -3,8 +3,8 @@
  *
  *   small-stack URI KIB
  *
- * Below the stack is a page that may not be used.  The C library's own part of a thread's stack, for
- * its variables, is in the size too. */
+ * Below the stack is a page that may not be used.  The C library's own part of a thread's stack,
+ * for its variables, is in the size too. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>

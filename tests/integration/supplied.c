@@ -3,8 +3,8 @@
  *
  *   supplied URI KEY
  *
- * KEY: in hex, "none", or "long" for more bytes than there is room for.  The exit status is 1 if the
- * session cannot be opened and used. */
+ * KEY: in hex, "none", or "long" for more bytes than there is room for.  The exit status is 1 if
+ * the session cannot be opened and used. */
 #include <string.h>
 
 #include "program.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a program in which getrandom(2) fails, as in a container whose filter of system calls refuses
- * it:
+/* Runs a program in which getrandom(2) fails, as in a container whose filter of system calls
+ * refuses it:
  *
  *   without-random PROGRAM [ARGUMENT...] */
 #include <errno.h>

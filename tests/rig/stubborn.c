@@ -2,13 +2,13 @@
 /* A client that goes on with its keys as long as they work: stubborn ADDRESS PORT MARK
  *
  * Two processes.  The keeper holds the control connection and sends heartbeats; it borrows a page.
- * The writer has nothing but the hello of a channel and the page's key: it writes MARK, 16 hex digits,
- * to the page's begin, and a number that rises to byte 64, as fast as it can, past librmem and its
- * rules.  When its queue pair fails it tries to connect another one with the same hello, again and
- * again.
+ * The writer has nothing but the hello of a channel and the page's key: it writes MARK, 16 hex
+ * digits, to the page's begin, and a number that rises to byte 64, as fast as it can, past librmem
+ * and its rules.  When its queue pair fails it tries to connect another one with the same hello,
+ * again and again.
  *
- * Prints "ready KEEPER WRITER PORT", the pids and the port of the control connection, after the first
- * write; both processes run until they are killed. */
+ * Prints "ready KEEPER WRITER PORT", the pids and the port of the control connection, after the
+ * first write; both processes run until they are killed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Looks at the memory of rmemd from the side: witness PID ADDRESS PORT CLIENT
  *
- * PID is rmemd, whose control connections are those of CLIENT's address with ADDRESS:PORT.  Standard
- * input has a line "NAME MARK PORT" for each of CLIENT's sessions (see stubborn.c): its mark, and
- * its end of the control connection; and a line "watch".  Prints "watching", and then once a
- * millisecond reads the number of each session from rmemd's memory, and from the kernel when data
- * arrived last on its control connection, until standard input ends.  After a line "fenced", which
- * it answers by "noted", data is no sign of life any more: clients may speak again.  At the end it
- * prints for each session
+ * PID is rmemd, whose control connections are those of CLIENT's address with ADDRESS:PORT.
+ * Standard input has a line "NAME MARK PORT" for each of CLIENT's sessions (see stubborn.c): its
+ * mark, and its end of the control connection; and a line "watch".  Prints "watching", and then
+ * once a millisecond reads the number of each session from rmemd's memory, and from the kernel when
+ * data arrived last on its control connection, until standard input ends.  After a line "fenced",
+ * which it answers by "noted", data is no sign of life any more: clients may speak again.  At the
+ * end it prints for each session
  *
  *   NAME LAST STILL SEEN
  *

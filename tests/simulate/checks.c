@@ -171,8 +171,8 @@ static void check_key(const char *addr, uint64_t bytes, uint64_t lease)
 				 (number)lease, (number)owner_at(addr + i));
 }
 
-/* A session that was silent for fence_ms has no channels, nor has one whose key was removed.  What came
- * while the daemon itself could not act counts from when it could. */
+/* A session that was silent for fence_ms has no channels, nor has one whose key was removed.  What
+ * came while the daemon itself could not act counts from when it could. */
 static void check_channel(unsigned client)
 {
 	uint64_t heard_ns = links[client].heard_ns, silent_ns = 0;

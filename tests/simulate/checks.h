@@ -12,8 +12,8 @@
 void checks_init(void);
 void checks_end(void);
 
-/* After each step of the daemon: no page in two leases, the sums of extents, the tenants' quotas, keys
- * to memory of their own lease only. */
+/* After each step of the daemon: no page in two leases, the sums of extents, the tenants' quotas,
+ * keys to memory of their own lease only. */
 void check_step(void);
 /* Every byte of every lease is zero or was written for that lease. */
 void check_bytes(void);
@@ -27,7 +27,8 @@ void check_rest(void);
 void check_message(const struct wire_msg *msg);
 /* Memory is freed: no key reaches it. */
 void check_freed(const struct extent *extent);
-/* A client reaches memory through a key of this lease: it is the lease's, and the client was heard. */
+/* A client reaches memory through a key of this lease: it is the lease's, and the client was
+ * heard. */
 void check_access(unsigned client, const char *at, uint64_t bytes, uint64_t lease);
 /* Write through a dying key, where that hurts nobody. */
 void check_late_write(char *at, uint64_t bytes, uint64_t lease);

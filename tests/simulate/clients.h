@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The clients: programs that use librmem with RMEM_NO_THREAD, each with two threads, which are stacks of
- * their own.  Where a call would wait for a descriptor or the other thread, the next step of the
- * simulation follows. */
+/* The clients: programs that use librmem with RMEM_NO_THREAD, each with two threads, which are
+ * stacks of their own.  Where a call would wait for a descriptor or the other thread, the next step
+ * of the simulation follows. */
 #ifndef TESTS_SIMULATE_CLIENTS_H
 #define TESTS_SIMULATE_CLIENTS_H
 

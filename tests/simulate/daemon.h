@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon: its own control, lease, pool and ledger code, started, paused, stopped and killed by the
- * simulation.  Its threads are jobs that the simulation runs.
+/* The daemon: its own control, lease, pool and ledger code, started, paused, stopped and killed by
+ * the simulation.  Its threads are jobs that the simulation runs.
  *
- * Death comes at a point in the middle of a turn: daemon_point() keeps what the next daemon will find,
- * and the rest of the turn has no effect that anybody sees. */
+ * Death comes at a point in the middle of a turn: daemon_point() keeps what the next daemon will
+ * find, and the rest of the turn has no effect that anybody sees. */
 #ifndef TESTS_SIMULATE_DAEMON_H
 #define TESTS_SIMULATE_DAEMON_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two fabrics between the clients and the daemon: one of two RDMA devices, whose registrations take
- * time and which executes what comes while the daemon is paused, and TCP, which the daemon executes.
- * A request is on its way, is executed if the server's end is there and a key permits it, and its
- * answer is on its way; either may meet a cut link. */
+ * time and which executes what comes while the daemon is paused, and TCP, which the daemon
+ * executes.  A request is on its way, is executed if the server's end is there and a key permits
+ * it, and its answer is on its way; either may meet a cut link. */
 #ifndef TESTS_SIMULATE_FABRIC_H
 #define TESTS_SIMULATE_FABRIC_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors without a kernel: events, timers, sets of them (epoll), and sockets.  The linker leads
- * the calls of daemon and library here (-Wl,--wrap); other descriptors are the kernel's. */
+/* Descriptors without a kernel: events, timers, sets of them (epoll), and sockets.  The linker
+ * leads the calls of daemon and library here (-Wl,--wrap); other descriptors are the kernel's. */
 #ifndef TESTS_SIMULATE_FDS_H
 #define TESTS_SIMULATE_FDS_H
 

@@ -49,8 +49,8 @@ struct program {
 	struct held held[HELD_MAX];
 };
 
-/* The result of a call may be this error, at a time of faults, or `also`, a list of errors ended by 0.
- * False: it is 0. */
+/* The result of a call may be this error, at a time of faults, or `also`, a list of errors ended by
+ * 0.  False: it is 0. */
 bool program_failed(const struct program *program, const char *call, int err,
 		    const int *also);
 /* The lease has ended: is there a reason?  It is forgotten. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tenants' pre-shared keys, as an administrator adds, hands out and removes them: the daemon's file
- * has several of a tenant, each client's file has one. */
+/* The tenants' pre-shared keys, as an administrator adds, hands out and removes them: the daemon's
+ * file has several of a tenant, each client's file has one. */
 #ifndef TESTS_SIMULATE_KEYS_H
 #define TESTS_SIMULATE_KEYS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two threads of a client that attach and detach the same leases, in one session, as the other clients of
- * their tenant do. */
+/* Two threads of a client that attach and detach the same leases, in one session, as the other
+ * clients of their tenant do. */
 #ifndef TESTS_SIMULATE_MATES_H
 #define TESTS_SIMULATE_MATES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The messages between clients and daemon, as its transport (src/rmemd/control/connections.c) passes
- * them on: each is checked and noted, and the daemon may die before it sends one. */
+/* The messages between clients and daemon, as its transport (src/rmemd/control/connections.c)
+ * passes them on: each is checked and noted, and the daemon may die before it sends one. */
 #ifndef TESTS_SIMULATE_MESSAGES_H
 #define TESTS_SIMULATE_MESSAGES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a client knows of a lease: its length, and for each byte the versions that it may have.  A
- * write that was reported done leaves one; one that failed leaves another, until a read tells which it
- * is, for good. */
+ * write that was reported done leaves one; one that failed leaves another, until a read tells which
+ * it is, for good. */
 #ifndef TESTS_SIMULATE_MODEL_H
 #define TESTS_SIMULATE_MODEL_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The network: a link for each client, which may be cut in one or both directions, and the streams of
- * control connections over it.  A stream loses nothing: what meets a cut link comes later, or never. */
+/* The network: a link for each client, which may be cut in one or both directions, and the streams
+ * of control connections over it.  A stream loses nothing: what meets a cut link comes later, or
+ * never. */
 #ifndef TESTS_SIMULATE_NETWORK_H
 #define TESTS_SIMULATE_NETWORK_H
 
@@ -47,8 +48,8 @@ unsigned socket_client(const struct socket *socket);
 /* A connection that waits to be accepted; NULL: none. */
 struct socket *network_accept(void);
 bool network_accept_waits(void);
-/* The daemon listens, or not: then connections that wait are reset, unless the service manager keeps
- * the listening socket. */
+/* The daemon listens, or not: then connections that wait are reset, unless the service manager
+ * keeps the listening socket. */
 void network_listen(bool listens, bool kept);
 /* When the next bytes arrive. */
 uint64_t network_due_ns(void);

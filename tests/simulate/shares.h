@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases that a client shares with the other tenant, for reading, and the clients that are its guests.
- * Only after rmem_share() has begun, and until rmem_unshare() has ended, guests have keys. */
+/* Leases that a client shares with the other tenant, for reading, and the clients that are its
+ * guests.  Only after rmem_share() has begun, and until rmem_unshare() has ended, guests have
+ * keys. */
 #ifndef TESTS_SIMULATE_SHARES_H
 #define TESTS_SIMULATE_SHARES_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One history of the daemon and its clients in one thread: time, chance, and who runs.
  *
- * A history is a list of numbered steps.  The choices of step n come from the seed and n alone, so that
- * a history replays exactly, and with steps left out the others choose from the same numbers.
+ * A history is a list of numbered steps.  The choices of step n come from the seed and n alone, so
+ * that a history replays exactly, and with steps left out the others choose from the same numbers.
  *
  * Time stands still while somebody has something to do; then it moves to the next moment at which
  * somebody has. */

@@ -2,8 +2,8 @@
 /* A search for histories that break a rule: see tests/README.md.
  *   simulate [--seed N] [--steps N] [--seconds N] [--history N] [--verbose] [--first]
  * --seed: this one alone, with what happens.  --steps, --seconds: the end, whichever comes first.
- * --history: steps of each seed before the calm.  --verbose: print all that happens, and do not shrink.
- * --first: end with the first seed that is broken, and do not shrink. */
+ * --history: steps of each seed before the calm.  --verbose: print all that happens, and do not
+ * shrink.  --first: end with the first seed that is broken, and do not shrink. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A library to preload: it counts the calls that can fail, and fails one of them.
  *
- * Only calls between the start and the end of main() count.  What a call does inside of libc does not
- * count again, but for memory.  A call fails with an error that the kernel has for it; so reads and
- * writes fail only on files and sockets, and epoll_ctl() only when it adds a descriptor.
+ * Only calls between the start and the end of main() count.  What a call does inside of libc does
+ * not count again, but for memory.  A call fails with an error that the kernel has for it; so reads
+ * and writes fail only on files and sockets, and epoll_ctl() only when it adds a descriptor.
  *
  * At the end of main() the process must have no descriptor and no mapping of a file that it did not
  * have at the start, or it ends with the status CALLS_LEAKED. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The session of the sweep: it starts a daemon, uses all that the library has, and stops the daemon.
+/* The session of the sweep: it starts a daemon, uses all that the library has, and stops the
+ * daemon.
  *
  *   session RMEMD DIRECTORY FABRIC ADDRESS PORT AUTH [PRELOAD]
  *
- * One call of the daemon or of this process fails.  A step that fails must say why, and must succeed
- * when it is done once more; so a step can be done twice. */
+ * One call of the daemon or of this process fails.  A step that fails must say why, and must
+ * succeed when it is done once more; so a step can be done twice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>

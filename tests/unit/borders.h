@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers at which arithmetic goes wrong: 0, 2^k, -2^k, given lengths and their negatives, and what is
- * near to each.  Every number has an index, so that a caller walks all of them, or draws some with
- * random numbers of its own. */
+/* Numbers at which arithmetic goes wrong: 0, 2^k, -2^k, given lengths and their negatives, and what
+ * is near to each.  Every number has an index, so that a caller walks all of them, or draws some
+ * with random numbers of its own. */
 #ifndef TESTS_UNIT_BORDERS_H
 #define TESTS_UNIT_BORDERS_H
 

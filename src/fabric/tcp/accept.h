@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accepts connections and receives their hello.  The number of connections without a complete
- * hello and the time for a hello are limited; when all slots are in use, the oldest connection of the
- * address that has the most is rejected, so that silent peers cannot keep others out.
- * Threads: [loop]. */
+/* Accepts connections and receives their hello.  The number of connections without a complete hello
+ * and the time for a hello are limited; when all slots are in use, the oldest connection of the
+ * address that has the most is rejected, so that silent peers cannot keep others out.  Threads:
+ * [loop]. */
 #ifndef FABRIC_TCP_ACCEPT_H
 #define FABRIC_TCP_ACCEPT_H
 
@@ -44,8 +44,8 @@ void tcp_acceptor_close(struct tcp_acceptor *acceptor);
 /* The port it listens on. */
 uint16_t tcp_acceptor_port(const struct tcp_acceptor *acceptor);
 
-/* Answer a hello: WIRE_CODE_none and "", or why it is not admitted.  If the peer is gone, nobody reads
- * it. */
+/* Answer a hello: WIRE_CODE_none and "", or why it is not admitted.  If the peer is gone, nobody
+ * reads it. */
 void tcp_send_status(int fd, enum wire_code status, const char *why);
 
 #endif

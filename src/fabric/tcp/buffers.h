@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server's end of a stream has received and not handled yet, and answered and not sent yet.
- * A data thread lends the buffers to a stream, which keeps them only while something is in them: so a
- * stream without work has none.
- * Threads: [data thread]. */
+/* What the server's end of a stream has received and not handled yet, and answered and not sent
+ * yet.  A data thread lends the buffers to a stream, which keeps them only while something is in
+ * them: so a stream without work has none.  Threads: [data thread]. */
 #ifndef FABRIC_TCP_BUFFERS_H
 #define FABRIC_TCP_BUFFERS_H
 
@@ -48,13 +47,14 @@ struct tcp_reply *tcp_reply_add(struct tcp_buffers *buffers, uint64_t cookie,
 /* Give it a payload in a region, which is not changed until it is sent, or NULL: in the reply. */
 void tcp_reply_set_payload(struct tcp_buffers *buffers, struct tcp_reply *reply,
 			   char *payload, uint32_t bytes, const struct fabric_mr *mr);
-/* Fill iov with unsent parts of the replies, about `max` bytes of payload; returns the number of parts. */
+/* Fill iov with unsent parts of the replies, about `max` bytes of payload; returns the number of
+ * parts. */
 size_t tcp_replies_gather(struct tcp_buffers *buffers,
 			  struct iovec iov[2 * TCP_REPLIES], size_t max);
 /* So many bytes of them were sent. */
 void tcp_replies_sent(struct tcp_buffers *buffers, size_t bytes);
-/* Refuse the requests whose replies are in the region.  False: a reply that was sent in part cannot be
- * changed. */
+/* Refuse the requests whose replies are in the region.  False: a reply that was sent in part cannot
+ * be changed. */
 bool tcp_replies_release(struct tcp_buffers *buffers, const struct fabric_mr *mr);
 
 #endif

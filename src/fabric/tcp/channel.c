@@ -21,8 +21,8 @@
 
 #define PIECES_MAX 256                   /* sent by one call */
 #define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
-/* Payloads up to this size are copied from among the responses, many after one system call; larger ones
- * are received into their place. */
+/* Payloads up to this size are copied from among the responses, many after one system call; larger
+ * ones are received into their place. */
 #define SMALL_BYTES 2048u
 
 int tcp_domain_supports(const struct fabric_domain *domain,
@@ -414,8 +414,8 @@ static bool channel_has_response(const struct fabric_channel *ch)
 	       (ch->left > 0 ? 1 : sizeof(struct stream_response));
 }
 
-/* Before this thread writes the next bytes of a large payload, the kernel tries them, and many behind
- * them.  The program may not unmap them before the operation has ended. */
+/* Before this thread writes the next bytes of a large payload, the kernel tries them, and many
+ * behind them.  The program may not unmap them before the operation has ended. */
 static int channel_try(struct fabric_channel *ch, size_t bytes)
 {
 	size_t n = ch->left < FOREIGN_PROBE_MAX ? ch->left : FOREIGN_PROBE_MAX;
@@ -483,8 +483,8 @@ static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
 	return got;
 }
 
-/* Bytes of the answers from `seq` on that are received at once: up to the header of one with a large
- * payload, which then goes to its place. */
+/* Bytes of the answers from `seq` on that are received at once: up to the header of one with a
+ * large payload, which then goes to its place. */
 static size_t channel_expected(struct fabric_channel *ch, uint64_t seq)
 {
 	size_t bytes = 0;

@@ -23,8 +23,9 @@
 #define CHUNK_BYTES (UINT32_C(512) << 10)
 /* When this much waits to be sent, it is sent before more requests are received. */
 #define FLUSH_BYTES (UINT32_C(256) << 10)
-/* Behind a payload of this size only a request is received, so that the next such payload goes to its
- * place without a copy.  Smaller ones are copied from the inbox, many of them after one system call. */
+/* Behind a payload of this size only a request is received, so that the next such payload goes to
+ * its place without a copy.  Smaller ones are copied from the inbox, many of them after one system
+ * call. */
 #define LARGE_BYTES 2048u
 
 enum step { STEP_MOVED, STEP_BLOCKED, STEP_OVER };
@@ -89,7 +90,8 @@ void tcp_conn_await_quiet(struct tcp_conn *conn)
 	(void)pthread_mutex_unlock(&conn->lock);
 }
 
-/* Whether no request may begin any more.  Sessions with thousands of streams are closed by one store. */
+/* Whether no request may begin any more.  Sessions with thousands of streams are closed by one
+ * store. */
 static bool conn_is_killed(const struct tcp_conn *conn)
 {
 	return atomic_load(&conn->killed) || atomic_load(conn->until_ns) == 0;
@@ -407,8 +409,8 @@ static void conn_received(struct tcp_conn *conn, size_t n)
 		conn_end_payload(conn);
 }
 
-/* Where the next bytes of the stream go: the rest of a payload into its place, what is behind it into
- * the inbox, which is empty. */
+/* Where the next bytes of the stream go: the rest of a payload into its place, what is behind it
+ * into the inbox, which is empty. */
 static size_t conn_places(const struct tcp_conn *conn, struct iovec iov[2])
 {
 	size_t behind = TCP_INBOX_BYTES, direct = 0, n = 0;

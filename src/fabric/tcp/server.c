@@ -376,7 +376,8 @@ static int conn_create(struct fabric_session *session, int fd, uint32_t channel,
 	return 0;
 }
 
-/* The thread with the fewest streams of the session, and of those the one with the fewest in all. */
+/* The thread with the fewest streams of the session, and of those the one with the fewest in
+ * all. */
 static unsigned thread_choose(const struct fabric_session *session)
 {
 	const struct tcp_thread *threads = session->server->threads;
@@ -440,8 +441,8 @@ err_refused:
 	(void)close(fd);
 }
 
-/* Its streams may be thousands, and to shut one down is a system call: their threads do that, as work
- * of the session. */
+/* Its streams may be thousands, and to shut one down is a system call: their threads do that, as
+ * work of the session. */
 static void session_close(struct fabric_session *session)
 {
 	struct fabric_server *server = session->server;

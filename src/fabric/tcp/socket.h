@@ -12,8 +12,8 @@ int tcp_socket_tune(int fd);
 /* A peer that does not acknowledge for `ms`, also a probe, ends the stream.  -errno with text. */
 int tcp_socket_limit_silence(int fd, unsigned ms);
 
-/* Send from, or receive into, n places without waiting.  A single place goes without a header, which
- * the kernel would have to read. */
+/* Send from, or receive into, n places without waiting.  A single place goes without a header,
+ * which the kernel would have to read. */
 static inline ssize_t tcp_socket_send(int fd, struct iovec *iov, size_t n)
 {
 	const struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n };

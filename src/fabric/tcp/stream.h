@@ -16,7 +16,8 @@
  * several before it answers the first.
  *
  * A request for memory that its session may not access is answered with another fabric_status than
- * FABRIC_DONE, and the stream goes on; a violation of the protocol ends the stream without an answer. */
+ * FABRIC_DONE, and the stream goes on; a violation of the protocol ends the stream without an
+ * answer. */
 #ifndef FABRIC_TCP_STREAM_H
 #define FABRIC_TCP_STREAM_H
 
@@ -63,7 +64,8 @@ struct stream_atomic {
 	uint64_t operand; /* STREAM_CAS: the new value; STREAM_FETCH_ADD: the addend */
 };
 
-/* What one system call sends: parts of the stream, without the `skip` bytes that were sent before. */
+/* What one system call sends: parts of the stream, without the `skip` bytes that were sent
+ * before. */
 struct stream_parts {
 	struct iovec *iov;
 	size_t n, skip;

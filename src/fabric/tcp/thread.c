@@ -16,7 +16,8 @@
 
 #define EVENTS_MAX 64   /* received by one system call */
 #define COMMANDS_MAX 64 /* carried out before streams are served again */
-/* Streams are served for so long before events are received again: another one's turn may come first. */
+/* Streams are served for so long before events are received again: another one's turn may come
+ * first. */
 #define TURN_NS 50000
 /* Most that a slice counts for: what it takes longer, the thread was stopped. */
 #define SLICE_NS_MAX 1000000
@@ -42,8 +43,8 @@ static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *co
 		mailbox_post(thread->loop, &conn->refused_event.link);
 }
 
-/* The handshake of TLS is done: give the stream to its data thread.  The event of its end comes from
- * there, after the other one. */
+/* The handshake of TLS is done: give the stream to its data thread.  The event of its end comes
+ * from there, after the other one. */
 static void thread_hand_over(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	list_remove(&conn->in_streams);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A data thread: an epoll loop over its streams and its commands, and its table of keys.  Streams
- * that are ready get a slice each in turn (see ready.h).  One more thread of that kind has the streams
- * that are in the handshake of TLS, so that its computations keep no data waiting.
+ * that are ready get a slice each in turn (see ready.h).  One more thread of that kind has the
+ * streams that are in the handshake of TLS, so that its computations keep no data waiting.
  * Commands are carried out in order.  The thread owns a command until it sends the event:
- * conn->event when a stream has ended, mr->event, or part->closed.
- * Threads: [loop]. */
+ * conn->event when a stream has ended, mr->event, or part->closed.  Threads: [loop]. */
 #ifndef FABRIC_TCP_THREAD_H
 #define FABRIC_TCP_THREAD_H
 

@@ -367,8 +367,9 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 	}
 }
 
-/* A firewall may forget a channel's flow alone: that is found while there is time for another channel,
- * within the time-out of an operation and before the session would be fenced for such a silence. */
+/* A firewall may forget a channel's flow alone: that is found while there is time for another
+ * channel, within the time-out of an operation and before the session would be fenced for such a
+ * silence. */
 static unsigned channel_silence_ms(const struct rmem *session)
 {
 	unsigned ms = session->timeout_ms;

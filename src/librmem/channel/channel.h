@@ -91,9 +91,9 @@ struct channel_waiter {
 	struct err_saved failed; /* why connecting failed; err 0: no failure */
 };
 
-/* Connect a queue's channel for the first time.  Blocks until end_ns at most, and drives the session
- * meanwhile if no other thread does.  An extra channel that cannot be connected now is connected
- * later; with `may_wait` also a channel whose device is away.  [any], without the lock */
+/* Connect a queue's channel for the first time.  Blocks until end_ns at most, and drives the
+ * session meanwhile if no other thread does.  An extra channel that cannot be connected now is
+ * connected later; with `may_wait` also a channel whose device is away.  [any], without the lock */
 int channel_open(struct channel *channel, uint64_t end_ns, bool may_wait);
 
 extern const struct session_observer channel_observer;
@@ -108,7 +108,8 @@ void channel_add(struct channel *channel);
 /* No thread connects the channel from now on; a thread that connects it now gives up within
  * FD_WAIT_CANCEL_MS.  Under the lock. */
 void channel_cancel(struct channel *channel);
-/* Wait until no thread connects a cancelled channel.  Under the lock, which is released meanwhile. */
+/* Wait until no thread connects a cancelled channel.  Under the lock, which is released
+ * meanwhile. */
 void channel_await(struct channel *channel);
 /* Then remove it from its session; the owner frees the connections.  Under the lock. */
 void channel_remove(struct channel *channel);

@@ -12,8 +12,8 @@ struct credential {
 	uint8_t secret[ADMISSION_SECRET_BYTES];
 };
 
-/* Let the channel be connected with this secret: its hello gets its token, and later its origin. TLS
- * gets its key.  -ENOMEM. */
+/* Let the channel be connected with this secret: its hello gets its token, and later its origin.
+ * TLS gets its key.  -ENOMEM. */
 int credential_give(struct credential *credential,
 		    const uint8_t secret[ADMISSION_SECRET_BYTES],
 		    struct fabric_channel_params *params);

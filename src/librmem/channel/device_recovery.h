@@ -16,8 +16,8 @@
 #include "fabric/fabric.h"
 #include "librmem/channel/channel.h"
 
-/* The grant has the endpoint's present address at the server; a domain that leads to another address
- * is left. */
+/* The grant has the endpoint's present address at the server; a domain that leads to another
+ * address is left. */
 void recovery_moved(struct rmem *session, unsigned endpoint,
 		    const struct wire_channel *grant);
 /* The server's list of endpoints, after a restart: domains follow theirs, or wait for it. */
@@ -29,8 +29,8 @@ void recovery_connect_failed(struct rmem *session, unsigned domain, int err);
 void recovery_missed(struct rmem *session, unsigned domain, bool in_time);
 /* The session has resumed, perhaps with another server process: forget recovery_missed(). */
 void recovery_resumed(struct rmem *session);
-/* Whether a session can do without channels in the domain: none was connected there, and some elsewhere
- * were.  Perhaps this host does not reach the endpoint. */
+/* Whether a session can do without channels in the domain: none was connected there, and some
+ * elsewhere were.  Perhaps this host does not reach the endpoint. */
 bool recovery_spares(const struct rmem *session, unsigned domain);
 /* A channel in the domain is connected. */
 void recovery_found(struct rmem *session, unsigned domain);

@@ -188,8 +188,8 @@ static int endpoint_check(const struct wire_endpoint *wire, const struct sockadd
 	return 0;
 }
 
-/* Add those that are, or are not, at the address of the control connection.  0, or why one of them cannot
- * be used. */
+/* Add those that are, or are not, at the address of the control connection.  0, or why one of them
+ * cannot be used. */
 static int candidates_add(struct domain_candidates *candidates, unsigned fabric,
 			  unsigned away, bool reached)
 {

@@ -38,8 +38,8 @@ struct domain {
 	uint64_t due_ns;
 };
 
-/* It was disassociated, which may have replaced descriptors of its completion queues.  Under the session's
- * lock. */
+/* It was disassociated, which may have replaced descriptors of its completion queues.  Under the
+ * session's lock. */
 static inline bool domain_is_cut(const struct domain *domain)
 {
 	return domain->state == DOMAIN_LEAVING && domain->due_ns == UINT64_MAX;
@@ -65,8 +65,8 @@ static inline unsigned domain_index(const struct domain_set *set,
 /* Time-out for connecting to an endpoint that the session can do without. */
 #define DOMAIN_SOLE_MS 2000u
 
-/* The endpoints of one fabric that may be tried, in this order: those at the address that the control
- * connection has reached, then the others as the server lists them. */
+/* The endpoints of one fabric that may be tried, in this order: those at the address that the
+ * control connection has reached, then the others as the server lists them. */
 struct domain_candidates {
 	struct wire_welcome welcome;  /* which describes them, */
 	struct sockaddr_storage peer; /* of this server */
@@ -91,8 +91,8 @@ uint64_t domain_part_end_ns(uint64_t end_ns, unsigned others);
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    struct domain_candidates *candidates, uint64_t end_ns,
 		    struct domain_set *ret_set);
-/* The endpoint that a welcome from this peer describes.  Its address is a wildcard: the server does not
- * know at which address this client would reach it. */
+/* The endpoint that a welcome from this peer describes.  Its address is a wildcard: the server does
+ * not know at which address this client would reach it. */
 void domain_endpoint_parse(const struct wire_endpoint *wire,
 			   const struct sockaddr *peer,
 			   struct fabric_endpoint *ret_endpoint);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The segments of a lease and their rkeys at each endpoint.  An attachment is constant: a change of
- * the lease creates a new attachment, and the old one stays while calls of queues may read it, which
- * they do without a lock (inflight.h).
+ * the lease creates a new attachment, and the old one stays while calls of queues may read it,
+ * which they do without a lock (inflight.h).
  *
  * Threads: [any]. */
 #ifndef LIBRMEM_LEASE_ATTACHMENT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases that the server has granted when their caller had gone: nobody will ever detach them, so the
- * thread that drives the session does, until the server says that they are gone. */
+/* Leases that the server has granted when their caller had gone: nobody will ever detach them, so
+ * the thread that drives the session does, until the server says that they are gone. */
 #include "librmem/lease/lease.h"
 
 #include <errno.h>

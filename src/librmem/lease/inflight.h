@@ -2,8 +2,8 @@
 /* Counts the operations that use a lease and a buffer, from their submission until their
  * completions are taken.  Meanwhile neither is freed.  Each queue counts in a table of its own: a
  * counter shared by threads would cost cache misses with each operation.  Uses for which that table
- * has no room, sources of copies, and buffers in a vectored operation's list are counted in the lease
- * and the buffer.
+ * has no room, sources of copies, and buffers in a vectored operation's list are counted in the
+ * lease and the buffer.
  *
  * Also tells which calls of queues may read a lease's older attachment: the calls read attachments
  * without a lock, and keep no pointer to one when they end.
@@ -63,8 +63,8 @@ static inline void attachments_leave(struct inflights *inflights)
 	atomic_store_explicit(&inflights->reading, 0, memory_order_release);
 }
 
-/* Calls that begin from now on read no attachment that one of this generation has replaced.  Under the
- * session's lock. */
+/* Calls that begin from now on read no attachment that one of this generation has replaced.  Under
+ * the session's lock. */
 void attachments_published(struct rmem *session, uint64_t generation);
 /* Whether a call of a queue may still read an attachment that one of this generation has replaced.
  * Under the session's lock. */

@@ -96,8 +96,8 @@ static void renew(struct rmem_lease *lease, uint64_t now_ns)
 		lease->session->leases->keeps_sent++;
 }
 
-/* The lease that is to be renewed first, or NULL.  It steps over those whose renewal is under way, of
- * which there are few. */
+/* The lease that is to be renewed first, or NULL.  It steps over those whose renewal is under way,
+ * of which there are few. */
 static struct rmem_lease *keeps_first(const struct rmem *session)
 {
 	const struct tree *kept = &session->leases->kept;

@@ -38,8 +38,8 @@ void lease_table_init(struct lease_table *table)
 	map_init(&table->by_id);
 }
 
-/* Free older attachments that no queue can read any more, or look again soon.  The first was replaced
- * first: if a call may still read it, it may read the others too. */
+/* Free older attachments that no queue can read any more, or look again soon.  The first was
+ * replaced first: if a call may still read it, it may read the others too. */
 static void superseded_free(struct rmem *session)
 {
 	struct lease_table *table = session->leases;

@@ -19,7 +19,8 @@
 #include "librmem/lease/attachment.h"
 #include "librmem/session/session.h"
 
-/* Limit of leases that were granted too late and not taken back: far more than a program has threads. */
+/* Limit of leases that were granted too late and not taken back: far more than a program has
+ * threads. */
 #define UNWANTED_MAX 1024u
 
 /* Limit of leases being attached again at a time: the server accepts 256 outstanding requests of a

@@ -52,8 +52,8 @@ static int allocated(void *ctx, const struct wire_msg *reply)
 	return lease_granted(lease, &reply->lease);
 }
 
-/* The server grants what the session does not have: an older handle has ended, though this session has
- * not been told, or the answer to its detach came too late. */
+/* The server grants what the session does not have: an older handle has ended, though this session
+ * has not been told, or the answer to its detach came too late. */
 static int attached(void *ctx, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
@@ -291,8 +291,8 @@ static int attach(struct rmem *session, const char *tenant, const char *name,
 	return err == -EAGAIN ? -EBUSY : err;
 }
 
-/* Between the refusal and the attempt to attach it, the lease may end; or it is being granted to another
- * session. */
+/* Between the refusal and the attempt to attach it, the lease may end; or it is being granted to
+ * another session. */
 static int alloc_or_attach(struct rmem *session, const struct rmem_alloc_params *params,
 			   struct rmem_lease **ret_lease)
 {

@@ -25,8 +25,8 @@ static bool is_ending(const void *lease)
 	return ((const struct rmem_lease *)lease)->ending;
 }
 
-/* Wait for the request of another thread that ends the lease for all.  Under the lock, which is released
- * meanwhile.  -ETIMEDOUT */
+/* Wait for the request of another thread that ends the lease for all.  Under the lock, which is
+ * released meanwhile.  -ETIMEDOUT */
 static int ending_await(const struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;

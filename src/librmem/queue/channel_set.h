@@ -40,9 +40,9 @@ struct posted_op {
 	uint64_t cookie;
 };
 
-/* A part of what is on a connection: one fragment; or a run of n whole operations, of which nothing is
- * stored but this and, in places that follow one another, a struct posted_op for each.  They become a
- * struct op when something else than their success is to be noted, see runs.h. */
+/* A part of what is on a connection: one fragment; or a run of n whole operations, of which nothing
+ * is stored but this and, in places that follow one another, a struct posted_op for each.  They
+ * become a struct op when something else than their success is to be noted, see runs.h. */
 struct posted_run {
 	struct fragment *fragment; /* NULL: a run, and the members below are set */
 	struct posted_head head;
@@ -110,8 +110,8 @@ struct channel_set {
 	     side++)
 
 /* Create n channels without connections, spread over the domains, first over those on the server's
- * `node` (-1: any) and last over those in the bit mask `avoided`, and one more for each sole domain that
- * has none then.  -ENOMEM. */
+ * `node` (-1: any) and last over those in the bit mask `avoided`, and one more for each sole domain
+ * that has none then.  -ENOMEM. */
 int channel_set_create(const struct domain_set *domains, int node, unsigned avoided,
 		       unsigned n, unsigned depth, struct channel_set *ret_set);
 /* The channels have no connections. */
@@ -167,7 +167,8 @@ static inline enum pick channel_set_pick(struct channel_set *set, unsigned endpo
 	return PICK_OK;
 }
 
-/* channel_set_pick() for a large fragment: the channel has less than its limit of bytes, too.  [owner] */
+/* channel_set_pick() for a large fragment: the channel has less than its limit of bytes, too.
+ * [owner] */
 enum pick channel_set_pick_large(struct channel_set *set, unsigned endpoints,
 				 const struct attachment *attachment, unsigned segment,
 				 struct send_side **ret_side);

@@ -205,8 +205,8 @@ void complete_refused(struct rmem_queue *queue, struct fragment *fragment)
 }
 
 /* The server may have executed the fragment, or still execute it: once no packet of its connection
- * can arrive any more, the fragment is posted again, or its operation ends.  The connection may have
- * broken because of its oldest fragment; the others only waited behind that one. */
+ * can arrive any more, the fragment is posted again, or its operation ends.  The connection may
+ * have broken because of its oldest fragment; the others only waited behind that one. */
 static void fragment_lost(struct rmem_queue *queue, struct send_side *side,
 			  struct fragment *fragment, bool oldest)
 {
@@ -428,7 +428,8 @@ static bool refusal_answered(const struct fragment *fragment)
 		 lease_verified(op->inband.source.lease, fragment->verify_source)));
 }
 
-/* The session has ended, and its leases with it; the operation's may have ended before, and knows why. */
+/* The session has ended, and its leases with it; the operation's may have ended before, and knows
+ * why. */
 static void op_session_ended(struct rmem_queue *queue, struct op *op)
 {
 	const char *stale = inband_stale(op);

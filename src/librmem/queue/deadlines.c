@@ -122,9 +122,9 @@ static void ops_moved(const struct rmem_queue *queue, struct list *ops,
 		op_moved(queue, op, moved_ns);
 }
 
-/* Operations in a wait list wait for the channels to its endpoints; those that were not started, for
- * any operation before them.  Fragments that wait for the server, after a refusal or a loss, and
- * atomics that wait for their atomic device, are moved by no channel. */
+/* Operations in a wait list wait for the channels to its endpoints; those that were not started,
+ * for any operation before them.  Fragments that wait for the server, after a refusal or a loss,
+ * and atomics that wait for their atomic device, are moved by no channel. */
 static void waiting_look(struct rmem_queue *queue)
 {
 	struct optable *table = &queue->table;

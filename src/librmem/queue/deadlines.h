@@ -7,7 +7,8 @@
 
 #include "librmem/queue/queue.h"
 
-/* Give up an operation, after runs_split_all(); `reason` is its result: -ECANCELED or -ETIMEDOUT. */
+/* Give up an operation, after runs_split_all(); `reason` is its result: -ECANCELED or
+ * -ETIMEDOUT. */
 void deadlines_give_up(struct rmem_queue *queue, struct op *op, int reason);
 /* Let each outstanding operation time out at deadline_ns, unless it makes progress before. */
 void deadlines_limit(struct rmem_queue *queue, uint64_t deadline_ns);

@@ -183,8 +183,8 @@ enum wait_kind {
 	WAIT_KINDS,
 };
 
-/* Sets of endpoints: as many as a server has pools that are lent through different ones.  The last one
- * stands for all further sets, which wait for each other. */
+/* Sets of endpoints: as many as a server has pools that are lent through different ones.  The last
+ * one stands for all further sets, which wait for each other. */
 #define WAIT_SETS_MAX 32u
 
 struct wait_set {

@@ -514,7 +514,8 @@ void queue_drop(struct rmem_queue *queue)
 	free(queue);
 }
 
-/* Bit mask of the queue's domains if none of them is reached, while the session reaches others; else 0. */
+/* Bit mask of the queue's domains if none of them is reached, while the session reaches others;
+ * else 0. */
 static unsigned queue_stranded(struct rmem_queue *queue)
 {
 	unsigned domains = 0;

@@ -67,12 +67,12 @@ struct rmem_queue {
 	struct inflights inflights;
 };
 
-/* Create a queue whose channels are not connected, and lead to the domains in the bit mask `avoided` last.
- * -ENOMEM, -EMFILE or the fabric's error. */
+/* Create a queue whose channels are not connected, and lead to the domains in the bit mask
+ * `avoided` last.  -ENOMEM, -EMFILE or the fabric's error. */
 int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	      unsigned avoided, struct rmem_queue **ret_queue);
-/* Add the queue to the session's queues and connect all its channels; blocks until end_ns at most.  With
- * `may_wait` a channel whose device is away is connected later. */
+/* Add the queue to the session's queues and connect all its channels; blocks until end_ns at most.
+ * With `may_wait` a channel whose device is away is connected later. */
 int queue_connect(struct rmem_queue *queue, uint64_t end_ns, bool may_wait);
 /* Create timer_fd if there is none.  -EMFILE ... with text.  [owner] */
 int queue_timer(struct rmem_queue *queue);

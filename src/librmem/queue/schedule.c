@@ -81,8 +81,8 @@ static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 	return stripe < CHANNEL_SHARE_BYTES ? CHANNEL_SHARE_BYTES : stripe;
 }
 
-/* Limit of bytes of a fragment that moves them over the wire.  A large one goes to a channel that has
- * less than its limit of such bytes: a few of them are enough to keep it busy. */
+/* Limit of bytes of a fragment that moves them over the wire.  A large one goes to a channel that
+ * has less than its limit of such bytes: a few of them are enough to keep it busy. */
 static uint64_t fragment_max(const struct rmem_queue *queue)
 {
 	uint32_t large_max = queue->ops->large_max;

@@ -99,8 +99,8 @@ MODULAR static inline bool run_limits_set(const struct run *run, uint64_t bytes,
 	return bytes - 1 < run->max_bytes;
 }
 
-/* The operation, of that length, is within the lease and the buffer of the run; what begins before the
- * buffer is too far from it. */
+/* The operation, of that length, is within the lease and the buffer of the run; what begins before
+ * the buffer is too far from it. */
 MODULAR static inline bool run_limits_hold(const struct run *run,
 					   const struct run_limits *limits,
 					   const struct rmem_op *op)

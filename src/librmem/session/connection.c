@@ -100,8 +100,8 @@ bool connection_has_fd(const struct connection *connection)
 	return connection->stream.fd < 0 || has_socket(connection);
 }
 
-/* The program may have closed the socket, and opened another file with its number.  A look counts for a
- * while: less would be felt by calls. */
+/* The program may have closed the socket, and opened another file with its number.  A look counts
+ * for a while: less would be felt by calls. */
 static int socket_check(struct connection *connection)
 {
 	uint64_t now_ns = clock_coarse_ns();
@@ -274,7 +274,8 @@ static int call_send(struct connection *connection, struct connection_call *call
 	return 0;
 }
 
-/* The server accepts only so many requests, and answers heartbeats and the end of the session at once. */
+/* The server accepts only so many requests, and answers heartbeats and the end of the session at
+ * once. */
 static bool call_may_go(const struct connection *connection,
 			const struct connection_call *call)
 {
@@ -441,7 +442,8 @@ static int reply_check(const struct connection_call *call, const struct wire_msg
 	return 0;
 }
 
-/* A reply that nobody can read fails its request: asked again, the server would answer as before. */
+/* A reply that nobody can read fails its request: asked again, the server would answer as
+ * before. */
 static int reply_process(struct connection *connection, const uint8_t *frame,
 			 size_t bytes)
 {
@@ -554,8 +556,8 @@ static int receive_once(struct connection *connection)
 	return frames_process(connection);
 }
 
-/* Receive once, as other work, such as heartbeats, comes first; epoll reports further bytes, but not
- * those that TLS has taken from the socket. */
+/* Receive once, as other work, such as heartbeats, comes first; epoll reports further bytes, but
+ * not those that TLS has taken from the socket. */
 static int receive(struct connection *connection)
 {
 	int err;

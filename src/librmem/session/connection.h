@@ -18,8 +18,8 @@
 #include "tls/stream.h"
 #include "wire/msg.h"
 
-/* Limit of requests without a reply, more than a program has threads: those that nobody waits for any more
- * are kept, and a server may answer heartbeats alone. */
+/* Limit of requests without a reply, more than a program has threads: those that nobody waits for
+ * any more are kept, and a server may answer heartbeats alone. */
 #define CONNECTION_CALLS_MAX 16384u
 
 struct connection;
@@ -58,21 +58,22 @@ int connection_local(const struct connection *connection,
 int connection_adopt(struct connection *connection, int fd, struct tls_context *tls);
 /* Whether the socket is under TLS, after the handshake. */
 bool connection_is_secure(const struct connection *connection);
-/* The server has accepted the hello, accepts so many requests without a reply, and has told the secret
- * that admits channels: send the calls that wait. */
+/* The server has accepted the hello, accepts so many requests without a reply, and has told the
+ * secret that admits channels: send the calls that wait. */
 void connection_ready(struct connection *connection, unsigned requests_max,
 		      const uint8_t secret[WIRE_SECRET_BYTES]);
 /* That secret; zeros before connection_ready(), and once the socket is closed. */
 const uint8_t *connection_secret(const struct connection *connection);
 
-/* Queue a request, which is sent once fewer than the server accepts have no reply.  `done` may be NULL.  *ret_call (may be NULL) is valid until
- * done() was called.  -ENOMEM, -EINVAL (does not fit the protocol), -ETIMEDOUT (too many are without a
- * reply), or the error given to connection_end(); done() is not called then. */
+/* Queue a request, which is sent once fewer than the server accepts have no reply.  `done` may be
+ * NULL.  *ret_call (may be NULL) is valid until done() was called.  -ENOMEM, -EINVAL (does not fit
+ * the protocol), -ETIMEDOUT (too many are without a reply), or the error given to connection_end();
+ * done() is not called then. */
 int connection_call(struct connection *connection, const struct wire_msg *request,
 		    connection_done *done, void *ctx,
 		    struct connection_call **ret_call);
-/* No thread waits for the call any more.  False: it had changed nothing at the server, and is dropped;
- * true: `done` (NULL: nothing) gets its end. */
+/* No thread waits for the call any more.  False: it had changed nothing at the server, and is
+ * dropped; true: `done` (NULL: nothing) gets its end. */
 bool connection_abandon(struct connection_call *call, connection_done *done, void *ctx);
 
 /* Send and receive as much as possible without blocking.  -errno with text: the socket is lost

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connects to one of several addresses, side by side as in RFC 8305: each has 250 ms before the next
- * one is tried beside it, and the next one begins at once when none is left.  The first socket that is
- * connected is the result, and the others are closed.
+/* Connects to one of several addresses, side by side as in RFC 8305: each has 250 ms before the
+ * next one is tried beside it, and the next one begins at once when none is left.  The first socket
+ * that is connected is the result, and the others are closed.
  *
  * Threads: everything under the session's lock. */
 #ifndef LIBRMEM_SESSION_DIAL_H
@@ -14,8 +14,8 @@
 
 struct dial;
 
-/* The sockets are put into the epoll set `epfd`; epfd and the list, which is not empty, are borrowed.
- * `first` (may be NULL) goes before the others if it is in the list.  -ENOMEM */
+/* The sockets are put into the epoll set `epfd`; epfd and the list, which is not empty, are
+ * borrowed.  `first` (may be NULL) goes before the others if it is in the list.  -ENOMEM */
 int dial_create(int epfd, const struct addrinfo *list, const struct sockaddr *first,
 		struct dial **ret_dial);
 /* Close the sockets, but not the result.  NULL: nothing. */

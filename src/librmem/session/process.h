@@ -2,8 +2,8 @@
 /* The sessions of this process, and what becomes of them in the child of a fork().  The child's
  * copies of their descriptors are closed before fork() returns there: the connections are the
  * parent's.  In the child the sessions are `inherited`, and are left alone from then on, memory
- * included, as other threads of the parent may have been at work on it.  Descriptors of a queue that
- * another thread is creating during the fork stay open until the child ends or calls exec().
+ * included, as other threads of the parent may have been at work on it.  Descriptors of a queue
+ * that another thread is creating during the fork stay open until the child ends or calls exec().
  * Threads: [any]. */
 #ifndef LIBRMEM_SESSION_PROCESS_H
 #define LIBRMEM_SESSION_PROCESS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lock for a few instructions, which costs a few while no other thread has it.  Threads do not get it
- * in their order; turns.h has one that does that.  Threads: [any]. */
+/* A lock for a few instructions, which costs a few while no other thread has it.  Threads do not
+ * get it in their order; turns.h has one that does that.  Threads: [any]. */
 #ifndef LIBRMEM_SESSION_QUICK_LOCK_H
 #define LIBRMEM_SESSION_QUICK_LOCK_H
 

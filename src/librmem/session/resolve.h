@@ -22,7 +22,8 @@ int resolve_host(const char *host, unsigned port, uint64_t end_ns,
 /* Whether the host is an address, which is not looked up. */
 bool resolve_is_address(const char *host);
 
-/* Begin a look-up by a thread of its own, which sets the wake-up when it is done.  -ENOMEM, -EAGAIN */
+/* Begin a look-up by a thread of its own, which sets the wake-up when it is done.  -ENOMEM,
+ * -EAGAIN */
 int lookup_begin(const char *host, unsigned port, const struct wakeup *wake,
 		 struct lookup **ret_lookup);
 bool lookup_is_done(struct lookup *lookup);
@@ -31,9 +32,9 @@ int lookup_end(struct lookup *lookup, struct addrinfo **ret_list);
 /* Nobody waits any more, nor has the wake-up.  NULL: nothing. */
 void lookup_abandon(struct lookup *lookup);
 
-/* Around a fork(): the C library's resolver takes locks in the first moments of a look-up, which the
- * child would find taken for ever.  No look-up begins between the first two, and those that have just
- * begun are waited for, at most 200 ms.  In the child there are none. */
+/* Around a fork(): the C library's resolver takes locks in the first moments of a look-up, which
+ * the child would find taken for ever.  No look-up begins between the first two, and those that
+ * have just begun are waited for, at most 200 ms.  In the child there are none. */
 void lookups_before_fork(void);
 void lookups_after_fork(void);
 void lookups_reset(void);

@@ -352,8 +352,8 @@ static void waiter_leave(struct waiter *waiter)
 	late->call = waiter->call;
 }
 
-/* Wait for the reply until end_ns, and unless `cancelled` is NULL only while the session is not lost
- * and *cancelled is false. */
+/* Wait for the reply until end_ns, and unless `cancelled` is NULL only while the session is not
+ * lost and *cancelled is false. */
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
 		     const atomic_bool *cancelled)
 {

@@ -12,7 +12,8 @@
  *
  * In the child of a fork() a session is `inherited` (process.h).
  *
- * Lock order: service.admin, process.lock, service.lock, sync->turns, session.lock, buffers->lock. */
+ * Lock order: service.admin, process.lock, service.lock, sync->turns, session.lock,
+ * buffers->lock. */
 #ifndef LIBRMEM_SESSION_SESSION_H
 #define LIBRMEM_SESSION_SESSION_H
 
@@ -199,8 +200,8 @@ struct rmem {
 	struct list connect_node; /* waits for its turn to connect a channel */
 };
 
-/* Open the descriptors of the session, and close those that are open and still the session's.  -errno
- * with text */
+/* Open the descriptors of the session, and close those that are open and still the session's.
+ * -errno with text */
 int session_fds_open(struct rmem *session);
 void session_fds_close(struct rmem *session);
 
@@ -250,7 +251,8 @@ int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  session_take *take, void *ctx, uint64_t end_ns,
 			  const atomic_bool *cancelled);
 
-/* Wait for a time, and drive the session meanwhile if no other thread does.  [any], without the lock. */
+/* Wait for a time, and drive the session meanwhile if no other thread does.  [any], without the
+ * lock. */
 void session_pause(struct rmem *session, unsigned ms);
 
 /* Before the session is closed: threads that do work that blocks give up within 100 ms. */
@@ -258,8 +260,8 @@ void session_cancel(struct rmem *session);
 /* Tell the server that the session ends; wait for the reply, at most until end_ns. */
 void session_call_bye(struct rmem *session, uint64_t end_ns);
 
-/* Wait while waits(arg), at most until end_ns; NULL: until then.  False: it does so still.  Under the lock,
- * which is released meanwhile. */
+/* Wait while waits(arg), at most until end_ns; NULL: until then.  False: it does so still.  Under
+ * the lock, which is released meanwhile. */
 bool session_await(struct rmem *session, uint64_t end_ns,
 		   bool (*waits)(const void *arg), const void *arg);
 
@@ -296,8 +298,8 @@ static inline int session_usable(const struct rmem *session, uint64_t now_ns)
 /* Do all due work without waiting for the network.  True: there is work that blocks, for
  * session_run().  Under the lock, for session_unlock(). */
 bool session_tend(struct rmem *session);
-/* Unlock after session_tend(), then wake the threads that wait for a change.  A thread that is woken
- * before has to sleep once more, until the lock is free. */
+/* Unlock after session_tend(), then wake the threads that wait for a change.  A thread that is
+ * woken before has to sleep once more, until the lock is free. */
 void session_unlock(struct rmem *session);
 /* Do a part of the work that blocks, such as connecting a channel.  Under the lock, which is
  * released meanwhile. */
@@ -319,8 +321,8 @@ static inline void session_nudge(struct rmem *session)
 #define SESSION_ALIVE_TAG UINT64_C(1)
 /* Make the thread that drives the session do its work soon.  [any] */
 void session_wake(struct rmem *session);
-/* Whether the session's descriptors are still those that it has opened: a program may close those that
- * it does not know, and open others, which are not the session's to use.  Under the lock. */
+/* Whether the session's descriptors are still those that it has opened: a program may close those
+ * that it does not know, and open others, which are not the session's to use.  Under the lock. */
 bool session_has_fds(const struct rmem *session);
 /* They are not: the session is lost.  Under the lock. */
 void session_robbed(struct rmem *session);
@@ -334,9 +336,9 @@ static inline unsigned session_left_ms(uint64_t end_ns)
 			    : 1;
 }
 
-/* The calling thread's own time-out; 0: the session's.  This model of thread-local storage costs one
- * load, and takes a few bytes of those that the C library reserves for libraries that are loaded
- * late. */
+/* The calling thread's own time-out; 0: the session's.  This model of thread-local storage costs
+ * one load, and takes a few bytes of those that the C library reserves for libraries that are
+ * loaded late. */
 extern _Thread_local unsigned session_thread_timeout_ms
 	__attribute__((tls_model("initial-exec")));
 
@@ -360,7 +362,8 @@ extern const struct connection_events session_connection_events;
 
 /* Stop connecting, and free what was known of the server's addresses. */
 void session_addresses_free(struct rmem *session);
-/* Resolve, connect, send the hello and wait for the welcome.  No other thread has the session yet. */
+/* Resolve, connect, send the hello and wait for the welcome.  No other thread has the session
+ * yet. */
 int session_connect(struct rmem *session);
 /* The server answers heartbeats, but not this request, which it must answer: give the connection
  * up, as if the server were silent.  Under the lock, not from a callback of the connection. */

@@ -21,14 +21,14 @@
 #include "librmem/session/resolve.h"
 #include "wire/codec.h"
 
-/* The time that one attempt to resume may take.  After each that was too short it is doubled: if all
- * clients of a busy server gave up too early, none would get in. */
+/* The time that one attempt to resume may take.  After each that was too short it is doubled: if
+ * all clients of a busy server gave up too early, none would get in. */
 #define ATTEMPT_MS 2000u
 #define ATTEMPT_MAX_MS 16000u
 /* Several addresses share the remaining time equally; each has at least this time. */
 #define ADDRESS_MIN_MS 250u
-/* A name is looked up again this often while its server is away, and attempts to resume wait this long
- * for the answer: the server may have moved. */
+/* A name is looked up again this often while its server is away, and attempts to resume wait this
+ * long for the answer: the server may have moved. */
 #define LOOKUP_EVERY_MS 1000u
 #define LOOKUP_WAIT_MS 250u
 /* Limit of unanswered heartbeats: the server needs heartbeats even if its answers are late. */
@@ -375,8 +375,9 @@ static void session_lose(struct rmem *session, const char *why)
 	SESSION_NOTIFY(session, state, session);
 }
 
-/* Attempts begin anew if the session has held, for the fence time, which the server chooses, and the longest
- * wait.  A server that is too busy for all of its clients would lose them again and again. */
+/* Attempts begin anew if the session has held, for the fence time, which the server chooses, and
+ * the longest wait.  A server that is too busy for all of its clients would lose them again and
+ * again. */
 static void attempts_forget(struct rmem *session)
 {
 	uint64_t held_ms = session->welcome.fence_ms > SESSION_BACKOFF_MAX_MS
@@ -467,8 +468,8 @@ static uint64_t fence_ns(const struct rmem *session)
 	return session->alive_ns + session->welcome.fence_ms * NS_PER_MS;
 }
 
-/* Whether the lease clock has time for a heartbeat: in a crowd a welcome may come so late that a heartbeat
- * has to be answered first. */
+/* Whether the lease clock has time for a heartbeat: in a crowd a welcome may come so late that a
+ * heartbeat has to be answered first. */
 static bool clock_runs(const struct rmem *session, uint64_t now_ns)
 {
 	return session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS >=
@@ -476,8 +477,8 @@ static bool clock_runs(const struct rmem *session, uint64_t now_ns)
 	       now_ns < fence_ns(session);
 }
 
-/* When a server that is silent is given up.  Nothing is posted before the session has resumed, and the
- * server counts from its welcome, not from the hello. */
+/* When a server that is silent is given up.  Nothing is posted before the session has resumed, and
+ * the server counts from its welcome, not from the hello. */
 static uint64_t silence_ns(const struct rmem *session)
 {
 	uint64_t welcome_ns =
@@ -673,8 +674,8 @@ static int first_hello(struct rmem *session)
 	return err;
 }
 
-/* The deadline for the hello of one of n addresses: a server that is silent must not use the time of
- * those after it. */
+/* The deadline for the hello of one of n addresses: a server that is silent must not use the time
+ * of those after it. */
 static uint64_t address_deadline(unsigned n, uint64_t deadline)
 {
 	uint64_t now = clock_now_ns(), share_ns;

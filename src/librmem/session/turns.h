@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lock that threads get in the order in which they ask for it: one that releases it cannot acquire it
- * again before those that wait.  Costs a few instructions while no other thread has it.
+/* A lock that threads get in the order in which they ask for it: one that releases it cannot
+ * acquire it again before those that wait.  Costs a few instructions while no other thread has it.
  *
  * Threads: [any]. */
 #ifndef LIBRMEM_SESSION_TURNS_H

@@ -383,8 +383,8 @@ static bool lends_through(const struct pool_params *pool, const struct host_port
 	return pool->n_devices == 0;
 }
 
-/* A device of the pool that is on another node, if all devices are; NULL: one is near, or no node is
- * known. */
+/* A device of the pool that is on another node, if all devices are; NULL: one is near, or no node
+ * is known. */
 static const struct host_port *device_far(const struct server *server,
 					  const struct pool_params *pool)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rules of nftables do to the first packet of a new connection from another host.  Only what
- * a rule says for certain counts: one that depends on the packet's sender, interface or anything
- * else that is not known here may match or not.
- * Threads: [any]. */
+/* What the rules of nftables do to the first packet of a new connection from another host.  Only
+ * what a rule says for certain counts: one that depends on the packet's sender, interface or
+ * anything else that is not known here may match or not.  Threads: [any]. */
 #ifndef RMEMCTL_DOCTOR_RULESET_H
 #define RMEMCTL_DOCTOR_RULESET_H
 

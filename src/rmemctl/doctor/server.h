@@ -69,7 +69,8 @@ void advertise_check(const struct server *server);
 void sockets_check(const struct server *server);
 void firewall_check(const struct server *server);
 
-/* The pool of this name in the daemon's answer; NULL: it has none, could not add it, or does not run. */
+/* The pool of this name in the daemon's answer; NULL: it has none, could not add it, or does not
+ * run. */
 const json_t *server_pool(const struct server *server, const char *name);
 /* Whether the daemon is reached at its loopback addresses alone. */
 bool server_is_local(const struct server *server);

@@ -32,9 +32,10 @@ struct admin_sources {
 	void *ctx;
 };
 
-/* Serve on `path`, which is absolute (mode 0660; of its directories only RUNSTATEDIR/rmemd is created;
- * the socket of a daemon that has died is replaced), or, if it is not -1, on `fd`: a listening socket
- * that was passed, and is taken over on success.  Borrows base and sources, which must outlive it.
+/* Serve on `path`, which is absolute (mode 0660; of its directories only RUNSTATEDIR/rmemd is
+ * created; the socket of a daemon that has died is replaced), or, if it is not -1, on `fd`: a
+ * listening socket that was passed, and is taken over on success.  Borrows base and sources, which
+ * must outlive it.
  *   -EADDRINUSE  another daemon serves there
  *   -EEXIST      something else than a socket is there
  *   -ENOENT      there is no such directory

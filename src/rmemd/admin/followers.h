@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Clients that follow the events of the daemon: each gets a line of JSON for each event, as it
  * comes, and an empty line now and then, which shows that both ends are alive.  A client that reads
- * slowly is told how many events it has missed; it costs one part of the answer.  Threads: [loop]. */
+ * slowly is told how many events it has missed; it costs one part of the answer.  Threads:
+ * [loop]. */
 #ifndef RMEMD_ADMIN_FOLLOWERS_H
 #define RMEMD_ADMIN_FOLLOWERS_H
 

@@ -66,9 +66,9 @@ static struct http_server *server_of(struct evhttp_connection *connection)
 
 /* ---- what is received ---- */
 
-/* While it answers, libevent receives without an end, as it watches for the end of the connection; so
- * it does until the line with the length of a chunk ends.  What nobody takes fills the buffer: then
- * the connection ends, as if the client had ended it. */
+/* While it answers, libevent receives without an end, as it watches for the end of the connection;
+ * so it does until the line with the length of a chunk ends.  What nobody takes fills the buffer:
+ * then the connection ends, as if the client had ended it. */
 static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *, void *ctx)
 {
 	struct bufferevent *buffers = ctx;
@@ -143,8 +143,8 @@ static void places_release(struct http_server *server)
 	server->n_places = n;
 }
 
-/* libevent has given its descriptor to each connection that it has accepted.  If there was no memory
- * for one, it is closed already, and its callbacks are taken away. */
+/* libevent has given its descriptor to each connection that it has accepted.  If there was no
+ * memory for one, it is closed already, and its callbacks are taken away. */
 static void places_settle(struct http_server *server)
 {
 	for (unsigned i = 0; i < server->n_places; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An HTTP server of the daemon on a listening socket: libevent's, with limits on what its clients can
- * take.  Requests and their headers are short, a connection that does nothing is closed, as is one
- * that sends more than is read, and one more connection than there are places closes the oldest.
- * Threads: [loop].  Never blocks it. */
+/* An HTTP server of the daemon on a listening socket: libevent's, with limits on what its clients
+ * can take.  Requests and their headers are short, a connection that does nothing is closed, as is
+ * one that sends more than is read, and one more connection than there are places closes the
+ * oldest.  Threads: [loop].  Never blocks it. */
 #ifndef RMEMD_ADMIN_HTTP_H
 #define RMEMD_ADMIN_HTTP_H
 
@@ -25,8 +25,8 @@
 struct http_server;
 
 /* Serve on a listening socket, which stays the caller's; borrows base.  on_request() answers each
- * request, of any method.  *n_refused, which is borrowed, counts the connections that sent more than
- * is read.  -ENOMEM */
+ * request, of any method.  *n_refused, which is borrowed, counts the connections that sent more
+ * than is read.  -ENOMEM */
 int http_open(struct event_base *base, int fd,
 	      void (*on_request)(struct evhttp_request *request, void *ctx), void *ctx,
 	      uint64_t *n_refused, struct http_server **ret_server);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A list of the daemon as the answer to a request, {"NAME": [...]}: in pages, each with the state at
- * its time.  Threads: [loop]. */
+/* A list of the daemon as the answer to a request, {"NAME": [...]}: in pages, each with the state
+ * at its time.  Threads: [loop]. */
 #ifndef RMEMD_ADMIN_LIST_H
 #define RMEMD_ADMIN_LIST_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The address of [metrics] listen, where any host that reaches it may read: the metrics, and, unless
- * [metrics] page forbids it, the status page and what that reads.  Requests to names that are not of
- * this host are refused.  Nothing acts there, and nothing is secret.
- * Threads: [loop].  Never blocks it. */
+/* The address of [metrics] listen, where any host that reaches it may read: the metrics, and,
+ * unless [metrics] page forbids it, the status page and what that reads.  Requests to names that
+ * are not of this host are refused.  Nothing acts there, and nothing is secret.  Threads: [loop].
+ * Never blocks it. */
 #ifndef RMEMD_ADMIN_METRICS_ADDRESS_H
 #define RMEMD_ADMIN_METRICS_ADDRESS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An answer that is too long for one turn of the loop: it is made and sent in parts, each in a slice.
- * The next part is made when the client has read the last one, so that a client that does not read
- * costs no memory.  Threads: [loop]. */
+/* An answer that is too long for one turn of the loop: it is made and sent in parts, each in a
+ * slice.  The next part is made when the client has read the last one, so that a client that does
+ * not read costs no memory.  Threads: [loop]. */
 #ifndef RMEMD_ADMIN_STREAM_H
 #define RMEMD_ADMIN_STREAM_H
 

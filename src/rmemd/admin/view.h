@@ -26,8 +26,8 @@ json_t *view_log_level(const struct admin_sources *from);
 /* The present drain; null: there is none. */
 json_t *view_drain(const struct admin_sources *from);
 
-/* A part of a list that may be too long for one turn of the loop.  Zero before the first one, but for
- * the filter and the body. */
+/* A part of a list that may be too long for one turn of the loop.  Zero before the first one, but
+ * for the filter and the body. */
 #define VIEW_PAGE_ITEMS 32
 struct view_page {
 	const struct filter *filter; /* borrowed */

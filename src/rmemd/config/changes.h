@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What differs between two configurations, for the administrator who reloads one: the keys with their
- * values as they are written, and the named sections that were added and removed.  Of keys and
- * certificates only numbers and fingerprints are in it.
- * Threads: [loop]. */
+/* What differs between two configurations, for the administrator who reloads one: the keys with
+ * their values as they are written, and the named sections that were added and removed.  Of keys
+ * and certificates only numbers and fingerprints are in it.  Threads: [loop]. */
 #ifndef RMEMD_CONFIG_CHANGES_H
 #define RMEMD_CONFIG_CHANGES_H
 
@@ -35,8 +34,8 @@ struct config_reloaded {
 /* Fill with the differences, in the order of the table of keys. */
 void config_compare(const struct config *old, const struct config *new,
 		    struct config_changes *ret_changes);
-/* Fill with the keys without effect: those of fabrics that are not enabled, if they differ from their
- * defaults. */
+/* Fill with the keys without effect: those of fabrics that are not enabled, if they differ from
+ * their defaults. */
 void config_unused(const struct config *config, struct config_changes *ret_changes);
 /* Append one; key NULL: the section. */
 void config_change_add(struct config_changes *changes, const char *section,

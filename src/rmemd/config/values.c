@@ -166,8 +166,8 @@ static int host_parse(const char *text, struct fabric_address *ret)
 	return 0;
 }
 
-/* An address to listen at; `all`: how all are written.  A link-local one would need an interface, which
- * may come later. */
+/* An address to listen at; `all`: how all are written.  A link-local one would need an interface,
+ * which may come later. */
 static int listened_check(const char *text, const struct fabric_address *address,
 			  const char *all)
 {
@@ -450,7 +450,8 @@ static int group_parse(const struct config_key *key, const char *value, char *re
 	return 0;
 }
 
-/* The word that a value of a type may be instead, or NULL, and the byte that then fills the field. */
+/* The word that a value of a type may be instead, or NULL, and the byte that then fills the
+ * field. */
 static const char *special_word(enum config_type type, int *byte)
 {
 	switch (type) {

@@ -15,8 +15,8 @@ struct config_changes;
 struct stream;
 struct tls_context;
 
-/* The keys and certificates that the configuration names; NULL for auth = none.  A certificate that is
- * not valid now is logged.
+/* The keys and certificates that the configuration names; NULL for auth = none.  A certificate that
+ * is not valid now is logged.
  *   -EINVAL, for a certificate too that no client accepts
  *   -EACCES, -ENOENT, -ENOMEM ...
  * The text names the file. */

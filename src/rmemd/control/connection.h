@@ -83,8 +83,8 @@ struct connections;
 
 /* A connection without a hello, with TLS before it, ends after this time. */
 #define CONNECTION_HELLO_MS 5000
-/* Beyond this number of bytes that a client has not received its requests wait, unread: only answers
- * to requests in progress are added. */
+/* Beyond this number of bytes that a client has not received its requests wait, unread: only
+ * answers to requests in progress are added. */
 #define CONNECTION_OUTPUT_MAX 65536
 /* Time limit to transmit the last messages of a closed connection. */
 #define CONNECTION_LINGER_MS 1000
@@ -95,16 +95,17 @@ int connections_open(struct control *control, struct connections **ret_connectio
 void connections_close(struct connections *connections);
 
 /* Serve a connected socket, and own it, also on failure.  Handles bytes that have arrived, which
- * may end the connection.  If too many connections have no session, one of the address that has most of
- * them ends: the oldest that waits for nothing; without one the oldest, if that address has more than
- * this one would have.  Otherwise this one waits, unread, until there is a place for it; the next place
- * is for the address that has fewest.  If too many wait, the newest ends of the address from which most
- * have come.
+ * may end the connection.  If too many connections have no session, one of the address that has
+ * most of them ends: the oldest that waits for nothing; without one the oldest, if that address has
+ * more than this one would have.  Otherwise this one waits, unread, until there is a place for it;
+ * the next place is for the address that has fewest.  If too many wait, the newest ends of the
+ * address from which most have come.
  *   -ENOMEM */
 int connection_accept(struct connections *connections, int fd,
 		      const struct fabric_address *address);
-/* End the connections that have no session yet, whose handshake may be older than the configuration;
- * and, in slices, the sessions of clients that the configuration does not accept any more. */
+/* End the connections that have no session yet, whose handshake may be older than the
+ * configuration; and, in slices, the sessions of clients that the configuration does not accept any
+ * more. */
 void connections_recheck(struct connections *connections);
 /* Close all connections; the last one ends at most CONNECTION_LINGER_MS later. */
 void connections_drain(struct connections *connections);

@@ -502,9 +502,9 @@ static bool waits_for_us(const struct client_socket *socket)
 	       (socket->handshake && handshake_is_under_way(socket->handshake));
 }
 
-/* Whether the connection waits for this process, or for a client that may answer yet.  A client says
- * hello at once, so a connection that has sent less waits for nothing.  After the first message of a
- * handshake, whose answer is the expensive part, a client has some time. */
+/* Whether the connection waits for this process, or for a client that may answer yet.  A client
+ * says hello at once, so a connection that has sent less waits for nothing.  After the first
+ * message of a handshake, whose answer is the expensive part, a client has some time. */
 static bool keeps_place(const struct client_socket *socket)
 {
 	return waits_for_us(socket) ||
@@ -523,8 +523,9 @@ static bool gives_way(const struct client_socket *socket,
 	return !keeps_place(socket) && keeps_place(other);
 }
 
-/* The connection whose place an address that would have n of them may have; NULL: there is none.  It is of
- * the address that has most; and if it keeps its place, then only for an address that has fewer. */
+/* The connection whose place an address that would have n of them may have; NULL: there is none.
+ * It is of the address that has most; and if it keeps its place, then only for an address that has
+ * fewer. */
 static struct client_socket *place_find(const struct connections *connections,
 					unsigned n)
 {

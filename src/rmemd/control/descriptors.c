@@ -35,8 +35,8 @@ uint64_t descriptors_limit(void)
 	return getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur;
 }
 
-/* Those that are neither for sessions, nor for their channels, nor for newcomers.  Connections without
- * a hello are limited on their own, at each port. */
+/* Those that are neither for sessions, nor for their channels, nor for newcomers.  Connections
+ * without a hello are limited on their own, at each port. */
 static uint64_t other_descriptors(const struct config *config, unsigned n_tcp)
 {
 	return OTHERS + (uint64_t)POOL_DESCRIPTORS * config->n_pools +

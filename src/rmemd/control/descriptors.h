@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* File descriptors: each control connection needs one, and each channel over TCP.  The limits of the
- * configuration may allow more of them than the process may open; then channels have to leave
+/* File descriptors: each control connection needs one, and each channel over TCP.  The limits of
+ * the configuration may allow more of them than the process may open; then channels have to leave
  * descriptors to control connections.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_DESCRIPTORS_H
 #define RMEMD_CONTROL_DESCRIPTORS_H

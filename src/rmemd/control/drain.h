@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Draining: the daemon grants nothing new, tells its clients, and stops when its last lease is gone.
- * When a deadline has come, the leases that are left are revoked.  Nothing of it outlasts the process.
- * Threads: [loop]. */
+/* Draining: the daemon grants nothing new, tells its clients, and stops when its last lease is
+ * gone.  When a deadline has come, the leases that are left are revoked.  Nothing of it outlasts
+ * the process.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_DRAIN_H
 #define RMEMD_CONTROL_DRAIN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fabric servers, and their endpoints, numbered together as in the protocol.  Which there are is
- * constant while the loop runs; a device may be there later.  Threads: [loop]. */
+/* The fabric servers, and their endpoints, numbered together as in the protocol.  Which there are
+ * is constant while the loop runs; a device may be there later.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_ENDPOINTS_H
 #define RMEMD_CONTROL_ENDPOINTS_H
 
@@ -54,8 +54,8 @@ int endpoints_node(const struct endpoints *endpoints, const char *device,
 /* The greatest length in bytes that every present device registers at once; 0: no limit. */
 uint64_t endpoints_segment_max(const struct endpoints *endpoints);
 
-/* A pool was added or removed, or a device is there: set through which endpoints the pools are lent, in
- * which lengths, and the endpoints' channels. */
+/* A pool was added or removed, or a device is there: set through which endpoints the pools are
+ * lent, in which lengths, and the endpoints' channels. */
 void endpoints_follow(struct control *control);
 
 #endif

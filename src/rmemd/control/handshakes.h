@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handshakes of TLS of control connections, which take long, are chosen by whoever connects, and come
- * before anybody has shown a key or a certificate: threads of a lower priority than the loop do
- * them.  Each address has one under way at a time, and the one that has used the least time is next;
- * of IPv6 the first half of an address counts.
+/* Handshakes of TLS of control connections, which take long, are chosen by whoever connects, and
+ * come before anybody has shown a key or a certificate: threads of a lower priority than the loop
+ * do them.  Each address has one under way at a time, and the one that has used the least time is
+ * next; of IPv6 the first half of an address counts.
  *
  * While a thread has a handshake, its stream and its socket are the thread's.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_HANDSHAKES_H
@@ -42,8 +42,8 @@ void handshakes_close(struct handshakes *handshakes);
 /* How many a thread has, or will have. */
 unsigned handshakes_under_way(const struct handshakes *handshakes);
 
-/* Owns the socket, also on failure; done(ctx) is called after each handshake_go_on(), which may close
- * it.  -ENOMEM, -EAGAIN: no thread; with text */
+/* Owns the socket, also on failure; done(ctx) is called after each handshake_go_on(), which may
+ * close it.  -ENOMEM, -EAGAIN: no thread; with text */
 int handshake_open(struct handshakes *handshakes, int fd, struct tls_context *context,
 		   const struct fabric_address *address, void (*done)(void *ctx),
 		   void *ctx, struct handshake **ret_handshake);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections without a session, by the addresses that they come from, and those of them that wait for a
- * place, in their order.  Threads: [loop]. */
+/* Connections without a session, by the addresses that they come from, and those of them that wait
+ * for a place, in their order.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_NEWCOMERS_H
 #define RMEMD_CONTROL_NEWCOMERS_H
 
@@ -36,8 +36,8 @@ void newcomers_return(struct newcomers *newcomers, struct newcomer *newcomer);
 
 /* How many of its address have places; 0 if it counts for none. */
 unsigned newcomers_places(const struct newcomer *newcomer);
-/* Who waits: the oldest of the address that has fewest places; the newest of the address from which most
- * have come.  NULL: nobody */
+/* Who waits: the oldest of the address that has fewest places; the newest of the address from which
+ * most have come.  NULL: nobody */
 struct newcomer *newcomers_first(const struct newcomers *newcomers);
 struct newcomer *newcomers_last(const struct newcomers *newcomers);
 

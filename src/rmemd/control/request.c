@@ -30,8 +30,8 @@ static unsigned request_flags(const struct wire_msg *msg)
  *
  * Not so if a later request has come meanwhile.  Then the reply of that one may be dropped before
  * this request is repeated, which would count as too old.  Otherwise those that are dropped are of
- * earlier requests: a client has fewer than REPLY_CACHE_MAX others without a reply, and one of a tenant
- * that has its share of replies should have fewer than REPLY_CACHE_MIN. */
+ * earlier requests: a client has fewer than REPLY_CACHE_MAX others without a reply, and one of a
+ * tenant that has its share of replies should have fewer than REPLY_CACHE_MIN. */
 static bool may_forget(const struct session *session, const struct reply *reply)
 {
 	return reply->code && reply->type == WIRE_TYPE_allocate &&

@@ -357,8 +357,8 @@ static bool session_is_vacant(const struct session *session)
 	return !session->n_requests && lease_client_is_vacant(&session->lease_client);
 }
 
-/* Whether its end makes room for a new session of this tenant, and not only for others of the tenant
- * it belongs to. */
+/* Whether its end makes room for a new session of this tenant, and not only for others of the
+ * tenant it belongs to. */
 static bool session_makes_room(const struct session *session,
 			       const struct tenant *tenant)
 {
@@ -371,8 +371,8 @@ static bool session_makes_room(const struct session *session,
 				    sessions_max(control));
 }
 
-/* Sessions that have lost their clients and own nothing do not keep new ones out: end one, that which
- * was fenced first.  Those whose keys are not dead yet would count further. */
+/* Sessions that have lost their clients and own nothing do not keep new ones out: end one, that
+ * which was fenced first.  Those whose keys are not dead yet would count further. */
 static void sessions_make_room(struct sessions *sessions, const struct tenant *tenant)
 {
 	struct session *session = session_next(&sessions->fenced, 0, 0);

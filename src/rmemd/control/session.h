@@ -2,8 +2,8 @@
 /* Sessions: each belongs to one client and one tenant, and has at most one control connection.
  *
  * A session without a frame for nearly fence_ms, or whose connection is lost, is fenced: its keys
- * die, its leases stay.  The client may resume it with its token within grace_ms; after that the session
- * ends and its ephemeral leases are freed.
+ * die, its leases stay.  The client may resume it with its token within grace_ms; after that the
+ * session ends and its ephemeral leases are freed.
  *
  * Threads: [loop].  Functions return 0 or -errno with err_text(). */
 #ifndef RMEMD_CONTROL_SESSION_H
@@ -122,8 +122,8 @@ void sessions_close(struct sessions *sessions);
 void sessions_tick(struct sessions *sessions);
 /* When sessions_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t sessions_next_ms(const struct sessions *sessions);
-/* Tell all clients that the server stops, and close all connections.  back: clients may resume, as the
- * next process restores their sessions; otherwise they are told that these have ended. */
+/* Tell all clients that the server stops, and close all connections.  back: clients may resume, as
+ * the next process restores their sessions; otherwise they are told that these have ended. */
 void sessions_stop(struct sessions *sessions, bool back);
 
 /* Tell all clients of the present state of control->drain. */
@@ -148,8 +148,8 @@ struct session *sessions_find(const struct sessions *sessions, uint64_t id);
  *   -EACCES  there is no such tenant, or it is leaving
  *   -EDQUOT, -ENOMEM */
 int session_open(struct connection *connection, const char *tenant, const char *client);
-/* Send the new session's welcome, with a channel through the first endpoint of a fabric, if any, and
- * handle the frames after the hello. */
+/* Send the new session's welcome, with a channel through the first endpoint of a fabric, if any,
+ * and handle the frames after the hello. */
 void session_opened(struct session *session, uint64_t hello_id,
 		    enum wire_fabric fabric);
 /* Resume a session of this tenant on the connection.  On success the welcome that answers hello_id
@@ -163,8 +163,8 @@ void session_bye(struct session *session, uint64_t bye_id);
 /* Fence a session that has a connection, and close that; the client is told, and may resume. */
 void session_fence_active(struct session *session, enum wire_step step,
 			  const char *why);
-/* End a session at once, for the administrator: its keys die and its ephemeral leases end.  The client
- * is told, and cannot resume.  -ENOENT */
+/* End a session at once, for the administrator: its keys die and its ephemeral leases end.  The
+ * client is told, and cannot resume.  -ENOENT */
 int sessions_kick(struct sessions *sessions, uint64_t id);
 /* The connection is lost: fence its session, if any.  `why` is one line. */
 void session_connection_lost(struct connection *connection, const char *why);
@@ -225,8 +225,8 @@ struct session *session_new(struct sessions *sessions);
 void session_set_tenant(struct session *session, uint64_t id, struct tenant *tenant);
 /* Add it to the table under its lease_client's id.  -ENOMEM */
 int session_insert(struct session *session);
-/* Put it in its place in sessions->heard or ->fenced, or in neither: its state, waiting_connection or
- * the time has changed. */
+/* Put it in its place in sessions->heard or ->fenced, or in neither: its state, waiting_connection
+ * or the time has changed. */
 void session_set_time(struct session *session);
 /* The next session of sessions->heard or ->fenced after the one with this time and id, or NULL. */
 struct session *session_next(const struct tree *times, uint64_t ms, uint64_t id);
@@ -251,8 +251,8 @@ void reply_unrecord(const struct session *session, uint64_t id);
 
 /* ---- for control/ alone: channels ---- */
 
-/* How long a client may be silent, as its welcome says.  Its rkeys are dead [session] fence after its
- * last sign of life, although the loop may be late when it fences: that is the difference. */
+/* How long a client may be silent, as its welcome says.  Its rkeys are dead [session] fence after
+ * its last sign of life, although the loop may be late when it fences: that is the difference. */
 uint64_t session_silence_max_ms(const struct config *config);
 /* A frame of the client came so long ago: a sign of life. */
 void session_heard(struct session *session, uint64_t ago_ms);

@@ -160,8 +160,9 @@ uint64_t session_silence_max_ms(const struct config *config)
 	return config->fence_ms - reserve_ms;
 }
 
-/* What comes through the port is applied as long as the client may be silent, also if this process is
- * stopped before it can fence the session: after that time the client reports its writes as ended. */
+/* What comes through the port is applied as long as the client may be silent, also if this process
+ * is stopped before it can fence the session: after that time the client reports its writes as
+ * ended. */
 static void session_extend_port(const struct session *session,
 				const struct lease_client_port *port)
 {

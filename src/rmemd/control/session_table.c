@@ -27,8 +27,8 @@ struct session_head {
 	uint8_t token[WIRE_TOKEN_BYTES];
 };
 
-/* Without an error's text: nobody may ask for it again, and it would take more of the ledger than all
- * else of a reply. */
+/* Without an error's text: nobody may ask for it again, and it would take more of the ledger than
+ * all else of a reply. */
 struct reply_head {
 	uint32_t head_bytes;
 	uint32_t type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The notifications of a watched lease on their way to its watchers, of whom there may be thousands:
- * work of the lease's tenant, in slices.  Those that wait are bounded as those of a memory region:
- * of more the last is kept, with the number of those lost.  Threads: [loop]. */
+/* The notifications of a watched lease on their way to its watchers, of whom there may be
+ * thousands: work of the lease's tenant, in slices.  Those that wait are bounded as those of a
+ * memory region: of more the last is kept, with the number of those lost.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_FANOUT_H
 #define RMEMD_LEASE_FANOUT_H
 

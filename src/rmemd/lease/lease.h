@@ -123,13 +123,14 @@ uint64_t leases_next_ms(const struct leases *leases);
 
 /* End a lease at once, for all sessions.  -ENOENT: none that is granted has this id. */
 int leases_revoke(struct leases *leases, uint64_t id);
-/* End some leases with ids above *after, `max` at most; *after becomes the id of the last one.  False:
- * there are no more. */
+/* End some leases with ids above *after, `max` at most; *after becomes the id of the last one.
+ * False: there are no more. */
 bool leases_revoke_after(struct leases *leases, uint64_t *after, unsigned max);
 
 #define LEASES_DRAINING \
 	"the server is being drained, and grants nothing new: ask another one"
-/* Grant no memory any more, also to requests that wait for it, which fail with ESHUTDOWN; or again. */
+/* Grant no memory any more, also to requests that wait for it, which fail with ESHUTDOWN; or
+ * again. */
 void leases_set_draining(struct leases *leases, bool draining);
 /* Whether there is no lease, and no key of one that has ended. */
 bool leases_none_left(const struct leases *leases);
@@ -193,8 +194,8 @@ const struct leases_counters *leases_counters(const struct leases *leases);
 /* The memory that pools want back has changed, or a deadline has come: the next calls of
  * leases_tick() tell clients that have such leases attached, and end leases that are due. */
 void leases_reclaim(struct leases *leases);
-/* Check some leases behind holders->after.  False: there are more, which other clients must not wait
- * for. */
+/* Check some leases behind holders->after.  False: there are more, which other clients must not
+ * wait for. */
 bool leases_find_holders(const struct leases *leases, struct pool_holders *holders);
 /* For the log: describe the holders, and name the largest. */
 void leases_describe_holders(const struct leases *leases,
@@ -279,21 +280,22 @@ struct lease_owner {
 
 /* Each returns 0 if done() was or will be called; after an error done() is not called. */
 
-/* After lease_check_params().  -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving, or has
- * no right).  While the bytes it needs are being scrubbed the request waits. */
+/* After lease_check_params().  -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving,
+ * or has no right).  While the bytes it needs are being scrubbed the request waits. */
 int lease_allocate(struct leases *leases, struct lease_client *client,
 		   const struct lease_params *params, struct lease_waiter *waiter);
-/* After lease_check_rights().  A client that was fenced, and has the lease attached, may attach it again, as the reply may have
- * been lost with its connection: the lease gets new keys.
- * -ENOENT, -EALREADY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving, or has no
- * right), -ENOTSUP (the client cannot reach some segment) */
+/* After lease_check_rights().  A client that was fenced, and has the lease attached, may attach it
+ * again, as the reply may have been lost with its connection: the lease gets new keys.  -ENOENT,
+ * -EALREADY (attached already), -EDQUOT, -ENOMEM, -EACCES (the tenant is leaving, or has no right),
+ * -ENOTSUP (the client cannot reach some segment) */
 int lease_attach(struct leases *leases, struct lease_client *client,
 		 const struct lease_owner *owner, const char *name, unsigned rights,
 		 struct lease_waiter *waiter);
 /* Make the keys of an attached lease for all endpoints of the client.  -ESTALE */
 int lease_reattach(struct leases *leases, struct lease_client *client, uint64_t id,
 		   struct lease_waiter *waiter);
-/* Ends an ephemeral lease; `undo`: also a named one that was never attached by its name.  -ESTALE */
+/* Ends an ephemeral lease; `undo`: also a named one that was never attached by its name. 
+ * -ESTALE */
 int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id,
 		 bool undo, struct lease_waiter *waiter);
 /* -ESTALE, -EACCES */

@@ -109,8 +109,8 @@ bool lease_client_leave(struct lease_client *client, unsigned max)
 	return client->leaving != 0;
 }
 
-/* Remove owned leases with about `max` attachments from the ledger, with one commit for all; returns
- * their number. */
+/* Remove owned leases with about `max` attachments from the ledger, with one commit for all;
+ * returns their number. */
 static unsigned unrecord_owned(const struct lease_client *client, unsigned max)
 {
 	struct ledger *ledger = NULL;

@@ -66,8 +66,8 @@ void lease_client_begin_fence(struct lease_client *client);
 /* End about `max` keys.  False: all have ended. */
 bool lease_client_fence(struct lease_client *client, unsigned max);
 /* The fabric_session of one port is removed from it, and about to be closed: its keys reach nothing
- * from then on.  lease_client_leave() ends them, before the port is used again, and tells the client
- * that its leases changed. */
+ * from then on.  lease_client_leave() ends them, before the port is used again, and tells the
+ * client that its leases changed. */
 void lease_client_begin_leave(struct lease_client *client, unsigned port);
 /* End about `max` keys.  False: all have ended. */
 bool lease_client_leave(struct lease_client *client, unsigned max);

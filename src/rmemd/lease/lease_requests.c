@@ -143,7 +143,8 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 
 /* ---- attaching ---- */
 
-/* A session that has announced no endpoints and has no channel may still open the right channels. */
+/* A session that has announced no endpoints and has no channel may still open the right
+ * channels. */
 static int check_reach(const struct lease *lease, const struct lease_client *client)
 {
 	unsigned endpoints = lease_client_endpoints(client);

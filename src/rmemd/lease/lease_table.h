@@ -146,7 +146,8 @@ void lease_terminate(struct lease *lease, enum wire_reason reason,
 		     const struct lease_client *except);
 /* The lease has another length. */
 void lease_set_bytes(struct lease *lease, uint64_t bytes);
-/* Cut the lease to `bytes`, and tell all clients that have it attached, except `except`: see sweep.h. */
+/* Cut the lease to `bytes`, and tell all clients that have it attached, except `except`: see
+ * sweep.h. */
 void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except);
 /* Tell all these clients, except `except`, that the lease grew. */
 void lease_send_grown(struct lease *lease, const struct lease_client *except);
@@ -187,8 +188,9 @@ void waiter_end_memory(struct lease_waiter *waiter);
 
 /* ---- work_list.c ---- */
 
-/* Run the work list until it is empty: the last step of every event.  Of many requests that wait for
- * one lease the first are looked at, and the others in slices, as work of the lease's tenant. */
+/* Run the work list until it is empty: the last step of every event.  Of many requests that wait
+ * for one lease the first are looked at, and the others in slices, as work of the lease's
+ * tenant. */
 void leases_run(struct leases *leases);
 
 #endif

@@ -25,8 +25,8 @@ int attachment_record(const struct attachment *attachment);
  * -ENOSPC */
 int lease_record_reserve(const struct lease *lease);
 
-/* Stage the removal of a record, if there is one.  No effect while the table is being closed.  Without the
- * lease's record those of its attachments mean nothing. */
+/* Stage the removal of a record, if there is one.  No effect while the table is being closed.
+ * Without the lease's record those of its attachments mean nothing. */
 void lease_unrecord(const struct lease *lease);
 void attachment_unrecord(const struct attachment *attachment);
 

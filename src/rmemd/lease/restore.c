@@ -241,8 +241,8 @@ static void lease_lose(const struct restore *restore, struct lease *lease,
 			    lease->name ? lease->name : "", lease->tenant->name, why);
 }
 
-/* Claim the memory of a segment, behind that of `before`, the last that was claimed.  Limits are not
- * checked, as the tenant has the memory already. */
+/* Claim the memory of a segment, behind that of `before`, the last that was claimed.  Limits are
+ * not checked, as the tenant has the memory already. */
 static int claim_serve(const struct restore *restore, const struct claim *claim,
 		       const struct claim **before)
 {

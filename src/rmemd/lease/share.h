@@ -29,8 +29,8 @@ int share_set(struct lease *lease, const char *tenant, unsigned rights);
 /* The rights of a tenant to attach a lease of another: those of the share, as far as the owner has
  * them now. */
 unsigned share_rights(const struct lease *lease, const char *tenant);
-/* Whether an attachment with these rights may stay: the lease is the tenant's, or the share has them.
- * The access that the owner has now does not count, as a reload ends no attachment. */
+/* Whether an attachment with these rights may stay: the lease is the tenant's, or the share has
+ * them.  The access that the owner has now does not count, as a reload ends no attachment. */
 bool share_covers(const struct lease *lease, const struct tenant *tenant,
 		  unsigned rights);
 

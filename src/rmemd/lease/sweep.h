@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sweep ends the attachments that a lease may not have any more: all of them when it has ended, and
- * when a share has ended or lost a right those that it does not cover.  When the lease was cut, it ends
- * the keys that reach behind its end.  There may be as many attachments as there are sessions, each with
- * hundreds of keys: the first are swept at once, and the others in slices, as work of the lease's
- * tenant.  Threads: [loop]. */
+/* A sweep ends the attachments that a lease may not have any more: all of them when it has ended,
+ * and when a share has ended or lost a right those that it does not cover.  When the lease was cut,
+ * it ends the keys that reach behind its end.  There may be as many attachments as there are
+ * sessions, each with hundreds of keys: the first are swept at once, and the others in slices, as
+ * work of the lease's tenant.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_SWEEP_H
 #define RMEMD_LEASE_SWEEP_H
 
@@ -30,8 +30,8 @@ struct sweep {
 };
 
 void sweep_init(struct sweep *sweep);
-/* Begin, or begin again, beside what it does already.  The lease is not freed before the sweep is done.
- * An attachment of which stays() is true does not end; NULL: all end. */
+/* Begin, or begin again, beside what it does already.  The lease is not freed before the sweep is
+ * done.  An attachment of which stays() is true does not end; NULL: all end. */
 void sweep_start(struct lease *lease,
 		 bool (*stays)(const struct attachment *attachment), unsigned reason,
 		 uint64_t except);

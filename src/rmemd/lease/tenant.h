@@ -123,8 +123,8 @@ void tenants_init(struct tenants *tenants);
 /* After all sessions and leases. */
 void tenants_destroy(struct tenants *tenants);
 
-/* Replace the configured tenants, limits and rights: new tenants are added, a listed tenant is not leaving
- * any more, and all others are.  -ENOMEM: nothing has changed. */
+/* Replace the configured tenants, limits and rights: new tenants are added, a listed tenant is not
+ * leaving any more, and all others are.  -ENOMEM: nothing has changed. */
 int tenants_set(struct tenants *tenants, const struct tenant_params *params,
 		unsigned n);
 /* The tenant of that name, if it is not leaving, or NULL. */
@@ -133,8 +133,9 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name);
  * with these limits and rights is added.  NULL: -ENOMEM */
 struct tenant *tenants_ensure(struct tenants *tenants,
 			      const struct tenant_params *params);
-/* Whether the tenant may have one more session, or channel of an endpoint: within its own limit, and
- * of `max` (0: no limit) in all, of which what is kept for other tenants stays free.  -EDQUOT */
+/* Whether the tenant may have one more session, or channel of an endpoint: within its own limit,
+ * and of `max` (0: no limit) in all, of which what is kept for other tenants stays free. 
+ * -EDQUOT */
 int tenants_check_room(const struct tenants *tenants, struct tenant *tenant,
 		       unsigned shared, uint32_t max);
 /* Whether it may not; counts no refusal. */
@@ -143,8 +144,8 @@ bool tenants_full(const struct tenants *tenants, const struct tenant *tenant,
 /* Whether the tenant has more than what is kept for it of `max`. */
 bool tenants_over_reserve(const struct tenants *tenants, const struct tenant *tenant,
 			  unsigned shared, uint32_t max);
-/* The tenant after this one (NULL: the first), or NULL.  A tenant is in the table as long as somebody has
- * a reference. */
+/* The tenant after this one (NULL: the first), or NULL.  A tenant is in the table as long as
+ * somebody has a reference. */
 struct tenant *tenants_next(const struct tenants *tenants, const struct tenant *after);
 /* Call each() for every tenant until it returns non-zero, and return its result. */
 int tenants_each(const struct tenants *tenants,

@@ -151,8 +151,8 @@ static void waiter_finish(struct lease_waiter *waiter)
 	waiter->done(waiter, 0, "");
 }
 
-/* The next waiter to be checked, which goes behind those that were in this round; NULL: all were, and
- * nothing has changed since it began. */
+/* The next waiter to be checked, which goes behind those that were in this round; NULL: all were,
+ * and nothing has changed since it began. */
 static struct lease_waiter *next_waiter(struct lease *lease)
 {
 	struct lease_waiter *waiter =

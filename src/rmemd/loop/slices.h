@@ -11,8 +11,8 @@
 #include "base/tree.h"
 #include "rmemd/loop/turn.h"
 
-/* How often the time of a queue counts.  Those that have not shown who they are share one queue, and
- * get an eighth of what a tenant gets. */
+/* How often the time of a queue counts.  Those that have not shown who they are share one queue,
+ * and get an eighth of what a tenant gets. */
 #define SLICE_TENANT 1
 #define SLICE_STRANGERS 8
 
@@ -60,8 +60,8 @@ void slice_work_init(struct slice_work *work, bool (*run)(struct slice_work *wor
 bool slices_busy(const struct slices *slices);
 /* Whether work waits. */
 bool slices_wait(const struct slices *slices);
-/* Run the work now, unless slices_busy() or its queue has lately used more time than others; and what
- * is left of it in slices.  No effect if it waits or runs already.  The queue must outlive the
+/* Run the work now, unless slices_busy() or its queue has lately used more time than others; and
+ * what is left of it in slices.  No effect if it waits or runs already.  The queue must outlive the
  * work. */
 void slices_start(struct slices *slices, struct slice_queue *queue,
 		  struct slice_work *work);

@@ -44,7 +44,8 @@ struct turn {
 void turn_begin(struct turn *turn, uint64_t cpu_ns);
 void turn_end(struct turn *turn, uint64_t now_ns, uint64_t cpu_ns);
 /* A callback of the loop begins: the first one tells when the work began of the turn that runs, if
- * any.  event_make() calls it; so do the callbacks of libevent's own events, of listeners and HTTP. */
+ * any.  event_make() calls it; so do the callbacks of libevent's own events, of listeners and
+ * HTTP. */
 void turn_work(void);
 /* Whether work that can wait should wait for the next turn.  If the turn is over, no other callback
  * runs in it. */

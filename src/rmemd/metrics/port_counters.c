@@ -143,8 +143,8 @@ static void number_add(struct port_numbers *numbers, size_t at, uint64_t value)
 	*number = *number == PORT_COUNTER_NONE ? value : *number + value;
 }
 
-/* Add what there is to the numbers.  A driver has its files from the start: those that are missing are
- * not looked for again. */
+/* Add what there is to the numbers.  A driver has its files from the start: those that are missing
+ * are not looked for again. */
 static void port_read(struct port_counters *counters, unsigned port,
 		      struct port_numbers *numbers)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel's counters of RDMA ports, in sysfs: one-sided operations do not pass the daemon.  Reading
- * them may ask the firmware of a device, so a thread does it, each 15 s, or as often as somebody asks.
- * They count the traffic of all programs of the host.
- * Threads: [loop]. */
+/* The kernel's counters of RDMA ports, in sysfs: one-sided operations do not pass the daemon.
+ * Reading them may ask the firmware of a device, so a thread does it, each 15 s, or as often as
+ * somebody asks.  They count the traffic of all programs of the host.  Threads: [loop]. */
 #ifndef RMEMD_METRICS_PORT_COUNTERS_H
 #define RMEMD_METRICS_PORT_COUNTERS_H
 
@@ -21,8 +20,8 @@ struct port_id {
 	unsigned number;
 };
 
-/* "Retries" are of requests of this host, but `duplicates` and `out_of_order`, which are what it sees of
- * those of others. */
+/* "Retries" are of requests of this host, but `duplicates` and `out_of_order`, which are what it
+ * sees of those of others. */
 struct port_numbers {
 	uint64_t up; /* 1 or 0 */
 	uint64_t received_bytes, sent_bytes, received_packets, sent_packets;
@@ -45,8 +44,8 @@ void port_counters_close(struct port_counters *counters);
 unsigned port_counters_n(const struct port_counters *counters);
 const struct port_id *port_counters_id(const struct port_counters *counters,
 				       unsigned i);
-/* The last reading; never blocks.  All is PORT_COUNTER_NONE if there is none of the last seconds: the
- * kernel does not answer. */
+/* The last reading; never blocks.  All is PORT_COUNTER_NONE if there is none of the last seconds:
+ * the kernel does not answer. */
 void port_counters_get(struct port_counters *counters, unsigned i,
 		       struct port_numbers *ret_numbers);
 

@@ -306,8 +306,9 @@ static bool runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 	return runs->sum < runs->wanted;
 }
 
-/* Called only when a request cannot be served.  Of more than BLOCKS_MAX blocks it supposes that they
- * have enough: then the request waits, and fails when all memory is clean, or after its time. */
+/* Called only when a request cannot be served.  Of more than BLOCKS_MAX blocks it supposes that
+ * they have enough: then the request waits, and fails when all memory is clean, or after its
+ * time. */
 static bool fits_when_clean(const struct request *request)
 {
 	struct runs runs = { .align = request->align,

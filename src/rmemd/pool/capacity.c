@@ -42,7 +42,8 @@ unsigned pages_huge(enum pool_pages ret_pages[POOL_PAGES_END])
 	return n;
 }
 
-/* What a cgroup counts for them: its limits name huge pages by their length, and other memory not. */
+/* What a cgroup counts for them: its limits name huge pages by their length, and other memory
+ * not. */
 static uint64_t pages_huge_bytes(enum pool_pages pages)
 {
 	return pages_hugetlb(pages) ? pages_bytes(pages) : 0;

@@ -315,8 +315,8 @@ static void block_join(struct extents *extents, struct block *block)
 	free_insert(extents, block);
 }
 
-/* The free block before a dirty one, which is gone from the tree; a new, empty one if there is none.
- * NULL: no memory. */
+/* The free block before a dirty one, which is gone from the tree; a new, empty one if there is
+ * none.  NULL: no memory. */
 static struct block *free_before(struct extents *extents, struct block *block)
 {
 	struct block *before = free_neighbour(extents, block->order.prev);

@@ -77,8 +77,8 @@ int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 /* The lent block that begins at `offset`, or NULL. */
 struct block *extents_find(const struct extents *extents, uint64_t offset);
 
-/* Mark a lent block as dirty; the caller cleans it, from its begin on, and tells of each piece: what is
- * not in the closed end is free then.  True: all was clean, and the block is gone. */
+/* Mark a lent block as dirty; the caller cleans it, from its begin on, and tells of each piece:
+ * what is not in the closed end is free then.  True: all was clean, and the block is gone. */
 void extents_mark_dirty(struct extents *extents, struct block *block);
 bool extents_cleaned(struct extents *extents, struct block *block, uint64_t bytes);
 /* A lent block that was not written to may be freed at once. */
@@ -88,8 +88,8 @@ void extents_free(struct extents *extents, struct block *block);
 uint64_t extents_largest(const struct extents *extents, uint64_t align);
 
 /* Call run() for every run of neighbouring blocks that are free or dirty, up to the closed end, in
- * order, until it returns false or *left blocks were looked at, whose number *left loses.  True: all
- * were. */
+ * order, until it returns false or *left blocks were looked at, whose number *left loses.  True:
+ * all were. */
 bool extents_each_run(const struct extents *extents, unsigned *left,
 		      bool (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx);
@@ -111,16 +111,16 @@ struct extents_run {
 };
 
 void extents_walk_begin(struct extents *extents, struct extents_walk *walk);
-/* Look at one block, as far as it is before `limit`, which is behind walk->offset.  False: there are
- * no more. */
+/* Look at one block, as far as it is before `limit`, which is behind walk->offset.  False: there
+ * are no more. */
 bool extents_walk_next(struct extents_walk *walk, uint64_t limit,
 		       struct extents_run *ret_run);
 /* Afterwards the walk may be freed. */
 void extents_walk_end(struct extents_walk *walk);
 
 /* Close the end from `end` on (a multiple of the grain, less than bytes), after extents_reserve():
- * free blocks there are not lent.  It handles max_blocks at most, from the last one on; false: there
- * are more, so call it again. */
+ * free blocks there are not lent.  It handles max_blocks at most, from the last one on; false:
+ * there are more, so call it again. */
 bool extents_close(struct extents *extents, uint64_t end, unsigned max_blocks);
 /* Give back a lent block in the closed end; it is not cleaned, as it will be cut off. */
 void extents_drop(struct extents *extents, struct block *block);

@@ -39,7 +39,8 @@ struct pool_map {
 /* Begin the map of pool i, which may be removed before it is complete. */
 void pool_map_begin(const struct pools *pools, unsigned i, struct pool_map *map);
 /* Look at *left extents at most, whose number *left loses, for the next cell.  NULL: more has to be
- * looked at, if *left is 0; else there are no more cells.  The cell is valid until the next call. */
+ * looked at, if *left is 0; else there are no more cells.  The cell is valid until the next
+ * call. */
 const struct pool_map_cell *pool_map_next(struct pool_map *map, unsigned *left);
 /* The map is not used any more.  One that is zero is left alone. */
 void pool_map_end(struct pool_map *map);

@@ -21,7 +21,8 @@ static uint64_t space_wanted(void)
 	return host < SPACE_BYTES ? host : SPACE_BYTES;
 }
 
-/* Make room in the table for all that are coming and one more, so that pools_enter() cannot fail. */
+/* Make room in the table for all that are coming and one more, so that pools_enter() cannot
+ * fail. */
 static int table_reserve(struct pools *pools)
 {
 	unsigned n = pools->n_pools + 1;

@@ -47,9 +47,9 @@ int plan_record_added(const struct pool_params *params,
 /* Remove the record of a pool, before its memory is given back. */
 void plan_forget(uint32_t id, struct ledger *ledger);
 /* Record a pool's size, and its configured size.  Before it grows to `bytes_grown`: until this is
- * recorded as 0 again the next process opens the pool with `bytes`, regardless of the file's length,
- * and sets params.bytes_grown.  -ENOMEM or -ENOSPC: the ledger still has the former sizes, and the
- * pool must not grow. */
+ * recorded as 0 again the next process opens the pool with `bytes`, regardless of the file's
+ * length, and sets params.bytes_grown.  -ENOMEM or -ENOSPC: the ledger still has the former sizes,
+ * and the pool must not grow. */
 int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
 		     uint64_t bytes_grown, struct ledger *ledger);
 

@@ -15,8 +15,8 @@
 
 enum pool_job_kind { POOL_JOB_OPEN, POOL_JOB_RESIZE, POOL_JOB_CLOSE };
 
-/* The opening, resizing or closing of a pool's memory by a thread, which owns the job until it posts
- * it. */
+/* The opening, resizing or closing of a pool's memory by a thread, which owns the job until it
+ * posts it. */
 struct pool_job {
 	struct list link;
 	enum pool_job_kind kind;

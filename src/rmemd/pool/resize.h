@@ -46,8 +46,8 @@ int resizes_open(struct pools *pools, struct ledger *ledger, struct fdstore *sto
 /* Call pools_close() next, which ends a growth under way.  NULL: no effect. */
 void resizes_close(struct resizes *resizes);
 
-/* Set the pools and their sizes from now on; borrows the configuration.  A pool that differs from it
- * in more than its size keeps its size: pools_params() has what is in force. */
+/* Set the pools and their sizes from now on; borrows the configuration.  A pool that differs from
+ * it in more than its size keeps its size: pools_params() has what is in force. */
 void resizes_configure(struct resizes *resizes, const struct config *config);
 /* The size of a pool that is in force: as configured, or what it kept since it could not follow. */
 uint64_t resizes_bytes(const struct resizes *resizes, unsigned i);

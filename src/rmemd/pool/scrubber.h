@@ -7,8 +7,8 @@
 
 #include "rmemd/pool/worker.h"
 
-/* A block is zeroed in pieces of this size, each of which is lent again without waiting for the rest:
- * some 10 ms of work. */
+/* A block is zeroed in pieces of this size, each of which is lent again without waiting for the
+ * rest: some 10 ms of work. */
 #define SCRUB_PIECE_BYTES (UINT64_C(64) << 20)
 
 /* One range to zero, in whole pages. */

@@ -50,10 +50,10 @@ static int set_full_error(const struct ledger *ledger, int err, uint64_t end)
  *
  * Why a move does not stall its caller.  A move begins when half of the active area A is used, or
  * later if that is obsolete.  Each commit of n bytes pays for 4 n bytes of the move.  To allocate
- * the new area, of up to 2 A, and its twin costs an eighth of the bytes that the file gets, 2 A; the
- * records to copy are A / 2, and those that come meanwhile.  So the move ends within A / 4 of new
- * records.  When only A / 8 is left, as in small areas or without room for a larger one, the move is
- * completed at once. */
+ * the new area, of up to 2 A, and its twin costs an eighth of the bytes that the file gets, 2 A;
+ * the records to copy are A / 2, and those that come meanwhile.  So the move ends within A / 4 of
+ * new records.  When only A / 8 is left, as in small areas or without room for a larger one, the
+ * move is completed at once. */
 
 static bool is_stale(const struct ledger *ledger)
 {
@@ -231,8 +231,9 @@ static void move_on(struct ledger *ledger, uint64_t bytes)
 		 used > size - size / 8 ? UINT64_MAX : MOVE_BYTES_MIN + 4 * bytes);
 }
 
-/* What the values that count may fill of an area, with room for their removals, in a ledger that cannot
- * grow.  What is lent leaves room for the sessions that use it, and for the replies that it is freed. */
+/* What the values that count may fill of an area, with room for their removals, in a ledger that
+ * cannot grow.  What is lent leaves room for the sessions that use it, and for the replies that it
+ * is freed. */
 static uint64_t share_bytes(uint32_t kind, uint64_t bytes)
 {
 	switch (kind) {
@@ -251,8 +252,8 @@ static uint64_t grown_file_bytes(const struct ledger *ledger, uint64_t bytes)
 	return area_file_bytes(ledger, area_offset(ledger, bytes), bytes);
 }
 
-/* Move to an area of `bytes` at once.  All records move, as a staged record may stand for a committed
- * one. */
+/* Move to an area of `bytes` at once.  All records move, as a staged record may stand for a
+ * committed one. */
 static int ledger_grow(struct ledger *ledger, uint64_t bytes)
 {
 	uint64_t offset = area_offset(ledger, bytes);
@@ -275,8 +276,8 @@ static int ledger_grow(struct ledger *ledger, uint64_t bytes)
 
 /* ---- changes ---- */
 
-/* Room for a record, and for a later removal of every key.  kind: of what is new; 0: it has a record
- * already */
+/* Room for a record, and for a later removal of every key.  kind: of what is new; 0: it has a
+ * record already */
 static int make_room(struct ledger *ledger, uint32_t kind, size_t bytes)
 {
 	uint64_t area = ledger_area(ledger)->bytes;
@@ -507,8 +508,8 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 	return 0;
 }
 
-/* An older build made no twin; without room for it the ledger is as it was.  The last process may have
- * ended while it moved. */
+/* An older build made no twin; without room for it the ledger is as it was.  The last process may
+ * have ended while it moved. */
 static void twin_adopt(struct ledger *ledger, uint64_t file_bytes)
 {
 	uint64_t end = ledger_file_bytes(ledger);

@@ -16,9 +16,9 @@
  *
  * Growing the file and cutting off what no area uses do not change what is read.
  *
- * Why a full file system does no harm.  The active area has a twin, of its size, which has its memory
- * all the time: records that count can always be moved there from those that do not.  The ledger moves
- * to a larger area once that and its twin have their memory. */
+ * Why a full file system does no harm.  The active area has a twin, of its size, which has its
+ * memory all the time: records that count can always be moved there from those that do not.  The
+ * ledger moves to a larger area once that and its twin have their memory. */
 #include "rmemd/state/ledger_file.h"
 
 #include <errno.h>
@@ -249,8 +249,8 @@ void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes, uint6
 	atomic_store_explicit(&head->active, next, memory_order_release);
 }
 
-/* The offset of an area of `bytes` beside one of `size` at `offset`: the pair is at the begin of the
- * file, unless an older build has put that one elsewhere. */
+/* The offset of an area of `bytes` beside one of `size` at `offset`: the pair is at the begin of
+ * the file, unless an older build has put that one elsewhere. */
 static uint64_t offset_beside(const struct ledger *ledger, uint64_t offset,
 			      uint64_t size, uint64_t bytes)
 {

@@ -25,10 +25,10 @@ void fdstore_close(struct fdstore *store);
 
 /* Whether the next process will find the files of this one. */
 bool fdstore_lasts(const struct fdstore *store);
-/* Once the pools of the start are stored: ask the service manager, if it stores them, whether it has
- * all files; and again for each one that is stored from then on.  `verified` is called with each
- * answer, before fdstore_close().  err 0: it has; -ENOSPC: it has not, and the files do not last;
- * other errors, with text: it is not known. */
+/* Once the pools of the start are stored: ask the service manager, if it stores them, whether it
+ * has all files; and again for each one that is stored from then on.  `verified` is called with
+ * each answer, before fdstore_close().  err 0: it has; -ENOSPC: it has not, and the files do not
+ * last; other errors, with text: it is not known. */
 typedef void fdstore_verified(void *ctx, int err);
 void fdstore_verify(struct fdstore *store, struct event_base *base,
 		    fdstore_verified *verified, void *ctx);

@@ -224,8 +224,8 @@ static bool is_named_pipe(const struct stat *st)
 	       fs.f_type != PIPEFS_MAGIC;
 }
 
-/* For a pipe with a name the kernel has no RWF_NOWAIT, and whether stderr blocks is also for others that
- * have it to decide: open it again. */
+/* For a pipe with a name the kernel has no RWF_NOWAIT, and whether stderr blocks is also for others
+ * that have it to decide: open it again. */
 static int pipe_reopen(void)
 {
 	int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC);

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "rmemd/config/config.h"
 
-/* Choose where lines go from now on.  When stderr is a stream of the journal, CONFIG_LOG_AUTO is the
- * journal, and lines of CONFIG_LOG_STDERR have the prefix "<N>" for their level instead of time and
- * level.  The journal gets MESSAGE (from log_format()), PRIORITY, SYSLOG_IDENTIFIER and RMEM_EVENT,
- * _SESSION, _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has them. */
+/* Choose where lines go from now on.  When stderr is a stream of the journal, CONFIG_LOG_AUTO is
+ * the journal, and lines of CONFIG_LOG_STDERR have the prefix "<N>" for their level instead of time
+ * and level.  The journal gets MESSAGE (from log_format()), PRIORITY, SYSLOG_IDENTIFIER and
+ * RMEM_EVENT, _SESSION, _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has them. */
 void log_output_open(enum config_log_target target);
 /* After log_output_open(). */
 log_sink log_output_sink;

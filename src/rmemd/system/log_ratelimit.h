@@ -19,8 +19,8 @@
 enum log_ratelimit_of { LOG_RATELIMIT_LOG, LOG_RATELIMIT_RECENT, LOG_RATELIMITS };
 struct log_ratelimit;
 
-/* Reset all counts.  report() gets the lines that tell how many were suppressed; that of the log also
- * the lines of log_ratelimit_sink(). */
+/* Reset all counts.  report() gets the lines that tell how many were suppressed; that of the log
+ * also the lines of log_ratelimit_sink(). */
 struct log_ratelimit *log_ratelimit_open(enum log_ratelimit_of of, log_sink *report);
 /* Whether the line may pass; if not, it is counted.  Keeps the pointer to the event's name. */
 bool log_ratelimit_passes(struct log_ratelimit *limit, int level, const char *event,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The recent events of the daemon, in memory, for the administrator: the lines of the log, of all
- * levels whatever the level of the log, with their fields.  Each has a number, one more than that of
- * the one before.  Of one event and tenant a limited number is kept in a period, as in the log.
- * Administrators' acts have room of their own, so that clients cannot push them out.
- * Threads: [loop]. */
+ * levels whatever the level of the log, with their fields.  Each has a number, one more than that
+ * of the one before.  Of one event and tenant a limited number is kept in a period, as in the log.
+ * Administrators' acts have room of their own, so that clients cannot push them out.  Threads:
+ * [loop]. */
 #ifndef RMEMD_SYSTEM_RECENT_H
 #define RMEMD_SYSTEM_RECENT_H
 
@@ -32,8 +32,8 @@ struct recent_event {
 void recent_open(uint64_t begin);
 /* The number of the last event; `begin`: none. */
 uint64_t recent_last(void);
-/* Behind which number to go on for somebody who has seen the events up to this one: `begin`, if it is
- * of another process, or 0. */
+/* Behind which number to go on for somebody who has seen the events up to this one: `begin`, if it
+ * is of another process, or 0. */
 uint64_t recent_resume(uint64_t number);
 /* The first event that is kept with a higher number, or NULL.  Borrowed until the next event. */
 const struct recent_event *recent_after(uint64_t number);

@@ -32,7 +32,8 @@ struct systemd_fds {
  *   -EINVAL  a descriptor of another kind, or too many; all are closed */
 int systemd_listen_fds(struct systemd_fds *ret_fds);
 
-/* Before systemd_listen_fds(): whether the service manager has passed the ledger of the last process. */
+/* Before systemd_listen_fds(): whether the service manager has passed the ledger of the last
+ * process. */
 bool systemd_passed_ledger(void);
 /* Have the service manager store a file for the next process, under a name of fewer than
  * SYSTEMD_FILE_NAME_BYTES characters; or remove it.  True: it has been told; it drops more files

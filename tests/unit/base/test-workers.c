@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that take jobs from queues: one job of a queue at a time, on several threads, that which has
- * used the least time first; what is posted before the end is run; a job that no thread has begun can be
- * taken back. */
+/* Threads that take jobs from queues: one job of a queue at a time, on several threads, that which
+ * has used the least time first; what is posted before the end is run; a job that no thread has
+ * begun can be taken back. */
 #include "base/workers.h"
 
 #include <poll.h>

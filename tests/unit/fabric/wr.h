@@ -30,7 +30,8 @@ struct wc {
 	const char *text;
 };
 
-/* The number of completions that only asked for another channel, which wr_poll() does not return. */
+/* The number of completions that only asked for another channel, which wr_poll() does not
+ * return. */
 extern _Atomic unsigned wr_worn;
 
 /* These call the functions of the ops table; wr_post() posts a single read or write

@@ -56,9 +56,9 @@ void proxy_last(unsigned type, struct wire_msg *ret_msg);
 void proxy_cut(void);
 /* Send the held messages, and hold no more. */
 void proxy_release(void);
-/* Answer one request of this type with the number of an errno instead of the server, after `skip` requests have
- * passed; UINT_MAX: each.  Each hello is answered so, and its connection ends.  code 0: no request
- * any more. */
+/* Answer one request of this type with the number of an errno instead of the server, after `skip`
+ * requests have passed; UINT_MAX: each.  Each hello is answered so, and its connection ends.  code
+ * 0: no request any more. */
 void proxy_fail(unsigned type, int code, unsigned skip);
 /* Send the client a message of the test. */
 void proxy_send(const struct wire_msg *msg);

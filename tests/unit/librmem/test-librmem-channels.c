@@ -437,7 +437,8 @@ START_TEST(refused_operation__fails_when_the_rkey_is_confirmed)
 }
 END_TEST
 
-/* The lease was revoked, and the server stopped before it told so: the question stays without an answer. */
+/* The lease was revoked, and the server stopped before it told so: the question stays without an
+ * answer. */
 START_TEST(refused_operation__of_an_ended_session_is_stale)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);

@@ -643,8 +643,8 @@ START_TEST(events__reach_the_callback)
 }
 END_TEST
 
-/* A mistake of the library: a callback drops the socket from which the frame came, or (ctx) replaces
- * it. */
+/* A mistake of the library: a callback drops the socket from which the frame came, or (ctx)
+ * replaces it. */
 static int on_done_by_mistake(void *ctx, int err, const struct wire_msg *reply)
 {
 	(void)err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions of a server that is too busy for all of its clients: its welcomes come late, and sessions that
- * have resumed are lost again. */
+/* Sessions of a server that is too busy for all of its clients: its welcomes come late, and
+ * sessions that have resumed are lost again. */
 #include <pthread.h>
 
 #include "unit/librmem/core-case.h"

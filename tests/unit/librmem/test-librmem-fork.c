@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a fork finds while other threads are in calls of the library.  The linker calls the resolver here
- * instead of the C library's (-Wl,--wrap). */
+/* What a fork finds while other threads are in calls of the library.  The linker calls the resolver
+ * here instead of the C library's (-Wl,--wrap). */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The limits of requests that the server tells: none moves more bytes, and no more of them wait for an
- * answer.  Those of TCP do not hold over RDMA, and the other way round. */
+/* The limits of requests that the server tells: none moves more bytes, and no more of them wait for
+ * an answer.  Those of TCP do not hold over RDMA, and the other way round. */
 #include <string.h>
 
 #include "unit/librmem/librmem-case.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of operations on a channel, and fragments between them: what happens to one of them leaves the
- * others as they are. */
+/* Runs of operations on a channel, and fragments between them: what happens to one of them leaves
+ * the others as they are. */
 #include <errno.h>
 #include <string.h>
 

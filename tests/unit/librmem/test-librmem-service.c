@@ -117,8 +117,8 @@ static int set_of(int member)
 	return fd < 1024 ? fd : -1;
 }
 
-/* The program has closed the service's set and its wake-up, and has made a set with their numbers: its
- * tags are not followed, and the service goes on with another set. */
+/* The program has closed the service's set and its wake-up, and has made a set with their numbers:
+ * its tags are not followed, and the service goes on with another set. */
 START_TEST(event__of_no_session_is_not_followed)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0x5f1b }, found;

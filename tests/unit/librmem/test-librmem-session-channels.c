@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels of sessions that are connected again after a loss, joined without rdma_cm, or refused. */
+/* Channels of sessions that are connected again after a loss, joined without rdma_cm, or
+ * refused. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads get the lock in their order.  Its timed wait ends at its deadline, whatever clock the library
- * uses: the kernel waits on CLOCK_MONOTONIC. */
+/* Threads get the lock in their order.  Its timed wait ends at its deadline, whatever clock the
+ * library uses: the kernel waits on CLOCK_MONOTONIC. */
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>

@@ -481,8 +481,8 @@ END_TEST
 
 static struct rmem_lease *sets[SIX_SETS + 1]; /* lent through these endpoints */
 
-/* A queue of six full channels, and a write at offset 8 * SET to the lease of each set of endpoints,
- * which waits. */
+/* A queue of six full channels, and a write at offset 8 * SET to the lease of each set of
+ * endpoints, which waits. */
 static struct rmem_queue *queue_of_sets(unsigned *ret_n)
 {
 	struct rmem_queue *queue = stage_queue(MANY, 6);
@@ -517,7 +517,8 @@ static void expect_reached(const struct rmem_queue *queue, unsigned channel)
 	}
 }
 
-/* While one channel is full, all goes on that does not need it, also where sets share a wait list. */
+/* While one channel is full, all goes on that does not need it, also where sets share a wait
+ * list. */
 START_TEST(bound__sets_of_endpoints_may_be_more_than_wait_lists)
 {
 	unsigned n, end = 0;
@@ -540,7 +541,8 @@ START_TEST(bound__sets_of_endpoints_may_be_more_than_wait_lists)
 }
 END_TEST
 
-/* Where sets share a wait list, progress on any channel counts, as that of the last one alone here. */
+/* Where sets share a wait list, progress on any channel counts, as that of the last one alone
+ * here. */
 START_TEST(bound__sets_that_share_a_wait_list_wait_while_there_is_progress)
 {
 	unsigned n, failed = 0;

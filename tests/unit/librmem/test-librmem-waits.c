@@ -8,8 +8,8 @@
 
 #define TRIES 10u /* as many as are awaited */
 
-/* The number of tries in this time: one, one at once, six in the 0.6 s in which the least wait rises from
- * 10 ms to half of the longest one, and then two in that one. */
+/* The number of tries in this time: one, one at once, six in the 0.6 s in which the least wait
+ * rises from 10 ms to half of the longest one, and then two in that one. */
 static unsigned tries_max(uint64_t begin_ns, unsigned wait_max_ms)
 {
 	uint64_t ms = (clock_now_ns() - begin_ns) / NS_PER_MS;

@@ -77,8 +77,8 @@ static void show_poisoned(const char *name, const char *body, bool wide)
 	free(text);
 }
 
-/* Show a reply of the server; returns the result.  Each reply is shown with escapes in it too, so that
- * a new command cannot forget them. */
+/* Show a reply of the server; returns the result.  Each reply is shown with escapes in it too, so
+ * that a new command cannot forget them. */
 static int show_as(const char *name, const char *body, bool wide)
 {
 	show_poisoned(name, body, wide);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A control connection without a transport: a function gets what the daemon sends, and the test says
- * what waits.  Any client is the tenant that it says. */
+/* A control connection without a transport: a function gets what the daemon sends, and the test
+ * says what waits.  Any client is the tenant that it says. */
 #ifndef TESTS_UNIT_BARE_CONNECTION_H
 #define TESTS_UNIT_BARE_CONNECTION_H
 

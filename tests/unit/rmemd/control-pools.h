@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pools under the control core of the stage: fakes (stage-pools.c), or for fuzzing the daemon's own
- * (tests/fuzz/real-pools.c). */
+/* The pools under the control core of the stage: fakes (stage-pools.c), or for fuzzing the daemon's
+ * own (tests/fuzz/real-pools.c). */
 #ifndef TESTS_UNIT_CONTROL_POOLS_H
 #define TESTS_UNIT_CONTROL_POOLS_H
 

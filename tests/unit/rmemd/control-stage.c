@@ -34,8 +34,8 @@ static uint64_t fake_clock(void)
 	return stage_now_ms * 1000000;
 }
 
-/* A line about a session is one of its tenant, whose lines have a limit of their own; but not if the
- * peer only says that it has the session. */
+/* A line about a session is one of its tenant, whose lines have a limit of their own; but not if
+ * the peer only says that it has the session. */
 static void check_line(int, const char *event, const struct log_ctx *ctx,
 		       const char *text)
 {

@@ -21,8 +21,8 @@ struct owners {
 extern struct owners owners[OWNERS_POOLS_MAX];
 extern unsigned n_owners;
 
-/* Find them.  A rule: each segment is inside of its pool, no page is in two leases, the segments of a
- * lease are as long as it together, and a pool has lent what leases have. */
+/* Find them.  A rule: each segment is inside of its pool, no page is in two leases, the segments of
+ * a lease are as long as it together, and a pool has lent what leases have. */
 void owners_find(const struct leases *leases, const struct pools *pools);
 /* The lease whose page this is; 0: nobody's. */
 uint64_t owner_at(const char *at);

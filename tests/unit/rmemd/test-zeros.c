@@ -76,7 +76,8 @@ static void step(void)
 
 /* ---- processes ---- */
 
-/* In a process that a timer may kill while it tells Check its place, half of which would be left. */
+/* In a process that a timer may kill while it tells Check its place, half of which would be
+ * left. */
 static bool killable;
 
 void __real__mark_point(const char *file, int line);

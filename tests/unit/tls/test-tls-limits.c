@@ -226,8 +226,8 @@ static void hello_send(const struct client_hello *what)
 	ck_assert_int_eq(send(peer, hello, bytes, 0), (ssize_t)bytes);
 }
 
-/* With a hash that no key fits, OpenSSL goes on to the next one; and with one that fits, if nobody has
- * the key. */
+/* With a hash that no key fits, OpenSSL goes on to the next one; and with one that fits, if nobody
+ * has the key. */
 START_TEST(identities__are_looked_up_once)
 {
 	const struct client_hello what = { .suite = _i ? 0x1302 : 0x1301,

@@ -760,8 +760,8 @@ END_TEST
 
 /* ---- bytes ---- */
 
-/* More than the sockets take, so that both directions have to wait: under TLS, without it, and with keys
- * that wear out soon. */
+/* More than the sockets take, so that both directions have to wait: under TLS, without it, and with
+ * keys that wear out soon. */
 START_TEST(bytes__arrive_in_order)
 {
 	enum { N = 1 << 20 };
@@ -951,7 +951,8 @@ START_TEST(keys__are_changed_as_often_as_they_wear_out)
 }
 END_TEST
 
-/* A client can send changes of keys as fast as they are read: others must get their turn between. */
+/* A client can send changes of keys as fast as they are read: others must get their turn
+ * between. */
 START_TEST(receive__does_not_go_on_with_changes_of_keys)
 {
 	int before = 0, left = 0;

@@ -32,7 +32,8 @@ int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *
  * a scope. */
 struct fabric_address verbs_cm_id_source(const struct verbs_cm_id *cm_id);
 
-/* Connect the id's queue pair for this channel, with these rdma_options, which the kernel ignores over iWARP.
+/* Connect the id's queue pair for this channel, with these rdma_options, which the kernel ignores
+ * over iWARP.
  *   -EACCES        the server refused the channel
  *   -ECONNREFUSED  no server listens there
  *   -ETIMEDOUT, -ECANCELED ... */

@@ -11,9 +11,9 @@
 
 #include "fabric/verbs/client/send_queue.h"
 
-/* Limit of empty writes; send and completion queue have room for them.  The last is posted 13 s after
- * the first: a server that is busy or was stopped while it accepted must not leave the channel
- * dead. */
+/* Limit of empty writes; send and completion queue have room for them.  The last is posted 13 s
+ * after the first: a server that is busy or was stopped while it accepted must not leave the
+ * channel dead. */
 #define VERBS_WAKEUPS_MAX 6u
 
 /* The wr_id of an empty write, whose completion is ignored. */

@@ -16,8 +16,8 @@ static inline int verbs_errno(void)
 	return errno > 0 ? -errno : -EIO;
 }
 
-/* What the client of a request is told of an error of the device, which has another meaning there: the
- * request is not wrong, but the device fails, or has no memory. */
+/* What the client of a request is told of an error of the device, which has another meaning there:
+ * the request is not wrong, but the device fails, or has no memory. */
 static inline int verbs_failure(int err)
 {
 	return err && err != -ENOMEM ? -EIO : err;

@@ -97,8 +97,8 @@ static struct verbs_channel *pending_victim(const struct fabric_session *session
 
 /* ---- the end of a channel ---- */
 
-/* Stop what the channel serves: the poller serves no request any more, and the queue pair, in ERROR, no
- * access of the peer. */
+/* Stop what the channel serves: the poller serves no request any more, and the queue pair, in
+ * ERROR, no access of the peer. */
 static void channel_stop(struct verbs_channel *channel)
 {
 	struct verbs_device *device = endpoint_of(channel)->device;
@@ -179,8 +179,8 @@ static void close_begin(struct verbs_channel *channel)
 	mailbox_post(&endpoint_of(channel)->server->mailbox, &channel->job.done.link);
 }
 
-/* End a channel, without event.  While a job opens its queue pair, the queue pair is the job's: it is
- * closed when the job is done. */
+/* End a channel, without event.  While a job opens its queue pair, the queue pair is the job's: it
+ * is closed when the job is done. */
 static void channel_end(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
@@ -274,8 +274,8 @@ static void channel_refused(struct verbs_channel *channel)
 }
 
 /* The cause of the queue pair's ERROR.  A request of the server's own that failed names it.  If
- * none failed, the device refused a request that came as the client's: nothing else moves a queue pair to
- * ERROR, except the end of an iWARP connection. */
+ * none failed, the device refused a request that came as the client's: nothing else moves a queue
+ * pair to ERROR, except the end of an iWARP connection. */
 static void cause_find(struct verbs_channel *channel, enum ibv_wc_status status)
 {
 	/* the poller may have found an invalid in-band request */
@@ -578,8 +578,8 @@ err_free:
 
 /* The client's queue pair, as the request names it.  Security: on RoCE its GID is the address from
  * which the client was admitted, that of its control connection or one that the session has named.
- * With another GID the queue pair would answer to, and the kernel ask for, a host that has nothing to
- * do with the client. */
+ * With another GID the queue pair would answer to, and the kernel ask for, a host that has nothing
+ * to do with the client. */
 static int request_remote(const struct verbs_endpoint *endpoint,
 			  const struct verbs_cm_event *event,
 			  const struct fabric_hello *hello,

@@ -102,9 +102,9 @@ static int access_allow(const struct verbs_channel *channel)
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
 }
 
-/* Except for iWARP, the queue pair was connected here, not in librdmacm; send the peer the limits in
- * effect.  Nothing may fail after rdma_accept(): on an accepted id that is rejected, rdma_destroy_id()
- * takes more than 50 s (6.12). */
+/* Except for iWARP, the queue pair was connected here, not in librdmacm; send the peer the limits
+ * in effect.  Nothing may fail after rdma_accept(): on an accepted id that is rejected,
+ * rdma_destroy_id() takes more than 50 s (6.12). */
 static int request_accept(struct verbs_channel *channel)
 {
 	uint8_t private_data[VERBS_QP_LIMITS_BYTES];

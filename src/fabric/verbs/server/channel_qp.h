@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The queue pair of a channel, as the device's worker of channels makes, connects and destroys it.
- * Each of these steps can wait for the device or the kernel, and the one to RTR for a host that does
- * not answer.  Threads: [worker], unless the loop has to destroy a queue pair that it could not
- * stop. */
+ * Each of these steps can wait for the device or the kernel, and the one to RTR for a host that
+ * does not answer.  Threads: [worker], unless the loop has to destroy a queue pair that it could
+ * not stop. */
 #ifndef FABRIC_VERBS_SERVER_CHANNEL_QP_H
 #define FABRIC_VERBS_SERVER_CHANNEL_QP_H
 

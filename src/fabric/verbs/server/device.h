@@ -28,7 +28,8 @@ struct verbs_device_events {
 };
 
 /* The workers of a device: the calls that can wait for the device, the kernel or the network.  To
- * deregister memory, which ends a client's access, never waits for memory that is being registered. */
+ * deregister memory, which ends a client's access, never waits for memory that is being
+ * registered. */
 enum verbs_work {
 	VERBS_WORK_REGISTER,
 	VERBS_WORK_DEREGISTER,

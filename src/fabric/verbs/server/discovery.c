@@ -510,8 +510,8 @@ static bool address_possible(const struct fabric_server_params *params)
 	return possible;
 }
 
-/* Wait for the devices that are named and not served.  If none is served, and none named, wait for one
- * if the host has any, or must have. */
+/* Wait for the devices that are named and not served.  If none is served, and none named, wait for
+ * one if the host has any, or must have. */
 static int endpoints_await(struct fabric_server *server)
 {
 	const struct fabric_server_params *params = &server->params;

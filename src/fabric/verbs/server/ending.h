@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids of rdma_cm that end: requests that are refused, and connections of channels that have ended.
  * Rejecting and destroying wait for the kernel, so a worker of the device does both.  The requests
- * of strangers have turns of their own there, and a limit: while it is reached, no events of rdma_cm
- * are taken, and the kernel drops the requests that exceed its backlog.  Threads: [loop]. */
+ * of strangers have turns of their own there, and a limit: while it is reached, no events of
+ * rdma_cm are taken, and the kernel drops the requests that exceed its backlog.  Threads:
+ * [loop]. */
 #ifndef FABRIC_VERBS_SERVER_ENDING_H
 #define FABRIC_VERBS_SERVER_ENDING_H
 

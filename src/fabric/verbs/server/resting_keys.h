@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of a device that died a short time ago.  Some devices hand out the same key again soon; while
- * a key rests, a region that gets it is not used.  The last VERBS_RESTING_MAX keys are remembered.
- * Threads: init and destroy [loop], others [any]. */
+/* Keys of a device that died a short time ago.  Some devices hand out the same key again soon;
+ * while a key rests, a region that gets it is not used.  The last VERBS_RESTING_MAX keys are
+ * remembered.  Threads: init and destroy [loop], others [any]. */
 #ifndef FABRIC_VERBS_SERVER_RESTING_KEYS_H
 #define FABRIC_VERBS_SERVER_RESTING_KEYS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deregistration in the tcp fabric: it visits only streams of its own session and
- * delays no other stream; and the end of streams that are served.  The linker calls the functions here instead of the fabric's
- * (-Wl,--wrap). */
+/* Deregistration in the tcp fabric: it visits only streams of its own session and delays no other
+ * stream; and the end of streams that are served.  The linker calls the functions here instead of
+ * the fabric's (-Wl,--wrap). */
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams under TLS: client and server, with a proxy between them that sees all bytes.  The linker calls
- * the functions here instead of those of TLS and of the kernel (-Wl,--wrap). */
+/* Streams under TLS: client and server, with a proxy between them that sees all bytes.  The linker
+ * calls the functions here instead of those of TLS and of the kernel (-Wl,--wrap). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -662,8 +662,8 @@ START_TEST(handshakes__end_with_their_session)
 }
 END_TEST
 
-/* Streams of a session that was not heard in time end, also those that wait: their handshakes, which
- * would ask for the keys of their channels, do not begin. */
+/* Streams of a session that was not heard in time end, also those that wait: their handshakes,
+ * which would ask for the keys of their channels, do not begin. */
 START_TEST(handshakes__of_overdue_streams_do_not_begin)
 {
 	uint64_t now_ns = clock_now_ns();

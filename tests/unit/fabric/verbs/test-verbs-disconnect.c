@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Disconnected channels of the server: the queue pair is stopped at once and then destroyed, the id when
- * the peer has answered or after a delay; no caller waits for that. */
+/* Disconnected channels of the server: the queue pair is stopped at once and then destroyed, the id
+ * when the peer has answered or after a delay; no caller waits for that. */
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-server-stage.h"
 

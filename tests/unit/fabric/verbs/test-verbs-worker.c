@@ -114,8 +114,8 @@ START_TEST(registrations__of_tenants_take_turns)
 }
 END_TEST
 
-/* A tenant that asks for many long segments delays another by the one in progress, also if the other
- * has registered as many bytes just before, when nobody waited. */
+/* A tenant that asks for many long segments delays another by the one in progress, also if the
+ * other has registered as many bytes just before, when nobody waited. */
 START_TEST(registrations__wait_for_one_segment_of_others)
 {
 	struct fabric_session *one = session_of(0), *two = session_of(1);

@@ -107,7 +107,8 @@ START_TEST(tenants__beyond_the_limit_are_one)
 }
 END_TEST
 
-/* A client that goes at any time leaves no reference, and a tenant that goes is no longer looked at. */
+/* A client that goes at any time leaves no reference, and a tenant that goes is no longer looked
+ * at. */
 START_TEST(tenants__may_go_while_they_are_counted)
 {
 	const char *text = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";

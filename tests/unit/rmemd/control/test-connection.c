@@ -162,7 +162,8 @@ static struct wire_msg *open_to_resume(int fd)
 
 /* While its hello waits, a client's requests fill a limited buffer; later requests stay in the
  * socket. */
-/* Three sessions of one tenant ask before one of another; it gets its answer in the second slice. */
+/* Three sessions of one tenant ask before one of another; it gets its answer in the second
+ * slice. */
 START_TEST(requests__are_handled_by_tenants_in_turn)
 {
 	int fds[4];

@@ -356,8 +356,8 @@ START_TEST(listener__ends_handshakes_that_do_not_go_on)
 }
 END_TEST
 
-/* One address has all places, with handshakes that do not go on, and all that wait for one: that of another
- * address gets one of each, and those that are left go on. */
+/* One address has all places, with handshakes that do not go on, and all that wait for one: that of
+ * another address gets one of each, and those that are left go on. */
 START_TEST(listener__gives_each_address_its_share)
 {
 	struct tls_context *context = key_context(open_client);

@@ -674,8 +674,8 @@ static void fail_often(struct client *client)
 		client_fail(client, lease_message(WIRE_TYPE_free, 99), -ESTALE);
 }
 
-/* When the sessions of a tenant have its share, a further one has its latest replies alone; those of
- * another tenant do not lose by it. */
+/* When the sessions of a tenant have its share, a further one has its latest replies alone; those
+ * of another tenant do not lose by it. */
 START_TEST(replies__of_a_tenant_have_a_limit)
 {
 	static struct client many[SHARERS];

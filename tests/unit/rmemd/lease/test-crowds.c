@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lease that hundreds of sessions have attached, or wait for: how much of its end, of a cut, and of the
- * end of a share is done at once, and how often requests are looked at.  The linker calls the function
- * here instead of the daemon's (-Wl,--wrap). */
+/* A lease that hundreds of sessions have attached, or wait for: how much of its end, of a cut, and
+ * of the end of a share is done at once, and how often requests are looked at.  The linker calls
+ * the function here instead of the daemon's (-Wl,--wrap). */
 #include <errno.h>
 #include <stdlib.h>
 

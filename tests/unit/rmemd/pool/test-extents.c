@@ -148,7 +148,8 @@ END_TEST
 
 __extension__ typedef unsigned __int128 wide;
 
-/* Whatever a file says was lent, a claim is a range of whole grains behind all others, or refused. */
+/* Whatever a file says was lent, a claim is a range of whole grains behind all others, or
+ * refused. */
 START_TEST(claim__at_borders_is_right_or_refused)
 {
 	const uint64_t lengths[] = { 64 * GRAIN, UINT64_C(2) << 20 };

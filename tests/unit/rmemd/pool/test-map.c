@@ -104,8 +104,8 @@ START_TEST(cell__names_a_limited_number_of_owners)
 }
 END_TEST
 
-/* An extent of many cells, and a cell of many extents that takes many steps, while an owner that was
- * counted goes. */
+/* An extent of many cells, and a cell of many extents that takes many steps, while an owner that
+ * was counted goes. */
 START_TEST(map__goes_on_in_steps)
 {
 	const struct pool_map_cell *cell;

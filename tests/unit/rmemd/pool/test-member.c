@@ -440,8 +440,8 @@ START_TEST(remove__is_explained_to_requests)
 }
 END_TEST
 
-/* The process ends after _i events of an addition or, from 8 on, of a removal; the next one has what
- * is configured, and no more. */
+/* The process ends after _i events of an addition or, from 8 on, of a removal; the next one has
+ * what is configured, and no more. */
 START_TEST(crash__at_any_step)
 {
 	want("b", 8 * MIB);

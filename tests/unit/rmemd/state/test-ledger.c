@@ -666,7 +666,8 @@ START_TEST(open__survives_any_header)
 }
 END_TEST
 
-/* _i: its end goes round 2^64.  Or the next area would begin at no page, and could not be read again. */
+/* _i: its end goes round 2^64.  Or the next area would begin at no page, and could not be read
+ * again. */
 START_TEST(open__refuses_an_area_that_cannot_be)
 {
 	struct area area;
@@ -810,7 +811,8 @@ static void check_copy(struct item states[GROUPS + 1][KEYS], unsigned *found)
 	(void)close(copy);
 }
 
-/* RMEM_LEDGER_STRIDE: only every n-th store is followed by a check; which ones differs in each run. */
+/* RMEM_LEDGER_STRIDE: only every n-th store is followed by a check; which ones differs in each
+ * run. */
 static unsigned stride_of(void)
 {
 	const char *value = getenv("RMEM_LEDGER_STRIDE");
