@@ -575,8 +575,8 @@ RMEM_API int rmem_lease_status(const rmem_lease *lease);
 /* Why a lease has ended, or what is not known of an operation. */
 enum rmem_reason {
 	RMEM_REASON_NONE = 0, /* not ended; the status leaves nothing open */
-	/* rmem_destroy() or rmem_remove() of another session, or a call of this one that was answered
-	 * after its time-out */
+	/* rmem_destroy() or rmem_remove() of another session, or a call of this one that was
+	 * answered after its time-out */
 	RMEM_REASON_FREED = 1,
 	RMEM_REASON_EXPIRED = 2, /* its time to live was over */
 	RMEM_REASON_REVOKED =

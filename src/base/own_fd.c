@@ -21,8 +21,8 @@ int own_fd(int fd)
 	if (high < 0)
 		return fd;
 #ifdef __SANITIZE_THREAD__
-	/* it does not see that fcntl() makes a second number of one socket, and what the messages of
-	 * the socket put into order would be races */
+	/* it does not see that fcntl() makes a second number of one socket, and what the messages
+	 * of the socket put into order would be races */
 	(void)dup3(fd, high, O_CLOEXEC);
 #endif
 	(void)close(high < FD_SETSIZE ? fd : high);

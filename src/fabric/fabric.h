@@ -236,13 +236,14 @@ struct fabric_server_params {
 	/* verbs: further addresses to listen at, with the port of `listen` */
 	const struct fabric_address *extra_listen;
 	unsigned n_extra_listen;
-	/* verbs: the devices to serve, NULL-terminated, which are awaited if need be; NULL: all that
-	 * are active */
+	/* verbs: the devices to serve, NULL-terminated, which are awaited if need be; NULL: all
+	 * that are active */
 	const char *const *devices;
 	bool required; /* verbs: a device is awaited also if none is named, and there is none */
 	const struct fabric_device_params *device_params; /* verbs */
 	unsigned n_device_params;
-	/* verbs: for this time a key that has died is not handed out again; 0: as the device does */
+	/* verbs: for this time a key that has died is not handed out again; 0: as the device
+	 * does */
 	uint64_t key_rest_ms;
 	unsigned threads; /* tcp: data threads, >= 1 */
 	bool tls;         /* tcp: channels are under TLS, with their channel_key() */

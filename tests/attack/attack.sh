@@ -242,7 +242,8 @@ ca = $dir/ca.pem
 	pings_run strangers-both
 fi
 
-# The network device of the daemon's address asks for hosts, as a real one does, and a dummy does not.
+# The network device of the daemon's address asks for hosts, as a real one does, and a dummy does
+# not.
 if [ -n "$(wanted requests)" ]; then
 	netdev=$(ip -o address show to "$LISTEN" | awk '{ print $2 }')
 	noarp=$(ip -o link show dev "$netdev" | grep NOARP || true)

@@ -23,8 +23,8 @@ struct impostor_manner {
 	bool wrong_key;
 	bool no_protocol;   /* it chooses none (ALPN) */
 	bool keeps_nothing; /* the client needs little memory for it */
-	/* Answer the hello by changing impostor->msg, a good welcome.  NULL: none is expected, as the
-	 * client must not trust the server. */
+	/* Answer the hello by changing impostor->msg, a good welcome.  NULL: none is expected, as
+	 * the client must not trust the server. */
 	void (*welcome)(struct impostor *impostor);
 	/* Answer the requests after it; NULL: not at all. */
 	void (*answer)(struct impostor *impostor);

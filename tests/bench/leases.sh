@@ -11,9 +11,9 @@
 #   fence    a session with as many leases without names is killed: CPU time of the daemon until
 #            they are free, with that of looking for this each 100 ms
 #
-# In milliseconds for each number of leases, 1,000 10,000 60,000 by default, and the exponent between
-# the last two: 1 is a cost for each lease, 2 the square, 0 one that does not depend on them.  The last
-# line has the highest.
+# In milliseconds for each number of leases, 1,000 10,000 60,000 by default, and the exponent
+# between the last two: 1 is a cost for each lease, 2 the square, 0 one that does not depend on
+# them.  The last line has the highest.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench leases}" "${top_builddir:?}"

@@ -19,7 +19,8 @@
 #   before the peer has the bytes, and at depth 1 a ping-pong of puts.
 # - fabric: libfabric's fi_pingpong over tcp, at depth 1, with the bytes in both directions.
 # Limits of sockets, which do nothing with the bytes:
-# - iperf3, and stream, the same by a program of this benchmark with as much memory as rmem: one direction, beside 64 KiB and more
+# - iperf3, and stream, the same by a program of this benchmark with as much memory as rmem: one
+# direction, beside 64 KiB and more
 #   at depth 16 and 128.
 # - sockperf: a ping-pong of up to 4 KiB, at depth 1, with the bytes in both directions.
 # - bare: requests and responses as long as those of rmem, by send(2) and recv(2).
@@ -295,8 +296,8 @@ timed()
 	{ time "${@:2}" 2>&3; } 3>&2 2>"$1"
 )
 
-# program_run PROGRAM COUNT: run clients and servers once.  $RUN/rates has the results of the clients,
-# server.cpu and client.cpu there their CPU time.  Fails if one of them does.
+# program_run PROGRAM COUNT: run clients and servers once.  $RUN/rates has the results of the
+# clients, server.cpu and client.cpu there their CPU time.  Fails if one of them does.
 program_run()
 {
 	local before serving='' i err=0
@@ -332,8 +333,8 @@ took()
 	awk '{ sum += $2 } END { printf "%d", sum / NR * 1e6 }' "$RUN/rates"
 }
 
-# count_find PROGRAM: set COUNT to the operations of a client that take --seconds; fails if the program
-# does.  The first time by runs that grow until one takes a tenth of that.
+# count_find PROGRAM: set COUNT to the operations of a client that take --seconds; fails if the
+# program does.  The first time by runs that grow until one takes a tenth of that.
 count_find()
 {
 	local key=$1-$OP-$SIZE-$DEPTH-$CLIENTS n=$((DEPTH > 32 ? 2 * DEPTH : 64)) took

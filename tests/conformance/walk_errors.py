@@ -8,8 +8,8 @@ from case import case, disconnected, equal, holds, refused
 from client import REFUSED
 from walk_leases import OTHERS, PAGE, lent
 
-# Errors that the requests of these walks do not get: requests, errors, and where they are seen, FILE or, of a
-# unit test, FILE CASE.
+# Errors that the requests of these walks do not get: requests, errors, and where they are seen,
+# FILE or, of a unit test, FILE CASE.
 ELSEWHERE = (
     ("each", "no_memory failed", "sweep/sweep.c"),
     ("allocate resize", "draining", "conformance/walk_end.py"),

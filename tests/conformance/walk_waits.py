@@ -8,8 +8,8 @@ from case import case, equal, holds
 from server import Server
 from walk_library import clean, good, rmem
 
-# one try, and one at once; then the waits are half of 20 ms, or more, twice that each time, and at last half
-# a second
+# one try, and one at once; then the waits are half of 20 ms, or more, twice that each time, and at
+# last half a second
 QUICK, LAST = 9, 0.5
 PING = "ping", "-c", "1", "--data"  # on one channel
 

@@ -4,8 +4,8 @@
 #
 # usage: ./dev mutants [PATTERN]
 #
-# Breaks each rule of tests/mutants/mutants.txt, in a copy of the tree in build/mutants, and sees that
-# the test which the list names fails, and passes without: all, or those whose names match the
+# Breaks each rule of tests/mutants/mutants.txt, in a copy of the tree in build/mutants, and sees
+# that the test which the list names fails, and passes without: all, or those whose names match the
 # pattern, such as 'claim-*'.  Prints a line for each, and one with what the test says.  The last
 # line has the totals.
 # shellcheck source=tests/dev/lib/steps.sh

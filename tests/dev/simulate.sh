@@ -4,8 +4,8 @@
 #
 # usage: ./dev simulate [--seed N] [--steps N] [--seconds N] [--verbose]
 #
-# Runs the daemon and its clients in one thread, with simulated time, network, devices and faults, and
-# checks after each step that no rule is broken.  Without an end: ten seconds.
+# Runs the daemon and its clients in one thread, with simulated time, network, devices and faults,
+# and checks after each step that no rule is broken.  Without an end: ten seconds.
 #
 #   --seed N      this seed alone; with an end, the first one
 #   --steps N     end after this number of steps

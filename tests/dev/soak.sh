@@ -23,8 +23,8 @@
 SOAK_SECONDS=${RMEM_SOAK_SECONDS:-3600}
 RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))}
 
-# Each line: name, test, variables, `#` and a description.  The test describes its variables; `,` is a
-# blank in a value.
+# Each line: name, test, variables, `#` and a description.  The test describes its variables; `,` is
+# a blank in a value.
 soak_table()
 {
 	cat <<-TABLE

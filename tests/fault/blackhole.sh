@@ -52,7 +52,8 @@ server_hole()
 	rig-mark "drops.$1"
 	log_await '^session-fenced:' 20 || fail "a silent client is not fenced"
 	start=$(($(now_ms) - start))
-	# the fence time begins at the client's last message, before the hole; a busy machine is late
+	# the fence time begins at the client's last message, before the hole; a busy machine is
+	# late
 	[ "$start" -le $((fence_ms * 3)) ] || fail "fenced after $start ms"
 	ok "hole $1: fenced after $start ms"
 	rig-await "heal.$1" 300 || fail "the client does not end hole $1"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Six threads of one session make calls with time-outs of 1 to 4 ms.  The daemon is stopped for 6 ms of
-# each 26 ms, and killed again and again.  The session is not lost, no byte is wrong, and in the end
-# no lease is left and all memory is free.
+# Six threads of one session make calls with time-outs of 1 to 4 ms.  The daemon is stopped for 6 ms
+# of each 26 ms, and killed again and again.  The session is not lost, no byte is wrong, and in the
+# end no lease is left and all memory is free.
 #   RMEM_SOAK_SECONDS  how long, default 12
 #   RMEM_KILL_SECONDS  how long each daemon lives, default 4
 # shellcheck source=tests/integration/lib.sh

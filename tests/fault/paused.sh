@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The daemon is stopped for longer than the fence time.  Sessions whose heartbeats wait in its sockets
-# are not fenced, however many they are.  Clients that connect several times meanwhile resume their
-# sessions once.  The fence time begins when a heartbeat arrives, not when the daemon goes on and reads
-# it.
+# The daemon is stopped for longer than the fence time.  Sessions whose heartbeats wait in its
+# sockets are not fenced, however many they are.  Clients that connect several times meanwhile
+# resume their sessions once.  The fence time begins when a heartbeat arrives, not when the daemon
+# goes on and reads it.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 need jq

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An administrator revokes, kicks and drains while clients are at work: the client that is meant gets
-# the documented error at once, and nobody else notices.
+# An administrator revokes, kicks and drains while clients are at work: the client that is meant
+# gets the documented error at once, and nobody else notices.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server by name, in another network namespace: the addresses of the name are tried side by side, and
-# the name is looked up again when the server is away.
+# A server by name, in another network namespace: the addresses of the name are tried side by side,
+# and the name is looked up again when the server is away.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq ip nft

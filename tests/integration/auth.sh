@@ -36,7 +36,8 @@ certificate()
 		-days "${5:-2}" -extfile <(printf '%s\nextendedKeyUsage=%s\n' "${3:+subjectAltName=$3}" "${6:-serverAuth,clientAuth}") -out "$dir/$1.pem" 2>/dev/null
 }
 
-# files_refused PATTERN SED...: --check-config and a start refuse the edited configuration with PATTERN
+# files_refused PATTERN SED...: --check-config and a start refuse the edited configuration with
+# PATTERN
 files_refused()
 {
 	local pattern=$1

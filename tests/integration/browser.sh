@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Functions for tests that look at a page in Chromium, through the DevTools protocol over pipes: JSON
-# messages that end in a zero byte.  A test sources this file after lib.sh.
+# Functions for tests that look at a page in Chromium, through the DevTools protocol over pipes:
+# JSON messages that end in a zero byte.  A test sources this file after lib.sh.
 # shellcheck disable=SC2154 # dir, patience, pids: lib.sh
 
 browser_pid=

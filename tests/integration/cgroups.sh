@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The memory of a control group is limited: pools fit into what it leaves, and a pool that does not is
-# refused in one line, at the start and by a reload.  The kernel kills nobody.
+# The memory of a control group is limited: pools fit into what it leaves, and a pool that does not
+# is refused in one line, at the start and by a reload.  The kernel kills nobody.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 ! sanitized || skip "a sanitizer takes memory of the group, too"
 
-# Set `limit` to the name of the file, and `above` to the group of this test where groups may be made.
+# Set `limit` to the name of the file, and `above` to the group of this test where groups may be
+# made.
 if own=$(grep -oP '^[0-9]+:([^:]*,)?memory(,[^:]*)?:\K.*' /proc/self/cgroup); then
 	above=/sys/fs/cgroup/memory$own
 	limit=memory.limit_in_bytes

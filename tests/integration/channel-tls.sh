@@ -50,7 +50,8 @@ RMEMD=$(built tests/integration/renewals-rmemd) server_restart
 timeout $((120 * patience)) "$(built tests/integration/renewals)" "$uri" "${RMEM_ROUNDS:-300}" ||
 	fail "renewals: status $?"
 ever=$(rmemctl --json devices | jq '.devices[] | select(.fabric == "tcp") | .channels_ever')
-# of 78 MB each way, a channel carries 4 MiB of large answers at most; two are there from the beginning
+# of 78 MB each way, a channel carries 4 MiB of large answers at most; two are there from the
+# beginning
 [ "$ever" -ge 20 ] || fail "$ever channels: they are not replaced"
 ! grep -q 'which has sent too much' "$server_log" || fail "a client goes beyond the limit"
 ok "channels are replaced without a trace"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rmemctl doctor --root: each finding, made true by the files of a host; then this host with a daemon.
+# rmemctl doctor --root: each finding, made true by the files of a host; then this host with a
+# daemon.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq
@@ -96,8 +97,8 @@ examine()
 	! grep -v '^ *mend: ' "$dir/text" | grep -E '.{101}' || fail "a line is too long"
 }
 
-# finds LEVEL CHECK TEXT SEEN MEND: there is such a finding; TEXT, SEEN ("SOURCE: VALUE") and MEND are
-# regular expressions, of which the last two may be ""
+# finds LEVEL CHECK TEXT SEEN MEND: there is such a finding; TEXT, SEEN ("SOURCE: VALUE") and MEND
+# are regular expressions, of which the last two may be ""
 finds()
 {
 	jq -e --arg level "$1" --arg check "$2" --arg text "$3" --arg seen "$4" --arg mend "$5" '

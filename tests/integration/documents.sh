@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What the pages rmem-deployment(7), rmem-programming(7) and rmem-tuning(7) tell to type is right, and
-# what these and rmem-security(7) say of the sources; and so are the configurations in README.md.
+# What the pages rmem-deployment(7), rmem-programming(7) and rmem-tuning(7) tell to type is right,
+# and what these and rmem-security(7) say of the sources; and so are the configurations in
+# README.md.
 #
 # The comment before each display of these pages says how it is tested, and a display without one is
 # an error:

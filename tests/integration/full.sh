@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The file system of [server] state is full, at sizes from too small for anything on: what was lent can
-# be read, freed and kept over a kill, and all say what is full.
+# The file system of [server] state is full, at sizes from too small for anything on: what was lent
+# can be read, freed and kept over a kill, and all say what is full.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq unshare nsenter

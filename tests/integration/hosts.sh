@@ -53,8 +53,8 @@ expect_error 1 "^rmemctl: $refused" timeout 60 "$without_random" "$RMEMCTL" keyg
 pool_size=512M
 server_config
 
-# signal_start NAME PATTERN: start a daemon and send a signal while its memory is populated; wait for a
-# line
+# signal_start NAME PATTERN: start a daemon and send a signal while its memory is populated; wait
+# for a line
 signal_start()
 {
 	server_log=$dir/rmemd.log

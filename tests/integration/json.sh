@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What each command of rmemctl and rmem prints with --json is what etc/rmem.schema.json says, and every
-# member of the schema is printed by a command.
+# What each command of rmemctl and rmem prints with --json is what etc/rmem.schema.json says, and
+# every member of the schema is printed by a command.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need curl jq
@@ -24,8 +24,8 @@ printed()
 	jq -c --arg entry "$1" '{ entry: $entry, value: . }' "$2" >>"$dir/outputs" || fail "$1: $(cat "$2")"
 }
 
-# prints ENTRY COMMAND ARGUMENT...: what it prints is an output of this entry of the schema; an exit status
-# above 2 is a result
+# prints ENTRY COMMAND ARGUMENT...: what it prints is an output of this entry of the schema; an exit
+# status above 2 is a result
 prints()
 {
 	"${@:2}" >"$dir/one" || [ $? -gt 2 ] || fail "$*"

@@ -35,8 +35,8 @@ later_build()
 		make -s -j2 src/rmemd/rmemd src/rmem/rmem
 }
 
-# talk NAME EXPECTED...: a client of the one version and a daemon of the other do all that both know,
-# and say of the rest what is expected, in the logs of both
+# talk NAME EXPECTED...: a client of the one version and a daemon of the other do all that both
+# know, and say of the rest what is expected, in the logs of both
 talk()
 {
 	local name=$1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The metrics: over the admin socket and an address, equal, good for Prometheus, and right about what
-# clients did.
+# The metrics: over the admin socket and an address, equal, good for Prometheus, and right about
+# what clients did.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need curl promtool

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A link on the way has a lesser MTU than the hosts, and what its routers say of it is lost: rmem doctor
-# names the length that arrives.
+# A link on the way has a lesser MTU than the hosts, and what its routers say of it is lost: rmem
+# doctor names the length that arrives.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq ip nft
@@ -129,8 +129,8 @@ for host in 10.7.0.2 "[fd07::2]"; do
 	silent
 	works
 	ok "$host: the routers say it"
-	# the server alone is not told; first, as a client that was not told leaves a connection that goes
-	# on trying, and which tells this host once the router's word gets through
+	# the server alone is not told; first, as a client that was not told leaves a connection
+	# that goes on trying, and which tells this host once the router's word gets through
 	probing 0
 	silent "$right"
 	finds '^warning: packets of 1400 bytes reach the server, but its long answers do not arrive'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What is stored under a name: --ttl, --if-absent, stat, mv, touch, rm by pattern, parts of it; and the
-# JSON of rmem and rmemctl, which agree.
+# What is stored under a name: --ttl, --if-absent, stat, mv, touch, rm by pattern, parts of it; and
+# the JSON of rmem and rmemctl, which agree.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Daemon and client in two network namespaces with a cable between them: over IPv4 and IPv6; with the
-# cable pulled for longer than the fence time and for longer than the grace time; with an address that
-# the host gets late; and with a silent name server.
+# Daemon and client in two network namespaces with a cable between them: over IPv4 and IPv6; with
+# the cable pulled for longer than the fence time and for longer than the grace time; with an
+# address that the host gets late; and with a silent name server.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq ip

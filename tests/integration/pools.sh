@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A reload adds pools and removes them.  A pool is lent once it has its memory; if it cannot have it,
-# the pool is failed and nothing is left of it.  A pool whose section is gone grants nothing more, and
-# is removed with its last lease, also by the next process; or its section comes back.
+# A reload adds pools and removes them.  A pool is lent once it has its memory; if it cannot have
+# it, the pool is failed and nothing is left of it.  A pool whose section is gone grants nothing
+# more, and is removed with its last lease, also by the next process; or its section comes back.
 #   RMEM_POOLS_KILLS  number of kills while a pool is added, default 3
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1

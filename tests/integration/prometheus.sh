@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A Prometheus scrapes the daemon.  Each query of the alert rules and of the dashboard runs there, and
-# gives series where the daemon has such numbers; the rules are right about what they alert.
+# A Prometheus scrapes the daemon.  Each query of the alert rules and of the dashboard runs there,
+# and gives series where the daemon has such numbers; the rules are right about what they alert.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need curl jq prometheus promtool

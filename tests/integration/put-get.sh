@@ -185,8 +185,8 @@ exec 7>&-
 [ "$(client get size/1 | wc -c)" -eq 1 ] || fail "an interrupted put changed the content"
 ok "interrupted put"
 
-# beside a silent server an interrupt ends a transfer, though a call waits for ten minutes: the first
-# one after a while, and a second one at once
+# beside a silent server an interrupt ends a transfer, though a call waits for ten minutes: the
+# first one after a while, and a second one at once
 exec 7<>"$dir/fifo"
 for times in 1 2; do
 	background silent --timeout 600s put size/1 "$dir/fifo"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A reload resizes a pool while programs use it.  Leases keep their bytes; programs are asked to free
-# the leases that are in the way; if they do not, the pool is not shrunk, or the leases are revoked.
-# A daemon that is killed meanwhile loses nothing.
+# A reload resizes a pool while programs use it.  Leases keep their bytes; programs are asked to
+# free the leases that are in the way; if they do not, the pool is not shrunk, or the leases are
+# revoked.  A daemon that is killed meanwhile loses nothing.
 #   RMEM_RESIZE_KILLS  number of kills while the pool grows, default 3
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1

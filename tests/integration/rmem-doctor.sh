@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rmem doctor against a healthy server, and against broken ones: the probe names the step that fails.
+# rmem doctor against a healthy server, and against broken ones: the probe names the step that
+# fails.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rmemctl top: lines, and a terminal, which it gives back however it ends; the traffic that it shows.
+# rmemctl top: lines, and a terminal, which it gives back however it ends; the traffic that it
+# shows.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq script
@@ -56,8 +57,8 @@ terminal()
 {
 	TERM=xterm timeout $((20 * patience)) script -qec "$1" /dev/null >"$dir/screen"
 }
-# terminal_silent COMMANDS: the same for shell commands, while no key is pressed.  `script` does not end
-# before its standard input does.
+# terminal_silent COMMANDS: the same for shell commands, while no key is pressed.  `script` does not
+# end before its standard input does.
 mkfifo "$dir/keys"
 terminal_silent()
 {

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Every source file has the licence line, and no line ends in blanks or marks unfinished work.  No
-# text has the marks of a merge that was not finished.  Long files and functions are printed, not
-# refused.  Each file and function that src/README.md names
+# text has the marks of a merge that was not finished; lines of C and of pages have at most 100
+# columns.  Long files and functions are printed, not refused.  Each file and function that src/README.md names
 # exists.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
@@ -47,6 +47,16 @@ while IFS=: read -r file line _; do
 done < <(grep -IHnE '^(<{7}|={7}|>{7}|\|{7})( |$)' "${sources[@]}" ./*.md NEWS configure.ac Makefile.am ||
 	true)
 
+while IFS=: read -r file line; do
+	report "$file:$line: more than 100 columns"
+done < <(for file in "${sources[@]}" ./*.md; do
+	case $file in
+	*.[ch]) expand "$file" | awk -v file="$file" 'length > 100 { print file ":" FNR }' ;;
+	# a row of a table, and what is shown as it is, cannot be wrapped
+	*.md) awk -v file="$file" 'length > 100 && !/^(\||    )/ { print file ":" FNR }' "$file" ;;
+	esac
+done)
+
 for file in "${sources[@]}"; do
 	[[ $file == *.[ch] ]] || continue
 	lines=$(wc -l <"$file")
@@ -58,8 +68,9 @@ for file in "${sources[@]}"; do
 		} start = 0 }' "$file"
 done
 
-# An event of the daemon is made by event_make(), so that the longest turn has its callback.  The two
-# files with events of libevent's own, of listeners and of HTTP, begin their callbacks with turn_work().
+# An event of the daemon is made by event_make(), so that the longest turn has its callback.  The
+# two files with events of libevent's own, of listeners and of HTTP, begin their callbacks with
+# turn_work().
 makers='event(_assign|_base_once|_new)|evtimer_(new|assign)|evsignal_(new|assign)'
 owners='evconnlistener_new(_bind)?|evhttp_(new|start)|bufferevent_[a-z]+_new'
 while IFS=: read -r file line _; do

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every C file is formatted by the tree's .clang-format.  --write formats the files, for ./dev format.
+# Every C file is formatted by the tree's .clang-format.  --write formats the files, for ./dev
+# format.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Each mutant of tests/mutants/mutants.txt still changes its sources, and names a test that there is:
-# they are tried seldom, and the code goes on.
+# Each mutant of tests/mutants/mutants.txt still changes its sources, and names a test that there
+# is: they are tried seldom, and the code goes on.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 

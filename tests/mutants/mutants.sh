@@ -72,8 +72,8 @@ run()
 	timeout "$LIMIT" "$@" >"$copy/test.log" 2>&1 </dev/null
 }
 
-# mutant_try SOURCES EXPRESSION TEST [CASE]: print what the test says; or fail, and print why it says
-# nothing
+# mutant_try SOURCES EXPRESSION TEST [CASE]: print what the test says; or fail, and print why it
+# says nothing
 mutant_try()
 {
 	local source

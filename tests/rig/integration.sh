@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The integration and fault tests over RDMA, in one machine with one device.  Its CPUs run at the same
-# time, because these tests look for races.
+# The integration and fault tests over RDMA, in one machine with one device.  Its CPUs run at the
+# same time, because these tests look for races.
 #   RMEM_RIG_TESTS  which ones, as paths below tests/ without .sh
 #   RMEM_RIG_LEGS   on which kernel:device pairs
 # cores: 2  seconds: 300

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One machine with one device, soft-RoCE or iWARP: `rmemctl devices`, the conformance suite, and tests
-# for one kind of device.
+# One machine with one device, soft-RoCE or iWARP: `rmemctl devices`, the conformance suite, and
+# tests for one kind of device.
 #   RMEM_RIG_PARTS  which of: awaited channel-tls devices conformance direct direct-refused dmabuf
 #                   pools ports regions
 #   RMEM_RIG_LEGS   on which kernel:device pairs

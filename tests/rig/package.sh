@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The life of the Debian packages: they are installed, the service runs in its sandbox, the tests of
-# debian/tests pass, an upgrade loses no lease and no client notices, removed and purged packages leave
-# nothing behind.
+# debian/tests pass, an upgrade loses no lease and no client notices, removed and purged packages
+# leave nothing behind.
 #   RMEM_PACKAGES  folder of the packages, default build/package; made by ./dev package if it is empty
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
 # cores: 1  seconds: 400
@@ -56,8 +56,8 @@ free=/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
 echo 70 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
 [ "$(cat $free)" = 70 ] || fail "no huge pages"
 
-# traces: files where programs and packages leave something.  /tmp is that of the host, with its tests,
-# and perhaps a whole tree.
+# traces: files where programs and packages leave something.  /tmp is that of the host, with its
+# tests, and perhaps a whole tree.
 traces()
 {
 	{

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs the commands of README.md with its configuration under systemd, then checks what rmemd(8) says
-# of the service: reload, a wrong configuration, stop.
+# Runs the commands of README.md with its configuration under systemd, then checks what rmemd(8)
+# says of the service: reload, a wrong configuration, stop.
 # cores: 1  seconds: 110
 set -u
 : "${top_srcdir:?}"

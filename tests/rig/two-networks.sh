@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two machines with two cables, each a network with a soft-RoCE device: rmemd in the first, its client in
-# the second.
+# Two machines with two cables, each a network with a soft-RoCE device: rmemd in the first, its
+# client in the second.
 #   RMEM_RIG_LEGS   on which kernel:device pairs, default 612:rxe
 # cores: 2  seconds: 60
 set -u

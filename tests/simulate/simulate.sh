@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The simulation, over seeds that are the same each time.
-# RMEM_SIMULATE_SECONDS  search for this time, from the seed RMEM_SEED on; else a fixed number of steps
+# RMEM_SIMULATE_SECONDS  search for this time, from the seed RMEM_SEED on; else a fixed number of
+# steps
 set -euo pipefail
 
 simulate=${top_builddir:?}/tests/simulate/simulate

@@ -77,8 +77,9 @@ struct fabric_channel {
 	/* sequence numbers: not answered from head on, not sent from next on, not posted
 	 * from tail on */
 	uint64_t head, next, tail, put;
-	/* Under TLS: records of each direction that one connection may have.  Those that were sent; those
-	 * received are not seen, and are about one for each response and for so many bytes. */
+	/* Under TLS: records of each direction that one connection may have.  Those that were
+	 * sent; those received are not seen, and are about one for each response and for so many
+	 * bytes. */
 	uint64_t records_max, records_sent, received_bytes;
 	bool worn;   /* poll() has reported it */
 	size_t sent; /* of operation `next`, including its request */

@@ -36,7 +36,8 @@ struct fabric_server {
 	struct list sessions;
 	struct list tenants;
 	unsigned n_threads;
-	/* of the streams in the handshake of TLS: the one behind the data threads; NULL: without TLS */
+	/* of the streams in the handshake of TLS: the one behind the data threads; NULL: without
+	 * TLS */
 	struct tcp_thread *handshakes;
 	struct tcp_thread threads[];
 };

@@ -86,8 +86,9 @@ static void thread_serve_ready(struct tcp_thread *thread)
 
 static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
 {
-	/* Edges: a stream stays ready until its socket has refused to go on.  The first one comes at
-	 * once, as the socket can send, and ends a stream whose session was closed meanwhile. */
+	/* Edges: a stream stays ready until its socket has refused to go on.  The first one comes
+	 * at once, as the socket can send, and ends a stream whose session was closed
+	 * meanwhile. */
 	struct epoll_event event = {
 		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | (uint32_t)EPOLLET,
 		.data.ptr = conn,

@@ -341,8 +341,8 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 	}
 }
 
-/* Whether the waiting thread tries again: after heartbeats that were due, or, once, with another grant, as the
- * first one was too old, or somebody else has used it who saw its token. */
+/* Whether the waiting thread tries again: after heartbeats that were due, or, once, with another
+ * grant, as the first one was too old, or somebody else has used it who saw its token. */
 static bool waiter_goes_on(struct channel_waiter *waiter, int err)
 {
 	bool spent = (err == -ESTALE || err == -EINVAL) && !waiter->regranted;

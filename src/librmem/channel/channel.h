@@ -39,7 +39,8 @@ enum channel_stage {
 
 enum peer_end {
 	PEER_END_OPEN, /* not known closed: late packets may still be applied */
-	/* no packet is applied any more: the server has confirmed that, or has fenced the session */
+	/* no packet is applied any more: the server has confirmed that, or has fenced the
+	 * session */
 	PEER_END_CLOSED,
 	PEER_END_UNKNOWN, /* the server cannot be asked */
 };

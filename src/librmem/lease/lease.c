@@ -367,7 +367,8 @@ void lease_want(struct rmem_lease *lease)
 {
 	struct lease_table *table = lease->session->leases;
 
-	/* what the caller wants was stored before: wants_take(), which allows the next one, sees it */
+	/* what the caller wants was stored before: wants_take(), which allows the next one, sees
+	 * it */
 	if (atomic_exchange_explicit(&lease->may_want, false, memory_order_acq_rel)) {
 		lease->next_want =
 			atomic_load_explicit(&table->wants, memory_order_relaxed);

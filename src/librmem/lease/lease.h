@@ -58,7 +58,8 @@ struct lease_table {
 	 * rmem_lease.keep.node */
 	struct tree kept;
 	unsigned keeps_sent; /* number of renewals under way */
-	/* leases that leases_work() looks at; it goes over no others, of which there may be 60,000 */
+	/* leases that leases_work() looks at; it goes over no others, of which there may be
+	 * 60,000 */
 	struct list work; /* rmem_lease.work */
 	/* a stack of leases that queues have enlisted for it; rmem_lease.next_want.  [any] */
 	_Atomic(struct rmem_lease *) wants;

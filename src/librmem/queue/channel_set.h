@@ -80,7 +80,8 @@ struct send_side {
 	unsigned seen;        /* `ended` at the last look, and failures since */
 	/* the last look that found that fragments have completed */
 	uint64_t progress_ns;
-	/* of a deaf channel: the first look since when none has that waits for packets alone; 0: none */
+	/* of a deaf channel: the first look since when none has that waits for packets alone; 0:
+	 * none */
 	uint64_t silent_ns;
 };
 

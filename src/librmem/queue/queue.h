@@ -34,14 +34,14 @@ struct rmem_queue {
 	/* limits of local slices in one request, on every domain */
 	unsigned read_slices, write_slices;
 	uint64_t share_max; /* limit of bytes of an uncut operation */
-	/* the server's limits, or lower ones of the library: bytes of a read or write, of an in-band
-	 * request's range, and in-band requests of a channel */
+	/* the server's limits, or lower ones of the library: bytes of a read or write, of an
+	 * in-band request's range, and in-band requests of a channel */
 	uint64_t bytes_max, inband_bytes_max, inband_requests_max;
 	uint64_t timeout_ns; /* default of operations */
 	/* placeholder lease that pings refer to; NULL: none yet.  The owner's */
 	struct rmem_lease *nowhere;
-	/* its set, with those of the cqs and the timer, is returned by rmem_queue_fd(); set when `woken`
-	 * is */
+	/* its set, with those of the cqs and the timer, is returned by rmem_queue_fd(); set when
+	 * `woken` is */
 	struct wakeup wake;
 	int timer_fd; /* the next deadline; set by rmem_queue_arm(), -1 before */
 

@@ -134,8 +134,8 @@ struct rmem {
 	struct lease_table *leases;
 	struct buffer_table *buffers;
 	struct sync *sync;
-	/* its set is readable when session_work() has work, and is woken when a queue has some for the
-	 * driver */
+	/* its set is readable when session_work() has work, and is woken when a queue has some for
+	 * the driver */
 	struct wakeup wake;
 	int timer_fd; /* in the set: expires when work is due */
 

@@ -26,8 +26,8 @@ struct admin_sources {
 	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
 	uint64_t started_ms;
 	const struct sample_sources *metrics;
-	/* Read the configuration again; the result is borrowed until the next call.  -errno: nothing
-	 * has changed. */
+	/* Read the configuration again; the result is borrowed until the next call.  -errno:
+	 * nothing has changed. */
 	int (*reload)(void *ctx, const struct config_reloaded **ret_reloaded);
 	void *ctx;
 };

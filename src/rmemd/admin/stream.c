@@ -32,7 +32,8 @@ static void on_stream_closed(struct evhttp_connection *, void *ctx)
 	/* of an event of libevent */
 	turn_work();
 	slices_remove(&stream->work);
-	/* when the client closes the connection, libevent leaves an unfinished answer to its owner */
+	/* when the client closes the connection, libevent leaves an unfinished answer to its
+	 * owner */
 	if (!evhttp_request_get_connection(stream->request))
 		evhttp_request_free(stream->request);
 	stream_free(stream);

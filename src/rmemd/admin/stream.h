@@ -21,8 +21,8 @@ enum stream_more {
 
 struct stream_source {
 	const char *type; /* HTTP_TYPE_... */
-	/* Add the next part to the body: enum stream_more; or -errno, after which the client sees that
-	 * the answer has no end.  A part may be empty. */
+	/* Add the next part to the body: enum stream_more; or -errno, after which the client sees
+	 * that the answer has no end.  A part may be empty. */
 	int (*part)(void *ctx, struct evbuffer *body);
 	/* The answer has ended, or the client has gone. */
 	void (*end)(void *ctx);

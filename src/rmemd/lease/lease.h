@@ -294,7 +294,7 @@ int lease_attach(struct leases *leases, struct lease_client *client,
 /* Make the keys of an attached lease for all endpoints of the client.  -ESTALE */
 int lease_reattach(struct leases *leases, struct lease_client *client, uint64_t id,
 		   struct lease_waiter *waiter);
-/* Ends an ephemeral lease; `undo`: also a named one that was never attached by its name. 
+/* Ends an ephemeral lease; `undo`: also a named one that was never attached by its name.
  * -ESTALE */
 int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id,
 		 bool undo, struct lease_waiter *waiter);

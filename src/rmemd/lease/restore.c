@@ -356,7 +356,8 @@ static int attachments_enter(const struct restore *restore)
 		struct lease_client *client = with->client(with->ctx, one->key.a);
 		struct lease *lease = leases_find_id(leases, one->key.b);
 
-		/* the last process may have ended while it ended the session, the lease or a share */
+		/* the last process may have ended while it ended the session, the lease or a
+		 * share */
 		if (!client || !lease ||
 		    !share_covers(lease, client->tenant, one->head.rights)) {
 			ledger_remove(leases->ledger, &one->key);

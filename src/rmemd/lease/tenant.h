@@ -134,7 +134,7 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name);
 struct tenant *tenants_ensure(struct tenants *tenants,
 			      const struct tenant_params *params);
 /* Whether the tenant may have one more session, or channel of an endpoint: within its own limit,
- * and of `max` (0: no limit) in all, of which what is kept for other tenants stays free. 
+ * and of `max` (0: no limit) in all, of which what is kept for other tenants stays free.
  * -EDQUOT */
 int tenants_check_room(const struct tenants *tenants, struct tenant *tenant,
 		       unsigned shared, uint32_t max);

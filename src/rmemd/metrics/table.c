@@ -21,18 +21,21 @@ const struct metric metrics[] = {
 	  GAUGE, SERVER(one), PLAIN, "version=\"" PACKAGE_VERSION "\"" },
 	{ "rmemd_start_time_seconds", "Start of the process, in seconds since 1970.",
 	  GAUGE, SERVER(started_s), PLAIN, "" },
-	{ "rmemd_restarts_survived_total", "Restarts after which a process took over sessions or leases; it lasts as long as they do.",
+	{ "rmemd_restarts_survived_total", "Restarts after which a process took over "
+	  "sessions or leases; it lasts as long as they do.",
 	  COUNTER, SERVER(restarts), PLAIN, "" },
 	{ "rmemd_state_bytes", "What the ledger of sessions and leases has in it.",
 	  GAUGE, SERVER(state_bytes), PLAIN, "" },
-	{ "rmemd_state_limit_bytes", "With more in the ledger nothing more is lent, as its file system has no room; missing without a limit.",
+	{ "rmemd_state_limit_bytes", "With more in the ledger nothing more is lent, as "
+	  "its file system has no room; missing without a limit.",
 	  GAUGE, SERVER(state_max), PLAIN, "" },
 	{ "rmemd_cpu_seconds_total", "Time of the CPU that all threads have used.",
 	  COUNTER, SERVER(cpu_ns), FROM_NS, "" },
 
 	{ "rmemd_pool_size_bytes", "Memory of the pool.",
 	  GAUGE, POOL(bytes), PLAIN, "" },
-	{ "rmemd_pool_target_bytes", "Size that the pool is to have; while it is resized it differs from its size.",
+	{ "rmemd_pool_target_bytes", "Size that the pool is to have; while it is "
+	  "resized it differs from its size.",
 	  GAUGE, POOL(bytes_to), PLAIN, "" },
 	{ "rmemd_pool_lent_bytes", "Memory in leases.",
 	  GAUGE, POOL(lent), PLAIN, "" },
@@ -55,7 +58,8 @@ const struct metric metrics[] = {
 	  GAUGE, SERVER(sessions_max), PLAIN, "" },
 	{ "rmemd_sessions_opened_total", "Sessions that were opened.",
 	  COUNTER, SERVER(sessions_opened), PLAIN, "" },
-	{ "rmemd_sessions_fenced_total", "Times that a session was fenced, as its client was silent or lost.",
+	{ "rmemd_sessions_fenced_total", "Times that a session was fenced, as its "
+	  "client was silent or lost.",
 	  COUNTER, SERVER(sessions_fenced_ever), PLAIN, "" },
 	{ "rmemd_sessions_resumed_total", "Times that a client came back to its session.",
 	  COUNTER, SERVER(sessions_resumed), PLAIN, "" },
@@ -91,9 +95,11 @@ const struct metric metrics[] = {
 	  COUNTER, SERVER(views_refused), PLAIN, "action=\"view\"" },
 	{ "rmemd_admin_refused_total", NULL,
 	  COUNTER, SERVER(acts_refused), PLAIN, "action=\"act\"" },
-	{ "rmemd_http_refused_total", "Over HTTP: connections that sent too much, requests to names of other hosts.",
+	{ "rmemd_http_refused_total", "Over HTTP: connections that sent too much, "
+	  "requests to names of other hosts.",
 	  COUNTER, SERVER(http_refused), PLAIN, "" },
-	{ "rmemd_log_lines_dropped_total", "Lines of the log that were dropped, as nobody read them.",
+	{ "rmemd_log_lines_dropped_total", "Lines of the log that were dropped, as "
+	  "nobody read them.",
 	  COUNTER, SERVER(log_lines_dropped), PLAIN, "" },
 
 	{ "rmemd_tenant_sessions", "Sessions of the tenant.",
@@ -116,7 +122,8 @@ const struct metric metrics[] = {
 	  GAUGE, TENANT(keys), PLAIN, "" },
 	{ "rmemd_tenant_keys_limit", "[tenant] keys.",
 	  GAUGE, TENANT(keys_max), PLAIN, "" },
-	{ "rmemd_tenant_requests_refused_total", "Requests of the tenant that were refused: over a limit, or without the right.",
+	{ "rmemd_tenant_requests_refused_total", "Requests of the tenant that were "
+	  "refused: over a limit, or without the right.",
 	  COUNTER, TENANT(over_quota), PLAIN, "reason=\"quota\"" },
 	{ "rmemd_tenant_requests_refused_total", NULL,
 	  COUNTER, TENANT(denied_pools), PLAIN, "reason=\"pools\"" },
@@ -126,14 +133,17 @@ const struct metric metrics[] = {
 	  COUNTER, TENANT(denied_names), PLAIN, "reason=\"names\"" },
 	{ "rmemd_tenant_requests_refused_total", NULL,
 	  COUNTER, TENANT(denied_shares), PLAIN, "reason=\"shares\"" },
-	{ "rmemd_tenant_accesses_refused_total", "Accesses of the tenant with a wrong key, outside of a lease, or without the right.",
+	{ "rmemd_tenant_accesses_refused_total", "Accesses of the tenant with a wrong "
+	  "key, outside of a lease, or without the right.",
 	  COUNTER, TENANT(accesses_refused), PLAIN, "" },
 
-	{ "rmemd_device_up", "Whether clients can connect channels there; over RDMA its device, or the address of that, may be missing.",
+	{ "rmemd_device_up", "Whether clients can connect channels there; over RDMA "
+	  "its device, or the address of that, may be missing.",
 	  GAUGE, DEVICE(up), PLAIN, "" },
 	{ "rmemd_device_channels", "Connected channels of the device.",
 	  GAUGE, DEVICE(channels), PLAIN, "" },
-	{ "rmemd_device_channels_limit", "Channels that the device, or the limit of descriptors, allows.",
+	{ "rmemd_device_channels_limit", "Channels that the device, or the limit of "
+	  "descriptors, allows.",
 	  GAUGE, DEVICE(channels_max), PLAIN, "" },
 	{ "rmemd_device_channels_tls_kernel", "Channels whose TLS is done by the kernel.",
 	  GAUGE, DEVICE(channels_tls_kernel), PLAIN, "" },
@@ -168,9 +178,11 @@ const struct metric metrics[] = {
 	  COUNTER, PORT(numbers.sends), PLAIN, "operation=\"send\"" },
 	{ "rmemd_port_operations_total", NULL,
 	  COUNTER, PORT(inband), PLAIN, "operation=\"inband\"" },
-	{ "rmemd_port_operations_refused_total", "Operations with a wrong key, outside of a lease, or without the right.",
+	{ "rmemd_port_operations_refused_total", "Operations with a wrong key, outside "
+	  "of a lease, or without the right.",
 	  COUNTER, PORT(refused), PLAIN, "" },
-	{ "rmemd_port_retries_total", "Requests that were sent again, or came again or in a wrong order, by cause.",
+	{ "rmemd_port_retries_total", "Requests that were sent again, or came again or "
+	  "in a wrong order, by cause.",
 	  COUNTER, PORT(numbers.retries_timeout), PLAIN, "cause=\"timeout\"" },
 	{ "rmemd_port_retries_total", NULL,
 	  COUNTER, PORT(numbers.retries_sequence), PLAIN, "cause=\"sequence\"" },
@@ -192,7 +204,8 @@ const struct metric metrics[] = {
 	  COUNTER, PORT(numbers.discards), PLAIN, "kind=\"discard\"" },
 	{ "rmemd_port_errors_total", NULL,
 	  COUNTER, PORT(numbers.link_downed), PLAIN, "kind=\"link_down\"" },
-	{ "rmemd_port_congestion_total", "Signs of congestion: notifications that were sent and handled, marked packets.",
+	{ "rmemd_port_congestion_total", "Signs of congestion: notifications that were "
+	  "sent and handled, marked packets.",
 	  COUNTER, PORT(numbers.cnp_sent), PLAIN, "sign=\"cnp_sent\"" },
 	{ "rmemd_port_congestion_total", NULL,
 	  COUNTER, PORT(numbers.cnp_handled), PLAIN, "sign=\"cnp_handled\"" },
@@ -205,9 +218,11 @@ const struct metric metrics[] = {
 	  HISTOGRAM, SERVER(registrations), FROM_NS, "" },
 	{ "rmemd_loop_turn_seconds", "Time of the CPU that a turn of the main loop took.",
 	  HISTOGRAM, SERVER(turns), FROM_NS, "" },
-	{ "rmemd_loop_turns_long_total", "Turns of the main loop that took more than 2 ms of the CPU.",
+	{ "rmemd_loop_turns_long_total", "Turns of the main loop that took more than 2 "
+	  "ms of the CPU.",
 	  COUNTER, SERVER(turns_long), PLAIN, "" },
-	{ "rmemd_loop_turn_recent_max_seconds", "The longest turn of the last 30 to 60 seconds, by clock.",
+	{ "rmemd_loop_turn_recent_max_seconds", "The longest turn of the last 30 to 60 "
+	  "seconds, by clock.",
 	  GAUGE, SERVER(turn_cpu_ns), FROM_NS, "clock=\"cpu\"" },
 	{ "rmemd_loop_turn_recent_max_seconds", NULL,
 	  GAUGE, SERVER(turn_wall_ns), FROM_NS, "clock=\"wall\"" },

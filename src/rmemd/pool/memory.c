@@ -613,8 +613,8 @@ void memory_close(struct memory *memory)
 
 void memory_give_back(struct memory *memory)
 {
-	/* before unmapping, as in memory_cut(); a file that cannot be emptied is empty when its last
-	 * descriptor is closed */
+	/* before unmapping, as in memory_cut(); a file that cannot be emptied is empty when its
+	 * last descriptor is closed */
 	if (memory->fd >= 0)
 		(void)!ftruncate(memory->fd, 0);
 	memory_close(memory);

@@ -11,9 +11,9 @@
 #
 # A leg has a daemon of its own.  The honest clients are of the tenant `honest`: one each that
 # pings, writes and opens sessions, and $BYSTANDERS idle sessions.  The attackers are of the tenant
-# `default`.  Real clients, honest or hostile, do not use the server's cores.  So the honest ones have
-# realtime priority if the caller may give it, and the attackers the lowest.  The daemon keeps its
-# own: with priority over the kernel's threads it would delay what it receives itself.
+# `default`.  Real clients, honest or hostile, do not use the server's cores.  So the honest ones
+# have realtime priority if the caller may give it, and the attackers the lowest.  The daemon keeps
+# its own: with priority over the kernel's threads it would delay what it receives itself.
 
 : "${BIN:?}" "${RMEMD:?}" "${RMEMCTL:?}" "${ADDRESS:?}" "${FABRIC:?}" "${DIR:?}"
 : "${SECONDS_EACH:?}" "${INTERVAL_US:?}" "${top_srcdir:?}"
@@ -167,8 +167,8 @@ tls = yes"
 	export RMEM_PSK=$LEG/honest.psk
 }
 
-# leg NAME: measure beside the attack; prints a row.  prepare_NAME and attack_NAME are functions; the
-# second one starts when the measurement does.
+# leg NAME: measure beside the attack; prints a row.  prepare_NAME and attack_NAME are functions;
+# the second one starts when the measurement does.
 leg()
 {
 	local name=$1 op fenced turn
@@ -359,8 +359,8 @@ attack_channels()
 	done
 }
 
-# 65,000 named leases, as many labels of sessions that have ended, and a new label for each lease that
-# is made again
+# 65,000 named leases, as many labels of sessions that have ended, and a new label for each lease
+# that is made again
 prepare_labels()
 {
 	attackers_prepare attack labels 4 $((LEASES / 4))

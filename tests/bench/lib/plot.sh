@@ -9,8 +9,8 @@ plot_need()
 		{ echo "$1: gnuplot is missing: apt-get install gnuplot-nox" >&2; exit 1; }
 }
 
-# plot_svg FILE TITLE LABEL CELLS NAME...: draw the series of these names, by cell in the order of the file
-# CELLS.  Rows of a series, in $WORK/plot.NAME, are: cell, figure, lowest, highest.
+# plot_svg FILE TITLE LABEL CELLS NAME...: draw the series of these names, by cell in the order of
+# the file CELLS.  Rows of a series, in $WORK/plot.NAME, are: cell, figure, lowest, highest.
 plot_svg()
 {
 	local file=$1 title=$2 label=$3 cells=$4 name i=0 n series=() names=()

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by benchmarks: programs in the background, which print "ready" or "idle" and wait for a line
-# then.  LEG is the folder of their output, WORK the folder that is removed at the end.
+# Sourced by benchmarks: programs in the background, which print "ready" or "idle" and wait for a
+# line then.  LEG is the folder of their output, WORK the folder that is removed at the end.
 
 declare -A PROGRAMS=() # process ids
 

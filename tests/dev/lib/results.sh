@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Tests and their totals: `make check`, and jobs that run in parallel.  The totals are the last line,
-# also after a signal.
+# Tests and their totals: `make check`, and jobs that run in parallel.  The totals are the last
+# line, also after a signal.
 PASSED=0
 FAILED=0
 SKIPPED=0

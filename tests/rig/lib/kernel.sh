@@ -28,8 +28,8 @@ kernel_suites()
 	esac
 }
 
-# kernel_elf IMAGE ELF: unpack the kernel.  Qemu enters an ELF kernel directly (PVH), so the emulated
-# CPU does not unpack it at every boot.  The offsets are those of the x86 boot protocol:
+# kernel_elf IMAGE ELF: unpack the kernel.  Qemu enters an ELF kernel directly (PVH), so the
+# emulated CPU does not unpack it at every boot.  The offsets are those of the x86 boot protocol:
 # setup_sects, payload_offset, payload_length.  The last four bytes of the payload are its length
 # and not part of the compressed stream.
 kernel_elf()

@@ -172,8 +172,8 @@ readonly VM_MASKED="systemd-udev-trigger systemd-udev-settle systemd-timesyncd
 	systemd-machine-id-commit rdma-load-modules@rdma rdma-load-modules@roce
 	rdma-load-modules@iwarp rdma-load-modules@infiniband rdma-ndd systemd-networkd"
 
-# The frequency of the host's TSC, which the guest's is too; nothing if it is not known.  A kernel that
-# boots on a busy host may find another one, and its clock is then fast or slow.
+# The frequency of the host's TSC, which the guest's is too; nothing if it is not known.  A kernel
+# that boots on a busy host may find another one, and its clock is then fast or slow.
 vm_tsc_khz()
 {
 	dmesg 2>/dev/null | sed -nE 's/.*tsc: Detected ([0-9]+)\.([0-9]{3}) MHz (processor|TSC)$/\1\2/p' |
@@ -220,7 +220,8 @@ vm_args_cables()
 
 vm_args()
 {
-	# in turn: a CPU that waits for another one spins, and for long if the host runs other machines
+	# in turn: a CPU that waits for another one spins, and for long if the host runs other
+	# machines
 	local accel=tcg,thread=single
 	[ -z "$VM_PARALLEL" ] || accel=tcg,thread=multi
 	# no ERMS: the kernel would copy and zero with `rep movsb`, which the emulator does bytewise

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Pools without their huge pages, and far from the device.  Node 0 has 64 huge pages, node 1 none and
-# the network card.
+# Pools without their huge pages, and far from the device.  Node 0 has 64 huge pages, node 1 none
+# and the network card.
 # shellcheck source=tests/rig/guest/doctor-functions
 . "${top_srcdir:?}/tests/rig/guest/doctor-functions"
 doctor=(rmemctl doctor -q -c /tmp/rmemd.conf)

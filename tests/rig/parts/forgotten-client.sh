@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A firewall before the server forgets the flows of data, while the control connection lives: its packets
-# are lost, and those of others are not.  A transfer over each fabric goes on in its time, over another
-# channel.
+# A firewall before the server forgets the flows of data, while the control connection lives: its
+# packets are lost, and those of others are not.  A transfer over each fabric goes on in its time,
+# over another channel.
 keys_take
 rig-await serving
 mkfifo /tmp/pipe

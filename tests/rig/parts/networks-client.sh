@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A program writes through both RDMA devices of its server, each on a network of its own, and one network
-# after the other loses every packet: first that without the control connection, then that with it.  The
-# program goes on over the other one; a device is used again when its network is back; no byte is wrong.
+# A program writes through both RDMA devices of its server, each on a network of its own, and one
+# network after the other loses every packet: first that without the control connection, then that
+# with it.  The program goes on over the other one; a device is used again when its network is back;
+# no byte is wrong.
 uri="rmem://memory.example?fabric=rdma&channels=2" written=0
 
 # lose NETWORK, heal NETWORK: on both machines

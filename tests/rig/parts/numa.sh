@@ -25,7 +25,8 @@ server_start /tmp/rmemd.conf
 admin pools
 admin --json pools >/tmp/pools.json
 
-# expect POOL NODE PAGE_KB PAGES_NAME: numa_maps, which has the pages of each node, and rmemctl agree
+# expect POOL NODE PAGE_KB PAGES_NAME: numa_maps, which has the pages of each node, and rmemctl
+# agree
 expect()
 {
 	local line other=$((1 - $2))

@@ -20,8 +20,8 @@ admin pools
 admin --json pools |
 	jq -e '[.pools[].devices] == [["rxe0"], ["rxe1", "none7"]]' >/dev/null || fail "devices of the pools"
 
-# through DEVICE OTHER CMD...: CMD transfers through DEVICE; OTHER has only packets for the set-up of
-# channels
+# through DEVICE OTHER CMD...: CMD transfers through DEVICE; OTHER has only packets for the set-up
+# of channels
 through()
 {
 	local a b
@@ -85,7 +85,8 @@ echo "from two devices: none7 $a packets"
 [ "$a" -gt 1000 ] || fail "none7 does not carry it"
 rdma link delete none7 || fail "none7 stays"
 
-# a session that reaches only rxe0 gets memory of that device's pool, also if it asks for another node
+# a session that reaches only rxe0 gets memory of that device's pool, also if it asks for another
+# node
 ip link set dummy1 down
 ip addr flush dev dummy1
 export RMEM_SERVER="rmem://10.9.0.1?fabric=rdma"

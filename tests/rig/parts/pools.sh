@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A reload adds a pool, and a program has leases in it over RDMA.  While the pool is leaving they stay
-# reachable; with the last one the pool is removed, and its memory regions are gone.
+# A reload adds a pool, and a program has leases in it over RDMA.  While the pool is leaving they
+# stay reachable; with the last one the pool is removed, and its memory regions are gone.
 pools_file=/tmp/pools.conf
 configure()
 {

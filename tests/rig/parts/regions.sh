@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Devices that register 16 MiB at once: pools and leases that are longer work, in pieces; a lease of
-# more pieces than one can have is refused.  A lease from before that has a longer piece, and a buffer
-# of a program, cannot be registered: the error says so.
+# more pieces than one can have is refused.  A lease from before that has a longer piece, and a
+# buffer of a program, cannot be registered: the error says so.
 : "${top_srcdir:?}"
 uri="rmem://$RIG_ADDR?fabric=rdma"
 mkdir -m 700 /dev/shm/regions

@@ -22,8 +22,8 @@ stubborn_start()
 	done
 }
 
-# sessions_start WAVE: start a client for each kind of the wave, and tell the server.  On a busy host
-# a handshake may take longer than the server waits for it.
+# sessions_start WAVE: start a client for each kind of the wave, and tell the server.  On a busy
+# host a handshake may take longer than the server waits for it.
 sessions_start()
 {
 	local i

@@ -32,8 +32,8 @@ threads_ticks()
 	done
 }
 
-# used_from MARK MARK: the CPU time of rmemd and the time between two marks of the client, in ticks of
-# 10 ms
+# used_from MARK MARK: the CPU time of rmemd and the time between two marks of the client, in ticks
+# of 10 ms
 used_from()
 {
 	local ticks started
@@ -44,8 +44,8 @@ used_from()
 		-v b="$(cut -d' ' -f1 /proc/uptime)" 'BEGIN { print t, int((b - a) * 100) }'
 }
 
-# Beyond what the sessions cost, which a put and get of one page shows, a put and get takes at most 1 %
-# of its time.
+# Beyond what the sessions cost, which a put and get of one page shows, a put and get takes at most
+# 1 % of its time.
 read -r sessions _ <<<"$(used_from page begin)"
 threads_ticks >/tmp/ticks-before
 read -r used took <<<"$(used_from begin end)"

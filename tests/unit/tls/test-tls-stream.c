@@ -868,8 +868,8 @@ START_TEST(key__is_forgotten_after_the_handshake)
 
 		ck_assert_uint_ge(bytes, sizeof(key_a));
 		ck_assert_mem_ne(master, key_a, sizeof(key_a));
-		/* nor is what would open what others have recorded, of which the secure heap would be
-		 * full */
+		/* nor is what would open what others have recorded, of which the secure heap would
+		 * be full */
 		ck_assert(!exchanges(i ? &server : &client));
 	}
 	/* nothing needs it again */

@@ -28,8 +28,8 @@ struct verbs_channel {
 	uint32_t number;       /* granted by the daemon, in the client's hello */
 	uint64_t wr_number;    /* in wr_ids, from the device's channel ids */
 	struct rdma_cm_id *id; /* NULL: connected directly */
-	/* The client's queue pair, in the endpoint's remote_qps.  With rdma_cm only number, GID, LID
-	 * and gid_verified; over iWARP none. */
+	/* The client's queue pair, in the endpoint's remote_qps.  With rdma_cm only number, GID,
+	 * LID and gid_verified; over iWARP none. */
 	struct fabric_qp_info remote;
 	struct map_node by_remote_qpn;
 	/* The job that opens the queue pair, and the one that closes it, see channel_qp.h.  What
