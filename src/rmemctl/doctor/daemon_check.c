@@ -79,8 +79,9 @@ static void fabric_check(const struct server *server, const char *name,
 		return;
 	report_find(server->host.report, level, "the daemon does not serve %s", name);
 	report_seen(server->host.report, "rmemctl status", "%s", why ? why : "-");
-	report_mend(server->host.report,
-		    "systemctl restart rmemd   # after the findings below are mended");
+	if (!json_is_true(json_object_get(fabric, "awaited")))
+		report_mend(server->host.report, "systemctl restart rmemd   # after "
+						 "the findings below are mended");
 }
 
 static void running_check(const struct server *server)

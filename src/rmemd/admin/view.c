@@ -165,7 +165,7 @@ static const char *verbs_missing(const struct admin_sources *from)
 	return "its device, or the address of that, is not there";
 }
 
-/* {"rdma": {"serving": false, "why": "..."}, "tcp": {...}} */
+/* {"rdma": {"serving": false, "awaited": true, "why": "..."}, "tcp": {...}} */
 static json_t *fabrics_view(const struct admin_sources *from)
 {
 	const char *missing = verbs_missing(from);
@@ -173,6 +173,7 @@ static json_t *fabrics_view(const struct admin_sources *from)
 	bool serves_tcp = from->control->config->tcp;
 
 	view_flag(&verbs, "serving", !missing);
+	view_flag(&verbs, "awaited", missing && !from->verbs_missing);
 	view_text(&verbs, "why", missing);
 	view_flag(&tcp, "serving", serves_tcp);
 	view_text(&tcp, "why", serves_tcp ? NULL : "[tcp] enabled = no");

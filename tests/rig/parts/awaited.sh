@@ -41,7 +41,7 @@ config_write /tmp/rmemd.conf \
 server_start /tmp/rmemd.conf
 cat /tmp/rmemd.log
 grep -q 'endpoint-awaited: rdma: an RDMA device is waited for: ' /tmp/rmemd.log || fail "no line says it"
-rdma_status '(.serving | not) and .why == "its device, or the address of that, is not there"'
+rdma_status '(.serving | not) and .awaited and .why == "its device, or the address of that, is not there"'
 expect_device '.device == null and .address == null and .can == null'
 admin devices || fail devices
 
@@ -57,14 +57,14 @@ echo "-- the device"
 modprobe rdma_ucm || fail rdma_ucm
 rdma link add rxe0 type rxe netdev dummy0 || fail "no device"
 log_await "endpoint-news: rdma: RDMA device rxe0 serves now, at $RIG_ADDR:7461" 1
-rdma_status '.serving and .why == null'
+rdma_status '.serving and (.awaited | not) and .why == null'
 expect_device ".device == \"rxe0\" and .address == \"$RIG_ADDR\" and .device_port.state == \"active\""
 transfer "$RIG_ADDR"
 
 echo "-- the address is gone, and back"
 ip addr del "$RIG_ADDR/24" dev dummy0 || fail "the address stays"
 log_await 'has lost the address' 1
-rdma_status '.serving | not'
+rdma_status '(.serving | not) and .awaited'
 expect_device '.device == "rxe0" and .address == null'
 ip addr add "$RIG_ADDR/24" dev dummy0 || fail "no address"
 log_await "serves now, at $RIG_ADDR:7461" 2

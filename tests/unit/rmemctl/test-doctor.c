@@ -335,7 +335,24 @@ START_TEST(daemon__serves_no_rdma)
 	CHECK_HAS("warning  check            the daemon is of another version");
 	CHECK_HAS("warning  check            the daemon does not serve rdma\n"
 		  "         seen: rmemctl status: no device\n");
+	CHECK_HAS("systemctl restart rmemd   # after the findings below");
 	ck_assert_ptr_null(strstr(shown, "serve tcp"));
+	json_decref(server.status);
+}
+END_TEST
+
+/* It is served once its device is there: a restart changes nothing. */
+START_TEST(daemon__awaits_rdma)
+{
+	server.status = json_loads("{\"pid\": 4711, \"fabrics\": {\"rdma\": "
+				   "{\"serving\": false, \"awaited\": true, "
+				   "\"why\": \"no device\"}, "
+				   "\"tcp\": {\"serving\": true}}}",
+				   0, NULL);
+	daemon_check(&server);
+	CHECK_HAS("the daemon does not serve rdma\n"
+		  "         seen: rmemctl status: no device\n");
+	ck_assert_ptr_null(strstr(shown, "restart"));
 	json_decref(server.status);
 }
 END_TEST
@@ -550,6 +567,7 @@ int main(void)
 	tcase_add_test(tcase, clock__not_synchronised);
 	tcase_add_test(tcase, clock__synchronised_or_unknown);
 	tcase_add_test(tcase, daemon__serves_no_rdma);
+	tcase_add_test(tcase, daemon__awaits_rdma);
 	tcase_add_test(tcase, daemon__has_pools_without_huge_pages);
 	tcase_add_loop_test(tcase, ruleset__decides, 0,
 			    sizeof(rulesets) / sizeof(rulesets[0]));
