@@ -1,9 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ./dev in a source tree that itself is configured: one line names the remedy, and nothing is
-# installed or built.
+# ./dev helps, names a command that it does not have, and installs what a command needs.
 set -u
 : "${top_srcdir:?}"
+for script in "$top_srcdir"/tests/dev/*.sh; do
+	command=$(basename "$script" .sh)
+	timeout 20 "$top_srcdir/dev" "$command" --help </dev/null | awk '
+		/shellcheck/ { wrong = 1 } { n++ } END { exit wrong || !n }' || {
+		echo "./dev $command --help: nothing, or a line that is not for its readers"
+		exit 1
+	}
+done
+said=$("$top_srcdir/dev" nothing 2>&1)
+[ $?:"$said" = "2:dev        no command nothing; see ./dev --help" ] || {
+	echo "./dev nothing: $said"
+	exit 1
+}
+
+# In a source tree that itself is configured one line names the remedy, and nothing is installed or
+# built.
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/rmem-lint.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$tmp/tests/bench" "$tmp/tests/rig"

@@ -51,7 +51,7 @@ as_root()
 
 help()
 {
-	sed -n '3,${/^#/!q; s/^# \{0,1\}//p}' "$0"
+	sed -n '3,${/^#/!q; /^# shellcheck /q; s/^# \{0,1\}//p}' "$0"
 }
 
 # help_wanted [ARGUMENT...]: print the command's help, if the first argument asks for it
