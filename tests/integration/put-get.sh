@@ -198,8 +198,11 @@ for times in 1 2; do
 		kill -INT "$put_pid"
 	done
 	process_await "$put_pid" 60 || fail "a put beside a silent server cannot be interrupted"
-	[ "$process_status" -eq 130 ] || fail "it ended with $process_status"
+	[ "$process_status" -eq 130 ] ||
+		fail "it ended with $process_status: $(cat "$dir/silent.err")"
 	kill -CONT "$server_pid"
+	# or the next one seems to have started
+	status_await '.sessions.active == 0' 20 || fail "the interrupted session is active"
 done
 exec 7>&-
 ok "interrupted beside a silent server"
