@@ -31,7 +31,7 @@ later_build()
 		patch -s -p0 -d "$later/tree" <"$top_srcdir/tests/integration/later.patch" &&
 		lengthen &&
 		cd "$later/build" &&
-		eval "../tree/configure $options" "CFLAGS='-O0 -Wno-error'" &&
+		eval "../tree/configure $options" "CFLAGS='-O0 -Wno-error'" --srcdir=../tree &&
 		make -s -j2 src/rmemd/rmemd src/rmem/rmem
 }
 
