@@ -124,13 +124,16 @@ test_death()
 		err_has 'the VM died' && err_has 'Kernel panic'
 }
 
-# What a kernel prints at a double fault.
-test_double_fault()
+# What a kernel prints at a double fault, and at a soft lockup.
+test_kernel_failed()
 {
-	local fault='echo "<2>traps: PANIC: double fault" >/dev/kmsg
-		echo c >/proc/sysrq-trigger; sleep 60'
-	rig_run 126 run --kernel "$kernel" --device none "$fault" &&
-		rig_run 126 pair --kernel "$kernel" --device none 'exit 1' "$fault"
+	local end='echo c >/proc/sysrq-trigger; sleep 60' fault lockup
+	fault='echo "<2>traps: PANIC: double fault" >/dev/kmsg'
+	lockup='[ "$(cat /proc/sys/kernel/softlockup_panic)" = 1 ] || exit 1
+		echo "<2>Kernel panic - not syncing: softlockup: hung tasks" >/dev/kmsg'
+	rig_run 126 run --kernel "$kernel" --device none "$fault; $end" &&
+		rig_run 126 run --kernel "$kernel" --device none "$lockup; $end" &&
+		rig_run 126 pair --kernel "$kernel" --device none 'exit 1' "$fault; $end"
 }
 
 # A boot that fails is tried once more.
@@ -270,7 +273,7 @@ check 'one VM: rdma_cm and verbs on both' has 'rping 10.9.0.1' 'rping 10.10.0.1'
 check 'one VM: NUMA nodes and huge pages' test_one_numa
 check 'time-out' test_timeout
 check 'a dead VM is noticed' test_death
-check 'double faults are told apart, of either machine' test_double_fault
+check 'failures of the kernel are told apart, of either machine' test_kernel_failed
 check 'a VM that dies during boot is started again' test_boot_failed
 check 'arguments arrive unchanged' test_arguments
 check 'a VM that dies twice is not started again' test_never_boots

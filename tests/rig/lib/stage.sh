@@ -55,7 +55,7 @@ parts()
 }
 
 # machine LEG run|pair ARGUMENT...: `rig run` or `rig pair` with this kernel and device, once more
-# if the emulator fails (126); a failure ends the test
+# if its kernel fails (126); a failure ends the test
 machine()
 {
 	local leg=$1 status=0 words
@@ -63,7 +63,7 @@ machine()
 	words=("$RIG" "$2" --kernel "${leg%:*}" --device "${leg#*:}" "${@:3}")
 	"${words[@]}" || status=$?
 	[ "$status" -ne 126 ] || {
-		echo "== double fault: once more"
+		echo "== the kernel failed: once more"
 		status=0
 		"${words[@]}" || status=$?
 	}

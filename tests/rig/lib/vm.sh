@@ -187,8 +187,9 @@ vm_cmdline()
 	# call at each reading of the clock, with every post of librmem, unlike on real hosts.
 	# norandmaps: the emulator translates code for one virtual address, so that with random
 	# addresses every new process has libc and the rest translated again.
+	# A CPU that the kernel keeps from all programs for twice the threshold is lost.
 	VM_CMDLINE=(console=ttyS0 panic=-1 quiet mitigations=off nokaslr norandmaps net.ifnames=0
-		tsc=reliable)
+		tsc=reliable softlockup_panic=1 watchdog_thresh=60)
 	khz=$(vm_tsc_khz)
 	[ -z "$khz" ] || VM_CMDLINE+=("tsc_early_khz=$khz")
 	vm_append_hugepages 2M "$VM_HUGE_2M"
@@ -323,11 +324,11 @@ vm_lives_again()
 		[ $((VM_LIVES -= 1)) -gt 0 ]
 }
 
-# Whether the VM's kernel ended with a double fault.  On a busy host the emulator at times resumes
-# an interrupted kernel with wrong registers; a program in the VM cannot.
-vm_double_fault()
+# Whether the VM's kernel ended with a double fault or a soft lockup.  On a busy host the emulator at
+# times resumes an interrupted kernel with wrong registers; a program in the VM cannot.
+vm_kernel_failed()
 {
-	grep -qs 'PANIC: double fault' "$SCRATCH/console"
+	grep -Eqs 'PANIC: double fault|Kernel panic - not syncing: softlockup' "$SCRATCH/console"
 }
 
 # Return the exit status of CMD, or print why there is none.
@@ -342,7 +343,7 @@ vm_result()
 	else
 		say "the VM died (qemu: $VM_STATUS); end of the console:"
 		status=125
-		! vm_double_fault || status=126
+		! vm_kernel_failed || status=126
 	fi
 	{
 		cat "$SCRATCH/qemu.log"
