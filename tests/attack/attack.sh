@@ -158,7 +158,8 @@ connections = 32
 view_group = daemon
 "
 # a pool on huge pages too, where the kernel gives them to shared memory
-if grep -qE '\[(always|within_size|advise)\]' /sys/kernel/mm/transparent_hugepage/shmem_enabled; then
+if grep -qE '\[(always|within_size|advise)\]' \
+	/sys/kernel/mm/transparent_hugepage/shmem_enabled; then
 	config_extra+="
 [pool huge]
 size = 16M

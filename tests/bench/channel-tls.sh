@@ -39,7 +39,8 @@ size = 128M" "$top_builddir/src/rmemd/rmemd"
 # rate PORT OP SIZE: bytes a second
 rate()
 {
-	"$top_builddir/src/rmem/rmem" -s "rmem://127.0.0.1:$1?fabric=tcp" bench --op "$2" --size "$3" \
+	"$top_builddir/src/rmem/rmem" -s "rmem://127.0.0.1:$1?fabric=tcp" bench --op "$2" \
+		--size "$3" \
 		--duration "${SECONDS}s" --json | jq .bytes_per_second
 }
 
@@ -48,7 +49,8 @@ start tls 17480 yes
 kernel=no
 ! grep -qs '^tls ' /proc/modules || kernel=yes
 echo "kernel: $kernel"
-printf '%-6s %5s %12s %12s %12s %12s %6s\n' op size "plain MB/s" "TLS MB/s" "plain op/s" "TLS op/s" share
+printf '%-6s %5s %12s %12s %12s %12s %6s\n' op size "plain MB/s" "TLS MB/s" "plain op/s" \
+	"TLS op/s" share
 for size in 4096 1048576; do
 	for op in write read; do
 		plain=$(rate 17470 "$op" "$size")

@@ -63,7 +63,8 @@ honest()
 	for op in ping write open; do
 		interval=4000
 		[ "$op" != open ] || interval=100000
-		program "$1-$op" "${FIRST[@]}" "$BIN/fairness-client" "$honest" "$op" "$interval" "$2"
+		program "$1-$op" "${FIRST[@]}" "$BIN/fairness-client" "$honest" "$op" "$interval" \
+			"$2"
 	done
 	for op in ping write open; do
 		program_go "$1-$op"
@@ -80,7 +81,8 @@ honest_await()
 	grep -h p50 "$WORK/$1"-*.out | jq -cs 'map({(.op): .}) | add' >"$WORK/$1"
 }
 
-daemon_start "$WORK" 127.0.0.1 "$PORT" tcp "$(auth_config "$AUTH" "$WORK" default honest | sed '/^\[tenant/a reserve = 1%')
+daemon_start "$WORK" 127.0.0.1 "$PORT" tcp \
+	"$(auth_config "$AUTH" "$WORK" default honest | sed '/^\[tenant/a reserve = 1%')
 [session]
 heartbeat = 10s
 fence = 60s
@@ -117,9 +119,12 @@ turn=$(daemon_ctl status | jq '.turns.cpu_longest_us / 1000')
 fenced=$(daemon_ctl sessions | jq '[.sessions[] | select(.tenant == "honest")]
 	| map(.resumes + (if .state == "fenced" then 1 else 0 end)) | add // 0')
 opened=$(grep -h opened "$WORK"/churn-*.out | jq -s 'map(.opened) | add')
-jq -cn --arg auth "$AUTH" --argjson idle "$IDLE" --argjson churn "$CHURN" --argjson seconds "$SECONDS" \
-	--slurpfile alone "$WORK/alone" --slurpfile beside "$WORK/beside" --slurpfile kib "$WORK/memory" \
-	--argjson none "$before" --argjson quiet "$idle" --argjson opened "$opened" --argjson turn "$turn" \
+jq -cn --arg auth "$AUTH" --argjson idle "$IDLE" --argjson churn "$CHURN" \
+	--argjson seconds "$SECONDS" \
+	--slurpfile alone "$WORK/alone" --slurpfile beside "$WORK/beside" \
+	--slurpfile kib "$WORK/memory" \
+	--argjson none "$before" --argjson quiet "$idle" --argjson opened "$opened" \
+	--argjson turn "$turn" \
 	--argjson fenced "$fenced" \
 	'def times(path): ($beside[0] | path) / ($alone[0] | path) * 100 | round / 100;
 	 {auth: $auth, idle: $idle, churn: $churn, seconds: $seconds, alone: $alone[0], beside: $beside[0],

@@ -57,7 +57,8 @@ auth_files "$WORK" 127.0.0.1 default honest
 
 daemon_ran_us()
 {
-	cat /proc/"$DAEMON_PID"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum / 1000 }'
+	cat /proc/"$DAEMON_PID"/task/*/schedstat |
+		awk '{ sum += $1 } END { printf "%.0f\n", sum / 1000 }'
 }
 
 # Loops that use the cores, until the leg ends.
@@ -103,7 +104,8 @@ sessions = $((2 * SESSIONS + HONEST))
 size = 64M" "$top_builddir/src/rmemd/rmemd"
 	honest="$uri&$(auth_options "$kind" "$WORK" honest)"
 	program bystanders "${FIRST[@]}" "$BIN/idle" "$honest" "$HONEST"
-	program rack "$BIN/rack" "$uri&$(auth_options "$kind" "$WORK" default)" "$PORT" "$SESSIONS" "$SECONDS"
+	program rack "$BIN/rack" "$uri&$(auth_options "$kind" "$WORK" default)" "$PORT" \
+		"$SESSIONS" "$SECONDS"
 	busy_start
 	pings alone
 	program_await alone
@@ -126,7 +128,8 @@ size = 64M" "$top_builddir/src/rmemd/rmemd"
 	program_await bystanders
 	kill "$DAEMON_PID"
 	wait "$DAEMON_PID" || true
-	jq -cn --arg auth "$kind" --argjson n "$SESSIONS" --argjson ran "$ran" --argjson fenced "$fenced" \
+	jq -cn --arg auth "$kind" --argjson n "$SESSIONS" --argjson ran "$ran" \
+		--argjson fenced "$fenced" \
 		--argjson before "$before" --argjson after "$after" \
 		--argjson rack "$(grep round_ms "$LEG/rack.out")" \
 		--argjson alone "$(grep p50 "$LEG/alone.out")" \
@@ -156,8 +159,10 @@ if [ -n "$JSON" ]; then
 	cat "$WORK/result"
 	exit 0
 fi
-printf '%-12s %6s %9s %9s %10s %7s %5s %8s %8s %8s %8s %8s %6s %6s %8s %6s %6s\n' auth rounds "all back" "longest" "per second" \
-	resumes lost "us each" refused "p50 ms" "p99 ms" "max ms" "times" "times" "turn ms" "long %" fenced
+printf '%-12s %6s %9s %9s %10s %7s %5s %8s %8s %8s %8s %8s %6s %6s %8s %6s %6s\n' auth rounds \
+	"all back" "longest" "per second" \
+	resumes lost "us each" refused "p50 ms" "p99 ms" "max ms" "times" "times" "turn ms" \
+	"long %" fenced
 jq -r '.rows[] | [.auth, .rounds, .round_ms, .longest_ms, .per_second, .resumes, .lost, .us_each, .refused,
 	(.pings.beside | .p50_us, .p99_us, .worst_us), .pings.p50_times, .pings.p99_times, .turn_ms, .long_percent, .fenced]
 	| map(tostring) | join(" ")' "$WORK/result" |

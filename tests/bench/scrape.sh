@@ -71,7 +71,8 @@ leg()
 query()
 {
 	curl -sS --max-time 20 --data-urlencode "query=$1" \
-		"http://127.0.0.1:$((PORT + 3))/api/v1/query" | jq '.data.result[0].value[1] | tonumber'
+		"http://127.0.0.1:$((PORT + 3))/api/v1/query" |
+		jq '.data.result[0].value[1] | tonumber'
 }
 
 daemon_start "$WORK" 127.0.0.1 "$PORT" tcp "[metrics]

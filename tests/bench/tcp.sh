@@ -66,7 +66,8 @@ memcached_unpack()
 	! command -v memcached || return 0
 	if [ ! -x "$dir/usr/bin/memcached" ]; then
 		mkdir -p "$dir"
-		(cd "$dir" && apt-get -q download memcached && dpkg -x memcached_*.deb .) >&2 || true
+		(cd "$dir" && apt-get -q download memcached && dpkg -x memcached_*.deb .) >&2 ||
+			true
 	fi
 	echo "$dir/usr/bin/memcached"
 }
@@ -93,7 +94,8 @@ if [ -z "${RMEM_BENCH_TCP-}" ]; then
 	trap 'exit 143' TERM HUP
 	[ "$(id -u)" -eq 0 ] || user=(--user --map-root-user)
 	# its end, by a signal too, is the end of all processes in the namespaces
-	unshare "${user[@]}" --net --pid --fork --kill-child --mount-proc bash "$0" "${ARGUMENTS[@]}" &
+	unshare "${user[@]}" --net --pid --fork --kill-child --mount-proc bash "$0" \
+		"${ARGUMENTS[@]}" &
 	child=$!
 	status=0
 	wait "$child" || status=$?
@@ -454,7 +456,8 @@ cell_syscalls()
 	read -ra short < <(strace_run 200)
 	read -ra long < <(strace_run 1200)
 	jq -cn --arg op "$OP" --argjson size "$SIZE" --argjson depth "$DEPTH" \
-		--argjson operations $((long[0] - short[0])) --argjson client $((long[1] - short[1])) \
+		--argjson operations $((long[0] - short[0])) \
+		--argjson client $((long[1] - short[1])) \
 		--argjson server $((long[2] - short[2])) '
 		def each: if $operations > 0 then . / $operations * 1000 | round / 1000 else null end;
 		{$op, $size, $depth, client: ($client | each), server: ($server | each)}' >>"$WORK/syscalls"
@@ -504,7 +507,8 @@ table()
 
 	jq -r '"rmem over TCP \(.network), \(.congestion), \(.rounds) rounds of \(.seconds) s, CPU in s/GiB"' "$WORK/result"
 	# shellcheck disable=SC2059 # a format
-	printf "$row" "operation bytes depth clients" program op/s spread MB/s "p50 us" ratio "client" "server"
+	printf "$row" "operation bytes depth clients" program op/s spread MB/s "p50 us" ratio \
+		"client" "server"
 	jq -r '.rows[] | ["\(.op)-\(.size)-\(.depth)-\(.clients)", .program, .operations_per_second,
 		"\(.spread * 100 | round)%", (.bytes_per_second / 1e5 | round / 10), (.p50_us // "-"),
 		(.ratio // "-"), .client_s_per_gib, .server_s_per_gib] | map(tostring) | join(" ")' "$WORK/result" |
@@ -539,7 +543,8 @@ plot()
 			| "\(.op)-\(.size)-\(.depth)-\(.clients) \(.operations_per_second) \(.lowest) \(.highest)"' \
 			"$WORK/result" >"$WORK/plot.$name"
 	done
-	plot_svg "$1" "rmem over TCP $NETWORK, $(cat "$congestion")" "operations per second" "$WORK/cells" \
+	plot_svg "$1" "rmem over TCP $NETWORK, $(cat "$congestion")" "operations per second" \
+		"$WORK/cells" \
 		"${PROGRAMS[@]}"
 }
 
@@ -566,7 +571,8 @@ for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do
 done
 [ -s "$WORK/runs" ] || { echo "tcp: --cells '$CELLS' selects no cell" >&2; exit 2; }
 [ -z "$SYSCALLS" ] || cells_run cell_syscalls
-jq -cn --arg network "$NETWORK" --arg congestion "$(cat "$congestion")" --argjson seconds "$SECONDS" --argjson n_rounds "$ROUNDS" \
+jq -cn --arg network "$NETWORK" --arg congestion "$(cat "$congestion")" \
+	--argjson seconds "$SECONDS" --argjson n_rounds "$ROUNDS" \
 	--slurpfile syscalls "$WORK/syscalls" \
 	--argjson order "$(jq -cn '$ARGS.positional' --args "${PROGRAMS[@]}")" \
 	--argjson peers "$(jq -cn '$ARGS.positional' --args "${PEER_NAMES[@]}")" \

@@ -3,14 +3,16 @@
 # The client of this folder under TLS, with pre-shared keys and with certificates.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/walk.sh"
-python3 -c 'import ctypes.util, sys; sys.exit(not ctypes.util.find_library("ssl"))' || skip "Python finds no libssl"
+python3 -c 'import ctypes.util, sys; sys.exit(not ctypes.util.find_library("ssl"))' ||
+	skip "Python finds no libssl"
 
 need openssl
 
 # certificate NAME USAGE SUBJECT-ALT-NAME: NAME.pem, which is its own authority, and NAME.key
 certificate()
 {
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -days 2 \
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" \
+		-days 2 \
 		-addext "extendedKeyUsage=$2" -addext "subjectAltName=$3" \
 		-keyout "$dir/$1.key" -out "$dir/$1.pem" 2>/dev/null
 }

@@ -21,6 +21,8 @@ ttl_max = 1h
 # walk NAME...: the cases of walk_NAME.py
 walk()
 {
-	PORT=${port:-} FOLDER=$dir LISTEN=$LISTEN RMEM=$RMEM RMEMCTL=$RMEMCTL RMEMD=$RMEMD top_srcdir=$top_srcdir \
-		PYTHONDONTWRITEBYTECODE=1 python3 "$(dirname "$0")/conformance.py" "$@" || fail "cases of $* have failed"
+	PORT=${port:-} FOLDER=$dir LISTEN=$LISTEN RMEM=$RMEM RMEMCTL=$RMEMCTL RMEMD=$RMEMD \
+		top_srcdir=$top_srcdir \
+		PYTHONDONTWRITEBYTECODE=1 python3 "$(dirname "$0")/conformance.py" "$@" ||
+		fail "cases of $* have failed"
 }

@@ -51,7 +51,8 @@ target_start()
 log_number()
 {
 	local number
-	number=$(grep -aoE "$2 *[0-9]+" "$BUILD/fuzz-$1.log" 2>/dev/null | tail -n 1 | grep -oE '[0-9]+$')
+	number=$(grep -aoE "$2 *[0-9]+" "$BUILD/fuzz-$1.log" 2>/dev/null | tail -n 1 |
+		grep -oE '[0-9]+$')
 	echo "${number:-0}"
 }
 
@@ -71,7 +72,8 @@ fuzz_end()
 		printf '%-12s %14s %10s %10s %8s\n' "$target" "$runs" \
 			"$(log_number "$target" ' cov:')" \
 			"$(log_number "$target" 'stat::new_units_added:')" "$crashes" >&3
-		rmdir --ignore-fail-on-non-empty "$TOP/tests/fuzz/regressions/$target" 2>/dev/null || true
+		rmdir --ignore-fail-on-non-empty "$TOP/tests/fuzz/regressions/$target" \
+			2>/dev/null || true
 		all_runs=$((all_runs + runs)) all_crashes=$((all_crashes + crashes))
 	done
 	echo "${#started[@]} targets, $all_runs executions, $all_crashes crashes" >&3

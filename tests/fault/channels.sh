@@ -9,7 +9,8 @@ need jq
 one_thread_with_tsan
 server_start
 deaths=${RMEM_DEATHS:-40}
-echo "break $deaths" | timeout $(((100 + 5 * deaths) * patience)) "$(built tests/fault/load)" "$uri" \
+echo "break $deaths" | timeout $(((100 + 5 * deaths) * patience)) "$(built tests/fault/load)" \
+	"$uri" \
 	"$RMEM_SEED" 30000 || fail "load: status $?"
 lent_zero 20
 server_stop

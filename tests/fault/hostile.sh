@@ -15,7 +15,9 @@ timeout $((300 * patience)) "$(built tests/fault/hostile)" "$LISTEN" "$port" "$d
 	"$RMEM_SEED" || fail "hostile: status $?"
 if [ "$FABRIC" != rdma ] && [ "$LISTEN" = 127.0.0.1 ]; then
 	json_is status '.counters.refused | .channel_address == 2 and .channel_number == 1' ||
-		fail "stolen tokens are not counted: $(rmemctl --json status | jq -c .counters.refused)"
+		fail "stolen tokens are not counted: $(rmemctl --json status |
+			jq -c .counters.refused)"
 fi
-status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "a lease or a session is left"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 ||
+	fail "a lease or a session is left"
 server_stop

@@ -34,5 +34,6 @@ done
 [ "$step" -gt 30 ] || fail "only $step steps were seen"
 ok "killed at steps 1 to $step, one in $stride; $last"
 "$hello" "$uri" || fail "the next client is not served"
-status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "a lease or a session is left"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 ||
+	fail "a lease or a session is left"
 server_stop

@@ -24,7 +24,8 @@ works()
 # said NAME PATTERN: wait until the client has said a line that matches
 said()
 {
-	poll_await 60 grep -qE "^$2" "$dir/$1.out" || fail "$1 does not say '$2': $(cat "$dir/$1.out")"
+	poll_await 60 grep -qE "^$2" "$dir/$1.out" ||
+		fail "$1 does not say '$2': $(cat "$dir/$1.out")"
 	ok "$1: $(grep -m 1 -E "^$2" "$dir/$1.out")"
 }
 
@@ -46,7 +47,8 @@ undisturbed()
 session_of()
 {
 	rmemctl --json sessions |
-		jq -r --arg pid "${client_pids[$1]}" '.sessions[] | select(.client | contains("[" + $pid + "]")).id'
+		jq -r --arg pid "${client_pids[$1]}" \
+			'.sessions[] | select(.client | contains("[" + $pid + "]")).id'
 }
 
 # server_ends: the drained daemon ends by itself, with status 0
@@ -69,7 +71,8 @@ undisturbed other
 
 works kicked
 id=$(session_of kicked)
-rmemctl kick "$id" | grep "^ended session $id of tenant default: acting\[" || fail "kick does not say what it ended"
+rmemctl kick "$id" | grep "^ended session $id of tenant default: acting\[" ||
+	fail "kick does not say what it ended"
 said kicked 'ended ESTALE .*'
 said kicked "ping ESTALE .*the server's administrator ended the session"
 ends kicked
@@ -79,16 +82,19 @@ undisturbed other
 client ls | grep -q kicked || fail "the kicked client's named lease is gone"
 client rm kicked
 
-rmemctl drain | grep '^draining: .*, leases: 1, .*, deadline: none$' || fail "drain: $(rmemctl drain)"
+rmemctl drain | grep '^draining: .*, leases: 1, .*, deadline: none$' ||
+	fail "drain: $(rmemctl drain)"
 said other draining
 said other 'alloc ESHUTDOWN .*the server is being drained'
-expect_error 1 'the server is being drained, and grants nothing new: ask another one' client put new "$dir/in"
+expect_error 1 'the server is being drained, and grants nothing new: ask another one' client put \
+	new "$dir/in"
 rmemctl status | grep -q '^draining   for ' || fail "the status does not show the drain"
 rmemctl undrain | grep -q '^serving$' || fail "undrain"
 said other serving
 client put new "$dir/in"
 client rm new
-[ "$(status_get '.counters.refused.draining, .counters.requests_refused.draining' | xargs)" = '1 2' ] ||
+[ "$(status_get '.counters.refused.draining, .counters.requests_refused.draining' | xargs)" = \
+	'1 2' ] ||
 	fail "$(status_get .counters)"
 ok "what was refused is counted"
 
@@ -108,7 +114,8 @@ ok "drained"
 # a deadline
 server_restart
 works left
-rmemctl --json drain --deadline 1s | jq -e '.draining.left_ms <= 1000 and .leases == 1' >"$dir/out" ||
+rmemctl --json drain --deadline 1s |
+	jq -e '.draining.left_ms <= 1000 and .leases == 1' >"$dir/out" ||
 	fail "drain with a deadline: $(cat "$dir/out")"
 said left 'ended ESTALE .*(revoked the lease|ended the lease)'
 server_ends

@@ -10,14 +10,16 @@ with()
 {
 	local options=$1
 	shift
-	"${client_exec[@]}" timeout -k 5 $((client_limit * patience)) "$RMEM" -s "$uri&$options" "$@"
+	"${client_exec[@]}" timeout -k 5 $((client_limit * patience)) "$RMEM" -s "$uri&$options" \
+		"$@"
 }
 
 # refused REASON N: N connections were refused for this reason
 refused()
 {
 	json_is status ".counters.refused.$1 == $2" ||
-		fail "not $2 connections were refused as $1: $(rmemctl --json status | jq -c .counters)"
+		fail "not $2 connections were refused as $1: $(rmemctl --json status |
+			jq -c .counters)"
 }
 
 reload()
@@ -80,12 +82,14 @@ make_file "$dir/data" 300000
 with "psk=$dir/red.psk" put data "$dir/data"
 with "psk=$dir/red.psk" get data "$dir/back"
 same "$dir/data" "$dir/back"
-with "psk=$dir/red.psk" --verbose ls 2>&1 >/dev/null | grep -q 'auth psk' || fail "rmem does not tell auth"
+with "psk=$dir/red.psk" --verbose ls 2>&1 >/dev/null | grep -q 'auth psk' ||
+	fail "rmem does not tell auth"
 RMEM_PSK=$dir/red.psk client get data - | cmp - "$dir/data" || fail "RMEM_PSK has no effect"
 ok "the key's tenant"
 supplied()
 {
-	"$top_builddir/tests/integration/supplied" "rmem://127.0.0.1:$port?fabric=tcp&tenant=red" "$1"
+	"$top_builddir/tests/integration/supplied" "rmem://127.0.0.1:$port?fabric=tcp&tenant=red" \
+		"$1"
 }
 supplied "$(cut -d: -f2 "$dir/red.psk")" || fail "a key that the program supplies is refused"
 # the program's key comes before what the environment names
@@ -121,7 +125,8 @@ expect_error 1 'does not know this key' client ls
 # a new key of the tenant in the client's file, behind another tenant's: the session goes on
 cat "$dir/all.psk" "$dir/stranger/red.psk" >"$dir/rmemd.psk"
 cat "$dir/default.psk" "$dir/stranger/red.psk" >"$dir/red.psk"
-rmemctl reload | grep -Fx '[server] psk: keys: 1 -> 3, added: 2, removed: 0' || fail "the keys are not counted"
+rmemctl reload | grep -Fx '[server] psk: keys: 1 -> 3, added: 2, removed: 0' ||
+	fail "the keys are not counted"
 status_await '.sessions.active == 1' 30 || fail "the session did not resume with the new key"
 kill "$client_pid"
 echo nonsense >>"$dir/rmemd.psk"
@@ -133,7 +138,8 @@ files_refused '\[server\] psk: key file .*/rmemd.psk: line 4: it is not TENANT:H
 start_status=1
 files_refused '\[server\] psk: key file .*/none: No such file' -e "s,^psk = .*,psk = $dir/none,"
 chmod 644 "$dir/all.psk"
-files_refused '\[server\] psk: key file .*/all.psk: .*chmod 640' -e "s,^psk = .*,psk = $dir/all.psk,"
+files_refused '\[server\] psk: key file .*/all.psk: .*chmod 640' \
+	-e "s,^psk = .*,psk = $dir/all.psk,"
 # a key that does not come back: the program is told why its session could not be resumed
 sed -i 's/^fence = .*/fence = 1s/; s/^grace = .*/grace = 1s/' "$dir/rmemd.conf"
 sed -i '/nonsense/d' "$dir/rmemd.psk"
@@ -144,7 +150,8 @@ status_await '.sessions.active == 1' 20 || fail "no session: $(cat "$dir/holder.
 cp "$dir/default.psk" "$dir/rmemd.psk"
 reload
 process_await "$client_pid" 60 || fail "a client whose key was removed does not end"
-grep 'its grace time was over before it could be resumed: .*does not know this key' "$dir/holder.err" ||
+grep 'its grace time was over before it could be resumed: .*does not know this key' \
+	"$dir/holder.err" ||
 	fail "$(cat "$dir/holder.err")"
 
 sed -i '/^error reload-failed/d' "$server_log"
@@ -154,7 +161,8 @@ server_stop
 # ---- certificates ----
 
 for ca in ca other; do
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$ca" -days 2 \
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$ca" \
+		-days 2 \
 		-keyout "$dir/$ca.key" -out "$dir/$ca.pem" 2>/dev/null
 done
 certificate server /CN=server "IP:$LISTEN,DNS:rmem.example" ca
@@ -201,7 +209,8 @@ for name in nameless useless; do
 	files_refused "\\[server\\] certificate .*/$name.pem: its (subjectAltName|extended key usage) .*rmem-deployment" \
 		-e "s,$dir/server,$dir/$name,"
 done
-files_refused '\[server\]: key .*/red.key: it is not that of the certificate' -e "s,^key = .*,key = $dir/red.key,"
+files_refused '\[server\]: key .*/red.key: it is not that of the certificate' \
+	-e "s,^key = .*,key = $dir/red.key,"
 start_status=1
 files_refused '\[server\]: ca .*/none: No such file' -e "s,^ca = .*,ca = $dir/none,"
 sed "s,$dir/server,$dir/expired," "$dir/rmemd.conf" >"$dir/bad.conf"

@@ -94,8 +94,10 @@ browser_is()
 # browser_key KEY
 browser_key()
 {
-	browser_call Input.dispatchKeyEvent "{\"type\": \"rawKeyDown\", \"key\": \"$1\", \"code\": \"$1\"}"
-	browser_call Input.dispatchKeyEvent "{\"type\": \"keyUp\", \"key\": \"$1\", \"code\": \"$1\"}"
+	browser_call Input.dispatchKeyEvent \
+		"{\"type\": \"rawKeyDown\", \"key\": \"$1\", \"code\": \"$1\"}"
+	browser_call Input.dispatchKeyEvent \
+		"{\"type\": \"keyUp\", \"key\": \"$1\", \"code\": \"$1\"}"
 }
 
 # browser_look SCHEME WIDTH HEIGHT MOBILE: as a device of this size, dark or light

@@ -125,7 +125,8 @@ for line in 'rmem' 'rmem put' 'rmem get' 'rmem bench' 'rmem watch' rmemctl rmemd
 		done
 	) | sort >"$dir/takes"
 	grep -oE '^  (-., )?--[a-z-]+' "$dir/help" | grep -oE -- '--.*' | sort >"$dir/options"
-	cut -d' ' -f1 "$dir/takes" | diff - "$dir/options" || fail "$line: other options than in --help"
+	cut -d' ' -f1 "$dir/takes" | diff - "$dir/options" ||
+		fail "$line: other options than in --help"
 	while read -r option value; do
 		"$program" "${words[@]:1}" "$option" </dev/null >"$dir/out" 2>&1 || true
 		if grep -q -- "$option needs a value" "$dir/out"; then

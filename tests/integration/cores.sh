@@ -95,20 +95,23 @@ server_stop
 
 # where the kernel does not dump a process, root owns its files in /proc
 as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --)
-if [ "$(id -u)" -eq 0 ] && chown 65534 "$dir" && "${as_nobody[@]}" "$RMEMD" --version >/dev/null 2>&1; then
+if [ "$(id -u)" -eq 0 ] && chown 65534 "$dir" &&
+	"${as_nobody[@]}" "$RMEMD" --version >/dev/null 2>&1; then
 	netns_exec=("${as_nobody[@]}")
 	pool_size=1M
 	config_extra=
 	server_config
 	chmod 644 "$dir/rmemd.conf"
 	# else they set the limit to 0
-	export ASAN_OPTIONS=$ASAN_OPTIONS:disable_coredump=0 TSAN_OPTIONS=$TSAN_OPTIONS:disable_coredump=0
+	export ASAN_OPTIONS=$ASAN_OPTIONS:disable_coredump=0 \
+		TSAN_OPTIONS=$TSAN_OPTIONS:disable_coredump=0
 	for limit in 0 unlimited; do
 		ulimit -Sc "$limit" 2>/dev/null || continue
 		server_restart
 		owner=$(stat -c %u "/proc/$server_pid/stat")
 		server_stop
-		[ "$owner" = "$([ "$limit" = 0 ] && echo 0 || echo 65534)" ] || fail "limit $limit: user $owner owns the process"
+		[ "$owner" = "$([ "$limit" = 0 ] && echo 0 || echo 65534)" ] ||
+			fail "limit $limit: user $owner owns the process"
 	done
 	ok "no dump unless a limit asks for it"
 fi

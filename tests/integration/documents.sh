@@ -27,7 +27,8 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq openssl promtool
-! with_tsan || skip "ThreadSanitizer cannot follow the threads of a forked child, which one program has"
+! with_tsan ||
+	skip "ThreadSanitizer cannot follow the threads of a forked child, which one program has"
 
 # commands run in other folders
 top_srcdir=$(cd "$top_srcdir" && pwd)
@@ -337,7 +338,8 @@ readme_check()
 	awk -v RS= '/^    rule_files:/' "$top_srcdir/README.md" | sed 's/^    //' >"$dir/readme.yml"
 	grep -q '\[metrics\]' "$dir/readme.conf" || fail "README.md: there is no configuration"
 	run_config "$dir/readme.conf" || fail "README.md: rmemd does not accept its configuration"
-	run_prometheus "$dir/readme.yml" || fail "README.md: Prometheus does not accept its configuration"
+	run_prometheus "$dir/readme.yml" ||
+		fail "README.md: Prometheus does not accept its configuration"
 	ok "README.md: its configurations are accepted"
 }
 
@@ -379,7 +381,8 @@ for name in "${names[@]}"; do
 			fail "$name(7), display ${file##*/} ($mark)"
 		}
 	done
-	ok "$name: $(sed -E 's/^(run: [a-z]+|not run|output).*/\1/' "$dir/$name"/*.mark | sort | uniq -c |
+	ok "$name: $(sed -E 's/^(run: [a-z]+|not run|output).*/\1/' "$dir/$name"/*.mark | sort |
+		uniq -c |
 		sed -E 's/^ +//' | paste -sd, | sed 's/,/, /g')"
 	names_check "$name"
 	sources_check "$name"

@@ -92,7 +92,8 @@ end_await()
 {
 	local pid
 	for pid; do
-		timeout 20 tail --pid="$pid" -s 0.1 -f /dev/null || kill -KILL "$pid" 2>/dev/null || true
+		timeout 20 tail --pid="$pid" -s 0.1 -f /dev/null || kill -KILL "$pid" 2>/dev/null ||
+			true
 		wait "$pid" 2>/dev/null || true
 	done
 }
@@ -146,7 +147,8 @@ clients_await()
 # resumed, or is fenced now, or is gone.
 fenced_count()
 {
-	daemon_ctl sessions | jq --argjson n "$BYSTANDERS" '[.sessions[] | select(.tenant == "honest")]
+	daemon_ctl sessions | jq --argjson n "$BYSTANDERS" \
+		'[.sessions[] | select(.tenant == "honest")]
 		| (map(.resumes + (if .state == "fenced" then 1 else 0 end)) | add // 0)
 		+ ([$n - length, 0] | max)'
 }
@@ -192,7 +194,8 @@ $TLS" "${DAEMON[@]}" "$RMEMD"
 	clients_go
 	"attack_$name"
 	clients_await
-	turn=$(daemon_ctl status | jq '.turns.cpu_longest_us as $us | if $us then $us / 1000 else null end')
+	turn=$(daemon_ctl status |
+		jq '.turns.cpu_longest_us as $us | if $us then $us / 1000 else null end')
 	fenced=$(fenced_count)
 	attackers_end
 	echo >"$LEG/bystanders.go"
@@ -219,7 +222,8 @@ attackers_end()
 # attackers_sum COLUMN: of the lines "done N refused N" of those whose name begins with "attack"
 attackers_sum()
 {
-	cat "$LEG"/attack*.out 2>/dev/null | awk -v column="$1" '$1 == "done" { sum += $column } END { printf "%d\n", sum }'
+	cat "$LEG"/attack*.out 2>/dev/null |
+		awk -v column="$1" '$1 == "done" { sum += $column } END { printf "%d\n", sum }'
 }
 
 # At the end of the script: end the programs that an error has left.

@@ -81,7 +81,8 @@ rmem_bench()
 {
 	"${ENTER[@]}" "$RMEM" \
 		-s "rmem://$ADDRESS:${PORTS[rmem]}?fabric=tcp&channels=1" bench --op "$OP" \
-		--size "$SIZE" --depth "$DEPTH" --batch "$DEPTH" --region "$SIZE" --duration "${1}ms" --json
+		--size "$SIZE" --depth "$DEPTH" --batch "$DEPTH" --region "$SIZE" \
+		--duration "${1}ms" --json
 }
 
 rmem_client()
@@ -262,7 +263,8 @@ fabric_serve()
 
 fabric_client()
 {
-	"${ENTER[@]}" fi_pingpong -p tcp -e rdm -P $((PORTS[fabric] + $1)) -I "$2" -S "$SIZE" "$ADDRESS"
+	"${ENTER[@]}" fi_pingpong -p tcp -e rdm -P $((PORTS[fabric] + $1)) -I "$2" -S "$SIZE" \
+		"$ADDRESS"
 }
 
 fabric_result()
@@ -286,7 +288,8 @@ iperf3_start()
 {
 	local i
 	for ((i = 0; i < CLIENTS_MAX; i++)); do
-		server iperf3 $((PORTS[iperf3] + i)) iperf3 -s -B "$ADDRESS" -p $((PORTS[iperf3] + i))
+		server iperf3 $((PORTS[iperf3] + i)) iperf3 -s -B "$ADDRESS" \
+			-p $((PORTS[iperf3] + i))
 	done
 }
 
@@ -295,7 +298,8 @@ iperf3_client()
 	local way=()
 
 	[ "$OP" = write ] || way=(-R)
-	"${ENTER[@]}" iperf3 -c "$ADDRESS" -p $((PORTS[iperf3] + $1)) -t "$SECONDS" -l "$SIZE" -J "${way[@]}"
+	"${ENTER[@]}" iperf3 -c "$ADDRESS" -p $((PORTS[iperf3] + $1)) -t "$SECONDS" -l "$SIZE" \
+		-J "${way[@]}"
 }
 
 iperf3_result()
@@ -347,7 +351,8 @@ bare_start()
 
 bare_client()
 {
-	"${ENTER[@]}" "$BARE" bare "$ADDRESS" "${PORTS[bare]}" "$OP" "$SIZE" "$DEPTH" "$(milliseconds)"
+	"${ENTER[@]}" "$BARE" bare "$ADDRESS" "${PORTS[bare]}" "$OP" "$SIZE" "$DEPTH" \
+		"$(milliseconds)"
 }
 
 bare_result()
@@ -362,7 +367,8 @@ stream_can()
 
 stream_client()
 {
-	"${ENTER[@]}" "$BARE" stream "$ADDRESS" "${PORTS[bare]}" "$OP" "$SIZE" "$DEPTH" "$(milliseconds)"
+	"${ENTER[@]}" "$BARE" stream "$ADDRESS" "${PORTS[bare]}" "$OP" "$SIZE" "$DEPTH" \
+		"$(milliseconds)"
 }
 
 stream_result()

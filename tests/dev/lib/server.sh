@@ -13,7 +13,8 @@ ports_free()
 
 	used=$(awk '{ sub(/.*:/, "", $2); print $2 }' /proc/net/tcp /proc/net/tcp6)
 	for ((first = 20000 + RANDOM % 20000; ; first += $1)); do
-		if ! seq -f %.0f "$first" $((first + $1 - 1)) | xargs printf '%04X\n' | grep -qxF "$used"; then
+		if ! seq -f %.0f "$first" $((first + $1 - 1)) | xargs printf '%04X\n' |
+			grep -qxF "$used"; then
 			seq "$first" $((first + $1 - 1))
 			return
 		fi
@@ -60,7 +61,8 @@ page_size = auto
 CONF
 	memlock_lift
 	# in a new session, so that Ctrl-C does not reach the daemon: the script ends it
-	setsid "$BUILD/src/rmemd/rmemd" --config "$WORK/rmemd.conf" >"$BUILD/rmemd.log" 2>&1 </dev/null &
+	setsid "$BUILD/src/rmemd/rmemd" --config "$WORK/rmemd.conf" >"$BUILD/rmemd.log" 2>&1 \
+		</dev/null &
 	SERVER_PID=$!
 	until "$BUILD/src/rmemctl/rmemctl" --socket "$ADMIN" status >/dev/null 2>&1; do
 		if ! kill -0 "$SERVER_PID" 2>/dev/null || ((tries-- == 0)); then
