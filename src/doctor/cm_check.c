@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "doctor/files.h"
-#include "doctor/host.h"
+#include "doctor/host_port.h"
 
 #define CM_PATH "/dev/infiniband/rdma_cm"
 

@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "doctor/files.h"
-#include "doctor/host.h"
+#include "doctor/host_port.h"
 
 #define ECN_PRIORITIES 8
 #define DSCP_SHIFT 2 /* of a traffic class */

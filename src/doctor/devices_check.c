@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "doctor/files.h"
-#include "doctor/host.h"
+#include "doctor/host_port.h"
 
 /* Adapters that can do RDMA, by the vendor and the driver of the kernel that does it. */
 static const struct {

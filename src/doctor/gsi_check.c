@@ -3,7 +3,7 @@
  * the device succeeds. */
 #include <string.h>
 
-#include "doctor/host.h"
+#include "doctor/host_port.h"
 
 static void error_report(const struct host *host, const struct host_port *port)
 {

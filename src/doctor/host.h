@@ -63,13 +63,8 @@ enum report_level host_level(const struct host *host);
 /* Whether this host itself is examined, not a copy of its files. */
 bool host_is_live(const struct host *host);
 
-void devices_check(const struct host *host);
-void ports_check(const struct host *host);
-void addresses_check(const struct host *host);
-void mtu_check(const struct host *host);
-void cm_check(const struct host *host);
-void gsi_check(const struct host *host);
-void congestion_check(const struct host *host);
+/* Each part of RDMA, as a check of its own. */
+void rdma_check(const struct host *host);
 void clock_check(const struct host *host);
 
 /* The container manager that this process runs under, "docker"; NULL: none.  Below the root. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "doctor/files.h"
-#include "doctor/host.h"
 #include "doctor/host_port.h"
 
 #define STATE_PATH(port)                                                      \

@@ -49,17 +49,6 @@ static void memlock_check(const struct host *host)
 					  "/etc/security/limits.conf");
 }
 
-/* In the order of the output. */
-static const struct check {
-	const char *name;
-	void (*run)(const struct host *host);
-} checks[] = {
-	{ "rdma-device", devices_check },    { "rdma-port", ports_check },
-	{ "rdma-address", addresses_check }, { "rdma-mtu", mtu_check },
-	{ "rdma-files", cm_check },          { "rdma-gsi", gsi_check },
-	{ "congestion", congestion_check },  { "memlock", memlock_check },
-};
-
 static void host_examine(struct host *host)
 {
 	const char *fabric = options_fabric();
@@ -70,11 +59,10 @@ static void host_examine(struct host *host)
 		     : strcmp(fabric, "tcp") == 0 ? HOST_RDMA_UNUSED
 						  : HOST_RDMA_WANTED;
 	host_read(host);
-	for (size_t i = 0;
-	     i < sizeof(checks) / sizeof(checks[0]) && host->rdma != HOST_RDMA_UNUSED;
-	     i++) {
-		report_check(host->report, checks[i].name);
-		checks[i].run(host);
+	if (host->rdma != HOST_RDMA_UNUSED) {
+		rdma_check(host);
+		report_check(host->report, "memlock");
+		memlock_check(host);
 	}
 	report_check(host->report, "clock");
 	clock_check(host);
