@@ -52,7 +52,8 @@ def disconnected(client, id_, error=None):
 
 
 def place(function):
-    return f"{os.path.basename(function.__code__.co_filename)}:{function.__module__}:{function.__name__}"
+    file = os.path.basename(function.__code__.co_filename)
+    return f"{file}:{function.__module__}:{function.__name__}"
 
 
 def run(world, cases):
@@ -66,7 +67,8 @@ def run(world, cases):
             good = False
             line = traceback.extract_tb(why.__traceback__)
             at = [f"{os.path.basename(f.filename)}:{f.lineno}" for f in line[1:]]
-            kind = "" if isinstance(why, (AssertionError, Refused, Closed)) else type(why).__name__ + ": "
+            kind = "" if isinstance(why, (AssertionError, Refused,
+                                          Closed)) else type(why).__name__ + ": "
             print(f"not ok {number} - {place(function)}: {kind}{why} ({', '.join(at)})")
         else:
             print(f"ok {number} - {place(function)}")

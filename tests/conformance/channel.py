@@ -32,7 +32,8 @@ class Channel:
     """A stream of requests and responses."""
 
     def __init__(self, client, granted=None, address=None, **hello):
-        """granted: an answer channel, or a new one is asked for; hello: other values in the hello."""
+        """granted: an answer channel, or a new one is asked for; hello: other values in the
+        hello."""
         self.page = client.page
         self.number = client.endpoint()
         self.granted = granted or client.call("open_channel", endpoint=self.number)
@@ -40,7 +41,8 @@ class Channel:
                                             client.welcome["endpoints"][self.number])
         self.sock = socket.create_connection(address, SECONDS)
         self.cookie = 0
-        fields = {"magic": 0x686d6d72, "bytes": 44, "version": 1, "session": client.welcome["session"],
+        fields = {"magic": 0x686d6d72, "bytes": 44, "version": 1,
+                  "session": client.welcome["session"],
                   "channel": self.granted["channel"],
                   "token": self.token(client, self.granted["channel"])}
         fields.update(hello)
@@ -51,11 +53,13 @@ class Channel:
 
     @staticmethod
     def token(client, channel):
-        return derive(client.welcome["secret"], "rmem channel", channel, client.welcome["session"])[:16]
+        return derive(client.welcome["secret"], "rmem channel", channel,
+                      client.welcome["session"])[:16]
 
     def secure(self, client, key=None, protocol=ALPN):
         """Put the stream under TLS; key: instead of its own."""
-        key = key or derive(client.welcome["secret"], "rmem key", self.granted["channel"], client.welcome["session"])
+        key = key or derive(client.welcome["secret"], "rmem key", self.granted["channel"],
+                            client.welcome["session"])
         self.sock = Tls(self.sock, "channel", key, protocol)
 
     def __enter__(self):
@@ -86,7 +90,8 @@ class Channel:
     def send(self, op, key, offset, length, data=b"", **values):
         """Send a read, a write or an atomic; its cookie."""
         self.cookie += 1
-        fields = {"op": op, "bytes": length, "rkey": key["rkey"], "addr": key["addr"] + offset, "cookie": self.cookie}
+        fields = {"op": op, "bytes": length, "rkey": key["rkey"], "addr": key["addr"] + offset,
+                  "cookie": self.cookie}
         fields.update(values)
         self.sock.sendall(self.pack("Request", **fields) + data)
         return fields["cookie"]

@@ -54,7 +54,8 @@ class Link:
     def send(self, name, id_, /, behind=b"", **values):
         """Send a message; behind: bytes behind its fields."""
         message = self.page.messages[name]
-        self.send_bytes(frame.frame(message.number, id_, frame.encode(self.page, message, values) + behind))
+        self.send_bytes(frame.frame(message.number, id_,
+                                    frame.encode(self.page, message, values) + behind))
 
     def receive(self):
         """The next message: its name, its id and its fields."""
@@ -67,7 +68,8 @@ class Link:
             raise frame.Unreadable(f"a message of type {number:#x}")
         values = frame.decode(self.page, message, reader)
         if reader.at < len(reader.data):
-            raise frame.Unreadable(f"{message.name} is {len(reader.data) - reader.at} bytes longer than on the page")
+            raise frame.Unreadable(f"{message.name} is {len(reader.data) - reader.at} bytes longer "
+                                   "than on the page")
         return message.name, id_, values
 
     def ended(self):
@@ -91,7 +93,8 @@ class Client(Link):
 
     def __init__(self, server, sock=None):
         """sock: a connection that is there."""
-        super().__init__(server.page, sock or socket.create_connection((server.host, server.port), SECONDS))
+        super().__init__(server.page,
+                         sock or socket.create_connection((server.host, server.port), SECONDS))
         self.server = server
         self.next_id = 1
         self.asked = {}
@@ -117,7 +120,8 @@ class Client(Link):
         """The page has this error among those of the request."""
         name, error = self.asked.get(id_), self.page.statuses.get(code)
         if name and error not in self.page.messages[name].errors:
-            raise frame.Unreadable(f"{name} is refused with {code}, {error}, which is not of its errors")
+            raise frame.Unreadable(f"{name} is refused with {code}, {error}, "
+                                   "which is not of its errors")
         REFUSED.add((name, error))
 
     def take(self):
@@ -147,10 +151,12 @@ class Client(Link):
 
     def call(self, name, id_=None, /, behind=b"", **values):
         """A request and the reply that the page names."""
-        return self.answer(self.ask(name, id_, behind=behind, **values), self.page.messages[name].reply)
+        return self.answer(self.ask(name, id_, behind=behind, **values),
+                           self.page.messages[name].reply)
 
     def event(self, name, /, **values):
-        """The next event of this name with these values; those of other names stay, in their order."""
+        """The next event of this name with these values; those of other names stay, in their
+        order."""
         at = 0
         while True:
             while at == len(self.events):

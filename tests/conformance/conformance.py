@@ -54,7 +54,8 @@ class World:
     def start(self):
         """Start a daemon of this process, and wait until it listens."""
         with open(os.path.join(self.folder, "rmemd.log"), "ab") as log:
-            self.daemon = subprocess.Popen([os.environ["RMEMD"], "--config", os.path.join(self.folder, "rmemd.conf")],
+            self.daemon = subprocess.Popen([os.environ["RMEMD"], "--config",
+                                            os.path.join(self.folder, "rmemd.conf")],
                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         atexit.register(self.daemon.kill)
         for _ in range(600):

@@ -74,9 +74,11 @@ def decode(page, message, reader):
 
 def frame(number, id_, body=b"", zero=0, length=None):
     """A frame; length: instead of the true one."""
-    return HEADER.pack(HEADER.size + len(body) if length is None else length, number, zero, id_) + body
+    return HEADER.pack(HEADER.size + len(body) if length is None else length, number, zero,
+                       id_) + body
 
 
 def size(message):
     """Bytes of a structure of channels, which have numbers and raw bytes alone."""
-    return sum(f.size if f.kind == "raw" else struct.calcsize(NUMBERS[f.kind]) for f in message.fields)
+    return sum(f.size if f.kind == "raw" else struct.calcsize(NUMBERS[f.kind])
+               for f in message.fields)

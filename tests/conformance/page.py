@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The specification: rmem-protocol(7).  Its tables are read from the source of the page, in mdoc."""
+"""The specification: rmem-protocol(7).  Its tables are read from the source of the page, in
+mdoc."""
 
 import re
 
@@ -20,7 +21,8 @@ class Field:
 
 
 class Message:
-    """A message, an item of lists, or a structure of channels.  Of a request also needs and reply, the
+    """A message, an item of lists, or a structure of channels.  Of a request also needs and reply,
+    the
     cells of the table of answers, and errors, the names of those that may answer it."""
 
     def __init__(self, name, number=None):
@@ -41,7 +43,8 @@ def plain(line):
 
 
 def rows_of(lines):
-    """The items of the lists among lines, each a list of columns; later lines are of the last one, or
+    """The items of the lists among lines, each a list of columns; later lines are of the last one,
+    or
     the second one of an item with a tag."""
     rows, open_, tag = [], False, False
     for line in lines:
@@ -99,7 +102,8 @@ class Page:
         message = Message(head[1], int(head[2], 16)) if head else Message(title)
         message.text = " ".join(plain(line) for line in lines)
         for row in rows_of(lines):
-            if len(row) == 3 and row[1].split()[0] in ("u8", "u16", "u32", "u64", "i32", "raw", "str", "list"):
+            if len(row) == 3 and row[1].split()[0] in (
+                    "u8", "u16", "u32", "u64", "i32", "raw", "str", "list"):
                 message.fields.append(Field(*row))
         if part in ("REQUESTS", "REPLIES", "EVENTS", "LIST ITEMS"):
             self.messages[message.name] = message

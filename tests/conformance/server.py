@@ -19,8 +19,10 @@ ATOMICS, INBAND = 2, 4  # flags of an endpoint
 
 # values that the page allows, of fields that take few
 ALLOWED = {("detach", "flags"): (0, 1), ("renew", "flags"): (0, 1), ("rename", "flags"): (0, 1),
-           ("attach", "rights"): (0, 1, 3), ("share", "rights"): (0, 1, 2, 3), ("allocate", "placement"): (0, 1, 2),
-           ("hello", "capabilities"): (0,), ("hello", "channel"): (0, 1, 2), ("hello", "magic"): (0x6d656d72,)}
+           ("attach", "rights"): (0, 1, 3), ("share", "rights"): (0, 1, 2, 3),
+           ("allocate", "placement"): (0, 1, 2),
+           ("hello", "capabilities"): (0,), ("hello", "channel"): (0, 1, 2),
+           ("hello", "magic"): (0x6d656d72,)}
 
 
 class Lease:
@@ -78,7 +80,7 @@ class Server:
         self.operations = []        # (op, bytes, addr)
         self.more = b""             # behind the fields of each reply and event
         self.noise = []             # frames before each reply
-        self.hooks = {}             # by request: called before, may answer instead by returning True
+        self.hooks = {}             # by request: called before; True if they have answered
         self.stream_hook = None     # (stream, request): a status instead of doing it, or None
         self.status = (0, "")       # of channels
         self.welcome = {}           # other values in welcome
@@ -86,7 +88,8 @@ class Server:
         self.endpoints = None       # other endpoints
         self.served = 0             # the endpoint to which keys belong
         self.segment_bytes = 1 << 30
-        self.control, self.data = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+        self.control = socket.create_server(("127.0.0.1", 0))
+        self.data = socket.create_server(("127.0.0.1", 0))
         self.port = self.control.getsockname()[1]
         self.data_port = self.data.getsockname()[1]
         self.socks = [self.control, self.data]
@@ -191,7 +194,8 @@ class Server:
         """Wait until n requests of this name have come; the last one's session."""
         for _ in range(2000):
             with self.lock:
-                found = [link.session for link, got, _, _ in self.requests if got == name and link.session]
+                found = [link.session for link, got, _,
+                         _ in self.requests if got == name and link.session]
                 if len(found) >= n:
                     return found[-1]
             time.sleep(0.01)
@@ -211,10 +215,12 @@ class Server:
             self.sessions[session.id] = session
         link.session, session.link = session, link
         endpoints = self.endpoints or [self.tcp()]
-        fields = {"version": 1, "session": session.id, "token": session.token, "resumed": 1 if values["resume"] else 0,
+        fields = {"version": 1, "session": session.id, "token": session.token,
+                  "resumed": 1 if values["resume"] else 0,
                   "heartbeat_ms": 500, "fence_ms": 10000, "grace_ms": 10000, "channels_max": 64,
                   "lease_bytes_max": 1 << 30, "requests_max": 256, "stream_bytes_max": 1 << 20,
-                  "inband_bytes_max": 1 << 18, "inband_requests_max": 8, "server": "fake", "endpoints": endpoints}
+                  "inband_bytes_max": 1 << 18, "inband_requests_max": 8, "server": "fake",
+                  "endpoints": endpoints}
         fields["secret"] = session.secret = os.urandom(32)
         if values["channel"] == 1 and not values["resume"]:
             fields.update(channel=self.grant(session), endpoint=self.served)
@@ -224,7 +230,8 @@ class Server:
 
     def tcp(self, **values):
         """An endpoint at the data port."""
-        fields = {"fabric": 1, "version": 1, "family": 4, "address": socket.inet_aton("127.0.0.1") + bytes(12),
+        fields = {"fabric": 1, "version": 1, "family": 4,
+                  "address": socket.inet_aton("127.0.0.1") + bytes(12),
                   "port": self.data_port, "node": -1, "flags": ATOMICS + INBAND}
         fields.update(values)
         return fields
@@ -233,7 +240,8 @@ class Server:
         """A port to which no client may connect."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.socks.append(listener)
-        self.start(self.accept, listener, lambda sock: self.fault("a client uses an endpoint that it must leave out"))
+        self.start(self.accept, listener,
+                   lambda sock: self.fault("a client uses an endpoint that it must leave out"))
         return listener.getsockname()[1]
 
     def grant(self, session):
@@ -259,8 +267,10 @@ class Server:
             keys.append({"segment": number, "endpoint": self.served, "addr": addr, "rkey": rkey})
         segments = [{"bytes": len(s), "node": -1, "page_bytes": 4096, "endpoints": 1 << self.served}
                     for s in lease.segments]
-        return "lease", {"lease": lease.id, "generation": lease.generation, "rights": rights, "bytes": lease.bytes,
-                         "ttl_ms": lease.ttl_ms, "name": lease.name, "keys": keys, "placement": lease.placement,
+        return "lease", {"lease": lease.id, "generation": lease.generation, "rights": rights,
+                         "bytes": lease.bytes,
+                         "ttl_ms": lease.ttl_ms, "name": lease.name, "keys": keys,
+                         "placement": lease.placement,
                          "node": lease.node, "segments": segments}
 
     def held(self, link, values):
@@ -285,7 +295,8 @@ class Server:
         if values["name"] and any(x.name == values["name"] for x in self.leases.values()):
             self.refuse("exists")
         lease = Lease(self.number(), values["name"], values["bytes"], self.segment_bytes)
-        lease.ttl_ms, lease.placement, lease.node = values["ttl_ms"], values["placement"], values["node"]
+        lease.ttl_ms, lease.node = values["ttl_ms"], values["node"]
+        lease.placement = values["placement"]
         self.leases[lease.id] = lease
         link.session.held[lease.id] = 3
         return self.lease(link, lease, 3)
@@ -339,7 +350,8 @@ class Server:
         """Two entries at a time."""
         found = sorted((x.id, x) for x in self.leases.values()
                        if x.name and x.name.startswith(values["prefix"]) and x.id > values["after"])
-        return "entries", {"more": int(len(found) > 2), "entries": [x.entry(self) for _, x in found[:2]]}
+        return "entries", {"more": int(len(found) > 2),
+                           "entries": [x.entry(self) for _, x in found[:2]]}
 
     def do_ping(self, link, values):
         return None
@@ -374,7 +386,8 @@ class Server:
             self.fault(f"the hello of a channel is {hello}")
         if session is None or session.id != hello["session"]:
             self.fault(f"the hello names a channel that was not granted: {hello}")
-        elif hello["token"] != channel.derive(session.secret, "rmem channel", hello["channel"], session.id)[:16]:
+        elif hello["token"] != channel.derive(session.secret, "rmem channel", hello["channel"],
+                                              session.id)[:16]:
             self.fault("the hello of a channel has a wrong token")
         sock.settimeout(0.02)
         try:
@@ -403,7 +416,8 @@ class Server:
         if request["flags"] or not 1 <= op <= 9 or request["bytes"] > most or (
                 request["bytes"] == 0) != (op in (channel.PING, channel.NOTIFY)):
             self.fault(f"a request is {request}")
-        data = link.read(request["bytes"]) if op in (channel.WRITE, channel.SWAP, channel.ADD) else b""
+        carries = op in (channel.WRITE, channel.SWAP, channel.ADD)
+        data = link.read(request["bytes"]) if carries else b""
         with self.lock:
             self.operations.append((op, request["bytes"], request["addr"]))
             status = self.stream_hook(link, request) if self.stream_hook else None
@@ -419,7 +433,8 @@ class Server:
         if owner is not session:
             return self.page.errors["dead_key"], None
         if not begin <= addr <= addr + length <= begin + len(segment):
-            self.fault(f"a request of {length} bytes at {addr - begin} of a segment of {len(segment)}")
+            self.fault(f"a request of {length} bytes at {addr - begin} of a segment of "
+                       f"{len(segment)}")
             return self.page.errors["outside"], None
         if rights & ~granted:
             return self.page.errors["forbidden"], None
@@ -432,7 +447,8 @@ class Server:
             return 0, bytes(8)
         atomic = op in (channel.SWAP, channel.ADD)
         rights = {channel.READ: 1, channel.CRC: 1, channel.SWAP: 3, channel.ADD: 3}.get(op, 2)
-        status, part = self.part(session, request["rkey"], request["addr"], 8 if atomic else n, rights)
+        status, part = self.part(session, request["rkey"], request["addr"], 8 if atomic else n,
+                                 rights)
         if status:
             return status, b""
         if op == channel.READ:
@@ -460,7 +476,8 @@ class Server:
             word = request["operand"].to_bytes(8, "little")
             part[:] = (word * (len(part) // 8 + 1))[:len(part)]
         elif op == channel.COPY:
-            status, source = self.part(session, request["source_rkey"], request["source_addr"], len(part), 1)
+            status, source = self.part(session, request["source_rkey"], request["source_addr"],
+                                       len(part), 1)
             if status:
                 return status, b""
             part[:] = bytes(source)

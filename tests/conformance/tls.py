@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TLS with an external pre-shared key, for which Python's own module is too old: OpenSSL by ctypes."""
+"""TLS with an external pre-shared key, for which Python's own module is too old: OpenSSL by
+ctypes."""
 
 import ctypes
 import ctypes.util
@@ -13,7 +14,8 @@ WANT_READ, WANT_WRITE, SYSCALL, ENDED = 2, 3, 5, 6
 SET_MIN_VERSION = 123   # of SSL_CTX_ctrl
 
 # int callback(SSL *, const EVP_MD *, const unsigned char **id, size_t *id_len, SSL_SESSION **)
-USE_SESSION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
+USE_SESSION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
+                               ctypes.POINTER(ctypes.c_void_p),
                                ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p))
 
 
@@ -23,9 +25,11 @@ def library():
     if not name:
         return None
     ssl = ctypes.CDLL(name)
-    for function, result in (("TLS_client_method", ctypes.c_void_p), ("SSL_CTX_new", ctypes.c_void_p),
+    for function, result in (("TLS_client_method", ctypes.c_void_p),
+                             ("SSL_CTX_new", ctypes.c_void_p),
                              ("SSL_new", ctypes.c_void_p), ("SSL_SESSION_new", ctypes.c_void_p),
-                             ("SSL_CIPHER_find", ctypes.c_void_p), ("SSL_get1_session", ctypes.c_void_p)):
+                             ("SSL_CIPHER_find", ctypes.c_void_p),
+                             ("SSL_get1_session", ctypes.c_void_p)):
         getattr(ssl, function).restype = result
     return ssl
 
@@ -49,7 +53,8 @@ class Tls:
         self.name = ctypes.create_string_buffer(name.encode())
         self.key = key
         self.callback = USE_SESSION(self.use_session)
-        context = ctypes.c_void_p(self.ssl.SSL_CTX_new(ctypes.c_void_p(self.ssl.TLS_client_method())))
+        method = ctypes.c_void_p(self.ssl.TLS_client_method())
+        context = ctypes.c_void_p(self.ssl.SSL_CTX_new(method))
         self.ssl.SSL_CTX_ctrl(context, SET_MIN_VERSION, ctypes.c_long(VERSION), None)
         self.ssl.SSL_CTX_set_ciphersuites(context, b"TLS_AES_128_GCM_SHA256")
         self.ssl.SSL_CTX_set_psk_use_session_callback(context, self.callback)
@@ -64,7 +69,8 @@ class Tls:
     def use_session(self, ssl, _md, ret_id, ret_length, ret_session):
         session = ctypes.c_void_p(self.ssl.SSL_SESSION_new())
         self.ssl.SSL_SESSION_set1_master_key(session, self.key, ctypes.c_size_t(len(self.key)))
-        self.ssl.SSL_SESSION_set_cipher(session, ctypes.c_void_p(self.ssl.SSL_CIPHER_find(ctypes.c_void_p(ssl), SUITE)))
+        cipher = ctypes.c_void_p(self.ssl.SSL_CIPHER_find(ctypes.c_void_p(ssl), SUITE))
+        self.ssl.SSL_SESSION_set_cipher(session, cipher)
         self.ssl.SSL_SESSION_set_protocol_version(session, VERSION)
         ret_id[0] = ctypes.addressof(self.name)
         ret_length[0] = len(self.name) - 1
@@ -84,7 +90,8 @@ class Tls:
             if error not in (WANT_READ, WANT_WRITE):
                 raise Failed(f"error {error} of TLS")
             wanted = [self.sock]
-            ready = select.select(wanted if error == WANT_READ else [], wanted if error == WANT_WRITE else [], [],
+            ready = select.select(wanted if error == WANT_READ else [],
+                                  wanted if error == WANT_WRITE else [], [],
                                   self.sock.gettimeout())
             if not ready[0] and not ready[1]:
                 raise TimeoutError("nothing comes")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers to the library that need care: other endpoints, unreadable ones, lists that do not end."""
+"""Answers to the library that need care: other endpoints, unreadable ones, lists that do not
+end."""
 
 import frame
 from case import case, equal, holds
@@ -12,7 +13,8 @@ from walk_library import DATA, clean, good, rmem, tour
 def endpoint__of_another_version_is_left_out(world):
     with Server(world.page) as server:
         port = server.trap()
-        server.endpoints = [server.tcp(version=2, port=port), server.tcp(), server.tcp(version=0, port=port)]
+        server.endpoints = [server.tcp(version=2, port=port), server.tcp(),
+                            server.tcp(version=0, port=port)]
         server.served = 1
         tour(server)
         clean(server)
@@ -22,7 +24,8 @@ def endpoint__of_another_version_is_left_out(world):
 def endpoint__may_be_the_last_of_32(world):
     """Those before it are of a fabric that the client cannot use."""
     with Server(world.page) as server:
-        server.endpoints = [dict(server.tcp(), fabric=2, port=9, device="none")] * 31 + [server.tcp()]
+        server.endpoints = [dict(server.tcp(), fabric=2, port=9,
+                                 device="none")] * 31 + [server.tcp()]
         server.served = 31
         tour(server)
         clean(server)
@@ -56,7 +59,8 @@ def atomics__come_after_their_device_was_asked_for(world):
         atomics = [op for op in server.operations if op[0] in (SWAP, ADD)]
         holds({op for op, _, _ in atomics} == {SWAP, ADD}, "both atomics")
         holds(all(n == 16 and addr % 8 == 0 for _, n, addr in atomics), "their length and place")
-        holds(any(name == "fix_atomic_device" for _, name, _, _ in server.requests), "the device is asked for")
+        holds(any(name == "fix_atomic_device" for _, name, _, _ in server.requests),
+              "the device is asked for")
         clean(server)
 
 
@@ -78,7 +82,8 @@ def endpoint__without_atomics_gets_none(world):
 def hello__that_is_refused_tells_why(world):
     with Server(world.page) as server:
         def hello(link, id_, values):
-            link.send("error", id_, code=world.page.errors["forbidden"], text="a stranger of the test")
+            link.send("error", id_, code=world.page.errors["forbidden"],
+                      text="a stranger of the test")
             link.sock.shutdown(2)
             return True
         server.hooks["hello"] = hello
@@ -92,8 +97,10 @@ def hello__that_is_refused_tells_why(world):
 def reply__that_cannot_be_read_fails_the_request(world):
     entries = world.page.messages["entries"]
     body = frame.encode(world.page, entries, {"entries": [{"lease": 1, "name": "x"}]})
-    bad = {"cut": (entries.number, body[:-1]), "empty": (entries.number, b""), "of another type": (0x43, bytes(64)),
-           "of an unknown type": (0x7e, bytes(8)), "without its string": (entries.number, body[:-1] + b"\xff"),
+    bad = {"cut": (entries.number, body[:-1]), "empty": (entries.number, b""),
+           "of another type": (0x43, bytes(64)),
+           "of an unknown type": (0x7e, bytes(8)),
+           "without its string": (entries.number, body[:-1] + b"\xff"),
            "with too many items": (entries.number, b"\0\xff\xff" + body[3:])}
     for what, (number, data) in bad.items():
         with Server(world.page) as server:
@@ -106,7 +113,8 @@ def reply__that_cannot_be_read_fails_the_request(world):
             server.hooks["stat"] = stat
             ended = rmem(server, "stat", "x")
             equal(ended.status, 1, f"the end of stat after a reply {what}")
-            equal(sum(name == "stat" for _, name, _, _ in server.requests), 1, f"requests after a reply {what}")
+            equal(sum(name == "stat" for _, name, _, _ in server.requests), 1,
+                  f"requests after a reply {what}")
             clean(server)
 
 
@@ -121,7 +129,8 @@ def list__that_does_not_go_on_is_refused(world):
             server.hooks["list"] = list_
             ended = rmem(server, "ls")
             equal(ended.status, 1, f"the end of ls after {reply}")
-            holds(sum(name == "list" for _, name, _, _ in server.requests) < 4, "it does not ask on and on")
+            holds(sum(name == "list" for _, name, _, _ in server.requests) < 4,
+                  "it does not ask on and on")
 
 
 @case
@@ -140,7 +149,8 @@ def changed__lets_the_client_attach_again(world):
         server.stream_hook = operate
         good(server, "-q", "crc", "x")
         holds(told, "there were operations")
-        holds(any(name == "attach" and values["lease"] for _, name, _, values in server.requests), "attach by the id")
+        holds(any(name == "attach" and values["lease"] for _, name, _, values in server.requests),
+              "attach by the id")
         clean(server)
 
 
@@ -175,6 +185,8 @@ def channel__that_ends_is_replaced(world):
         server.stream_hook = operate
         holds(good(server, "get", "x") == DATA, "the bytes")
         holds(ended, "a channel ended")
-        holds(any(name == "open_channel" for _, name, _, _ in server.requests), "another one is asked for")
-        equal([values["resume"] for _, name, _, values in server.requests if name == "hello"], [0], "the hellos")
+        holds(any(name == "open_channel" for _, name, _, _ in server.requests),
+              "another one is asked for")
+        equal([values["resume"] for _, name, _, values in server.requests if name == "hello"], [0],
+              "the hellos")
         clean(server)

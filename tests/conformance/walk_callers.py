@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""librmem with many requests at a time, and with replies that come too late: threads of callers.c."""
+"""librmem with many requests at a time, and with replies that come too late: threads of
+callers.c."""
 
 import os
 import subprocess
@@ -36,7 +37,8 @@ class Callers:
         equal(self.process.wait(20), 0, "the exit status")
 
     def said(self, done, late):
-        equal(self.process.stdout.readline().decode(), f"{done} done, {late} late\n", "what the calls gave")
+        equal(self.process.stdout.readline().decode(), f"{done} done, {late} late\n",
+              "what the calls gave")
 
 
 class Held:
@@ -69,7 +71,8 @@ class Held:
 
 
 def beats(server, n):
-    """Wait for this number of heartbeats: what the client sends without being asked has come then."""
+    """Wait for this number of heartbeats: what the client sends without being asked has come
+    then."""
     server.asked("ping", n + sum(name == "ping" for _, name, _, _ in server.requests))
 
 
@@ -103,7 +106,8 @@ def repeats__come_first_in_their_order_with_their_ids(world):
             server.asked("allocate", 40)  # so the client has the answers
             lost = held.lose()
             server.asked("allocate", 40 + 30)
-            equal({id_: values for id_, (_, values) in held.waiting.items()}, lost, "what is repeated")
+            equal({id_: values for id_, (_, values) in held.waiting.items()}, lost,
+                  "what is repeated")
             for k in range(40):
                 server.asked("allocate", min(40 + 30 + k, 80))
                 held.answer(max(held.waiting))
@@ -129,7 +133,8 @@ def lease__that_comes_too_late_is_given_back(world):
                 def detach(link, id_, values, answers=answers, server=server):
                     if not answers:
                         return False
-                    link.send("error", id_, code=server.page.errors[answers.pop(0)], text="refused by the test")
+                    link.send("error", id_, code=server.page.errors[answers.pop(0)],
+                              text="refused by the test")
                     return True
                 server.hooks["detach"] = detach
                 with Callers(server, call, 1, 300) as callers:

@@ -18,7 +18,8 @@ def context_of(world, name="red"):
     context.load_verify_locations(os.path.join(world.folder, "server.pem"))
     context.set_alpn_protocols([ALPN])
     if name:
-        context.load_cert_chain(*(os.path.join(world.folder, f"{name}.{end}") for end in ("pem", "key")))
+        context.load_cert_chain(*(os.path.join(world.folder, f"{name}.{end}")
+                                  for end in ("pem", "key")))
     return context
 
 
@@ -30,7 +31,8 @@ def connect(world, context):
 @case
 def certificate__opens_sessions_of_its_tenant(world):
     with connect(world, context_of(world)) as client:
-        equal((client.sock.version(), client.sock.selected_alpn_protocol()), ("TLSv1.3", ALPN), "version and protocol")
+        equal((client.sock.version(), client.sock.selected_alpn_protocol()), ("TLSv1.3", ALPN),
+              "version and protocol")
         client.hello(tenant="red")
         lease = lent(client)["lease"]
         with connect(world, context_of(world)) as again:
@@ -53,7 +55,8 @@ def certificate__that_fits_no_pattern_is_refused(world):
 @case
 def handshake__needs_a_certificate_version_and_protocol(world):
     not_admitted(lambda: connect(world, context_of(world, None)), "a client without a certificate")
-    not_admitted(lambda: connect(world, context_of(world, "stranger")), "a certificate that nobody trusts")
+    not_admitted(lambda: connect(world, context_of(world, "stranger")),
+                 "a certificate that nobody trusts")
     not_admitted(lambda: connect(world, context_of(world, "server")), "a certificate of servers")
     old = context_of(world)
     old.maximum_version = ssl.TLSVersion.TLSv1_2

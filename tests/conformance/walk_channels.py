@@ -33,9 +33,12 @@ def channel__is_refused_by_its_hello(world):
         other_grant = other.call("open_channel", endpoint=other.endpoint())["channel"]
         for status, hello in (
                 ("malformed", {"magic": 0x6d656d72}), ("malformed", {"magic": 0}),
-                ("malformed", {"version": 0}), ("malformed", {"version": 2}), ("malformed", {"bytes": 43}),
-                ("forbidden", {"token": bytes(16)}), ("forbidden", {"token": client.welcome["token"]}),
-                ("forbidden", {"session": 0}), ("forbidden", {"session": client.welcome["session"] + 1000}),
+                ("malformed", {"version": 0}), ("malformed", {"version": 2}),
+                ("malformed", {"bytes": 43}),
+                ("forbidden", {"token": bytes(16)}),
+                ("forbidden", {"token": client.welcome["token"]}),
+                ("forbidden", {"session": 0}),
+                ("forbidden", {"session": client.welcome["session"] + 1000}),
                 ("forbidden", {"session": other.welcome["session"]}),
                 ("forbidden", {"channel": 0}), ("forbidden", {"channel": 0xffffffff}),
                 ("forbidden", {"channel": other_grant}),
@@ -43,7 +46,8 @@ def channel__is_refused_by_its_hello(world):
             with Channel(client, **hello) as channel:
                 equal(channel.status, status, f"the status of a hello with {hello} ({channel.why})")
                 holds(channel.why or status == "malformed", "it says why")
-                holds(len(channel.why.encode()) <= 255 and "\n" not in channel.why, "in one line of 255 bytes")
+                holds(len(channel.why.encode()) <= 255 and "\n" not in channel.why,
+                      "in one line of 255 bytes")
                 holds(channel.ended(), "the stream ends")
 
 
@@ -90,7 +94,8 @@ def join_channel__is_not_for_tcp(world):
     with world.open() as client:
         granted = client.call("open_channel", endpoint=client.endpoint())["channel"]
         for number in (granted, 0, 0xffffffff):
-            refused(client, "unsupported" if number == granted else "invalid", "join_channel", channel=number, qpn=2,
+            refused(client, "unsupported" if number == granted else "invalid", "join_channel",
+                    channel=number, qpn=2,
                     mtu=1024)
 
 
@@ -99,7 +104,8 @@ def bytes__are_read_as_they_were_written(world):
     with world.open() as client, Channel(client) as channel:
         _, key = keyed(client, channel, bytes=2 * MOST)
         holds(channel.load(key, 0, MOST) == bytes(MOST), "new memory is zero")
-        for offset, n in ((0, 1), (1, 1), (4095, 2), (0, MOST), (MOST - 1, MOST), (2 * MOST - 1, 1)):
+        for offset, n in ((0, 1), (1, 1), (4095, 2), (0, MOST), (MOST - 1, MOST),
+                          (2 * MOST - 1, 1)):
             data = pattern(n)
             equal(channel.store(key, offset, data), b"", "what follows the response to a write")
             holds(channel.load(key, offset, n) == data, f"{n} bytes at {offset} are those written")
@@ -113,7 +119,8 @@ def requests__are_answered_in_their_order(world):
         cookies += [channel.send(READ, key, 8 * i, 8, cookie=(1 << 64) - 1 - i) for i in range(256)]
         for i, cookie in enumerate(cookies):
             status, data = channel.response(cookie)
-            equal((status, data), ("done", b"" if i < 256 else struct.pack("<Q", i - 256)), f"response {i}")
+            equal((status, data), ("done", b"" if i < 256 else struct.pack("<Q", i - 256)),
+                  f"response {i}")
 
 
 @case
@@ -121,30 +128,40 @@ def range__is_within_the_key(world):
     with world.open() as client, Channel(client) as channel:
         _, key = keyed(client, channel, bytes=2 * PAGE + 100)
         end = 2 * PAGE + 100
-        for offset, n, status in ((end - 1, 1, "done"), (0, end, "done"), (end, 1, "outside"), (end - 1, 2, "outside"),
+        for offset, n, status in ((end - 1, 1, "done"), (0, end, "done"), (end, 1, "outside"),
+                                  (end - 1, 2, "outside"),
                                   (-1, 1, "outside"), (-1, 2, "outside"), (0, end + 1, "outside"),
                                   (1, end, "outside"), (0, MOST, "outside")):
-            equal(channel.do(READ, key, offset, n)[0], status, f"the status of a read of {n} at {offset}")
-            equal(channel.do(WRITE, key, offset, n, pattern(n))[0], status, f"the status of a write of {n} at {offset}")
+            equal(channel.do(READ, key, offset, n)[0], status,
+                  f"the status of a read of {n} at {offset}")
+            equal(channel.do(WRITE, key, offset, n, pattern(n))[0], status,
+                  f"the status of a write of {n} at {offset}")
             if n <= INBAND_MOST:
                 for op in (FILL, CRC):
-                    equal(channel.inband(op, key, offset, n)[0], status, f"the status of op {op} on {n} at {offset}")
+                    equal(channel.inband(op, key, offset, n)[0], status,
+                          f"the status of op {op} on {n} at {offset}")
         for addr in (0, (1 << 64) - 1, (1 << 64) - 8):
-            equal(channel.do(READ, key, 0, 8, addr=addr)[0], "outside", f"the status of a read at {addr:#x}")
+            equal(channel.do(READ, key, 0, 8, addr=addr)[0], "outside",
+                  f"the status of a read at {addr:#x}")
 
 
 @case
 def key__is_that_of_the_session(world):
-    with world.open() as client, Channel(client) as channel, world.open() as other, Channel(other) as stranger:
+    with world.open() as client, Channel(client) as channel, world.open() as other, \
+            Channel(other) as stranger:
         lease, key = keyed(client, channel, name="channels/key")
         for rkey in (0, 1, key["rkey"] + 1, (1 << 64) - 1):
-            equal(channel.do(READ, key, 0, 8, rkey=rkey)[0], "dead_key", "the status with an rkey that is none")
-        equal(stranger.do(READ, key, 0, 8)[0], "dead_key", "the status with the rkey of another session")
+            equal(channel.do(READ, key, 0, 8, rkey=rkey)[0], "dead_key",
+                  "the status with an rkey that is none")
+        equal(stranger.do(READ, key, 0, 8)[0], "dead_key",
+              "the status with the rkey of another session")
         other.call("attach", name="channels/key", rights=1)
-        equal(stranger.do(READ, key, 0, 8)[0], "dead_key", "the status with the rkey of another session")
+        equal(stranger.do(READ, key, 0, 8)[0], "dead_key",
+              "the status with the rkey of another session")
         client.call("free", lease=lease["lease"])
         for op, data in ((READ, b""), (WRITE, bytes(8))):
-            equal(channel.do(op, key, 0, 8, data)[0], "dead_key", "the status with the rkey of an ended lease")
+            equal(channel.do(op, key, 0, 8, data)[0], "dead_key",
+                  "the status with the rkey of an ended lease")
         equal(channel.inband(CRC, key, 0, 8)[0], "dead_key")
         equal(channel.inband(NOTIFY, key)[0], "dead_key")
         equal(channel.add(key, 0, 1)[0], "dead_key")
@@ -189,25 +206,29 @@ def atomics__find_and_replace(world):
 @case
 def inband__works_near_the_memory(world):
     with world.open() as client, Channel(client) as channel:
-        holds(client.welcome["endpoints"][channel.number]["flags"] & 4, "the endpoint serves in-band requests")
+        holds(client.welcome["endpoints"][channel.number]["flags"] & 4,
+              "the endpoint serves in-band requests")
         _, key = keyed(client, channel, bytes=MOST)
         equal(channel.inband(PING), ("done", 0))
         word = struct.pack("<Q", 0x0807060504030201)
         equal(channel.inband(FILL, key, 3, 21, operand=0x0807060504030201), ("done", 0))
-        equal(channel.load(key, 0, 26), bytes(3) + (word * 3)[:21] + bytes(2), "the bytes of a fill")
+        equal(channel.load(key, 0, 26), bytes(3) + (word * 3)[:21] + bytes(2),
+              "the bytes of a fill")
         channel.store(key, 0, b"123456789")
         equal(channel.inband(CRC, key, 0, 9), ("done", 0xe3069283))
         data = pattern(1000)
         channel.store(key, 0, data)
         for target in (100, 0, 50):
             before = channel.load(key, 0, 2000)
-            equal(channel.inband(COPY, key, target, 500, source_rkey=key["rkey"], source_addr=key["addr"] + 60),
+            equal(channel.inband(COPY, key, target, 500, source_rkey=key["rkey"],
+                                 source_addr=key["addr"] + 60),
                   ("done", 0))
             want = before[:target] + before[60:560] + before[target + 500:]
             holds(channel.load(key, 0, 2000) == want, f"the bytes of a copy to {target}")
         channel.inband(FILL, key, 0, INBAND_MOST, operand=0)
         equal(channel.inband(CRC, key, 0, INBAND_MOST), ("done", crc32c(bytes(INBAND_MOST))))
-        equal(channel.inband(COPY, key, 0, 8, source_rkey=0)[0], "dead_key", "a copy without a source")
+        equal(channel.inband(COPY, key, 0, 8, source_rkey=0)[0], "dead_key",
+              "a copy without a source")
         beyond = {"source_rkey": key["rkey"], "source_addr": key["addr"] + MOST}
         equal(channel.inband(COPY, key, 0, 8, **beyond)[0], "outside")
 
@@ -216,10 +237,13 @@ def inband__works_near_the_memory(world):
 def request__of_impossible_form_ends_the_stream(world):
     ops = (READ, WRITE, SWAP, ADD, PING, FILL, COPY, CRC, NOTIFY)
     wrong = [(op, {}) for op in (0, 10, 11, 255, 0xffff)] + [(op, {"flags": 1}) for op in ops] + [
-        (READ, {"length": 0}), (READ, {"length": MOST + 1}), (READ, {"length": 0xffffffff}), (WRITE, {"length": 0}),
-        (WRITE, {"length": MOST + 1}), (SWAP, {"length": 8}), (ADD, {"length": 8}), (ADD, {"length": 17}),
+        (READ, {"length": 0}), (READ, {"length": MOST + 1}), (READ, {"length": 0xffffffff}),
+        (WRITE, {"length": 0}),
+        (WRITE, {"length": MOST + 1}), (SWAP, {"length": 8}), (ADD, {"length": 8}),
+        (ADD, {"length": 17}),
         (FILL, {"length": 0}), (FILL, {"length": INBAND_MOST + 1}), (CRC, {"length": 0}),
-        (CRC, {"length": INBAND_MOST + 1}), (COPY, {"length": 0}), (COPY, {"length": INBAND_MOST + 1}),
+        (CRC, {"length": INBAND_MOST + 1}), (COPY, {"length": 0}),
+        (COPY, {"length": INBAND_MOST + 1}),
         (PING, {"length": 1}), (NOTIFY, {"length": 1})]
     for op, values in wrong:
         with world.open() as client, Channel(client) as channel:
@@ -227,7 +251,8 @@ def request__of_impossible_form_ends_the_stream(world):
             fields = {"length": {SWAP: 16, ADD: 16, PING: 0, NOTIFY: 0}.get(op, 8)}
             fields.update(values)
             if PING <= op <= NOTIFY:
-                channel.sock.sendall(channel.pack("In-band request", op=op, flags=fields.get("flags", 0),
+                channel.sock.sendall(channel.pack("In-band request", op=op,
+                                                  flags=fields.get("flags", 0),
                                                   bytes=fields["length"]))
             else:
                 channel.send(op, key, 0, data=bytes(16), **fields)
@@ -256,10 +281,12 @@ def resize__keeps_old_keys_of_what_grows(world):
         equal(channel.load(key, 0, PAGE), pattern(PAGE), "the bytes by the old rkey")
         equal(channel.load(grown[0], 0, PAGE), pattern(PAGE), "the bytes by the new rkey")
         cut = client.call("resize", lease=lease["lease"], bytes=100)["keys"]
-        holds(channel.do(READ, grown[0], 0, PAGE)[0] in ("outside", "dead_key"), "what was cut is not read")
+        holds(channel.do(READ, grown[0], 0, PAGE)[0] in ("outside", "dead_key"),
+              "what was cut is not read")
         equal(channel.load(cut[0], 0, 100), pattern(100), "what stays")
         again = client.call("resize", lease=lease["lease"], bytes=PAGE)["keys"]
-        equal(channel.load(again[0], 0, PAGE), pattern(100) + bytes(PAGE - 100), "what was cut is zero")
+        equal(channel.load(again[0], 0, PAGE), pattern(100) + bytes(PAGE - 100),
+              "what was cut is zero")
 
 
 @case

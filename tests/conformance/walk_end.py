@@ -39,7 +39,8 @@ def draining__is_told_and_taken_back(world):
                 raise AssertionError("a session opens")
         with world.server.connect() as again:
             again.resume(gone)
-            equal(again.event("draining"), {"deadline_ms": NEVER}, "the event of a session that resumes")
+            equal(again.event("draining"), {"deadline_ms": NEVER},
+                  "the event of a session that resumes")
             again.call("bye")
         world.rmemctl("drain", "--deadline", "10min")
         holds(0 < client.event("draining")["deadline_ms"] <= 600000, "another deadline")
@@ -76,7 +77,8 @@ def server__that_was_killed_knows_sessions_leases_and_replies(world):
         world.start()
         with world.server.connect() as again:
             again.resume(client)
-            equal((again.welcome["session"], again.welcome["resumed"]), (client.welcome["session"], 1))
+            equal((again.welcome["session"], again.welcome["resumed"]),
+                  (client.welcome["session"], 1))
             again.call("renew", 2000, lease=lease["lease"], ttl_ms=1)
             try:
                 again.call("rename", refused_id, lease=lease["lease"], name="")
@@ -87,7 +89,8 @@ def server__that_was_killed_knows_sessions_leases_and_replies(world):
                 equal(got["generation"], lease["generation"])
                 equal(fresh.load(got["keys"][0], 0, 4), b"kept")
                 equal(fresh.do(READ, key, 0, 4)[0], "dead_key")
-            holds(again.call("stat", name="end/killed")["entries"][0]["ttl_ms"] > 10000, "renew was done once")
+            holds(again.call("stat", name="end/killed")["entries"][0]["ttl_ms"] > 10000,
+                  "renew was done once")
             holds(lent(again)["lease"] > lease["lease"], "ids are never used twice")
             again.call("remove", name="end/killed")
             again.call("bye")

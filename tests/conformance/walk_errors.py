@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the table of answers says: the errors that a request may have, of which each is seen, and the
+"""What the table of answers says: the errors that a request may have, of which each is seen, and
+the
 right to change.  The last walk beside this daemon."""
 
 import os
@@ -14,18 +15,25 @@ ELSEWHERE = (
     ("each", "no_memory failed", "sweep/sweep.c"),
     ("allocate resize", "draining", "conformance/walk_end.py"),
     ("hello", "draining", "unit/rmemd/control/test-drain.c drain__opens_no_session"),
-    ("hello open_channel free attach detach renew rename remove share fix_atomic_device watch unwatch", "no_room",
+    ("hello open_channel free attach detach renew rename remove share fix_atomic_device watch "
+     "unwatch",
+     "no_room",
      "unit/rmemd/control/test-refusals.c full_ledger__is_no_room"),
     ("free attach detach rename remove share list", "quota",
      "unit/rmemd/control/test-refusals.c waiting_requests__beyond_the_limit_are_over_a_quota"),
-    ("attach resize", "no_device", "unit/rmemd/control/test-refusals.c device__that_is_gone_gives_no_keys"),
-    ("open_channel", "no_device", "unit/rmemd/control/test-refusals.c device__that_is_gone_opens_no_channel"),
+    ("attach resize", "no_device",
+     "unit/rmemd/control/test-refusals.c device__that_is_gone_gives_no_keys"),
+    ("open_channel", "no_device",
+     "unit/rmemd/control/test-refusals.c device__that_is_gone_opens_no_channel"),
     ("resize", "busy", "unit/rmemd/lease/test-lease-resize.c grow__waits_for_memory"),
-    ("attach", "unsupported", "unit/rmemd/lease/test-lease-keys.c keys__are_made_for_the_ports_of_the_memory"),
-    ("fix_atomic_device", "unsupported", "unit/rmemd/lease/test-lease.c atomic_device__is_fixed_by_the_first_client"),
+    ("attach", "unsupported",
+     "unit/rmemd/lease/test-lease-keys.c keys__are_made_for_the_ports_of_the_memory"),
+    ("fix_atomic_device", "unsupported",
+     "unit/rmemd/lease/test-lease.c atomic_device__is_fixed_by_the_first_client"),
     ("join_channel", "busy forbidden no_device unreachable timed_out",
      "unit/rmemd/control/test-session-channels.c join__is_answered_when_the_channel_is_connected"),
-    ("join_channel", "stale", "unit/rmemd/control/test-session-channels.c join__of_a_channel_that_is_closed_fails"),
+    ("join_channel", "stale",
+     "unit/rmemd/control/test-session-channels.c join__of_a_channel_that_is_closed_fails"),
 )
 
 
@@ -56,11 +64,13 @@ def tenant__that_may_only_read_changes_nothing(world):
 
 @case
 def requests__that_are_not_kept_any_more_are_forgotten(world):
-    fields = {"allocate": {"bytes": 0, "node": -1}, "attach": {"name": "none", "rights": 1}, "remove": {"name": "none"}}
+    fields = {"allocate": {"bytes": 0, "node": -1}, "attach": {"name": "none", "rights": 1},
+              "remove": {"name": "none"}}
     with world.open() as client:
         kept = [r.name for r in world.page.requests() if "forgotten" in r.errors]
         for id_, name in enumerate(kept, 1):
-            client.answer(client.ask(name, id_, **fields.get(name, {})), "lease" if name == "allocate" else "error")
+            client.answer(client.ask(name, id_, **fields.get(name, {})),
+                          "lease" if name == "allocate" else "error")
         for id_ in range(100, 100 + client.welcome["requests_max"]):
             client.answer(client.ask("renew", id_), "error")
         client.next_id = 1000
@@ -75,7 +85,8 @@ def limits__of_a_tenant_are_a_quota(world):
     small = world.tenant("small")
     with small.open() as client, small.open():
         with small.connect() as more:
-            hello = more.ask("hello", magic=0x6d656d72, version_min=1, version_max=1, tenant="small")
+            hello = more.ask("hello", magic=0x6d656d72, version_min=1, version_max=1,
+                             tenant="small")
             disconnected(more, hello, "quota")
         lease = lent(client, name="small")["lease"]
         refused(client, "quota", "allocate", bytes=1 << 20, node=-1)
@@ -98,7 +109,8 @@ def elsewhere(world):
     found = set()
     for requests, errors, where in ELSEWHERE:
         file, _, function = where.partition(" ")
-        with open(os.path.join(os.environ["top_srcdir"], "tests", file), encoding="utf-8") as source:
+        with open(os.path.join(os.environ["top_srcdir"], "tests", file),
+                  encoding="utf-8") as source:
             holds(f"START_TEST({function})" in source.read() or not function, f"there is {where}")
         names = [r.name for r in world.page.requests()] if requests == "each" else requests.split()
         found |= {(name, error) for name in names for error in errors.split()}

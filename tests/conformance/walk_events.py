@@ -16,14 +16,17 @@ def keyed(client, channel, **values):
 
 
 def notify(channel, key, value):
-    equal(channel.inband(NOTIFY, key, operand=value), ("done", 0), "status and result of a notification")
+    equal(channel.inband(NOTIFY, key, operand=value), ("done", 0),
+          "status and result of a notification")
 
 
 @case
 def revoked__tells_why(world):
     with world.open() as client, world.open() as other:
-        for reason, name in ((1, "free"), (1, "remove"), (8, "replace"), (3, "revoke"), (2, "expire")):
-            lease = lent(client, name="events/" + name, ttl_ms=300 if name == "expire" else 0)["lease"]
+        for reason, name in ((1, "free"), (1, "remove"), (8, "replace"), (3, "revoke"),
+                             (2, "expire")):
+            lease = lent(client, name="events/" + name,
+                         ttl_ms=300 if name == "expire" else 0)["lease"]
             other.call("attach", name="events/" + name, rights=1)
             if name == "free":
                 client.call("free", lease=lease)
@@ -34,7 +37,8 @@ def revoked__tells_why(world):
                 client.call("remove", name="events/replace")
             elif name == "revoke":
                 world.rmemctl("revoke", str(lease))
-            equal(other.event("revoked"), {"lease": lease, "reason": reason}, f"the event of {name}")
+            equal(other.event("revoked"), {"lease": lease, "reason": reason},
+                  f"the event of {name}")
             refused(other, "stale", "attach", lease=lease)
 
 
@@ -95,7 +99,8 @@ def notified__comes_to_those_who_watch(world):
             got = []
             while len(got) < 3:
                 got += session.event("notified")["notices"]
-            equal(got, [{"lease": lease["lease"], "value": value, "lost": 0} for value in (0, 1, 0xffffffff)])
+            equal(got, [{"lease": lease["lease"], "value": value, "lost": 0}
+                        for value in (0, 1, 0xffffffff)])
         watcher.call("unwatch", lease=lease["lease"])
         notify(channel, key, 4)
         equal(client.event("notified")["notices"][0]["value"], 4)
@@ -112,7 +117,8 @@ def notified__comes_to_those_who_watch(world):
 
 @case
 def notified__counts_what_it_lost(world):
-    with world.open() as client, world.open() as watcher, world.open() as last, Channel(client) as channel:
+    with world.open() as client, world.open() as watcher, world.open() as last, \
+            Channel(client) as channel:
         lease, key = keyed(client, channel, name="events/lost")
         for session in (watcher, last):
             session.call("attach", name="events/lost", rights=1)
@@ -130,11 +136,13 @@ def notified__counts_what_it_lost(world):
             notices = []
             while not notices or notices[-1]["value"] != 299:
                 notices += again.event("notified")["notices"]
-            equal(sum(n["lost"] for n in notices) + len(notices), 300, "those that came and those that were lost")
+            equal(sum(n["lost"] for n in notices) + len(notices), 300,
+                  "those that came and those that were lost")
             equal(len(notices), 257, "256 that are kept, and the latest")
             equal([n["value"] for n in notices[:256]], list(range(256)), "those that are kept")
             notify(channel, key, 1000)
-            equal(again.event("notified")["notices"], [{"lease": lease["lease"], "value": 1000, "lost": 0}])
+            equal(again.event("notified")["notices"],
+                  [{"lease": lease["lease"], "value": 1000, "lost": 0}])
         client.call("remove", name="events/lost")
 
 
@@ -150,4 +158,5 @@ def notified__ends_with_the_lease(world):
         with world.server.connect() as again:
             again.resume(watcher)
             again.sync()
-            equal([name for name, _ in again.events if name == "notified"], [], "notifications of an ended lease")
+            equal([name for name, _ in again.events if name == "notified"], [],
+                  "notifications of an ended lease")

@@ -35,7 +35,8 @@ def fill(text, values):
 
 def compare(got, text):
     """Whether bytes begin with those of a line."""
-    equal("".join(digit if want != "." else "." for digit, want in zip(got.hex(), text)), text, "what the server sends")
+    equal("".join(digit if want != "." else "." for digit, want in zip(got.hex(), text)), text,
+          "what the server sends")
 
 
 def message(link, text):
@@ -43,7 +44,8 @@ def message(link, text):
     header = link.read(frame.HEADER.size)
     body = link.read(frame.HEADER.unpack(header)[0] - len(header))
     compare(header + body, text)
-    return frame.decode(link.page, link.page.by_number[frame.HEADER.unpack(header)[1]], frame.Reader(body))
+    return frame.decode(link.page, link.page.by_number[frame.HEADER.unpack(header)[1]],
+                        frame.Reader(body))
 
 
 @case
@@ -67,7 +69,8 @@ def example__is_what_happens(world):
         lease = ask(client)
         key = next(k for k in lease["keys"] if k["endpoint"] == 0)
         place = [struct.pack("<Q", key["rkey"]), struct.pack("<Q", key["addr"])]
-        channel = [struct.pack("<Q", client.welcome["session"]), Channel.token(client, granted["channel"])]
+        channel = [struct.pack("<Q", client.welcome["session"]),
+                   Channel.token(client, granted["channel"])]
         with socket.create_connection(client.address(granted), SECONDS) as stream:
             for values in (channel, place, place):
                 stream.sendall(fill(said("C"), values))

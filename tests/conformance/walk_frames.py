@@ -9,14 +9,17 @@ from case import case, disconnected, equal, holds
 from client import Refused, u64
 
 # characters of which the page refuses each
-REFUSED = ("\0", "\x1f", "\n", "\x7f", "\x80", "\x9f", "\u2028", "\u2029", "\ufff9", "\ufffa", "\ufffb", "\u202e",
+REFUSED = ("\0", "\x1f", "\n", "\x7f", "\x80", "\x9f", "\u2028", "\u2029", "\ufff9", "\ufffa",
+           "\ufffb", "\u202e",
            "\u200b", "\u00ad", "\ufeff", "\u3164", "\U000e0001")
 # no UTF-8: cut, overlong, a surrogate, beyond the last character
-BROKEN = (b"\xff", b"\xc3", b"\xc0\x80", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80")
+BROKEN = (b"\xff", b"\xc3", b"\xc0\x80", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+          b"\x80")
 
 
 def strings(world):
-    return [(m, f) for m in world.page.requests() for f in m.fields if f.kind == "str" and m.name != "hello"]
+    return [(m, f) for m in world.page.requests() for f in m.fields if f.kind == "str"
+            and m.name != "hello"]
 
 
 @case
@@ -103,11 +106,14 @@ def body__that_is_truncated_ends_the_connection(world):
 @case
 def body__may_have_more_fields(world):
     with world.open() as client:
-        lease = client.call("allocate", behind=u64(7), bytes=4096, node=-1, name="frames/more")["lease"]
+        lease = client.call("allocate", behind=u64(7), bytes=4096, node=-1,
+                            name="frames/more")["lease"]
         some = {"lease": lease, "name": "frames/more", "rights": 1, "bytes": 4096}
-        for name in ("watch", "unwatch", "renew", "rename", "resize", "stat", "list", "ping", "detach", "attach",
+        for name in ("watch", "unwatch", "renew", "rename", "resize", "stat", "list", "ping",
+                     "detach", "attach",
                      "free"):
-            values = {f.name: some[f.name] for f in world.page.messages[name].fields if f.name in some}
+            values = {f.name: some[f.name] for f in world.page.messages[name].fields
+                      if f.name in some}
             if name == "attach":
                 values.update(lease=0, rights=3)
             if name == "rename":
@@ -131,7 +137,8 @@ def string__beyond_its_frame_ends_the_connection(world):
         body = frame.encode(world.page, message, {field.name: b"MARK"})
         body = body.replace(struct.pack("<H", 4) + b"MARK", struct.pack("<H", field.size))
         with world.open() as client:
-            client.send_bytes(frame.frame(message.number, 90, body[:body.index(struct.pack("<H", field.size)) + 2]))
+            client.send_bytes(frame.frame(message.number, 90,
+                                          body[:body.index(struct.pack("<H", field.size)) + 2]))
             disconnected(client, 90)
 
 

@@ -6,7 +6,8 @@ from case import case, equal, holds, refused
 PAGE = 4096
 # requests about a lease that do not end it, with values
 OTHERS = {"watch": {}, "unwatch": {}, "renew": {"ttl_ms": 1000}, "rename": {"name": "holds/new"},
-          "resize": {"bytes": 2 * PAGE}, "share": {"rights": 1, "tenant": "red"}, "fix_atomic_device": {}}
+          "resize": {"bytes": 2 * PAGE}, "share": {"rights": 1, "tenant": "red"},
+          "fix_atomic_device": {}}
 
 
 def lent(client, **values):
@@ -35,7 +36,8 @@ def sound(client, lease):
     seen = set()
     for key in lease["keys"]:
         holds(key["segment"] < len(lease["segments"]), "the segment of a key")
-        holds(lease["segments"][key["segment"]]["endpoints"] >> key["endpoint"] & 1, "it is lent there")
+        holds(lease["segments"][key["segment"]]["endpoints"] >> key["endpoint"] & 1,
+              "it is lent there")
         holds((key["segment"], key["endpoint"]) not in seen, "one key per segment and endpoint")
         seen.add((key["segment"], key["endpoint"]))
     return seen
@@ -62,7 +64,8 @@ def lease__has_keys_for_the_session_s_channels(world):
         keys = sound(client, lent(client))
         equal({e for _, e in keys}, {endpoint}, "the endpoints that have keys")
         again = client.call("attach", lease=before["lease"])
-        equal(len(sound(client, again)), len(again["segments"]), "the keys of a lease from before the channel")
+        equal(len(sound(client, again)), len(again["segments"]),
+              "the keys of a lease from before the channel")
         equal(again["generation"], before["generation"], "the generation when the keys are new")
 
 
@@ -159,7 +162,8 @@ def detach__gives_up_and_frees_what_is_ephemeral(world):
         client.call("detach", lease=named)
         equal(client.call("attach", name="leases/detach", rights=3)["lease"], named)
         client.call("detach", lease=named, flags=1)
-        equal(client.call("attach", name="leases/detach", rights=3)["lease"], named, "a lease that was attached")
+        equal(client.call("attach", name="leases/detach", rights=3)["lease"], named,
+              "a lease that was attached")
         client.call("free", lease=named)
         unused = lent(client, name="leases/unused")["lease"]
         client.call("detach", lease=unused, flags=1)
@@ -171,10 +175,12 @@ def renew__starts_the_time_to_live_again(world):
     with world.open() as client:
         lease = lent(client, name="leases/renew", ttl_ms=50000)["lease"]
         client.call("renew", lease=lease, ttl_ms=90000)
-        holds(50000 < client.call("stat", name="leases/renew")["entries"][0]["ttl_ms"] <= 90000, "it is longer")
+        holds(50000 < client.call("stat", name="leases/renew")["entries"][0]["ttl_ms"] <= 90000,
+              "it is longer")
         client.call("renew", lease=lease, ttl_ms=1000000)
         client.call("renew", lease=lease, ttl_ms=5, flags=1)
-        holds(client.call("stat", name="leases/renew")["entries"][0]["ttl_ms"] > 900000, "ttl_ms is ignored")
+        holds(client.call("stat", name="leases/renew")["entries"][0]["ttl_ms"] > 900000,
+              "ttl_ms is ignored")
         client.call("renew", lease=lease, ttl_ms=0)
         equal(client.call("stat", name="leases/renew")["entries"][0]["ttl_ms"], 0, "0 is for ever")
         for flags in (2, 3, 0x80000000):
@@ -217,7 +223,8 @@ def resize__keeps_what_stays(world):
             equal((got["lease"], got["bytes"]), (lease["lease"], n))
             if n != before:
                 holds(got["generation"] > generation, "the generation rises")
-                equal(other.event("changed"), {"lease": lease["lease"], "reason": 6 if n > before else 5})
+                equal(other.event("changed"),
+                      {"lease": lease["lease"], "reason": 6 if n > before else 5})
             generation, before = got["generation"], n
         most = client.welcome["lease_bytes_max"]
         refused(client, "no_room", "resize", lease=lease["lease"], bytes=most + 1)
@@ -271,14 +278,17 @@ def list__is_in_the_order_of_ids(world):
         ids = [lent(client, name=f"list/{i:03}", bytes=0)["lease"] for i in range(150)]
         lent(client, name="other", bytes=0)
         lent(client, bytes=0)
-        equal([e["lease"] for e in listed(client, prefix="list/")], sorted(ids), "the leases with the prefix")
+        equal([e["lease"] for e in listed(client, prefix="list/")], sorted(ids),
+              "the leases with the prefix")
         everything = [e["lease"] for e in listed(client)]
         equal(everything, sorted(everything), "all leases")
         holds(set(ids) < set(everything), "all are there")
         got = client.call("list", after=ids[100], prefix="list/")["entries"]
         equal([e["lease"] for e in got][:49], ids[101:101 + len(got)], "those after one")
-        equal(client.call("list", after=(1 << 64) - 1), {"more": 0, "entries": []}, "those after the last")
-        equal(client.call("list", prefix="list/none"), {"more": 0, "entries": []}, "those of no prefix")
+        equal(client.call("list", after=(1 << 64) - 1), {"more": 0, "entries": []},
+              "those after the last")
+        equal(client.call("list", prefix="list/none"), {"more": 0, "entries": []},
+              "those of no prefix")
         equal(listed(world.tenant("red").open(), prefix="list/"), [], "those of another tenant")
         for id_ in ids:
             client.call("free", lease=id_)
@@ -287,8 +297,10 @@ def list__is_in_the_order_of_ids(world):
 
 @case
 def session__holds_a_lease_as_the_table_says(world):
-    outcomes = {"held from now on": None, "its rkeys": None, "not held from now on": None, "done": None}
-    requests = {"attach by name": {"attach": {"name": "holds", "rights": 3}}, "attach by id": {"attach": {}},
+    outcomes = {"held from now on": None, "its rkeys": None, "not held from now on": None,
+                "done": None}
+    requests = {"attach by name": {"attach": {"name": "holds", "rights": 3}},
+                "attach by id": {"attach": {}},
                 "detach , free": {"detach": {}, "free": {}}, "all others by id": OTHERS}
     equal([row[0] for row in world.page.holds[1:]], list(requests), "the rows of the table")
     for title, held, not_held in world.page.holds[1:]:
@@ -298,7 +310,9 @@ def session__holds_a_lease_as_the_table_says(world):
                     lease = lent(client, name="holds")["lease"]
                     if not does_hold:
                         client.call("detach", lease=lease)
-                    fields = dict(values) if title == "attach by name" else {"lease": lease, **values}
+                    fields = dict(values)
+                    if title != "attach by name":
+                        fields["lease"] = lease
                     if name == "fix_atomic_device":
                         fields["endpoint"] = client.endpoint()
                     if outcome in outcomes:
@@ -350,4 +364,5 @@ def atomic_device__is_decided_once(world):
         for wrong in (len(client.welcome["endpoints"]), 255):
             refused(client, "invalid", "fix_atomic_device", lease=lease, endpoint=wrong)
         for _ in range(2):
-            equal(client.call("fix_atomic_device", lease=lease, endpoint=endpoint), {"fabric": 1, "device": ""})
+            equal(client.call("fix_atomic_device", lease=lease, endpoint=endpoint),
+                  {"fabric": 1, "device": ""})

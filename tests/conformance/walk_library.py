@@ -25,7 +25,8 @@ class Ended:
 
 def start(server, *words, options=""):
     uri = f"rmem://127.0.0.1:{server.port}?fabric=tcp{options}"
-    return subprocess.Popen([os.environ["RMEM"], "-s", uri, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    return subprocess.Popen([os.environ["RMEM"], "-s", uri, *words], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE)
 
 
@@ -84,7 +85,8 @@ def library__does_as_the_page_says(world):
         clean(server)
         names = {name for _, name, _, _ in server.requests}
         equal(sorted(m.name for m in world.page.requests() if m.name not in names),
-              ["fix_atomic_device", "free", "join_channel", "unwatch", "watch"], "requests that no command made")
+              ["fix_atomic_device", "free", "join_channel", "unwatch", "watch"],
+              "requests that no command made")
 
 
 @case
@@ -113,7 +115,8 @@ def limits__are_those_of_welcome(world):
         tour(server)
         clean(server)
         for inband, most in ((False, 10000), (True, 4096)):
-            equal(max(n for op, n, _ in server.operations if (op >= PING) == inband), most, "the longest request")
+            equal(max(n for op, n, _ in server.operations if (op >= PING) == inband), most,
+                  "the longest request")
 
 
 @case
@@ -156,7 +159,8 @@ def error__that_is_unknown_fails_the_request_with_its_text(world):
             ended = rmem(server, "stat", "x")
             equal(ended.status, 1)
             holds("a later reason" in ended.err, f"the text is told: {ended.err}")
-            equal(sum(name == "stat" for _, name, _, _ in server.requests), 1, f"requests after error {code}")
+            equal(sum(name == "stat" for _, name, _, _ in server.requests), 1,
+                  f"requests after error {code}")
             clean(server)
 
 
@@ -184,7 +188,8 @@ def status__of_a_dead_key_is_mended_by_attach(world):
             return world.page.errors["dead_key"]
         server.stream_hook = dead
         holds(good(server, "get", "x") == DATA, "the bytes come")
-        holds(any(name == "attach" and values["lease"] for _, name, _, values in server.requests), "attach by the id")
+        holds(any(name == "attach" and values["lease"] for _, name, _, values in server.requests),
+              "attach by the id")
         clean(server)
 
 
@@ -217,7 +222,8 @@ def channel__whose_grant_is_of_no_use_is_asked_for_again(world):
 
 @case
 def session__resumes_and_repeats_its_requests(world):
-    for name, words in (("allocate", ("put", "y")), ("rename", ("put", "y")), ("attach", ("get", "x")),
+    for name, words in (("allocate", ("put", "y")), ("rename", ("put", "y")),
+                        ("attach", ("get", "x")),
                         ("detach", ("get", "x")), ("remove", ("rm", "x")), ("stat", ("stat", "x"))):
         for done in (False, True):
             with Server(world.page) as server:
@@ -231,7 +237,8 @@ def session__resumes_and_repeats_its_requests(world):
                     if done:
                         reply, fields = getattr(server, "do_" + name)(link, values) or ("ok", {})
                         cut.append((reply, fields))
-                        server.hooks[name] = lambda link, id_, values: again(link, id_, values, reply, fields)
+                        server.hooks[name] = lambda link, id_, values: again(link, id_, values,
+                                                                             reply, fields)
                     link.sock.shutdown(2)
                     return True
 
@@ -246,11 +253,13 @@ def session__resumes_and_repeats_its_requests(world):
                 server.requests.clear()
                 server.hooks[name] = hook
                 ended = rmem(server, *words, data=DATA)
-                equal((ended.status, ended.err), (0, ""), f"the end of rmem {words} after the cut in {name}")
+                equal((ended.status, ended.err), (0, ""),
+                      f"the end of rmem {words} after the cut in {name}")
                 sent = [(id_, values) for _, n, id_, values in server.requests if n == name]
                 equal(sent[1][0], sent[0][0], f"the id of the repeated {name}")
                 equal(sent[1][1], sent[0][1], f"the fields of the repeated {name}")
                 hellos = [values for _, n, _, values in server.requests if n == "hello"]
                 equal(len(hellos), 2, "the hellos")
-                holds(hellos[1]["resume"] in [link.session.id for link, *_ in server.requests], "the session resumes")
+                holds(hellos[1]["resume"] in [link.session.id for link, *_ in server.requests],
+                      "the session resumes")
                 clean(server)

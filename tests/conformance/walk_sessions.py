@@ -33,9 +33,11 @@ def welcome__has_what_a_client_needs(world):
         holds(0 < got["heartbeat_ms"] <= got["fence_ms"] <= 600000, "times make sense")
         holds(got["channels_max"] > 0, "a session may have channels")
         holds(got["lease_bytes_max"] > 0, "a lease may have bytes")
-        for limit in ("requests_max", "stream_bytes_max", "inband_bytes_max", "inband_requests_max"):
+        for limit in ("requests_max", "stream_bytes_max", "inband_bytes_max",
+                      "inband_requests_max"):
             holds(got[limit] > 0, limit)
-        equal((got["requests_max"], got["stream_bytes_max"], got["inband_bytes_max"]), (256, MOST, INBAND_MOST), "limits")
+        equal((got["requests_max"], got["stream_bytes_max"], got["inband_bytes_max"]),
+              (256, MOST, INBAND_MOST), "limits")
         holds(got["endpoints"], "there are endpoints")
         for endpoint in got["endpoints"]:
             holds(endpoint["fabric"] in (1, 2), "a fabric")
@@ -119,7 +121,8 @@ def hello__of_a_client_that_has_gone_opens_nothing(world):
     for _ in range(10):
         with world.server.connect() as client:
             message = world.page.messages["hello"]
-            body = frame.encode(world.page, message, {"magic": 0x6d656d72, "version_min": 1, "version_max": 1,
+            body = frame.encode(world.page, message,
+                                {"magic": 0x6d656d72, "version_min": 1, "version_max": 1,
                                                       "tenant": "default", "client": "gone"})
             client.send_bytes(frame.frame(message.number, 1, body)[:-1])
             client.send_bytes(frame.frame(message.number, 1, body)[-1:])
@@ -128,7 +131,8 @@ def hello__of_a_client_that_has_gone_opens_nothing(world):
                 client.answer(1)
             except (Closed, Refused):
                 pass
-    named = [s for s in world.rmemctl("sessions")["sessions"] if s["client"] == "gone" and s["id"] not in before]
+    named = [s for s in world.rmemctl("sessions")["sessions"] if s["client"] == "gone"
+             and s["id"] not in before]
     equal(named, [], "the sessions of those that have gone")
 
 
@@ -168,9 +172,11 @@ def bye__ends_the_session(world):
         client.call("allocate", bytes=4096, node=-1)
         client.call("bye")
         holds(client.ended(), "the connection ends")
-        hello_refused(world, "stale", resume=client.welcome["session"], token=client.welcome["token"])
+        hello_refused(world, "stale", resume=client.welcome["session"],
+                      token=client.welcome["token"])
     with world.open() as client:
-        equal(client.call("attach", name="bye/named", rights=3)["lease"], lease["lease"], "the named lease stays")
+        equal(client.call("attach", name="bye/named", rights=3)["lease"], lease["lease"],
+              "the named lease stays")
         client.call("free", lease=lease["lease"])
 
 
@@ -185,5 +191,6 @@ def ping__is_answered_in_any_number(world):
 @case
 def hello__ignores_what_it_does_not_know(world):
     with world.server.connect() as client:
-        client.call("hello", behind=u64(1) * 3, magic=0x6d656d72, version_min=1, version_max=1, tenant="default")
+        client.call("hello", behind=u64(1) * 3, magic=0x6d656d72, version_min=1, version_max=1,
+                    tenant="default")
         client.sync()

@@ -7,7 +7,8 @@ from walk_leases import PAGE, lent
 
 @case
 def share__gives_another_tenant_these_rights(world):
-    with world.open() as owner, world.tenant("red").open() as red, world.tenant("blue").open() as blue:
+    with world.open() as owner, world.tenant("red").open() as red, \
+            world.tenant("blue").open() as blue:
         lease = lent(owner, name="shared")["lease"]
         refused(red, "missing", "attach", name="shared", rights=1)
         refused(red, "missing", "attach", name="shared", rights=1, tenant="default")

@@ -71,7 +71,8 @@ def session__ends_after_its_grace(world):
         client.close()
         other.call("attach", name="silence/named", rights=1)
         other.sock.settimeout(client.welcome["heartbeat_ms"] / 1000)
-        for _ in range(2 * (client.welcome["fence_ms"] + client.welcome["grace_ms"]) // client.welcome["heartbeat_ms"]):
+        for _ in range(2 * (client.welcome["fence_ms"]
+                            + client.welcome["grace_ms"]) // client.welcome["heartbeat_ms"]):
             other.ask("ping")
             try:
                 while True:

@@ -63,9 +63,12 @@ def handshake__needs_identity_key_and_protocol(world):
     for what, arguments in (("a wrong key", (name, bytes(32))),
                             ("the key of another tenant", (name, key_of(world, "red"))),
                             ("a tenant that is none", (identity("nobody", key), key)),
-                            ("a tenant alone", ("default", key)), ("a hash that is wrong", (name[:-1] + "x", key)),
-                            ("a hash in capitals", (name.upper(), key)), ("more behind it", (name + " ", key)),
-                            ("no protocol", (name, key, None)), ("another protocol", (name, key, "rmem/2"))):
+                            ("a tenant alone", ("default", key)),
+                            ("a hash that is wrong", (name[:-1] + "x", key)),
+                            ("a hash in capitals", (name.upper(), key)),
+                            ("more behind it", (name + " ", key)),
+                            ("no protocol", (name, key, None)),
+                            ("another protocol", (name, key, "rmem/2"))):
         not_admitted(lambda arguments=arguments: connect(world, *arguments), what)
 
 
@@ -83,7 +86,8 @@ def hello__without_tls_gets_an_error_without_it(world):
 @case
 def channel__is_under_tls_with_its_own_key(world):
     with opened(world) as client:
-        holds(client.welcome["endpoints"][client.endpoint()]["flags"] & 32, "channels are under TLS")
+        holds(client.welcome["endpoints"][client.endpoint()]["flags"] & 32,
+              "channels are under TLS")
         with Channel(client) as channel:
             equal(channel.status, "done")
             channel.secure(client)
@@ -92,7 +96,8 @@ def channel__is_under_tls_with_its_own_key(world):
             channel.store(key, 0, data)
             holds(channel.load(key, 0, 1 << 20) == data, "the bytes")
             equal(channel.sock.protocol(), ALPN, "the protocol of a channel")
-        for wrong in ({"key": derive(bytes(32), "rmem key", 1, 1)}, {"protocol": None}, {"protocol": "rmem/2"}):
+        for wrong in ({"key": derive(bytes(32), "rmem key", 1, 1)}, {"protocol": None},
+                      {"protocol": "rmem/2"}):
             with Channel(client) as channel:
                 try:
                     channel.secure(client, **wrong)

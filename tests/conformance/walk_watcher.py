@@ -58,7 +58,8 @@ def revoked__of_an_unknown_reason_ends_it_too(world):
     for reason in (0, 10, 99, 255):
         with Watch(world) as watch:
             watch.event("revoked", lease=watch.lease, reason=reason)
-            holds(watch.process.stdout.readline().startswith(b"ended: "), f"reason {reason} ends the lease")
+            holds(watch.process.stdout.readline().startswith(b"ended: "),
+                  f"reason {reason} ends the lease")
             watch.ends(0)
 
 
@@ -121,8 +122,10 @@ def events__without_meaning_for_a_client_change_nothing(world):
     with Watch(world) as watch:
         other = watch.lease + 1
         for name, values in (("draining", {"deadline_ms": 0xffffffff}), ("serving", {}),
-                             ("channel_ended", {"channel": 12345}), ("revoked", {"lease": other, "reason": 1}),
-                             ("changed", {"lease": other, "reason": 5}), ("shrinking", {"lease": other, "bytes": 1})):
+                             ("channel_ended", {"channel": 12345}),
+                             ("revoked", {"lease": other, "reason": 1}),
+                             ("changed", {"lease": other, "reason": 5}),
+                             ("shrinking", {"lease": other, "bytes": 1})):
             watch.event(name, **values)
         watch.event("notified", notices=[{"lease": watch.lease, "value": 1, "lost": 0}])
         watch.line("1")
