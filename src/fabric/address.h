@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fabric_address as a socket address, as a GID and as text.
+/* The address of a host or of one of its ports; as a socket address, as a GID and as text.
  * Threads: [any]. */
 #ifndef FABRIC_ADDRESS_H
 #define FABRIC_ADDRESS_H
@@ -9,7 +9,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "fabric/fabric.h"
+struct fabric_address {
+	uint8_t family;    /* 4 or 6; 0: any address of both families */
+	uint8_t bytes[16]; /* network order; an IPv4 address takes the first 4 */
+	uint16_t port;     /* host order */
+	/* client, link-local IPv6: index of the interface that leads to it; else 0 */
+	uint32_t scope;
+};
 
 /* Longest "[address]:port" with its terminator. */
 #define FABRIC_ADDRESS_TEXT 64
@@ -43,6 +49,8 @@ bool fabric_address_is_group(const struct fabric_address *address);
 bool fabric_address_host_equal(const struct fabric_address *a,
 			       const struct fabric_address *b);
 
+/* Parse an IPv4 or IPv6 address, or a GID that contains one, without port.  -EINVAL. */
+int fabric_address_parse(const char *text, struct fabric_address *ret_address);
 /* "192.0.2.1", "2001:db8::1", "*" for family 0; returns buf. */
 const char *fabric_address_host(const struct fabric_address *address,
 				char buf[FABRIC_ADDRESS_TEXT]);

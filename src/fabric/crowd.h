@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/address.h"
 
 struct crowd {
 	struct list link; /* in the list of those that have members */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fabric/fabric.h"
+#include "fabric/hello.h"
 
 #include <endian.h>
 #include <errno.h>

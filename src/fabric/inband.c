@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/crc32c.h"
+#include "fabric/client.h"
 
 /* ---- client ---- */
 

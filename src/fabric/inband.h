@@ -72,6 +72,8 @@ enum fabric_status inband_serve(const struct inband_request *request,
 				const struct inband_memory *memory,
 				uint64_t *ret_result);
 
+struct fabric_inband_request; /* of client.h */
+
 /* The request on the wire; the caller adds key and cookie.  [any] */
 struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
 					  const struct fabric_inband_request *request);

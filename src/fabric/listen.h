@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "fabric/fabric.h"
+#include "fabric/address.h"
 
 /* A socket that listens at the address, non-blocking and close-on-exec.  Connections come once the
  * host has the address: at boot it may be late.  Loopback is there, or it is not.

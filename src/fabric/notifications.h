@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "base/notices.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 
 /* Time for which the events of a fabric are delivered in one turn of the loop, so that others
  * get their turn: peers decide how many memory regions have notifications. */

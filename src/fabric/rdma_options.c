@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/rdma_options.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +10,6 @@
 
 #include "base/err.h"
 #include "base/units.h"
-#include "fabric/fabric.h"
 
 #define RETRIES_FOR_EVER 7
 #define HEX_DIGITS "0123456789abcdefABCDEF"

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 
 #define ATTACK_WAIT_MS 20000
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fabric/fabric.h"
+#include "fabric/hello.h"
 #include "fabric/inband.h"
 #include "fabric/tcp/stream.h"
 #include "fairness-crowd.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fabric/fabric.h"
+#include "fabric/hello.h"
 #include "fairness-crowd.h"
 #include "tls/admission.h"
 

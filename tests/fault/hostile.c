@@ -17,6 +17,7 @@
 
 #include "fabric/address.h"
 #include "fabric/fabric.h"
+#include "fabric/hello.h"
 #include "fabric/tcp/stream.h"
 #include "wire/errors.h"
 #include "hostile-peer.h"

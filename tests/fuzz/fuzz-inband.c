@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/client.h"
 #include "fabric/inband.h"
 #include "fuzz/target.h"
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fabric/client.h"
 #include "fabric/tcp/conn.h"
 #include "fabric/tcp/socket.h"
 #include "fuzz/target.h"

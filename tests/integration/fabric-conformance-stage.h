@@ -7,7 +7,8 @@
 #define TESTS_FABRIC_CONFORMANCE_STAGE_H
 
 #include "unit/fabric/wr.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
+#include "fabric/server.h"
 
 #define RW (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)
 

@@ -42,8 +42,8 @@ src/examples: rmem/rmem.h
 # One name (without .c or .h) stands for one thing in the subtree of each folder of src.  Two
 # sides or two implementations of one thing may share it: those in these folders, one line each.
 sides='
-src/fabric/tcp src/fabric/verbs src/fabric/verbs/client
-src/fabric/tcp src/fabric/verbs src/fabric/verbs/server
+src/fabric src/fabric/tcp src/fabric/verbs/client
+src/fabric src/fabric/tcp src/fabric/verbs/server
 src/fabric src/fabric/verbs/client src/fabric/verbs/server
 '
 

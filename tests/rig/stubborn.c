@@ -21,7 +21,7 @@
 
 #include "base/err.h"
 #include "control-peer.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/verbs/client/connection.h"
 #include "wire/codec.h"
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 
 extern const struct fabric_server_ops sim_verbs_server, sim_tcp_server;
 

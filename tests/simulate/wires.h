@@ -4,7 +4,7 @@
 #define TESTS_SIMULATE_WIRES_H
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "simulate/network.h"
 
 #define WIRE_OP_BYTES 4096u

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "fabric/fabric.h"
+#include "fabric/hello.h"
 #include "wire/errors.h"
 
 /* A descriptor in the epoll set of the server; `ready` handles its events. */

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/inband.h"
 #include "fabric/tcp/stream.h"
 #include "tls/pipe.h"

@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mailbox.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "fabric/notifications.h"
 #include "fabric/status.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/backoff.h"
 #include "base/err.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "librmem/channel/domain.h"
 #include "librmem/session/session.h"
 

@@ -5,7 +5,7 @@
 #ifndef LIBRMEM_CHANNEL_CREDENTIAL_H
 #define LIBRMEM_CHANNEL_CREDENTIAL_H
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "tls/admission.h"
 
 struct credential {

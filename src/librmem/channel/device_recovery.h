@@ -13,7 +13,6 @@
 
 #include <rmem/rmem.h>
 
-#include "fabric/fabric.h"
 #include "librmem/channel/channel.h"
 
 /* The grant has the endpoint's present address at the server; a domain that leads to another

@@ -10,7 +10,7 @@
 
 #include <rmem/rmem.h>
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "wire/msg.h"
 
 enum domain_state {

@@ -9,7 +9,7 @@
 #include <rmem/rmem.h>
 
 #include "base/modular.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "librmem/channel/domain.h"
 #include "librmem/session/quick_lock.h"
 #include "librmem/session/session.h"

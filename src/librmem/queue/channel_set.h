@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/rare.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "librmem/channel/channel.h"
 #include "librmem/channel/domain.h"
 #include "librmem/lease/attachment.h"

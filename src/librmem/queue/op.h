@@ -13,7 +13,7 @@
 #include <rmem/rmem.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "librmem/lease/attachment.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/channel_set.h"

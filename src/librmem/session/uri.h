@@ -7,7 +7,7 @@
 
 #include <rmem/rmem.h>
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "wire/msg.h"
 
 #define URI_HOST_MAX 255

@@ -8,7 +8,7 @@
 
 #include <event2/event.h>
 
-#include "fabric/fabric.h"
+#include "fabric/address.h"
 
 struct admin_sources;
 struct metrics_address;

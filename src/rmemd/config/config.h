@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "rmemd/lease/tenant.h"
 #include "rmemd/pool/pools.h"
 

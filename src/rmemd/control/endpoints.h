@@ -4,7 +4,7 @@
 #ifndef RMEMD_CONTROL_ENDPOINTS_H
 #define RMEMD_CONTROL_ENDPOINTS_H
 
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "rmemd/pool/pools.h"
 #include "wire/msg.h"
 

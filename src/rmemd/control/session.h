@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/tree.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "rmemd/control/reply_cache.h"
 #include "rmemd/lease/lease_client.h"
 #include "rmemd/loop/slices.h"

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "rmemd/lease/lease_client.h"
 #include "rmemd/lease/tenant.h"
 #include "rmemd/loop/durations.h"

@@ -9,7 +9,7 @@
 
 #include "base/list.h"
 #include "base/notices.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "wire/msg.h"
 
 struct origin;

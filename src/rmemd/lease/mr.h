@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "rmemd/lease/segment.h"
 
 struct attachment;

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_FABRIC_SERVER_EVENTS_H
 #define TESTS_UNIT_FABRIC_SERVER_EVENTS_H
 
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "fabric/inband.h"
 
 /* Numbers of events, and the values of the last one of each kind. */

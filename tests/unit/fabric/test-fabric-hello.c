@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "fabric/fabric.h"
+#include "fabric/hello.h"
 #include "unit/unit.h"
 
 static const struct fabric_hello example = {

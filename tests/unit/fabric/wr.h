@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 
 struct wr {
 	enum fabric_opcode opcode;

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
+#include "fabric/server.h"
 
 #define FAKE_MAX_BYTES 8192u
 #define FAKE_POSTED_MAX 512u

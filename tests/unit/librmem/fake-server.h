@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_FAKE_SERVER_H
 #define TESTS_UNIT_FAKE_SERVER_H
 
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "wire/msg.h"
 
 extern const struct fabric_server_ops fake_server;

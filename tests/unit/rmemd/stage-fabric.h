@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A fabric that moves no bytes: it keeps lists of sessions and mrs, and delivers their
  * events when the test asks for them, in the order that the test chooses.  It fails a
- * test that breaks the contract of fabric.h. */
+ * test that breaks the contract of fabric/server.h. */
 #ifndef TESTS_UNIT_STAGE_FABRIC_H
 #define TESTS_UNIT_STAGE_FABRIC_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 
 enum fake_mr_state { FAKE_MR_PENDING, FAKE_MR_LIVE, FAKE_MR_DYING };
 

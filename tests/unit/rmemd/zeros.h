@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "rmemd/control/control.h"
 
 #define ZEROS_CLIENTS 6

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "fabric/address.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/inband.h"
 #include "fabric/verbs/client/connection.h"
 #include "fabric/verbs/client/cq.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/verbs/common/cm.h"
 
 struct verbs_cm_id {

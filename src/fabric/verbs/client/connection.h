@@ -8,7 +8,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/verbs/client/cq.h"
 #include "fabric/verbs/client/inband.h"
 #include "fabric/verbs/client/iwarp_wakeup.h"

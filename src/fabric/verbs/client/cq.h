@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/verbs/client/domain.h"
 
 /* Entries read at a time. */

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/verbs/client/cm_id.h"
 #include "fabric/verbs/client/route.h"
 #include "fabric/verbs/common/device_attr.h"

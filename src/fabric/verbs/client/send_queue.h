@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/modular.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/verbs/client/domain.h"
 
 /* Bit 0 of a wr_id that is not the address of a verbs_wr, which is even. */

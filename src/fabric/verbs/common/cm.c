@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "fabric/rdma_options.h"
 #include "fabric/address.h"
 #include "fabric/verbs/common/context.h"
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fabric/device.h"
 #include "fabric/fabric.h"
 
 struct verbs_device_attr {

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "fabric/fabric.h"
+#include "fabric/rdma_options.h"
 
 /* The attributes and GIDs of a device's ports, queried once and cached until the owner clears
  * the cache: after an asynchronous event of the device, and after a failure that stale attributes

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "fabric/hello.h"
 #include "base/random.h"
 #include "fabric/address.h"
 #include "fabric/verbs/common/cm.h"

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
+#include "fabric/rdma_options.h"
 #include "fabric/verbs/common/port.h"
 
 /* RNR and transport retries; 7 would mean "for ever". */

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/mailbox.h"
 #include "base/workers.h"
-#include "fabric/fabric.h"
+#include "fabric/server.h"
 #include "fabric/verbs/common/cm.h"
 #include "fabric/verbs/server/delays.h"
 

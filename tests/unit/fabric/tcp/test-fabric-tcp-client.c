@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/random.h"
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "fabric/status.h"
 #include "fabric/tcp/stream.h"
 #include "unit/unit.h"

@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_VERBS_CLIENT_STAGE_H
 #define TESTS_UNIT_VERBS_CLIENT_STAGE_H
 
-#include "fabric/fabric.h"
+#include "fabric/client.h"
 #include "unit/fabric/verbs/verbs-fake.h"
 #include "unit/fabric/wr.h"
 
