@@ -7,9 +7,9 @@
 
 /* clang-format off */
 /* Machine, states. */
-#define WIRE_SESSION_STATES(S) \
+#define WIRE_SESSION_STATES(S)                                                   \
 	S(SESSION, NONE) S(SESSION, ACTIVE) S(SESSION, FENCED) S(SESSION, ENDED)
-#define WIRE_CHANNEL_STATES(S) \
+#define WIRE_CHANNEL_STATES(S)                                                                     \
 	S(CHANNEL, NONE) S(CHANNEL, GRANTED) S(CHANNEL, ADMITTED) S(CHANNEL, UP) S(CHANNEL, ENDED)
 #define WIRE_LEASE_STATES(S) S(LEASE, NONE) S(LEASE, GRANTING) S(LEASE, READY) S(LEASE, ENDED)
 
@@ -47,7 +47,7 @@
 	M(LEASE, READY, END, ENDED)        /* unrecorded; likewise; its sessions are told */
 
 #define WIRE_STEPS(S) S(OPEN) S(RESTART) S(LOSE) S(SILENCE) S(TAKE) S(REFUSE) S(RESUME) S(BYE) \
-	S(KICK) S(EXPIRE) S(YIELD) S(ADMIT) S(CONNECT) S(BREAK) S(CLOSE) S(LEAVE) S(ALLOCATE) \
+	S(KICK) S(EXPIRE) S(YIELD) S(ADMIT) S(CONNECT) S(BREAK) S(CLOSE) S(LEAVE) S(ALLOCATE)  \
 	S(GRANT) S(CANCEL) S(END)
 /* clang-format on */
 

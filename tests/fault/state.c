@@ -47,7 +47,7 @@ static void queue_print(FILE *to, const struct rmem_queue *queue)
 		(void)fprintf(to,
 			      "channel %u: stage %d, number %u,%s%s%s%s peer_end %d, "
 			      "%u in flight, retry %" PRId64 " ms, backoff %u ms\n",
-			      i, channel->stage, channel->number,
+			      i, channel->state, channel->number,
 			      side->live ? " live" : "",
 			      channel->fabric ? " channel" : "",
 			      channel->fresh ? " fresh" : "",

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "rmemd/control/auth.h"
 #include "rmemd/control/connection.h"
+#include "rmemd/control/session.h"
 #include "rmemd/lease/lease_table.h"
 #include "rmemd/pool/plan.h"
 #include "rmemd/state/ledger.h"
@@ -29,7 +30,7 @@
 struct control daemon_control;
 struct config daemon_config;
 const char *const daemon_tenants[DAEMON_TENANTS] = { "red", "green" };
-bool daemon_up, daemon_may_revoke;
+bool daemon_up, daemon_may_revoke, daemon_may_kick;
 uint64_t daemon_paused_until_ns, daemon_awake_ns;
 
 static struct tenants tenants;
@@ -412,19 +413,48 @@ static int pick_lease(const struct lease_status *status, void *arg)
 	return 0;
 }
 
-void daemon_revoke(void)
+static int pick_session(const struct session *session, void *arg)
+{
+	uint64_t *picked = arg;
+
+	if (!*picked || sim_chance(2))
+		*picked = session->lease_client.id;
+	return 0;
+}
+
+static void revoke(void)
 {
 	uint64_t id = 0;
 
-	if (!daemon_up || stopping || !may_revoke)
-		return;
 	(void)leases_each(daemon_control.leases, 0, pick_lease, &id);
 	if (!id)
 		return;
 	sim_note("lease %llu is revoked", (unsigned long long)id);
-	sim_actor = SIM_DAEMON;
 	daemon_may_revoke = true;
 	(void)leases_revoke(daemon_control.leases, id);
+}
+
+static void kick(void)
+{
+	uint64_t id = 0;
+
+	(void)sessions_each(daemon_control.sessions, 0, pick_session, &id);
+	if (!id)
+		return;
+	sim_note("session %llu is ended", (unsigned long long)id);
+	daemon_may_kick = true;
+	(void)sessions_kick(daemon_control.sessions, id);
+}
+
+void daemon_administer(void)
+{
+	if (!daemon_up || stopping || !may_revoke)
+		return;
+	sim_actor = SIM_DAEMON;
+	if (sim_chance(4))
+		kick();
+	else
+		revoke();
 	sim_actor = SIM_NOBODY;
 	bury();
 }

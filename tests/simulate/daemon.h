@@ -27,6 +27,8 @@ extern uint64_t daemon_awake_ns; /* since when it can act */
 void daemon_pause(uint64_t until_ns);
 /* Memory of the pools went to other leases without their clients' doing. */
 extern bool daemon_may_revoke;
+/* Sessions were ended without their clients' doing. */
+extern bool daemon_may_kick;
 
 /* Choose a configuration, without state. */
 void daemon_init(void);
@@ -43,8 +45,8 @@ void daemon_point(void);
 bool daemon_is_dead(void);
 /* Load another configuration. */
 void daemon_reload(void);
-/* Revoke a lease, as rmemctl does. */
-void daemon_revoke(void);
+/* Revoke a lease or end a session, as rmemctl does. */
+void daemon_administer(void);
 /* The same one, with other keys. */
 void daemon_load_keys(void);
 /* Configuration of the pools as at first. */

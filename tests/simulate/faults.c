@@ -103,7 +103,7 @@ void faults_step(void)
 		daemon_load_keys();
 		break;
 	case 17:
-		daemon_revoke();
+		daemon_administer();
 		break;
 	default:
 		sim_note("scrubbing is slow");

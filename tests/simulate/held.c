@@ -84,7 +84,8 @@ static bool reason_holds(const struct program *program, const struct held *held,
 {
 	switch (reason) {
 	case RMEM_REASON_LOST:
-		return !client_is_calm(daemon_config.fence_ms + 8000);
+		return !client_is_calm(daemon_config.fence_ms + 8000) ||
+		       daemon_may_kick;
 	case RMEM_REASON_EXPIRED:
 		return has_expired(held) || held->may_end;
 	case RMEM_REASON_REVOKED:

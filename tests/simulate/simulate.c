@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A search for histories that break a rule: see tests/README.md.
- *   simulate [--seed N] [--steps N] [--seconds N] [--history N] [--verbose] [--first]
+ *   simulate [--seed N] [--steps N] [--seconds N] [--history N] [--verbose] [--first] [--moves]
  * --seed: this one alone, with what happens.  --steps, --seconds: the end, whichever comes first.
  * --history: steps of each seed before the calm.  --verbose: print all that happens, and do not
- * shrink.  --first: end with the first seed that is broken, and do not shrink. */
+ * shrink.  --first: end with the first seed that is broken, and do not shrink.  --moves: fail
+ * unless each row of the tables of states was seen. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "simulate/history.h"
+#include "simulate/moves.h"
 #include "simulate/sim.h"
 
 #define HISTORY_STEPS 20000u
@@ -24,7 +26,7 @@
 
 static struct {
 	uint64_t seed, steps, seconds, history;
-	bool one_seed, verbose, first;
+	bool one_seed, verbose, first, moves;
 } options = { .seed = 1, .history = HISTORY_STEPS };
 
 static uint64_t total_steps;
@@ -158,6 +160,7 @@ static int search(void)
 	uint64_t begun_s = now_s(), steps, seeds = 0, broken = 0;
 	uint64_t seed = options.seed;
 
+	moves_init();
 	do {
 		bool holds = seed_holds(seed, options.history, NULL, options.verbose);
 
@@ -174,7 +177,7 @@ static int search(void)
 		 !is_over(begun_s));
 	(void)printf("%" PRIu64 " steps, %" PRIu64 " seeds, %" PRIu64 " broken\n",
 		     steps, seeds, broken);
-	return broken > 0;
+	return broken > 0 || (options.moves && moves_missing());
 }
 
 /* The clients' stacks and the replaced malloc() are unknown to sanitizers. */
@@ -209,6 +212,7 @@ int main(int argc, char **argv)
 		{ "seconds", required_argument, NULL, 't' },
 		{ "history", required_argument, NULL, 'h' },
 		{ "first", no_argument, NULL, 'f' },
+		{ "moves", no_argument, NULL, 'm' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -235,6 +239,9 @@ int main(int argc, char **argv)
 			break;
 		case 'f':
 			options.first = true;
+			break;
+		case 'm':
+			options.moves = true;
 			break;
 		case 'v':
 			options.verbose = true;

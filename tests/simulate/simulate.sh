@@ -9,4 +9,4 @@ simulate=${top_builddir:?}/tests/simulate/simulate
 if [ -n "${RMEM_SIMULATE_SECONDS-}" ]; then
 	exec "$simulate" --seconds "$RMEM_SIMULATE_SECONDS" --seed "${RMEM_SEED:-1}"
 fi
-exec "$simulate" --steps 2000000
+exec "$simulate" --steps 2000000 --moves

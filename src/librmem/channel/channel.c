@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/moves.h"
 #include "librmem/channel/credential.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/service.h"
@@ -16,10 +17,18 @@
 /* The shortest silence that ends a channel: a host that has much to do is not gone. */
 #define SILENCE_MIN_MS 1000u
 
-/* Ask for a new connection, at once or after a back-off. */
-static void channel_want(struct channel *channel, bool at_once)
+#define MOVE(from, step, to) { CHANNEL_##from, CHANNEL_STEP_##step, CHANNEL_##to },
+static const struct move moves[] = { CHANNEL_MOVES(MOVE) };
+
+static void channel_move(struct channel *channel, enum channel_step step)
 {
-	channel->stage = CHANNEL_WANTED;
+	channel->state = (enum channel_state)MOVES_NEXT(moves, channel->state, step);
+}
+
+/* Ask for a new connection, at once or after a back-off. */
+static void channel_want(struct channel *channel, enum channel_step step, bool at_once)
+{
+	channel_move(channel, step);
 	channel->retry_ns = 0;
 	if (at_once)
 		return;
@@ -62,7 +71,7 @@ static void channel_close_remote(struct rmem *session, struct channel *channel)
 static void channel_abandon(struct rmem *session, struct channel *channel)
 {
 	channel_close_remote(session, channel);
-	channel_want(channel, false);
+	channel_want(channel, CHANNEL_STEP_AGAIN, false);
 }
 
 /* The channel cannot be connected now: ask again later, or let the waiting thread decide. */
@@ -77,7 +86,7 @@ static void channel_failed(struct rmem *session, struct channel *channel, int er
 	}
 	err_save(&waiter->failed, err);
 	channel_close_remote(session, channel);
-	channel->stage = CHANNEL_USED;
+	channel_move(channel, CHANNEL_STEP_GIVE_UP);
 }
 
 static void channel_grant(struct rmem *session, struct channel *channel,
@@ -85,7 +94,7 @@ static void channel_grant(struct rmem *session, struct channel *channel,
 {
 	channel->number = number;
 	channel->ended = false;
-	channel->stage = CHANNEL_REKEY;
+	channel_move(channel, CHANNEL_STEP_GRANT);
 	SESSION_NOTIFY(session, endpoint_opened, session, channel->endpoint);
 }
 
@@ -135,7 +144,7 @@ static void channel_request(struct rmem *session, struct channel *channel)
 		return;
 	wire_msg_init(&request, WIRE_TYPE_open_channel);
 	request.open_channel.endpoint = session->endpoint_map.index[channel->endpoint];
-	channel->stage = CHANNEL_ASKED;
+	channel_move(channel, CHANNEL_STEP_ASK);
 	err = connection_call(session->connection, &request, granted, channel,
 			      &channel->call);
 	if (err)
@@ -154,7 +163,7 @@ static int closed(void *ctx, int err, const struct wire_msg *reply)
 
 	(void)reply;
 	channel->call = NULL;
-	channel->stage = CHANNEL_WANTED;
+	channel_move(channel, CHANNEL_STEP_CLOSED);
 	channel_peer_end(channel, err ? PEER_END_UNKNOWN : PEER_END_CLOSED);
 	return 0;
 }
@@ -171,7 +180,7 @@ static void channel_close(struct rmem *session, struct channel *channel)
 {
 	if (close_request(session, channel->number, closed, channel, &channel->call) ==
 	    0)
-		channel->stage = CHANNEL_CLOSING;
+		channel_move(channel, CHANNEL_STEP_CLOSE);
 	else
 		channel_peer_end(channel, PEER_END_UNKNOWN);
 	channel->close_due_ns = close_due_ns(session, clock_now_ns());
@@ -184,14 +193,14 @@ static void channel_close_give_up(struct rmem *session, struct channel *channel)
 {
 	(void)connection_abandon(channel->call, NULL, NULL);
 	channel->call = NULL;
-	channel->stage = CHANNEL_WANTED;
+	channel_move(channel, CHANNEL_STEP_SILENCE);
 	session_distrust(session, WIRE_TYPE_close_channel);
 }
 
-/* In this stage, the server's end of the last connection is not known to be closed. */
-static bool channel_peer_open(const struct channel *channel, enum channel_stage stage)
+/* In this state, the server's end of the last connection is not known to be closed. */
+static bool channel_peer_open(const struct channel *channel, enum channel_state state)
 {
-	return channel->stage == stage &&
+	return channel->state == state &&
 	       atomic_load_explicit(&channel->peer_end, memory_order_relaxed) ==
 		       PEER_END_OPEN;
 }
@@ -226,7 +235,7 @@ static void channel_work(struct rmem *session, struct channel *channel, uint64_t
 	else if (peer_open)
 		/* the server's end was closed with its side of the session, before the welcome */
 		channel_peer_end(channel, PEER_END_CLOSED);
-	if (channel->stage == CHANNEL_WANTED && now_ns >= channel->retry_ns &&
+	if (channel->state == CHANNEL_WANTED && now_ns >= channel->retry_ns &&
 	    recovery_askable(session, channel))
 		channel_request(session, channel);
 }
@@ -246,7 +255,7 @@ static uint64_t channel_due(const struct rmem *session, const struct channel *ch
 		return 0;
 	if (channel_peer_open(channel, CHANNEL_CLOSING))
 		return channel->close_due_ns;
-	if (channel->stage == CHANNEL_WANTED && recovery_askable(session, channel))
+	if (channel->state == CHANNEL_WANTED && recovery_askable(session, channel))
 		return channel->retry_ns;
 	return UINT64_MAX;
 }
@@ -278,7 +287,7 @@ static void channel_watch(struct rmem *session, struct channel *channel,
 static bool channel_is_ready(const struct rmem *session, const struct channel *channel)
 {
 	return session->state == SESSION_UP && session->rekeys == 0 &&
-	       channel->stage == CHANNEL_REKEY && !atomic_load(&channel->cancelled) &&
+	       channel->state == CHANNEL_REKEY && !atomic_load(&channel->cancelled) &&
 	       recovery_usable(session, channel);
 }
 
@@ -329,7 +338,7 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 			      struct fabric_channel *fabric, uint64_t resumes)
 {
 	channel->fresh = fabric;
-	channel->stage = CHANNEL_FRESH;
+	channel_move(channel, CHANNEL_STEP_CONNECTED);
 	recovery_found(session, channel->domain);
 	if (session->state != SESSION_UP || session->resumes != resumes ||
 	    channel->ended || !recovery_usable(session, channel)) {
@@ -355,7 +364,7 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 {
 	if (atomic_load(&channel->cancelled)) {
 		/* this says nothing about the device */
-		channel->stage = CHANNEL_USED;
+		channel_move(channel, CHANNEL_STEP_GIVE_UP);
 		return;
 	}
 	if (channel->waiter && waiter_goes_on(channel->waiter, err)) {
@@ -402,7 +411,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 				  &params);
 
 	channel->joining = channel->number;
-	channel->stage = CHANNEL_CONNECTING;
+	channel_move(channel, CHANNEL_STEP_CONNECT);
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
 	if (!err)
@@ -430,7 +439,7 @@ static void channels_connect_one(struct rmem *session)
 	away = recovery_next(session);
 	/* ask again for granted channels of that domain: the answer may have another address */
 	list_for_each_entry(struct channel, at, &session->channels->all, node)
-		if ((int)at->domain == away && at->stage == CHANNEL_REKEY)
+		if ((int)at->domain == away && at->state == CHANNEL_REKEY)
 			channel_abandon(session, at);
 }
 
@@ -441,7 +450,7 @@ static void channels_connect_one(struct rmem *session)
 static void channel_connect_first(struct rmem *session, struct channel *channel)
 {
 	channel_connect(session, channel);
-	if (channel->stage != CHANNEL_WANTED || channel->waiter->failed.err ||
+	if (channel->state != CHANNEL_WANTED || channel->waiter->failed.err ||
 	    session->served || session->no_thread)
 		return;
 	(void)pthread_mutex_unlock(&session->lock);
@@ -457,11 +466,11 @@ static int channel_try(struct rmem *session, struct channel *channel)
 
 	channel->resumes = (unsigned)session->resumes;
 	waiter->failed.err = 0;
-	channel_want(channel, true);
-	while (channel->stage != CHANNEL_FRESH && !waiter->failed.err) {
+	channel_want(channel, CHANNEL_STEP_WANT, true);
+	while (channel->state != CHANNEL_FRESH && !waiter->failed.err) {
 		uint64_t now = clock_now_ns();
 
-		if (channel->stage == CHANNEL_WANTED) {
+		if (channel->state == CHANNEL_WANTED) {
 			if (!recovery_usable(session, channel))
 				return 0;
 			channels_progress(session, now);
@@ -500,12 +509,13 @@ static bool channel_put_off(struct rmem *session, struct channel *channel, int e
 		(void)connection_abandon(channel->call, channel_undo, session);
 	channel->call = NULL;
 	channel_close_remote(session, channel);
-	channel->stage = CHANNEL_USED;
+	if (channel->state != CHANNEL_USED)
+		channel_move(channel, CHANNEL_STEP_GIVE_UP);
 	if (!spare && (!may_wait || recovery_usable(session, channel)))
 		return false;
 	if (spare)
 		recovery_missed(session, channel->domain, !cut);
-	channel_want(channel, !spare);
+	channel_want(channel, CHANNEL_STEP_WANT, !spare);
 	return true;
 }
 
@@ -561,8 +571,8 @@ static void channels_abort(struct rmem *session)
 			channel_doom(channel);
 		/* the server's numbers have ended with its side of the session */
 		channel->number = 0;
-		if (channel->stage == CHANNEL_REKEY)
-			channel_want(channel, false);
+		if (channel->state == CHANNEL_REKEY)
+			channel_want(channel, CHANNEL_STEP_AGAIN, false);
 	}
 }
 
@@ -578,7 +588,7 @@ static void channels_event(struct rmem *session, const struct wire_msg *msg)
 			continue;
 		/* for a thread that connects the channel now */
 		channel->ended = true;
-		if (channel->stage != CHANNEL_CONNECTING && channel_connection(channel))
+		if (channel->state != CHANNEL_CONNECTING && channel_connection(channel))
 			channel_doom(channel);
 	}
 }
@@ -615,7 +625,7 @@ bool channel_adopt(struct channel *channel)
 		return false;
 	channel->fabric = channel->fresh;
 	channel->fresh = NULL;
-	channel->stage = CHANNEL_USED;
+	channel_move(channel, CHANNEL_STEP_ADOPT);
 	return true;
 }
 
@@ -627,7 +637,7 @@ void channel_release(struct channel *channel, bool proven)
 	/* if nothing has completed on this connection, the next one may fail, too */
 	if (proven)
 		backoff_reset(&channel->backoff);
-	channel_want(channel, proven);
+	channel_want(channel, CHANNEL_STEP_WANT, proven);
 	/* the owner may have to release more in the domain */
 	if (!recovery_usable(channel->session, channel))
 		channel->wake(channel->queue);
@@ -649,7 +659,7 @@ void channel_await(struct channel *channel)
 {
 	struct rmem *session = channel->session;
 
-	while (channel->stage == CHANNEL_CONNECTING)
+	while (channel->state == CHANNEL_CONNECTING)
 		(void)pthread_cond_wait(&session->changed, &session->lock);
 }
 
@@ -685,7 +695,7 @@ static void channels_leave(struct rmem *session)
 		if (channel_connection(channel) && !channel->doomed) {
 			channel_doom(channel);
 			session->sync_due = true;
-		} else if (channel->stage == CHANNEL_REKEY) {
+		} else if (channel->state == CHANNEL_REKEY) {
 			channel_abandon(session, channel);
 		}
 	}

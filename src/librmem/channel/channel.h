@@ -27,15 +27,42 @@ struct channel_table {
 	unsigned holds; /* number of calls that register or deregister local memory */
 };
 
-enum channel_stage {
-	CHANNEL_USED,       /* the owner has a connection, or wants none */
-	CHANNEL_WANTED,     /* the server is asked for a channel number at retry_ns */
-	CHANNEL_CLOSING,    /* waits for the server to close the last connection */
-	CHANNEL_ASKED,      /* waits for the channel number */
-	CHANNEL_REKEY,      /* granted; waits for the leases' rkeys for the endpoint */
-	CHANNEL_CONNECTING, /* a thread connects the channel without the lock */
-	CHANNEL_FRESH,      /* connected; not adopted by the owner yet */
-};
+/* clang-format off */
+#define CHANNEL_STATES(S)                                                         \
+	S(USED)       /* the owner has a connection, or wants none */             \
+	S(WANTED)     /* the server is asked for a channel number at retry_ns */  \
+	S(CLOSING)    /* waits for the server to close the last connection */     \
+	S(ASKED)      /* waits for the channel number */                          \
+	S(REKEY)      /* granted; waits for the leases' rkeys for the endpoint */ \
+	S(CONNECTING) /* a thread connects the channel without the lock */        \
+	S(FRESH)      /* connected; not adopted by the owner yet */
+#define CHANNEL_STEPS(S) S(WANT) S(CLOSE) S(CLOSED) S(SILENCE) S(ASK) S(GRANT) S(CONNECT) \
+	S(CONNECTED) S(ADOPT) S(AGAIN) S(GIVE_UP)
+/* State, step, next state, and what follows: all that there are. */
+#define CHANNEL_MOVES(M)                                                                          \
+	M(USED, WANT, WANTED)           /* the server is asked, perhaps to close first */         \
+	M(WANTED, CLOSE, CLOSING)       /* lost fragments wait for the answer */                  \
+	M(CLOSING, CLOSED, WANTED)      /* they are posted again, or fail */                      \
+	M(CLOSING, SILENCE, WANTED)     /* the control connection is given up */                  \
+	M(WANTED, ASK, ASKED)           /* answered, also after the session was lost meanwhile */ \
+	M(WANTED, GRANT, REKEY)         /* the welcome has granted it; as below */                \
+	M(ASKED, GRANT, REKEY)          /* leases get rkeys for the endpoint */                   \
+	M(REKEY, CONNECT, CONNECTING)   /* once every lease has its rkeys */                      \
+	M(CONNECTING, CONNECTED, FRESH) /* watched, or aborted if it comes too late */            \
+	M(FRESH, ADOPT, USED)           /* operations are posted */                               \
+	M(ASKED, AGAIN, WANTED)         /* closed at the server; asked for later */               \
+	M(REKEY, AGAIN, WANTED)         /* likewise */                                            \
+	M(CONNECTING, AGAIN, WANTED)    /* likewise */                                            \
+	M(WANTED, GIVE_UP, USED)        /* closed at the server; the thread that waits decides */ \
+	M(ASKED, GIVE_UP, USED)         /* likewise */                                            \
+	M(REKEY, GIVE_UP, USED)         /* likewise */                                            \
+	M(CONNECTING, GIVE_UP, USED)    /* likewise */
+/* clang-format on */
+
+#define CHANNEL_STATE_ENUM(state) CHANNEL_##state,
+enum channel_state { CHANNEL_STATES(CHANNEL_STATE_ENUM) };
+#define CHANNEL_STEP_ENUM(step) CHANNEL_STEP_##step,
+enum channel_step { CHANNEL_STEPS(CHANNEL_STEP_ENUM) };
 
 enum peer_end {
 	PEER_END_OPEN, /* not known closed: late packets may still be applied */
@@ -66,7 +93,7 @@ struct channel {
 
 	/* under the session's lock */
 	struct list node; /* in session->channels */
-	enum channel_stage stage;
+	enum channel_state state;
 	/* the owner's connection; only the owner sets it */
 	struct fabric_channel *fabric;
 	uint32_t number;

@@ -263,7 +263,7 @@ static bool domain_is_empty(const struct rmem_queue *queue, unsigned number)
 {
 	channels_for_each(channel, &queue->channels) {
 		if (channel->domain == number && (channel->fabric || channel->fresh ||
-						  channel->stage == CHANNEL_CONNECTING))
+						  channel->state == CHANNEL_CONNECTING))
 			return false;
 	}
 	return true;

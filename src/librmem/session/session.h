@@ -51,13 +51,37 @@ struct lease_table;
 struct lookup;
 struct sync;
 
-enum session_state {
-	SESSION_HELLO, /* connecting, or waiting for the welcome */
-	SESSION_REKEY, /* welcome; the leases are being attached again, the lease clock starts */
-	SESSION_UP,
-	SESSION_WAIT, /* lost; the next attempt to resume is due at retry_ns */
-	SESSION_LOST, /* for good */
-};
+/* clang-format off */
+#define SESSION_STATES(S)                                                          \
+	S(HELLO) /* connecting, or waiting for the welcome */                      \
+	S(REKEY) /* the leases are being attached again, the lease clock starts */ \
+	S(UP)                                                                      \
+	S(WAIT)  /* lost; the next attempt to resume is due at retry_ns */         \
+	S(LOST)  /* for good */
+#define SESSION_STEPS(S) S(OPEN) S(WELCOME) S(KEYED) S(FAIL) S(RETRY) S(REFUSE) S(EXPIRE) S(ROB)
+/* State, step, next state, and what follows: all that there are. */
+#define SESSION_MOVES(M)                                                                       \
+	M(HELLO, OPEN, UP)       /* the first welcome: calls are sent, the lease clock runs */ \
+	M(HELLO, WELCOME, REKEY) /* calls are sent, every lease is attached again */           \
+	M(REKEY, KEYED, UP)      /* operations go on, channels are asked for */                \
+	M(HELLO, FAIL, WAIT)     /* the next attempt, after a back-off with jitter */          \
+	M(REKEY, FAIL, WAIT)     /* likewise; calls wait */                                    \
+	M(UP, FAIL, WAIT)        /* likewise; nothing is posted, channels are aborted */       \
+	M(WAIT, RETRY, HELLO)    /* the server's addresses are tried in turn */                \
+	M(HELLO, REFUSE, LOST)   /* operations, calls and leases end */                        \
+	M(REKEY, REFUSE, LOST)   /* likewise */                                                \
+	M(UP, REFUSE, LOST)      /* likewise */                                                \
+	M(WAIT, EXPIRE, LOST)    /* likewise: the grace time is over */                        \
+	M(HELLO, ROB, LOST)      /* likewise: the program has closed a descriptor */           \
+	M(REKEY, ROB, LOST)      /* likewise */                                                \
+	M(UP, ROB, LOST)         /* likewise */                                                \
+	M(WAIT, ROB, LOST)       /* likewise */
+/* clang-format on */
+
+#define SESSION_STATE_ENUM(state) SESSION_##state,
+enum session_state { SESSION_STATES(SESSION_STATE_ENUM) };
+#define SESSION_STEP_ENUM(step) SESSION_STEP_##step,
+enum session_step { SESSION_STEPS(SESSION_STEP_ENUM) };
 
 /* A layer above the session: channels, leases, queues.  Each hook may be NULL, and is called under
  * the lock. */

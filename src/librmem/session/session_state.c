@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/moves.h"
 #include "librmem/session/dial.h"
 #include "librmem/session/resolve.h"
 #include "wire/codec.h"
@@ -33,6 +34,32 @@
 #define LOOKUP_WAIT_MS 250u
 /* Limit of unanswered heartbeats: the server needs heartbeats even if its answers are late. */
 #define PINGS_MAX 16u
+
+#define MOVE(from, step, to) { SESSION_##from, SESSION_STEP_##step, SESSION_##to },
+static const struct move moves[] = { SESSION_MOVES(MOVE) };
+
+/* Nothing is posted from this time on. */
+static uint64_t fence_ns(const struct rmem *session)
+{
+	return session->alive_ns + session->welcome.fence_ms * NS_PER_MS;
+}
+
+/* What queues read without the lock follows. */
+static void session_move(struct rmem *session, enum session_step step)
+{
+	uint64_t until_ns = 0;
+	int status = -ECONNRESET;
+
+	session->state = (enum session_state)MOVES_NEXT(moves, session->state, step);
+	if (session->state == SESSION_LOST)
+		status = -ESTALE;
+	if (session->state == SESSION_UP) {
+		status = 0;
+		until_ns = fence_ns(session);
+	}
+	atomic_store_explicit(&session->status, status, memory_order_release);
+	atomic_store_explicit(&session->until_ns, until_ns, memory_order_release);
+}
 
 /* ---- the server is reached ---- */
 
@@ -175,13 +202,6 @@ static int limits_check(const struct wire_welcome *known,
 	return 0;
 }
 
-static void clock_set(struct rmem *session)
-{
-	atomic_store_explicit(&session->until_ns,
-			      session->alive_ns + session->welcome.fence_ms * NS_PER_MS,
-			      memory_order_release);
-}
-
 /* Send the calls that wait for the welcome.  Its secret is the connection's, and ends with it. */
 static void calls_begin(struct rmem *session)
 {
@@ -206,10 +226,9 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 			    &session->welcome);
 	session->welcomed = true;
 	session->welcomed_ns = clock_now_ns();
-	session->state = SESSION_UP;
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
-	clock_set(session);
+	session_move(session, SESSION_STEP_OPEN);
 	calls_begin(session);
 	return 0;
 }
@@ -268,7 +287,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	dial_end(session);
 	welcome_follow(session, &reply->welcome);
 	session->welcomed_ns = clock_now_ns();
-	session->state = SESSION_REKEY;
+	session_move(session, SESSION_STEP_WELCOME);
 	/* the process that stopped has a successor, or the network failed; it is told again */
 	session->draining = false;
 	session->ping_ns =
@@ -281,12 +300,10 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 /* Every lease has its rkeys, or has ended, and the lease clock runs: the session has resumed. */
 static void session_up(struct rmem *session, uint64_t now_ns)
 {
-	session->state = SESSION_UP;
 	session->up_ns = now_ns;
 	lookup_drop(session);
 	session->resumes++;
-	clock_set(session);
-	atomic_store_explicit(&session->status, 0, memory_order_release);
+	session_move(session, SESSION_STEP_KEYED);
 	SESSION_NOTIFY(session, state, session);
 }
 
@@ -300,7 +317,8 @@ static void answered(void *ctx, uint64_t sent_ns)
 		return;
 	session->alive_ns = sent_ns;
 	if (session->state == SESSION_UP)
-		clock_set(session);
+		atomic_store_explicit(&session->until_ns, fence_ns(session),
+				      memory_order_release);
 }
 
 static int closing(struct rmem *session, unsigned reason)
@@ -363,11 +381,9 @@ static void lookup_take(struct rmem *session)
 	session->lookup = NULL;
 }
 
-static void session_lose(struct rmem *session, const char *why)
+static void session_lose(struct rmem *session, enum session_step step, const char *why)
 {
-	session->state = SESSION_LOST;
-	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
-	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
+	session_move(session, step);
 	dial_end(session);
 	lookup_drop(session);
 	session->hello_sent = false;
@@ -395,7 +411,7 @@ void session_robbed(struct rmem *session)
 	session->robbed = true;
 	/* not to be set any more */
 	session->timer_ns = UINT64_MAX;
-	session_lose(session,
+	session_lose(session, SESSION_STEP_ROB,
 		     "the session is lost: the program has closed a descriptor "
 		     "of it, as closefrom(3) would");
 }
@@ -408,7 +424,7 @@ static void session_down(struct rmem *session)
 	if (session->closing) {
 		(void)snprintf(text, sizeof(text), "the session is lost: %.200s",
 			       err_text());
-		session_lose(session, text);
+		session_lose(session, SESSION_STEP_REFUSE, text);
 		return;
 	}
 	/* the server counts from the receipt of the last heartbeat, which was sent before now */
@@ -417,9 +433,7 @@ static void session_down(struct rmem *session)
 		attempts_forget(session);
 	}
 	(void)snprintf(session->cause, sizeof(session->cause), "%s", err_text());
-	session->state = SESSION_WAIT;
-	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
-	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
+	session_move(session, SESSION_STEP_FAIL);
 	session->retry_ns = now + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
 	dial_end(session);
@@ -463,11 +477,6 @@ static void ping(struct rmem *session, uint64_t now_ns)
 		session->pings++;
 }
 
-static uint64_t fence_ns(const struct rmem *session)
-{
-	return session->alive_ns + session->welcome.fence_ms * NS_PER_MS;
-}
-
 /* Whether the lease clock has time for a heartbeat: in a crowd a welcome may come so late that a
  * heartbeat has to be answered first. */
 static bool clock_runs(const struct rmem *session, uint64_t now_ns)
@@ -505,7 +514,7 @@ static void session_expire(struct rmem *session)
 		"the session is lost: its grace time was over before it could be "
 		"resumed: %.150s",
 		session->cause);
-	session_lose(session, text);
+	session_lose(session, SESSION_STEP_EXPIRE, text);
 }
 
 /* When the next attempt begins. */
@@ -521,7 +530,7 @@ static uint64_t attempt_ns(const struct rmem *session)
 
 static void session_retry(struct rmem *session, uint64_t now_ns)
 {
-	session->state = SESSION_HELLO;
+	session_move(session, SESSION_STEP_RETRY);
 	if (session->attempt_ms == 0)
 		session->attempt_ms = ATTEMPT_MS;
 	session->retry_ns = now_ns + session->attempt_ms * NS_PER_MS;

@@ -237,12 +237,12 @@ unsigned stage_reconnect(struct rmem_queue *queue)
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		struct channel *channel = &queue->channels.all[i];
 
-		if (channel->stage != CHANNEL_WANTED)
+		if (channel->state != CHANNEL_WANTED)
 			continue;
 		if (atomic_load(&channel->peer_end) == PEER_END_OPEN)
 			peer_end_set(queue, channel, PEER_END_CLOSED);
 		channel->fresh = connect_channel(queue, channel);
-		channel->stage = CHANNEL_FRESH;
+		channel->state = CHANNEL_FRESH;
 		queue_wake(queue);
 		n++;
 	}

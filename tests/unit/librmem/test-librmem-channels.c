@@ -216,7 +216,7 @@ START_TEST(aborted_channel__is_not_posted_to)
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 0);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
 	expect_none(queue);
-	ck_assert_int_eq(queue->channels.all[0].stage, CHANNEL_WANTED);
+	ck_assert_int_eq(queue->channels.all[0].state, CHANNEL_WANTED);
 	ck_assert(!queue->channels.all[0].doomed);
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of states: each row, and that there is no other move. */
+/* The tables of states, of the server and in librmem: each row, and that there is no other move. */
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include "base/moves.h"
+#include "librmem/channel/channel.h"
+#include "librmem/session/session.h"
 #include "unit/unit.h"
 #include "wire/states.h"
 
 #define ROW(machine, from, step, to) \
 	{ WIRE_##machine##_##from, WIRE_STEP_##step, WIRE_##machine##_##to },
 #define ONE(...) +1
+
+/* ---- of the server ---- */
 
 static const struct move session_rows[] = { WIRE_SESSION_MOVES(ROW) };
 static const struct move channel_rows[] = { WIRE_CHANNEL_MOVES(ROW) };
@@ -42,20 +46,45 @@ static unsigned lease_move(unsigned state, unsigned step)
 	return at;
 }
 
-#define MACHINE(rows, states, move)                                    \
-	{                                                              \
-		rows, sizeof(rows) / sizeof((rows)[0]), 0 states(ONE), \
-			0 WIRE_STEPS(ONE), move                        \
+/* ---- of librmem ---- */
+
+#define SESSION_ROW(from, step, to) \
+	{ SESSION_##from, SESSION_STEP_##step, SESSION_##to },
+#define CHANNEL_ROW(from, step, to) \
+	{ CHANNEL_##from, CHANNEL_STEP_##step, CHANNEL_##to },
+
+static const struct move own_session_rows[] = { SESSION_MOVES(SESSION_ROW) };
+static const struct move own_channel_rows[] = { CHANNEL_MOVES(CHANNEL_ROW) };
+
+static unsigned own_session_move(unsigned state, unsigned step)
+{
+	return MOVES_NEXT(own_session_rows, state, step);
+}
+
+static unsigned own_channel_move(unsigned state, unsigned step)
+{
+	return MOVES_NEXT(own_channel_rows, state, step);
+}
+
+/* ---- all ---- */
+
+#define MACHINE(rows, states, steps, move)                                           \
+	{                                                                            \
+		rows, sizeof(rows) / sizeof((rows)[0]), 0 states(ONE), 0 steps(ONE), \
+			move                                                         \
 	}
 static const struct machine {
 	const struct move *rows;
 	unsigned n_rows, n_states, n_steps;
 	unsigned (*move)(unsigned state, unsigned step);
 } machines[] = {
-	MACHINE(session_rows, WIRE_SESSION_STATES, session_move),
-	MACHINE(channel_rows, WIRE_CHANNEL_STATES, channel_move),
-	MACHINE(lease_rows, WIRE_LEASE_STATES, lease_move),
+	MACHINE(session_rows, WIRE_SESSION_STATES, WIRE_STEPS, session_move),
+	MACHINE(channel_rows, WIRE_CHANNEL_STATES, WIRE_STEPS, channel_move),
+	MACHINE(lease_rows, WIRE_LEASE_STATES, WIRE_STEPS, lease_move),
+	MACHINE(own_session_rows, SESSION_STATES, SESSION_STEPS, own_session_move),
+	MACHINE(own_channel_rows, CHANNEL_STATES, CHANNEL_STEPS, own_channel_move),
 };
+#define N_MACHINES (sizeof(machines) / sizeof(machines[0]))
 
 static const struct move *row_of(const struct machine *machine, unsigned state,
 				 unsigned step)
@@ -128,9 +157,7 @@ int main(void)
 {
 	TCase *tcase = unit_case("states", NULL, NULL);
 
-	tcase_add_loop_test(tcase, machine__moves_by_its_rows_alone, 0,
-			    sizeof(machines) / sizeof(machines[0]));
-	tcase_add_loop_test(tcase, state__is_reached_and_left, 0,
-			    sizeof(machines) / sizeof(machines[0]));
+	tcase_add_loop_test(tcase, machine__moves_by_its_rows_alone, 0, N_MACHINES);
+	tcase_add_loop_test(tcase, state__is_reached_and_left, 0, N_MACHINES);
 	return unit_main();
 }

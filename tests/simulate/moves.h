@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which rows of the tables of states the histories have come to. */
+#ifndef TESTS_SIMULATE_MOVES_H
+#define TESTS_SIMULATE_MOVES_H
+
+/* Before the first seed: counts are of all its processes. */
+void moves_init(void);
+/* Print the rows that no history has come to; returns their number. */
+unsigned moves_missing(void);
+
+#endif
