@@ -220,30 +220,50 @@ sed -n '/^\.Sh ERROR CODES/,/^\.Sh SEE/s/^\.It \([0-9]\)/\1/p' man/rmem-protocol
 	sed 's/ Ta Sy / /; s/ Ta Er / /; s/ Ta / /' >"$tmp/errors of rmem-protocol.7"
 compare errors.h "errors of rmem-protocol.7"
 
-# the answers to each request
+# what each request needs, the answers to it, and those that are kept
 cat >"$tmp/answers.c" <<'C'
 #include <stdio.h>
+#include "rmemd/control/request.h"
 #include "wire/requests.h"
+#define NEEDS(name, needs, flags) [WIRE_TYPE_##name] = #needs,
+#define KEPT(name, needs, flags)          \
+	if ((flags) & REQUEST_REMEMBERED) \
+		puts(#name);
 #define E(name) " " #name
-#define ROW(request, reply, errors) puts(#request " " #reply errors);
-int main(void)
+#define ROW(request, reply, errors) \
+	printf("%s %s %s\n", #request, needs[WIRE_TYPE_##request], #reply errors);
+int main(int argc, char **argv)
 {
-	puts("each" WIRE_ERRORS(E));
+	static const char *const needs[] = { [WIRE_TYPE_hello] = "none",
+					     REQUEST_TYPES(NEEDS, NEEDS, NEEDS) };
+	(void)argv;
+	if (argc > 1) {
+		REQUEST_TYPES(KEPT, KEPT, KEPT)
+		return 0;
+	}
+	puts("each none none" WIRE_ERRORS(E));
 	WIRE_ANSWERS(ROW, E)
 	return 0;
 }
 C
 "${cc[@]}" -std=gnu17 -Isrc -o "$tmp/answers" "$tmp/answers.c"
-"$tmp/answers" >"$tmp/requests.h"
+"$tmp/answers" >"$tmp/requests"
 awk '
 	/^\.Ss/ { on = $2 == "Answers" }
 	on && /^\.It (Cm|each)/ {
-		gsub(/^\.It | ,|\\\(en|(Cm|Sy) /, "")
+		gsub(/^\.It | ,|(Cm|Sy) /, "")
 		split($0, part, / Ta /)
-		print part[1], part[3], part[4]
+		sub(/\\\(en/, "none", part[2])
+		sub(/\\\(en/, "none", part[3])
+		sub(/\\\(en/, "", part[4])
+		print part[1], part[2], part[3], part[4]
 	}
-' man/rmem-protocol.7 | tr -s ' ' | sed 's/ $//' >"$tmp/answers of rmem-protocol.7"
-compare requests.h "answers of rmem-protocol.7"
+' man/rmem-protocol.7 | sed 's/ $//' >"$tmp/answers of rmem-protocol.7"
+compare requests "answers of rmem-protocol.7"
+"$tmp/answers" kept | sort >"$tmp/requests with kept replies"
+sed -n '/^The server keeps the replies/,/^if all sessions/s/^\.Cm \([a-z]*\).*/\1/p' \
+	man/rmem-protocol.7 | sort >"$tmp/kept replies of rmem-protocol.7"
+compare "requests with kept replies" "kept replies of rmem-protocol.7"
 
 # An errno of what answers requests has a number of its own, or no client sees it.
 cat >"$tmp/unseen" <<'UNSEEN'

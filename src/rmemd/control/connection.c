@@ -20,7 +20,8 @@ void connection_init(struct connection *connection, const struct connection_ops 
 
 void connection_send(struct connection *connection, const struct wire_msg *msg)
 {
-	/* no client learns of a change that the next process would not know */
+	/* the effect of a request and its reply take effect together, and no client learns of a
+	 * change that the next process would not know */
 	ledger_commit(connection->control->ledger);
 	connection->ops->send(connection, msg);
 }

@@ -33,8 +33,6 @@ struct connection_ops {
 	bool (*unread)(struct connection *connection);
 	/* Whether input waits until the client has read its answers.  NULL: it never does. */
 	bool (*stalled)(struct connection *connection);
-	/* The milliseconds since input arrived last, read or not.  NULL: not known. */
-	uint64_t (*silent_ms)(struct connection *connection);
 	/* Whether the client has closed its end, perhaps behind input that is not read yet. */
 	bool (*abandoned)(struct connection *connection);
 };
@@ -49,6 +47,8 @@ struct connection {
 	uint32_t capabilities;   /* that both sides know */
 	/* from the hello to the end; the welcome tells the client, and it admits channels */
 	uint8_t secret[WIRE_SECRET_BYTES];
+	/* since input had arrived last, read or not, when that which is handled now was read */
+	uint64_t silent_ms;
 	bool hello_pending; /* no other frame is handled until the hello is answered */
 	bool closed;        /* close() was called */
 	struct fabric_address address; /* of the client */
@@ -59,6 +59,7 @@ struct connection {
 
 void connection_init(struct connection *connection, const struct connection_ops *ops,
 		     struct control *control, const struct fabric_address *address);
+/* Commits the ledger first. */
 void connection_send(struct connection *connection, const struct wire_msg *msg);
 void connection_send_error(struct connection *connection, uint64_t id, int err,
 			   const char *text);

@@ -191,17 +191,6 @@ static bool op_unread(struct connection *connection)
 		       0;
 }
 
-static uint64_t op_silent_ms(struct connection *connection)
-{
-	struct tcp_info info;
-	socklen_t bytes = sizeof(info);
-
-	if (getsockopt(socket_of(connection)->stream.fd, IPPROTO_TCP, TCP_INFO, &info,
-		       &bytes) < 0)
-		return 0;
-	return info.tcpi_last_data_recv;
-}
-
 static bool op_abandoned(struct connection *connection)
 {
 	struct pollfd at = { .fd = socket_of(connection)->stream.fd,
@@ -218,7 +207,6 @@ static const struct connection_ops connection_ops = {
 	.busy = op_busy,
 	.unread = op_unread,
 	.stalled = op_stalled,
-	.silent_ms = op_silent_ms,
 	.abandoned = op_abandoned,
 };
 
@@ -275,6 +263,17 @@ static size_t handle_frames(struct client_socket *socket, const uint8_t *at,
 	return socket->connection.closed ? bytes : done;
 }
 
+/* Input is read some time after it arrived if the loop is busy or was stopped. */
+static uint64_t silent_ms(int fd)
+{
+	struct tcp_info info;
+	socklen_t bytes = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0)
+		return 0;
+	return info.tcpi_last_data_recv;
+}
+
 /* Put unread and new input into the inbox.  False: the connection has ended. */
 static bool inbox_fill(struct client_socket *socket, size_t *ret_bytes)
 {
@@ -329,6 +328,7 @@ static bool input_serve(struct client_socket *socket)
 
 	if (!inbox_fill(socket, &bytes))
 		return false;
+	socket->connection.silent_ms = silent_ms(socket->stream.fd);
 	handled = handle_frames(socket, inbox, bytes, &more);
 	if (handled < bytes || socket->unread)
 		store_unread(socket, inbox + handled, bytes - handled);

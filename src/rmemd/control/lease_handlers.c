@@ -47,8 +47,9 @@ static struct lease_params params_of(const struct wire_allocate *allocate)
 	};
 }
 
-static int check_allocate(const struct wire_allocate *allocate)
+int check_allocate(const struct wire_msg *msg)
 {
+	const struct wire_allocate *allocate = &msg->allocate;
 	const struct lease_params params = params_of(allocate);
 	bool by_device = allocate->placement == WIRE_PLACE_DEVICE;
 
@@ -62,8 +63,10 @@ static int check_allocate(const struct wire_allocate *allocate)
 	return lease_check_params(&params);
 }
 
-static int check_attach(const struct wire_attach *attach)
+int check_attach(const struct wire_msg *msg)
 {
+	const struct wire_attach *attach = &msg->attach;
+
 	if (!attach->lease == !*attach->name)
 		return err_set(-EINVAL, "attach needs either a name or a lease's id");
 	if (attach->lease && attach->rights)
@@ -71,43 +74,31 @@ static int check_attach(const struct wire_attach *attach)
 	return attach->lease ? 0 : lease_check_rights(attach->rights);
 }
 
-static int check_rename(const struct wire_rename *rename)
+int check_rename(const struct wire_msg *msg)
 {
+	const struct wire_rename *rename = &msg->rename;
+
 	if (rename->flags & ~WIRE_RENAME_REPLACE)
 		return err_set(-EINVAL, "rename: unknown flags %#x", rename->flags);
 	return *rename->name ? 0 : err_set(-EINVAL, "an empty name");
 }
 
-static int check_share(const struct wire_share *share)
+int check_share(const struct wire_msg *msg)
 {
+	const struct wire_share *share = &msg->share;
+
 	if (!*share->tenant)
 		return err_set(-EINVAL, "share needs the name of a tenant");
 	return share->rights ? lease_check_rights(share->rights) : 0;
 }
 
-static int check_detach(const struct wire_detach *detach)
+int check_detach(const struct wire_msg *msg)
 {
+	const struct wire_detach *detach = &msg->detach;
+
 	if (detach->flags & ~WIRE_DETACH_UNDO)
 		return err_set(-EINVAL, "detach: unknown flags %#x", detach->flags);
 	return 0;
-}
-
-int check_started(const struct wire_msg *msg)
-{
-	switch (msg->type) {
-	case WIRE_TYPE_detach:
-		return check_detach(&msg->detach);
-	case WIRE_TYPE_allocate:
-		return check_allocate(&msg->allocate);
-	case WIRE_TYPE_attach:
-		return check_attach(&msg->attach);
-	case WIRE_TYPE_rename:
-		return check_rename(&msg->rename);
-	case WIRE_TYPE_share:
-		return check_share(&msg->share);
-	default:
-		return 0;
-	}
 }
 
 int start_allocate(struct session *session, const struct wire_msg *msg,

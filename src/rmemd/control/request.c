@@ -11,19 +11,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/state/ledger.h"
 
-/* REQUEST_* of this request. */
-static unsigned request_flags(const struct wire_msg *msg)
-{
-#define ROW(name, flags) [WIRE_TYPE_##name] = (flags),
-	static const unsigned char rows[] = { REQUEST_TYPES(ROW, ROW) };
-#undef ROW
-
-	/* keys end with the connection: a client that resumes attaches by id, for new keys */
-	if (msg->type >= sizeof(rows) ||
-	    (msg->type == WIRE_TYPE_attach && msg->attach.lease))
-		return 0;
-	return rows[msg->type];
-}
+/* ---- replies that are remembered ---- */
 
 /* A refused allocate has changed nothing, so a client that repeats it may get it done afresh, and
  * requests of clients that are refused write nothing.
@@ -38,8 +26,8 @@ static bool may_forget(const struct session *session, const struct reply *reply)
 	       reply->id == session->last_id;
 }
 
-static void remember_reply(struct session *session, const struct reply *reply,
-			   const char *text)
+void request_remember(struct session *session, const struct reply *reply,
+		      const char *text)
 {
 	if (!may_forget(session, reply)) {
 		uint64_t dropped = reply_cache_add(&session->replies, reply, text);
@@ -49,17 +37,24 @@ static void remember_reply(struct session *session, const struct reply *reply,
 		if (dropped != reply->id)
 			reply_record(session, reply);
 	}
-	/* the request's effect and its reply are committed together */
-	ledger_commit(session->sessions->control->ledger);
 }
 
 /* ---- requests that wait ---- */
 
+void request_free(struct request *request)
+{
+	list_remove(&request->link);
+	request->session->n_requests--;
+	ledger_unpromise(request->session->sessions->control->ledger);
+	free(request);
+}
+
 static void request_done(struct lease_waiter *waiter, int err, const char *text)
 {
 	struct request *request = container_of(waiter, struct request, waiter);
-	struct wire_msg *out = &request->session->sessions->control->out;
+	struct control *control = request->session->sessions->control;
 	struct connection *connection = request->connection;
+	struct wire_msg *out = &control->out;
 	struct reply reply = { .id = request->id,
 			       .type = request->type,
 			       .code = wire_code_of(err) };
@@ -72,17 +67,17 @@ static void request_done(struct lease_waiter *waiter, int err, const char *text)
 	}
 	out->id = request->id;
 	if (request->flags & REQUEST_REMEMBERED)
-		remember_reply(request->session, &reply, err ? text : NULL);
+		request_remember(request->session, &reply, err ? text : NULL);
 	request_free(request);
 	if (!connection)
-		return;
-	if (err)
+		ledger_commit(control->ledger);
+	else if (err)
 		connection_send_code(connection, out->id, reply.code, text);
 	else
 		connection_send(connection, out);
 }
 
-int request_create(struct session *session, const struct wire_msg *msg,
+int request_create(struct session *session, const struct wire_msg *msg, unsigned flags,
 		   struct request **ret_request)
 {
 	struct request *request;
@@ -106,19 +101,11 @@ int request_create(struct session *session, const struct wire_msg *msg,
 	request->id = msg->id;
 	request->lease = msg->type == WIRE_TYPE_resize ? msg->resize.lease : 0;
 	request->type = msg->type;
-	request->flags = request_flags(msg);
+	request->flags = flags;
 	list_append(&session->requests, &request->link);
 	session->n_requests++;
 	*ret_request = request;
 	return 0;
-}
-
-void request_free(struct request *request)
-{
-	list_remove(&request->link);
-	request->session->n_requests--;
-	ledger_unpromise(request->session->sessions->control->ledger);
-	free(request);
 }
 
 /* ---- repeated ones ---- */
@@ -150,11 +137,10 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
 	if (!reply->lease)
 		return HANDLER_OK;
 	/* an error would tell the client that it does not have the lease: let it ask again */
-	if (request_create(session, msg, &request)) {
+	if (request_create(session, msg, 0, &request)) {
 		connection_close(session->connection);
 		return HANDLER_LATER;
 	}
-	request->flags = 0;
 	/* as the error of the first request would, this one means that the client has no lease */
 	request->waiter.ends_lease = msg->type == WIRE_TYPE_allocate;
 	request->waiter.ends_attachment = msg->type == WIRE_TYPE_attach;
@@ -172,7 +158,8 @@ static int reply_again(struct session *session, const struct wire_msg *msg,
  * order and before new requests.  A request that is neither under way nor remembered never
  * arrived, or was undone when its connection was lost, or was a refused allocate, or is so old
  * that its reply was dropped; only in that last case it must not be handled. */
-static int handle_repeated(struct session *session, const struct wire_msg *msg)
+static int handle_repeated(struct session *session, const struct wire_msg *msg,
+			   unsigned flags)
 {
 	struct request *waiting = find_waiting(session, msg->id);
 	const struct reply *reply = reply_cache_find(&session->replies, msg->id);
@@ -191,8 +178,7 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg)
 	}
 	if (reply)
 		return reply_again(session, msg, reply);
-	if ((request_flags(msg) & REQUEST_REMEMBERED) &&
-	    msg->id <= session->replies.dropped_id)
+	if ((flags & REQUEST_REMEMBERED) && msg->id <= session->replies.dropped_id)
 		return err_set(-ENODATA,
 			       "request %" PRIu64
 			       " is older than those whose replies are "
@@ -201,13 +187,12 @@ static int handle_repeated(struct session *session, const struct wire_msg *msg)
 	return REQUEST_NEW;
 }
 
-int request_begin(struct session *session, const struct wire_msg *msg)
+int request_begin(struct session *session, const struct wire_msg *msg, unsigned flags)
 {
-	const unsigned flags = request_flags(msg);
 	int result = REQUEST_NEW;
 
 	if (msg->id <= session->last_id)
-		result = handle_repeated(session, msg);
+		result = handle_repeated(session, msg, flags);
 	else
 		session->last_id = msg->id;
 	if (result != REQUEST_NEW)
@@ -227,16 +212,6 @@ int request_begin(struct session *session, const struct wire_msg *msg)
 		reply_record(session,
 			     &(struct reply){ .id = msg->id, .type = msg->type });
 	return REQUEST_NEW;
-}
-
-void request_end(struct session *session, const struct wire_msg *msg, int result)
-{
-	const struct reply reply = { .id = msg->id,
-				     .type = msg->type,
-				     .code = wire_code_of(result < 0 ? result : 0) };
-
-	if (request_flags(msg) & REQUEST_REMEMBERED)
-		remember_reply(session, &reply, reply.code ? err_text() : NULL);
 }
 
 /* ---- the connection or the session ends ---- */
@@ -263,9 +238,10 @@ void requests_orphan(struct session *session)
 					    .lease = request->lease };
 
 		if (!lease_waiter_cancel(&request->waiter))
-			remember_reply(session, &done, NULL);
+			request_remember(session, &done, NULL);
 		request_free(request);
 	}
+	ledger_commit(session->sessions->control->ledger);
 }
 
 void requests_cancel(struct session *session)

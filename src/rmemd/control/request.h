@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests of a session: the table of types, waiting requests, and repeated requests.
+/* Requests of a session: their types, waiting requests, and repeated requests.
  *
  * When the connection is lost, a waiting request that can be undone is undone and forgotten.  Any
  * other request goes on or has taken effect, and its reply is remembered.  So a client that
@@ -18,9 +18,10 @@
 #include "wire/msg.h"
 
 struct connection;
+struct reply;
 struct session;
 
-/* ---- types: a row for each; dispatcher and handlers are made from this table ---- */
+/* ---- types ---- */
 
 /* The request's effect outlasts its connection, and handling it twice would be wrong: its reply is
  * remembered, for a client that repeats it; that of a refused allocate may be forgotten. */
@@ -28,33 +29,36 @@ struct session;
 /* The request takes effect before its keys are dead, and keys die with the process too.  The reply
  * OK is staged in the ledger before the request is handled: after a restart it is true. */
 #define REQUEST_ENDS (1u << 1)
-/* The request cannot be undone; it goes on when its connection is lost. */
+/* The request cannot be undone; it goes on when its connection is lost.  Without this flag one that
+ * waits is undone then. */
 #define REQUEST_GOES_ON (1u << 2)
 
-/* ANSWERED: handle_NAME() answers the request at once.  STARTED: start_NAME() starts the request,
- * which may wait for memory or keys.  hello is not in this table, as it has no session. */
-#define REQUEST_TYPES(ANSWERED, STARTED)                                     \
-	ANSWERED(open_channel, 0)                                            \
-	ANSWERED(close_channel, 0)                                           \
-	ANSWERED(join_channel, 0)                                            \
-	STARTED(allocate, REQUEST_REMEMBERED)                                \
-	STARTED(free, REQUEST_REMEMBERED | REQUEST_ENDS | REQUEST_GOES_ON)   \
-	STARTED(attach, REQUEST_REMEMBERED) /* by name only */               \
-	STARTED(detach, REQUEST_REMEMBERED | REQUEST_ENDS | REQUEST_GOES_ON) \
-	ANSWERED(renew, REQUEST_REMEMBERED)                                  \
-	STARTED(rename, REQUEST_REMEMBERED | REQUEST_GOES_ON)                \
-	STARTED(resize, REQUEST_REMEMBERED)                                  \
-	STARTED(remove, REQUEST_REMEMBERED | REQUEST_ENDS | REQUEST_GOES_ON) \
-	STARTED(share, REQUEST_REMEMBERED | REQUEST_GOES_ON)                 \
-	ANSWERED(stat, 0)                                                    \
-	ANSWERED(list, 0)                                                    \
-	ANSWERED(ping, 0)                                                    \
-	ANSWERED(bye, 0)                                                     \
-	ANSWERED(fix_atomic_device, 0)                                       \
-	ANSWERED(watch, 0)                                                   \
-	ANSWERED(unwatch, 0)
-
-/* ---- handlers ---- */
+/* The requests of a session; hello has none.  Everything about a type is made from its row:
+ *   ANSWERED  handle_NAME() answers it at once
+ *   STARTED   start_NAME() starts it, and it may wait for memory or keys
+ *   CHECKED   likewise, after check_NAME() has accepted it
+ * What it needs, as in rmem-protocol(7): lease/ finds out whether that is there.
+ * Flags of a repeated request, and of one whose connection is lost. */
+#define REQUEST_TYPES(ANSWERED, STARTED, CHECKED)                                    \
+	ANSWERED(open_channel, none, 0)                                              \
+	ANSWERED(close_channel, none, 0)                                             \
+	ANSWERED(join_channel, none, 0)                                              \
+	CHECKED(allocate, change, REQUEST_REMEMBERED)                                \
+	STARTED(free, own, REQUEST_REMEMBERED | REQUEST_ENDS | REQUEST_GOES_ON)      \
+	CHECKED(attach, reach, REQUEST_REMEMBERED) /* by name only */                \
+	CHECKED(detach, hold, REQUEST_REMEMBERED | REQUEST_ENDS | REQUEST_GOES_ON)   \
+	ANSWERED(renew, own, REQUEST_REMEMBERED)                                     \
+	CHECKED(rename, own, REQUEST_REMEMBERED | REQUEST_GOES_ON)                   \
+	STARTED(resize, own, REQUEST_REMEMBERED)                                     \
+	STARTED(remove, change, REQUEST_REMEMBERED | REQUEST_ENDS | REQUEST_GOES_ON) \
+	CHECKED(share, own, REQUEST_REMEMBERED | REQUEST_GOES_ON)                    \
+	ANSWERED(stat, reach, 0)                                                     \
+	ANSWERED(list, none, 0)                                                      \
+	ANSWERED(ping, none, 0)                                                      \
+	ANSWERED(bye, none, 0)                                                       \
+	ANSWERED(fix_atomic_device, write, 0)                                        \
+	ANSWERED(watch, hold, 0)                                                     \
+	ANSWERED(unwatch, hold, 0)
 
 #define HANDLER_OK 0    /* the reply is OK */
 #define HANDLER_REPLY 1 /* *ret_reply is the reply, except its id */
@@ -65,16 +69,19 @@ typedef int request_handler(struct session *session, const struct wire_msg *msg,
 /* 0: the request is answered when the waiter is done. */
 typedef int request_starter(struct session *session, const struct wire_msg *msg,
 			    struct lease_waiter *waiter);
+/* -EINVAL.  Called before the limits are looked at, so that the reply does not depend on how busy
+ * the session is. */
+typedef int request_checker(const struct wire_msg *msg);
 
-/* -EINVAL: a request that would be started is malformed.  Checked before the limits, so that the
- * reply does not depend on how busy the session is. */
-int check_started(const struct wire_msg *msg);
-
-#define DECLARE_HANDLER(name, flags) request_handler handle_##name;
-#define DECLARE_STARTER(name, flags) request_starter start_##name;
-REQUEST_TYPES(DECLARE_HANDLER, DECLARE_STARTER)
-#undef DECLARE_HANDLER
-#undef DECLARE_STARTER
+#define DECLARE_ANSWERED(name, needs, flags) request_handler handle_##name;
+#define DECLARE_STARTED(name, needs, flags) request_starter start_##name;
+#define DECLARE_CHECKED(name, needs, flags) \
+	request_checker check_##name;       \
+	DECLARE_STARTED(name, needs, flags)
+REQUEST_TYPES(DECLARE_ANSWERED, DECLARE_STARTED, DECLARE_CHECKED)
+#undef DECLARE_ANSWERED
+#undef DECLARE_STARTED
+#undef DECLARE_CHECKED
 
 /* An entry of the replies to stat and list. */
 void fill_entry(const struct lease_status *status, struct wire_entry *entry);
@@ -87,8 +94,8 @@ void listings_go_on(struct session *session);
 void handle_hello(struct connection *connection, const struct wire_msg *msg);
 
 /* Handle one frame of a connection that is not closed and has no pending hello.  Every request gets
- * exactly one reply.  After a violation of the protocol the connection is closed, if possible with
- * an error. */
+ * exactly one reply, now or later.  After a violation of the protocol the connection is closed, if
+ * possible with an error. */
 void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t bytes);
 
 /* ---- waiting and repeated requests ---- */
@@ -110,18 +117,17 @@ struct request {
 
 #define REQUEST_NEW 3
 
-/* Call it before a request is handled.  REQUEST_NEW: handle the request, and call request_end()
- * unless the handler returns HANDLER_LATER.  HANDLER_*: the request is a repeated one, do not
- * handle it.
+/* Before a request is handled.  REQUEST_NEW: it is to be done; HANDLER_*: it is a repeated one.
  *   -ENODATA  a repeated request, whose reply was dropped
  *   -ENOMEM, -ENOSPC  the ledger has no room for the reply */
-int request_begin(struct session *session, const struct wire_msg *msg);
-/* A request was handled: remember its reply.  result: HANDLER_OK, HANDLER_REPLY, or -errno with
- * err_text(). */
-void request_end(struct session *session, const struct wire_msg *msg, int result);
+int request_begin(struct session *session, const struct wire_msg *msg, unsigned flags);
+/* Remember the reply to a request that was done, and its error's text or NULL; connection_send()
+ * commits it. */
+void request_remember(struct session *session, const struct reply *reply,
+		      const char *text);
 
 /* Create a waiting request, which sends its reply when its waiter is done.  -EDQUOT, -ENOMEM */
-int request_create(struct session *session, const struct wire_msg *msg,
+int request_create(struct session *session, const struct wire_msg *msg, unsigned flags,
 		   struct request **ret_request);
 /* Free a request that did not start. */
 void request_free(struct request *request);

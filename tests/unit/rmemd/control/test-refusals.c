@@ -69,6 +69,7 @@ static struct wire_msg *request_of(enum wire_type type)
 	case WIRE_TYPE_resize:
 		return to_resize(lease, 200);
 	case WIRE_TYPE_remove:
+	case WIRE_TYPE_stat:
 		return by_name(type, "n");
 	case WIRE_TYPE_share:
 		msg->share.rights = WIRE_RIGHT_READ;
@@ -140,6 +141,82 @@ START_TEST(waiting_requests__beyond_the_limit_are_over_a_quota)
 }
 END_TEST
 
+/* ---- what a request needs, by its row ---- */
+
+#define NEEDS(name, needs, flags) { WIRE_TYPE_##name, #needs },
+static const struct needing {
+	enum wire_type type;
+	const char *needs;
+} needing[] = { REQUEST_TYPES(NEEDS, NEEDS, NEEDS) };
+
+static bool is_among(const char *needs, const char *all)
+{
+	return strstr(all, needs) != NULL;
+}
+
+/* The request fails with `err`, or not with any of these errors. */
+static void needs_check(struct client *client, enum wire_type type, int err)
+{
+	client_send(client, request_of(type));
+	fake_fabric_settle();
+	if (err) {
+		ck_assert_int_eq((int)client->answer.type, (int)WIRE_TYPE_error);
+		ck_assert_uint_eq(client->answer.error.code, wire_code_of(err));
+	} else if (client->answer.type == WIRE_TYPE_error) {
+		ck_assert_uint_ne(client->answer.error.code, WIRE_CODE_stale);
+		ck_assert_uint_ne(client->answer.error.code, WIRE_CODE_missing);
+		ck_assert_uint_ne(client->answer.error.code, WIRE_CODE_forbidden);
+	}
+}
+
+/* A session of another tenant, with which nothing is shared. */
+START_TEST(request__of_a_stranger_needs_the_lease)
+{
+	const char *needs = needing[_i].needs;
+
+	if (is_among(needs, "none, change"))
+		return;
+	client_open_as(&two, "other");
+	needs_check(&two, needing[_i].type,
+		    is_among(needs, "reach") ? -ENOENT : -ESTALE);
+}
+END_TEST
+
+/* A session of another tenant, which shares the lease, for writing. */
+START_TEST(request__of_a_borrower_needs_to_own_it)
+{
+	const char *needs = needing[_i].needs;
+	struct wire_msg *msg = request_of(WIRE_TYPE_share);
+
+	if (!is_among(needs, "hold, write, own"))
+		return;
+	msg->share.rights |= WIRE_RIGHT_WRITE;
+	client_ok(&one, msg);
+	client_open_as(&two, "other");
+	msg = to_attach("n");
+	(void)strcpy(msg->attach.tenant, "default");
+	(void)client_ask(&two, msg, WIRE_TYPE_lease);
+	needs_check(&two, needing[_i].type, is_among(needs, "own") ? -EACCES : 0);
+}
+END_TEST
+
+/* The lease's own tenant, which may only read by now. */
+START_TEST(request__of_a_reader_changes_nothing)
+{
+	const char *needs = needing[_i].needs;
+	struct tenant *tenant = tenants_find(&stage_tenants, "default");
+	bool attaches = needing[_i].type == WIRE_TYPE_attach;
+	bool changes = attaches || is_among(needs, "write, own, change");
+
+	if (is_among(needs, "none"))
+		return;
+	client_open(&two);
+	tenant->rights.access = RIGHTS_READ_ONLY;
+	needs_check(attaches ? &two : &one, needing[_i].type, changes ? -EACCES : 0);
+	ck_assert_uint_eq(tenant->denied[RIGHTS_DENY_ACCESS], changes);
+}
+END_TEST
+
 /* As the fabric tells when a device is removed meanwhile. */
 START_TEST(device__that_is_gone_gives_no_keys)
 {
@@ -171,6 +248,12 @@ int main(void)
 	tcase_add_loop_test(tc, full_ledger__is_no_room, 0,
 			    sizeof(recorded) / sizeof(recorded[0]));
 	tcase_add_test(tc, waiting_requests__beyond_the_limit_are_over_a_quota);
+	tcase_add_loop_test(tc, request__of_a_stranger_needs_the_lease, 0,
+			    sizeof(needing) / sizeof(needing[0]));
+	tcase_add_loop_test(tc, request__of_a_borrower_needs_to_own_it, 0,
+			    sizeof(needing) / sizeof(needing[0]));
+	tcase_add_loop_test(tc, request__of_a_reader_changes_nothing, 0,
+			    sizeof(needing) / sizeof(needing[0]));
 	tcase_add_loop_test(tc, device__that_is_gone_gives_no_keys, 0, 3);
 	tcase_add_test(tc, device__that_is_gone_opens_no_channel);
 	return unit_main();

@@ -6,7 +6,7 @@
 
 #include "rmemd/lease/lease_table.h"
 #include "rmemd/lease/ledger_record.h"
-#include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_file.h"
 #include "rmemd/state/ledger_value.h"
 #include "unit/rmemd/control-stage.h"
 #include "unit/unit.h"
@@ -120,32 +120,11 @@ START_TEST(share__with_the_own_name_is_the_own_lease)
 }
 END_TEST
 
-static const enum wire_type changes[] = { WIRE_TYPE_free, WIRE_TYPE_rename,
-					  WIRE_TYPE_resize, WIRE_TYPE_renew,
-					  WIRE_TYPE_share };
-
-static struct wire_msg *change(enum wire_type type)
-{
-	switch (type) {
-	case WIRE_TYPE_rename:
-		return to_rename(lease, "mine");
-	case WIRE_TYPE_resize:
-		return to_resize(lease, 200);
-	case WIRE_TYPE_share:
-		return to_share("third", READ);
-	default:
-		return lease_message(type, lease);
-	}
-}
-
+/* test-refusals has all requests that it refuses. */
 START_TEST(share__for_writing_gives_no_other_right)
 {
-	struct tenant_params more[] = { params[0],
-					params[1],
-					{ .name = "third", .limits = stage_limits } };
 	char text[128];
 
-	ck_assert_int_eq(tenants_set(&stage_tenants, more, 3), 0);
 	client_ok(&owner, to_share("other", BOTH));
 	(void)client_ask(&other, attach_of("default", "n", BOTH), WIRE_TYPE_lease);
 	ck_assert_uint_eq(other.answer.lease.rights, BOTH);
@@ -153,7 +132,7 @@ START_TEST(share__for_writing_gives_no_other_right)
 		       "lease %llu belongs to tenant default, which alone may end or "
 		       "change it",
 		       (unsigned long long)lease);
-	fail_with(&other, change(changes[_i]), -EACCES, text);
+	fail_with(&other, to_rename(lease, "mine"), -EACCES, text);
 	ck_assert_uint_eq(denied("other"), 1);
 	client_fail(&other, by_name(WIRE_TYPE_remove, "n"), -ENOENT);
 }
@@ -205,6 +184,25 @@ START_TEST(unshare__goes_on_without_its_connection)
 	client_resume(&owner, &lost);
 	(void)client_ask_as(&owner, to_share("other", 0), id, WIRE_TYPE_ok);
 	client_fail(&other, attach_of("default", "n", READ), -ENOENT);
+}
+END_TEST
+
+/* A daemon that is killed then does not have the share any more, though no answer told of it. */
+START_TEST(unshare__without_its_connection_is_committed)
+{
+	const struct ledger *ledger = stage_control.ledger;
+	unsigned answers;
+
+	client_ok(&owner, to_share("other", BOTH));
+	(void)client_ask(&other, attach_of("default", "n", BOTH), WIRE_TYPE_lease);
+	client_lose(&other);
+	answers = owner.answers;
+	client_send(&owner, to_share("other", 0));
+	client_lose(&owner);
+	ck_assert_uint_eq(ledger_committed(ledger), ledger->tail);
+	fake_fabric_settle();
+	ck_assert_uint_eq(owner.answers, answers);
+	ck_assert_uint_eq(ledger_committed(ledger), ledger->tail);
 }
 END_TEST
 
@@ -378,10 +376,10 @@ int main(void)
 
 	tcase_add_test(tc, share__lets_the_other_tenant_read);
 	tcase_add_test(tc, share__with_the_own_name_is_the_own_lease);
-	tcase_add_loop_test(tc, share__for_writing_gives_no_other_right, 0,
-			    sizeof(changes) / sizeof(changes[0]));
+	tcase_add_test(tc, share__for_writing_gives_no_other_right);
 	tcase_add_test(tc, unshare__ends_attachments_before_the_reply);
 	tcase_add_test(tc, unshare__goes_on_without_its_connection);
+	tcase_add_test(tc, unshare__without_its_connection_is_committed);
 	tcase_add_test(tc, share__with_fewer_rights_ends_writers_alone);
 	tcase_add_test(tc, share__is_of_named_leases_and_known_tenants);
 	tcase_add_test(tc, shares__have_a_limit);
