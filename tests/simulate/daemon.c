@@ -12,7 +12,7 @@
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease_table.h"
-#include "rmemd/pool/plan.h"
+#include "rmemd/provision/plan.h"
 #include "rmemd/state/ledger.h"
 #include "simulate/checks.h"
 #include "simulate/events.h"

@@ -17,9 +17,9 @@
 #include "rmemd/loop/turn.h"
 #include "rmemd/metrics/port_counters.h"
 #include "rmemd/metrics/sample.h"
-#include "rmemd/pool/addition.h"
+#include "rmemd/provision/addition.h"
 #include "rmemd/pool/pools.h"
-#include "rmemd/pool/resize.h"
+#include "rmemd/provision/resize.h"
 #include "rmemd/system/log_output.h"
 #include "rmemd/system/recent.h"
 

@@ -13,7 +13,7 @@
 #include "rmemd/control/descriptors.h"
 #include "rmemd/control/session.h"
 #include "rmemd/loop/events.h"
-#include "rmemd/pool/resize.h"
+#include "rmemd/provision/resize.h"
 
 /* Freed memory is handed to the scrubbers after this time: the reply is sent first, and many small
  * leases wake a scrubber once. */

@@ -18,7 +18,7 @@
 #include "base/random.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
-#include "rmemd/pool/plan.h"
+#include "rmemd/provision/plan.h"
 #include "rmemd/system/fdstore.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"

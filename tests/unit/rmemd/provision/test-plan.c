@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/pool/plan.h"
+#include "rmemd/provision/plan.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/state/ledger.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/resize.h"
+#include "rmemd/provision/resize.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +11,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "rmemd/pool/addition.h"
-#include "rmemd/pool/plan.h"
+#include "rmemd/provision/addition.h"
+#include "rmemd/provision/plan.h"
 #include "rmemd/system/fdstore.h"
 #include "rmemd/system/progress.h"
 

@@ -10,8 +10,8 @@
  * there are leases in it, and is removed then.  A pool that is new is added: see addition.h.
  *
  * Threads: [loop]; pools.c has a thread for slow work.  Logs. */
-#ifndef RMEMD_POOL_RESIZE_H
-#define RMEMD_POOL_RESIZE_H
+#ifndef RMEMD_PROVISION_RESIZE_H
+#define RMEMD_PROVISION_RESIZE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/plan.h"
+#include "rmemd/provision/plan.h"
 
 #include <errno.h>
 #include <inttypes.h>

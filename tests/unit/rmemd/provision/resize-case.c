@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "unit/rmemd/pool/resize-case.h"
+#include "unit/rmemd/provision/resize-case.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/pool/plan.h"
+#include "rmemd/provision/plan.h"
 #include "rmemd/system/fdstore.h"
 #include "unit/unit.h"
 

@@ -3,8 +3,8 @@
  * lent.  One that fails is tried again when the configuration is loaded again.
  *
  * Threads: [loop]; pools.h has a thread for slow work.  Logs. */
-#ifndef RMEMD_POOL_ADDITION_H
-#define RMEMD_POOL_ADDITION_H
+#ifndef RMEMD_PROVISION_ADDITION_H
+#define RMEMD_PROVISION_ADDITION_H
 
 #include <stdbool.h>
 

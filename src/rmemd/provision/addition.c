@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/addition.h"
+#include "rmemd/provision/addition.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "rmemd/pool/capacity.h"
-#include "rmemd/pool/plan.h"
+#include "rmemd/provision/plan.h"
 
 int additions_open(struct additions *additions)
 {

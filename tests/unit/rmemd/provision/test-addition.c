@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rmemd/pool/addition.h"
-#include "unit/rmemd/pool/resize-case.h"
+#include "rmemd/provision/addition.h"
+#include "unit/rmemd/provision/resize-case.h"
 #include "unit/unit.h"
 
 /* ---- removing ---- */

@@ -2,8 +2,8 @@
 /* The pools to open: configured pools, and pools of the last process that have leases.  A pool with
  * leases is opened unchanged; if only its configured size differs, it can be resized once open.
  * Threads: [loop]. */
-#ifndef RMEMD_POOL_PLAN_H
-#define RMEMD_POOL_PLAN_H
+#ifndef RMEMD_PROVISION_PLAN_H
+#define RMEMD_PROVISION_PLAN_H
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "unit/rmemd/pool/resize-case.h"
+#include "unit/rmemd/provision/resize-case.h"
 #include "unit/unit.h"
 
 START_TEST(grow__is_recorded_in_the_ledger)

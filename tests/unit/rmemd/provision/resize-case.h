@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Resizing, adding and removing pools, with pools, leases and a ledger that are fakes. */
-#ifndef TESTS_UNIT_RMEMD_POOL_RESIZE_CASE_H
-#define TESTS_UNIT_RMEMD_POOL_RESIZE_CASE_H
+#ifndef TESTS_UNIT_RMEMD_PROVISION_RESIZE_CASE_H
+#define TESTS_UNIT_RMEMD_PROVISION_RESIZE_CASE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "rmemd/config/config.h"
 #include "rmemd/pool/pools.h"
-#include "rmemd/pool/resize.h"
+#include "rmemd/provision/resize.h"
 
 #define MIB (UINT64_C(1024) * 1024)
 #define WAIT_MS 1000

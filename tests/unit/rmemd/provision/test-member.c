@@ -13,10 +13,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/lease/lease.h"
-#include "rmemd/pool/addition.h"
+#include "rmemd/provision/addition.h"
 #include "rmemd/pool/host.h"
-#include "rmemd/pool/plan.h"
-#include "rmemd/pool/resize.h"
+#include "rmemd/provision/plan.h"
+#include "rmemd/provision/resize.h"
 #include "rmemd/state/ledger.h"
 #include "unit/rmemd/pool/pools-case.h"
 
