@@ -14,7 +14,7 @@
 #include "base/utf8.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "librmem/queue/queue.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/cancel.h"

@@ -6,7 +6,7 @@ cd "${top_srcdir:-$(dirname "$0")/../..}"
 
 # folder: the folders and headers it may include, besides itself and the system's.  A * stands
 # for anything; of several rules for a folder the first one counts.
-# In the daemon calls go down: control, lease, pool; config.h is known to all of it.
+# In the daemon calls go down: control, provision, config, lease, pool.
 rules='
 include/rmem
 src/base
@@ -20,16 +20,17 @@ src/fabric/verbs/server: base fabric fabric/verbs/common
 src/librmem: base tls wire fabric librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
 src/librmem/session: base tls wire fabric librmem/channel/domain.h rmem/rmem.h
 src/librmem/channel: base tls wire fabric librmem/session rmem/rmem.h
-src/librmem/lease: base wire fabric librmem/session librmem/channel librmem/params.h rmem/rmem.h
-src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease librmem/params.h rmem/rmem.h
-src/rmemd: base tls wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/state rmemd/system
-src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/system/log_output.h rmemd/system/recent.h
-src/rmemd/config: base tls/certificate.h fabric rmemd/lease rmemd/pool
-src/rmemd/control: base tls wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool rmemd/state
-src/rmemd/lease: base wire fabric rmemd/config rmemd/loop rmemd/pool rmemd/state
+src/librmem/lease: base wire fabric librmem/session librmem/channel rmem/rmem.h
+src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease rmem/rmem.h
+src/rmemd: base tls wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/provision rmemd/state rmemd/system
+src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/provision rmemd/system/log_output.h rmemd/system/recent.h
+src/rmemd/config: base tls/certificate.h fabric rmemd/lease/tenant_params.h rmemd/pool/capacity.h rmemd/pool/pool_params.h
+src/rmemd/control: base tls wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool rmemd/provision rmemd/state
+src/rmemd/lease: base wire fabric rmemd/loop rmemd/pool rmemd/state
 src/rmemd/loop: base
 src/rmemd/metrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool rmemd/system/log_output.h
-src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
+src/rmemd/pool: base
+src/rmemd/provision: base rmemd/config rmemd/pool rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
 src/doctor: base fabric-only

@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/dmabuf.h"

@@ -13,7 +13,7 @@
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "wire/codec.h"
 
 /* Calls of queues are far shorter. */

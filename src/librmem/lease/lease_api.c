@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "librmem/lease/lease.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "librmem/lease/lease.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 

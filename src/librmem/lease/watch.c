@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/notices.h"
 #include "base/own_fd.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "librmem/session/cancel.h"
 #include "librmem/session/session.h"
 #include "wire/codec.h"

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "librmem/queue/inband.h"
 #include "librmem/queue/runs.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/cancel.h"

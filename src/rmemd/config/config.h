@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "fabric/server.h"
-#include "rmemd/lease/tenant.h"
-#include "rmemd/pool/pools.h"
+#include "rmemd/lease/tenant_params.h"
+#include "rmemd/pool/pool_params.h"
 
 #define CONFIG_POOLS_MAX 64
 #define CONFIG_TENANTS_MAX 64

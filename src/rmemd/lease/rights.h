@@ -7,22 +7,7 @@
 #ifndef RMEMD_LEASE_RIGHTS_H
 #define RMEMD_LEASE_RIGHTS_H
 
-#include "rmemd/pool/pools.h"
-
-#define RIGHTS_NAMES_MAX 16
-#define RIGHTS_NAME_BYTES 64
-
 struct tenant;
-
-enum rights_access { RIGHTS_READ_WRITE, RIGHTS_READ_ONLY };
-
-struct rights {
-	struct pool_names pools; /* for its leases */
-	int access;              /* enum rights_access */
-	/* Names that it may give to leases; a '*' at the end stands for any text.  None: all. */
-	char names[RIGHTS_NAMES_MAX][RIGHTS_NAME_BYTES];
-	unsigned n_names;
-};
 
 /* Reasons why requests are refused. */
 enum rights_denial {

@@ -17,37 +17,16 @@
 #include "base/map.h"
 #include "base/tree.h"
 #include "rmemd/lease/rights.h"
+#include "rmemd/lease/tenant_params.h"
 #include "rmemd/loop/slices.h"
 #include "wire/msg.h"
-
-#define TENANT_NAME_MAX 32
 
 /* Sessions of one tenant may attach its leases repeatedly; this bounds the table. */
 #define TENANT_ATTACHMENTS_PER_LEASE 4
 
-struct tenant_limits {
-	uint64_t bytes_max; /* of the pools, all leases together; 0: no limit */
-	uint32_t leases_max;
-	uint32_t sessions_max;     /* 0: no limit */
-	uint32_t channels_max;     /* of all sessions together; 0: no limit */
-	uint32_t keys_max;         /* of all sessions together */
-	uint32_t session_keys_max; /* of one session */
-	uint64_t lease_min;        /* bytes of one lease that has memory */
-	uint64_t lease_max;        /* bytes of one lease; 0: no limit */
-	uint64_t ttl_max_ms;       /* of a named lease; 0: no limit */
-	unsigned reserve; /* per cent kept for it of what tenants share; 0: automatic */
-};
-
 /* What tenants share: the sessions of the server, and the channels of each endpoint, by its
  * number. */
 #define TENANT_SESSIONS WIRE_ENDPOINTS_MAX
-
-struct tenant_params {
-	char name[TENANT_NAME_MAX + 1];
-	struct tenant_limits limits;
-	struct rights rights;
-	char certificates[256]; /* patterns of stream_certified_as() */
-};
 
 struct tenant {
 	char name[TENANT_NAME_MAX + 1];

@@ -13,7 +13,10 @@
 #ifndef RMEMD_POOL_CAPACITY_H
 #define RMEMD_POOL_CAPACITY_H
 
-#include "rmemd/pool/pools.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rmemd/pool/pool_params.h"
 
 struct memory;
 struct memory_work;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The names of page sizes. */
-#include "rmemd/pool/pools.h"
+#include <stddef.h>
+
+#include "rmemd/pool/pool_params.h"
 
 /* clang-format off */
 static const char *const pages_names[POOL_PAGES_END] = {

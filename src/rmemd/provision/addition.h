@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "rmemd/config/config.h"
+#include "rmemd/pool/pools.h"
 
 struct fdstore;
 struct ledger;

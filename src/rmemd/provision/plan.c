@@ -99,6 +99,13 @@ static bool params_resizable(const struct pool_params *now,
 	       now->bytes != POOL_BYTES_AUTO;
 }
 
+/* Whether both are lent through the same devices.  Both were zero before they were filled in. */
+static bool same_devices(const struct pool_params *a, const struct pool_params *b)
+{
+	return a->n_devices == b->n_devices &&
+	       memcmp(a->devices, b->devices, sizeof(a->devices)) == 0;
+}
+
 static const struct pool_params *find_params(const struct pool_params *pools,
 					     unsigned n, const char *name)
 {
@@ -142,7 +149,7 @@ static int add_kept(struct plan *plan, const struct plan *before,
 		*take = *params;
 		take->file = file;
 		/* the memory does not depend on the devices */
-		if (now && !pool_params_same_devices(now, params)) {
+		if (now && !same_devices(now, params)) {
 			memcpy(take->devices, now->devices, sizeof(take->devices));
 			take->n_devices = now->n_devices;
 			plan->changed[plan->n_pools - 1] = true;

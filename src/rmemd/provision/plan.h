@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "rmemd/config/config.h"
+#include "rmemd/pool/pools.h"
 #include "rmemd/system/fdstore.h"
 
 struct ledger;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "rmemd/config/config.h"
+#include "rmemd/pool/pools.h"
 
 struct additions;
 struct fdstore;

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "librmem/lease/attachment.h"
-#include "librmem/params.h"
+#include "base/params.h"
 #include "librmem/session/dial.h"
 #include "librmem/session/resolve.h"
 #include "librmem/session/uri.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/params.h"
+#include "base/params.h"
 
 #include <errno.h>
 #include <string.h>

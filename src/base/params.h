@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Public parameter structures contain their size, so that a program works with a library of another
  * version.  Threads: [any]. */
-#ifndef LIBRMEM_PARAMS_H
-#define LIBRMEM_PARAMS_H
+#ifndef BASE_PARAMS_H
+#define BASE_PARAMS_H
 
 #include <stddef.h>
 
