@@ -86,7 +86,7 @@ static void failed_mend(struct report *report, const struct probe *probe)
 				    "rmemctl status   # on the server: does rmemd "
 				    "run, at this address and port?");
 		else
-			report_mend(report, "rmemctl doctor   # on the server: its "
+			report_mend(report, "nft list ruleset   # on the server: its "
 					    "firewall; and is this its address?");
 		return;
 	case PROBE_SECURE:
@@ -95,10 +95,11 @@ static void failed_mend(struct report *report, const struct probe *probe)
 				    "refuses; see auth in rmemd.conf(5)");
 		return;
 	case PROBE_CHANNEL:
-		report_mend(report, "rmemctl doctor   # on the server: %s",
+		report_mend(report,
+			    "rmemctl doctor; nft list ruleset   # on the server: %s",
 			    rdma ? "RDMA, and its firewall"
-				 : "its firewall, for the port of [tcp], and "
-				   "[tcp] advertise");
+				 : "[tcp] advertise, and its firewall, for the port "
+				   "of [tcp]");
 		return;
 	case PROBE_LEASE:
 		report_mend(report, "rmemctl pools; rmemctl tenants   # on the server");

@@ -116,7 +116,7 @@ finds()
 
 good
 examine 0
-jq -e '.errors == 0 and .warnings == 0 and .notes == 1 and .ok > 8' "$dir/json" >/dev/null ||
+jq -e '.errors == 0 and .warnings == 0 and .notes == 2 and .ok > 8' "$dir/json" >/dev/null ||
 	fail "the good host: $(cat "$dir/text")"
 finds note congestion 'cannot be read from the driver of eth0' '' ''
 finds ok rdma-address 'mlx5_0, port 1 is reached at 192.0.2.1$' '' ''
@@ -261,9 +261,9 @@ put /proc/net/tcp6 "   0: 00000000000000000000000000000000:1D26 0000000000000000
 examine 0
 
 good
-put /proc/net/ip_tables_names filter
+put /proc/sys/kernel/hostname mem1
 examine 0
-finds note firewall 'legacy iptables' 'ip_tables_names: filter' 'iptables-legacy'
+finds note clients 'not known here' '' '^rmem doctor rmem://mem1:7460   # on a client$'
 
 # ---- limits ----
 

@@ -62,7 +62,7 @@ static void namespace_check(const struct server *server)
 	report_find(
 		report, REPORT_WARNING,
 		"the daemon runs in another network namespace: what is said here of "
-		"devices, addresses and the firewall is not its own");
+		"devices and addresses is not its own");
 	report_seen(report, FILES_PATH("/proc/%ld/ns/net", server->pid),
 		    "is not that of /proc/self/ns/net");
 	report_mend(report, "nsenter -t %ld -n rmemctl doctor", server->pid);

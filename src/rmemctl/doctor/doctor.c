@@ -28,7 +28,7 @@ static const struct check {
 	{ "listen", .server = listen_check, .rdma = true },
 	{ "advertise", .server = advertise_check },
 	{ "ports", .server = sockets_check },
-	{ "firewall", .server = firewall_check },
+	{ "clients", .server = clients_check },
 	{ "memlock", .server = memlock_check },
 	{ "descriptors", .server = descriptors_check },
 	{ "huge-pages", .server = hugepages_check },

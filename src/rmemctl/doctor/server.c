@@ -93,16 +93,12 @@ void server_read(struct server *server, const char *config_path,
 	host_read(&server->host);
 	daemon_read(server, socket_path);
 	limits_read(server, &server->limits);
-	if (host_is_live(&server->host))
-		server->ruleset = ruleset_read(server->ruleset_text,
-					       sizeof(server->ruleset_text));
 }
 
 void server_release(struct server *server)
 {
 	json_decref(server->status);
 	json_decref(server->pools);
-	free(server->ruleset);
 }
 
 const json_t *server_pool(const struct server *server, const char *name)

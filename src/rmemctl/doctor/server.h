@@ -38,9 +38,6 @@ struct server {
 	char daemon_text[SERVER_TEXT_BYTES];
 	long pid; /* 0: it does not run */
 	struct server_limits limits;
-
-	char *ruleset;                        /* of nftables, as JSON; NULL: not read */
-	char ruleset_text[SERVER_TEXT_BYTES]; /* why not */
 };
 
 /* config_path NULL: the default file, if there is one.  `host` has root and report.  Everything but
@@ -53,9 +50,6 @@ void server_release(struct server *server);
 void limits_read(const struct server *server, struct server_limits *ret_limits);
 /* Whether a process, "self" or its number, has a CAP_*. */
 bool limits_capable(const char *root, const char *process, unsigned capability);
-/* The rules of nftables in the network namespace of this process; the caller frees the string.
- * NULL: `text` says why. */
-char *ruleset_read(char *text, size_t text_bytes);
 
 void config_check_file(const struct server *server);
 void daemon_check(const struct server *server);
@@ -67,7 +61,7 @@ void thp_check(const struct server *server);
 void listen_check(const struct server *server);
 void advertise_check(const struct server *server);
 void sockets_check(const struct server *server);
-void firewall_check(const struct server *server);
+void clients_check(const struct server *server);
 
 /* The pool of this name in the daemon's answer; NULL: it has none, could not add it, or does not
  * run. */

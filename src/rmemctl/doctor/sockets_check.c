@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Can clients reach the ports: the addresses that are served, and sockets of other programs. */
+/* The addresses that are served, sockets of other programs at the ports, and how a client sees
+ * whether it reaches them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,4 +233,49 @@ void sockets_check(const struct server *server)
 	if (report_count(report, REPORT_ERROR) + report_count(report, REPORT_WARNING) ==
 	    before)
 		report_find(report, REPORT_OK, "no other program has the TCP ports");
+}
+
+/* ---- the way from clients ---- */
+
+/* Where the URI of a client leads: to an address that is listened at, or that the host's name has.
+ * Returns buf. */
+static const char *reached_at(const struct server *server, char *buf, size_t bytes)
+{
+	const struct config *config = &server->config;
+	char host[FABRIC_ADDRESS_TEXT];
+
+	for (unsigned i = 0; i < config->n_listen; i++) {
+		struct fabric_address address = config->listen[i];
+
+		if (fabric_address_is_any(&address) ||
+		    fabric_address_is_loopback(&address))
+			continue;
+		address.port = config->port;
+		(void)snprintf(buf, bytes, "%s", fabric_address_text(&address, host));
+		return buf;
+	}
+	if (files_line(server->host.root, "/proc/sys/kernel/hostname", host,
+		       sizeof(host)))
+		(void)strcpy(host, "HOST");
+	(void)snprintf(buf, bytes, "%s:%u", host, config->port);
+	return buf;
+}
+
+/* Firewalls, routes and links are on both hosts and between them: only a client that connects knows
+ * what they let through. */
+void clients_check(const struct server *server)
+{
+	struct report *report = server->host.report;
+	char text[2 * FABRIC_ADDRESS_TEXT];
+
+	if (server_is_local(server)) {
+		report_find(report, REPORT_OK, "only clients of this host are served");
+		return;
+	}
+	report_find(
+		report, REPORT_NOTE,
+		"whether firewalls and the network let clients in is not known here: "
+		"ask on a client");
+	report_mend(report, "rmem doctor rmem://%s   # on a client",
+		    reached_at(server, text, sizeof(text)));
 }

@@ -17,10 +17,11 @@ rmemctl --json doctor -c /tmp/rmemd.conf >/tmp/doctor.json || true
 # no time server has set the clock of the machine
 jq -e '[.findings[] | select(.level == "warning" or .level == "error") | .check] == ["clock"]' \
 	/tmp/doctor.json >/dev/null || fail "the good host: $(cat /tmp/doctor.json)"
-for check in daemon rdma-device rdma-port rdma-address rdma-mtu rdma-files rdma-gsi listen firewall memlock \
+for check in daemon rdma-device rdma-port rdma-address rdma-mtu rdma-files rdma-gsi listen memlock \
 	descriptors; do
 	says ok "$check" . '' ''
 done
+says note clients . '' "^rmem doctor rmem://$RIG_ADDR:7460 "
 
 host "the clock is not synchronised" "${quiet[@]}"
 says warning clock 'not synchronised' 'adjtimex: STA_UNSYNC' 'timedatectl'
@@ -70,34 +71,6 @@ heals rdma-mtu
 says ok rdma-mtu 'MTU 4096' '' ''
 ip link set dummy0 mtu 9000
 
-# ---- the firewall ----
-
-modprobe -a nf_tables nft_reject_inet nft_ct || fail "no nf_tables"
-nft add table inet fw
-nft add chain inet fw in '{ type filter hook input priority 0; policy drop; }'
-nft add rule inet fw in ct state established,related accept
-nft add rule inet fw in iif lo accept
-nft add rule inet fw in tcp dport '{ 22, 7460-7462 }' accept
-host "the firewall drops what it does not know, as RoCE" "${quiet[@]}"
-says error firewall 'drops udp port 4791, for RoCE' 'table inet fw, chain in, policy drop' \
-	'^nft insert rule inet fw in udp dport 4791 accept$'
-mends firewall
-heals firewall
-nft flush chain inet fw in
-nft add rule inet fw in ip saddr 10.0.0.0/8 accept
-host "the firewall accepts some senders only" "${quiet[@]}"
-says note firewall 'drops tcp port 7460.* except for clients that a rule accepts' 'policy drop' ''
-nft delete table inet fw
-iptables-nft -A INPUT -p udp --dport 4791 -j REJECT || fail iptables
-host "iptables rejects RoCE" "${quiet[@]}"
-says error firewall 'drops udp port 4791' 'table ip filter, chain INPUT' '^iptables -I INPUT -p udp'
-iptables-nft -F
-iptables-legacy -A INPUT -p tcp --dport 7460 -j DROP || fail iptables-legacy
-host "legacy iptables has rules" "${quiet[@]}"
-says note firewall 'legacy iptables' 'ip_tables_names: filter' 'iptables-legacy'
-iptables-legacy -F
-rmmod iptable_filter || fail "rmmod iptable_filter"
-
 # ---- limits ----
 
 server_stop
@@ -113,7 +86,6 @@ sed "s,^socket = .*,socket = /tmp/nobody/admin.sock," /tmp/rmemd.conf >/tmp/nobo
 limited=(setpriv --reuid=nobody --regid=nogroup --clear-groups -- "${quiet[@]:0:2}" -q -c /tmp/nobody.conf)
 host "8 MiB of memory may be locked" prlimit --memlock=8388608:8388608 "${limited[@]}"
 says error memlock 'only 8 MiB.* need 64 MiB' '/proc/self/limits: RLIMIT_MEMLOCK 8388608' 'ulimit -l unlimited'
-says note firewall 'is not examined' 'nft list ruleset: needs CAP_NET_ADMIN' 'sudo'
 
 # ---- the daemon ----
 

@@ -9,7 +9,6 @@
 #include "doctor/host.h"
 #include "doctor/host_port.h"
 #include "doctor/report.h"
-#include "rmemctl/doctor/ruleset.h"
 #include "rmemctl/doctor/server.h"
 #include "unit/unit.h"
 
@@ -372,176 +371,25 @@ START_TEST(daemon__has_pools_without_huge_pages)
 }
 END_TEST
 
-/* ---- the firewall ---- */
-
-#define CHAIN(family, name, more)                                                      \
-	"{\"chain\": {\"family\": \"" family "\", \"table\": \"t\", \"name\": \"" name \
-	"\"" more "}}"
-#define INPUT(policy)                                                              \
-	CHAIN("inet", "input",                                                     \
-	      ", \"type\": \"filter\", \"hook\": \"input\", \"policy\": \"" policy \
-	      "\"")
-#define RULE(chain, expr)                                                         \
-	"{\"rule\": {\"family\": \"inet\", \"table\": \"t\", \"chain\": \"" chain \
-	"\", \"handle\": 9, \"expr\": [" expr "]}}"
-#define MATCH(left, op, right) \
-	"{\"match\": {\"op\": \"" op "\", \"left\": " left ", \"right\": " right "}}"
-#define PORT(protocol) \
-	"{\"payload\": {\"protocol\": \"" protocol "\", \"field\": \"dport\"}}"
-#define SENDER "{\"payload\": {\"protocol\": \"ip\", \"field\": \"saddr\"}}"
-#define META(key) "{\"meta\": {\"key\": \"" key "\"}}"
-#define CT "{\"ct\": {\"key\": \"state\"}}"
-#define ACCEPT "{\"accept\": null}"
-#define DROP "{\"drop\": null}"
+/* ---- clients ---- */
 
 static const struct {
-	const char *objects;
-	bool udp;
-	unsigned port;
-	enum ruleset_fate fate;
-} rulesets[] = {
-	{ "", true, 4791, RULESET_ACCEPTED },
-	{ INPUT("accept"), true, 4791, RULESET_ACCEPTED },
-	{ INPUT("drop"), true, 4791, RULESET_DROPPED },
-	/* forwarded packets are others */
-	{ CHAIN("inet", "input",
-		", \"type\": \"filter\", \"hook\": \"forward\", \"policy\": \"drop\""),
-	  true, 4791, RULESET_ACCEPTED },
-	{ INPUT("accept") "," RULE("input", MATCH(PORT("udp"), "==", "4791") "," DROP),
-	  true, 4791, RULESET_DROPPED },
-	{ INPUT("accept") "," RULE("input", MATCH(PORT("udp"), "==", "4791") "," DROP),
-	  false, 4791, RULESET_ACCEPTED },
-	{ INPUT("accept") "," RULE("input", MATCH(PORT("udp"), "!=", "53") "," DROP),
-	  true, 4791, RULESET_DROPPED },
-	{ INPUT("drop") "," RULE("input", MATCH(PORT("tcp"), "==",
-						"{\"set\": [22, {\"range\": [7460, "
-						"7462]}]}") "," ACCEPT),
-	  false, 7462, RULESET_ACCEPTED },
-	{ INPUT("drop") "," RULE("input", MATCH(PORT("tcp"), "==",
-						"{\"set\": [22, {\"range\": [7460, "
-						"7461]}]}") "," ACCEPT),
-	  false, 7462, RULESET_DROPPED },
-	/* a set with a name, of another table too */
-	{ "{\"set\": {\"family\": \"inet\", \"table\": \"u\", \"name\": \"s\", "
-	  "\"elem\": "
-	  "[1]}}, {\"set\": {\"family\": \"inet\", \"table\": \"t\", \"name\": \"s\", "
-	  "\"elem\": [{\"elem\": {\"val\": 7460, \"timeout\": 9}}]}}, " INPUT(
-		  "drop") "," RULE("input",
-				   MATCH(PORT("th"), "==", "\"@s\"") "," ACCEPT),
-	  false, 7460, RULESET_ACCEPTED },
-	/* new connections of other hosts: neither established nor of the loopback */
-	{ INPUT("drop") "," RULE(
-		  "input",
-		  MATCH(CT, "in",
-			"[\"established\", "
-			"\"related\"]") "," ACCEPT) "," RULE("input",
-							     MATCH(META("iif"), "==",
-								   "\"lo\"") "," ACCEPT),
-	  false, 7460, RULESET_DROPPED },
-	{ INPUT("drop") "," RULE("input", MATCH(CT, "==", "\"new\"") "," ACCEPT), false,
-	  7460, RULESET_ACCEPTED },
-	/* it depends on the sender */
-	{ INPUT("drop") "," RULE("input",
-				 MATCH(SENDER, "==", "\"192.0.2.1\"") "," ACCEPT),
-	  false, 7460, RULESET_PARTLY },
-	{ INPUT("accept") "," RULE("input",
-				   MATCH(SENDER, "==", "\"192.0.2.1\"") "," DROP),
-	  false, 7460, RULESET_ACCEPTED },
-	/* jumps, and returns */
-	{ INPUT("accept") "," CHAIN("inet", "more", "") "," RULE(
-		  "input", "{\"jump\": {\"target\": \"more\"}}") "," RULE("more", DROP),
-	  false, 7460, RULESET_DROPPED },
-	{ INPUT("accept") "," CHAIN("inet", "more", "") "," RULE(
-		  "input",
-		  "{\"jump\": "
-		  "{\"target\":"
-		  " \"more\"}}") "," RULE("more", "{\"return\": null}") "," RULE("more",
-										 DROP),
-	  false, 7460, RULESET_ACCEPTED },
-	{ INPUT("drop") "," CHAIN("inet", "more", "") "," RULE(
-		  "input", MATCH(META("iifname"), "==",
-				 "\"eth0\"") ","
-					     "{\"jump\": {\"target\": "
-					     "\"more\"}}") "," RULE("more", ACCEPT),
-	  false, 7460, RULESET_PARTLY },
-	{ INPUT("accept") "," RULE("input", "{\"jump\": {\"target\": \"input\"}}"),
-	  false, 7460, RULESET_ACCEPTED },
-	/* a table of verdicts */
-	{ INPUT("accept") "," RULE("input",
-				   "{\"vmap\": {\"key\": " PORT(
-					   "udp") ", "
-						  "\"data\": {\"set\": [[53, " ACCEPT
-						  "], [4791, " DROP "]]}}}"),
-	  true, 4791, RULESET_DROPPED },
-	{ INPUT("accept") "," RULE(
-		  "input", "{\"vmap\": {\"key\": " PORT(
-				   "udp") ", "
-					  "\"data\": {\"set\": [[53, " DROP "]]}}}"),
-	  true, 4791, RULESET_ACCEPTED },
-	/* of iptables */
-	{ INPUT("accept") "," RULE(
-		  "input", MATCH(META("l4proto"), "==",
-				 "\"udp\"") ","
-					    "{\"xt\": {\"type\": \"target\", \"name\": "
-					    "\"REJECT\"}}"),
-	  true, 4791, RULESET_DROPPED },
-	{ INPUT("accept") "," RULE("input", "{\"xt\": {\"type\": \"match\", \"name\": "
-					    "\"recent\"}}, " DROP),
-	  true, 4791, RULESET_ACCEPTED },
-	{ INPUT("accept") "," RULE("input",
-				   "{\"counter\": {\"packets\": 1}}, {\"reject\": "
-				   "{}}"),
-	  true, 4791, RULESET_DROPPED },
+	const char *listen, *seen;
+} listens[] = {
+	{ "192.0.2.1", "rmem doctor rmem://192.0.2.1:7460   # on a client" },
+	{ "2001:db8::1", "rmem doctor rmem://[2001:db8::1]:7460 " },
+	{ "::", "rmem doctor rmem://HOST:7460 " },
+	{ "127.0.0.1", "ok       check            only clients of this host" },
 };
 
-START_TEST(ruleset__decides)
+START_TEST(clients__are_told_where_to_look)
 {
-	char text[4096];
-	const struct ruleset_packet packet = { .udp = rulesets[_i].udp,
-					       .port = rulesets[_i].port };
-	struct ruleset_result result;
-	json_error_t error;
-	json_t *json;
-
-	(void)snprintf(text, sizeof(text), "{\"nftables\": [%s]}",
-		       rulesets[_i].objects);
-	json = json_loads(text, 0, &error);
-	ck_assert_msg(json, "%s in %s", error.text, text);
-	result = ruleset_judge(json, &packet);
-	ck_assert_msg(result.fate == rulesets[_i].fate, "%d, not %d, of %s",
-		      result.fate, rulesets[_i].fate, text);
-	ck_assert_str_eq(result.hook,
-			 result.fate == RULESET_ACCEPTED ? "" : "inet t input");
-	json_decref(json);
-}
-END_TEST
-
-START_TEST(firewall__drops_roce)
-{
-	char text[1024];
-
-	ck_assert_int_eq(fabric_address_parse("0.0.0.0", &server.config.listen[0]), 0);
-	server.config.n_listen = 1;
-	port->software = true;
-	(void)snprintf(text, sizeof(text), "{\"nftables\": [%s]}",
-		       INPUT("accept") "," RULE(
-			       "input", MATCH(PORT("udp"), "==", "4791") "," DROP));
-	server.ruleset = text;
-	firewall_check(&server);
-	CHECK_HAS(
-		"error    check            the firewall drops udp port 4791, for RoCE\n"
-		"         seen: nft list ruleset: table inet t, chain input, the rule "
-		"with "
-		"handle 9\n"
-		"         mend: nft insert rule inet t input udp dport 4791 accept\n");
-	CHECK_HAS("ok       check            the firewall accepts tcp port 7460");
-	/* an adapter does not ask it */
-	port->software = false;
-	teardown();
-	ck_assert_int_eq(report_create(&host->report), 0);
-	firewall_check(&server);
-	ck_assert_ptr_null(strstr(show(REPORT_OK), "4791"));
-	server.ruleset = NULL;
+	ck_assert_int_eq(
+		fabric_address_parse(listens[_i].listen, &server.config.listen[1]), 0);
+	ck_assert_int_eq(fabric_address_parse("::1", &server.config.listen[0]), 0);
+	server.config.n_listen = 2;
+	clients_check(&server);
+	CHECK_HAS(listens[_i].seen);
 }
 END_TEST
 
@@ -569,8 +417,7 @@ int main(void)
 	tcase_add_test(tcase, daemon__serves_no_rdma);
 	tcase_add_test(tcase, daemon__awaits_rdma);
 	tcase_add_test(tcase, daemon__has_pools_without_huge_pages);
-	tcase_add_loop_test(tcase, ruleset__decides, 0,
-			    sizeof(rulesets) / sizeof(rulesets[0]));
-	tcase_add_test(tcase, firewall__drops_roce);
+	tcase_add_loop_test(tcase, clients__are_told_where_to_look, 0,
+			    sizeof(listens) / sizeof(listens[0]));
 	return unit_main();
 }
