@@ -168,13 +168,10 @@ static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 {
 	uint64_t until_ns = queue->session->sync->until_ns;
 	struct rmem_completion completion;
-	int result;
 
 	if (until_ns)
 		deadlines_limit(queue, until_ns);
-	do {
-		result = rmem_wait(queue, &completion, 1, 1, -1);
-	} while (result == 0);
+	(void)queue_wait(queue, &completion, 1, 1, UINT64_MAX);
 	if (completion.status)
 		return err_set(completion.status, "%s",
 			       rmem_completion_error(queue, &completion));

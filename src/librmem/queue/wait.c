@@ -117,12 +117,30 @@ static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
 	}
 }
 
-static int queue_wait(struct rmem_queue *queue, struct rmem_completion *completions,
-		      unsigned n, unsigned min, int timeout_ms)
+int queue_wait(struct rmem_queue *queue, struct rmem_completion *completions,
+	       unsigned n, unsigned min, uint64_t until_ns)
 {
-	uint64_t until = UINT64_MAX;
 	unsigned got = 0;
 
+	for (;;) {
+		got += queue_spin(queue, completions + got, n - got, min - got);
+		if (got >= min ||
+		    (until_ns != UINT64_MAX && clock_now_ns() >= until_ns))
+			return (int)got;
+		if (!queue_arm(queue))
+			queue_sleep(queue, until_ns);
+	}
+}
+
+int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
+	      unsigned min, int timeout_ms)
+{
+	uint64_t until_ns = UINT64_MAX;
+	int before, got;
+
+	if (session_own(queue->session))
+		return err_prefix(-ESTALE, "rmem_wait");
+	before = cancel_disable();
 	/* with completions always at hand nothing below sleeps, nor drives the session */
 	session_nudge(queue->session);
 	if (min > n)
@@ -130,25 +148,8 @@ static int queue_wait(struct rmem_queue *queue, struct rmem_completion *completi
 	if (min > queue_outstanding(queue))
 		min = queue_outstanding(queue);
 	if (timeout_ms >= 0)
-		until = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-	for (;;) {
-		got += queue_spin(queue, completions + got, n - got, min - got);
-		if (got >= min || (timeout_ms >= 0 && clock_now_ns() >= until))
-			return (int)got;
-		if (!queue_arm(queue))
-			queue_sleep(queue, until);
-	}
-}
-
-int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
-	      unsigned min, int timeout_ms)
-{
-	int before, got;
-
-	if (session_own(queue->session))
-		return err_prefix(-ESTALE, "rmem_wait");
-	before = cancel_disable();
-	got = queue_wait(queue, completions, n, min, timeout_ms);
+		until_ns = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+	got = queue_wait(queue, completions, n, min, until_ns);
 	cancel_restore(before);
 	return got;
 }

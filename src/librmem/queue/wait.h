@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Takes the completion of the only outstanding operation; inlined into rmem_poll() and the
- * synchronous calls.  wait.c does everything else.
+/* How rmem_poll(), rmem_wait() and the synchronous calls take completions.
  *
  * Threads: [owner of the queue]. */
 #ifndef LIBRMEM_QUEUE_WAIT_H
@@ -9,6 +8,11 @@
 #include "librmem/queue/schedule.h"
 
 #define POLL_MORE (-1)
+
+/* Take up to n completions, until there are `min`, which are outstanding, or it is until_ns;
+ * UINT64_MAX: without a limit.  Returns how many were taken. */
+int queue_wait(struct rmem_queue *queue, struct rmem_completion *completions,
+	       unsigned n, unsigned min, uint64_t until_ns);
 
 /* Take the completion of the only outstanding operation, or find that it is not complete.  Returns
  * how many were taken; POLL_MORE: other work is to be done. */
