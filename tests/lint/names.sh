@@ -282,7 +282,7 @@ UNSEEN
 cut -d' ' -f1 "$tmp/unseen" >"$tmp/errnos that no client sees"
 "$tmp/codes" own | sort >"$tmp/numbered"
 grep -rhoE --include='*.c' -- '-E[A-Z]{3,}\b' src/rmemd/control src/rmemd/lease src/rmemd/pool/alloc.c \
-	src/rmemd/state src/fabric/tcp/server.c src/fabric/tcp/conn.c src/fabric/tcp/mr.c \
+	src/rmemd/state src/fabric/tcp/session*.c src/fabric/tcp/conn.c src/fabric/tcp/mr.c \
 	src/fabric/verbs/server src/fabric/verbs/common | sed 's/^-//' | sort -u >"$tmp/errnos"
 comm -23 "$tmp/errnos" "$tmp/numbered" >"$tmp/errnos without a number"
 compare "errnos without a number" "errnos that no client sees"
