@@ -8,8 +8,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <openssl/core_names.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
 
 #include "base/err.h"
 #include "tls/failure.h"
@@ -18,39 +19,42 @@
 #define SOL_TLS 282
 #endif
 
-/* HKDF-Expand-Label of RFC 8446 with SHA-256, without context, for results up to one hash. */
-static int expand_label(const uint8_t secret[STREAM_SECRET_BYTES], const char *label,
-			uint8_t *ret, size_t ret_bytes)
+/* HKDF-Expand-Label of RFC 8446 with SHA-256, without context. */
+static int expand_label(uint8_t secret[STREAM_SECRET_BYTES], char *label, uint8_t *ret,
+			size_t ret_bytes)
 {
-	uint8_t info[32] = { 0, (uint8_t)ret_bytes, (uint8_t)strlen(label) };
-	uint8_t digest[EVP_MAX_MD_SIZE];
-	size_t n = 3 + strlen(label);
-	unsigned bytes = 0;
+	EVP_KDF *kdf = EVP_KDF_fetch(NULL, "TLS13-KDF", NULL);
+	EVP_KDF_CTX *ctx = EVP_KDF_CTX_new(kdf);
+	int mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY;
+	char digest[] = "SHA256", prefix[] = "tls13 ";
+	const OSSL_PARAM params[] = {
+		OSSL_PARAM_int(OSSL_KDF_PARAM_MODE, &mode),
+		OSSL_PARAM_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, strlen(digest)),
+		OSSL_PARAM_octet_string(OSSL_KDF_PARAM_KEY, secret,
+					STREAM_SECRET_BYTES),
+		OSSL_PARAM_octet_string(OSSL_KDF_PARAM_PREFIX, prefix, strlen(prefix)),
+		OSSL_PARAM_octet_string(OSSL_KDF_PARAM_LABEL, label, strlen(label)),
+		OSSL_PARAM_END,
+	};
+	bool derived = ctx && EVP_KDF_derive(ctx, ret, ret_bytes, params) == 1;
 
-	memcpy(info + 3, label, strlen(label));
-	info[n++] = 0; /* length of the context */
-	info[n++] = 1; /* the first block */
-	if (!HMAC(EVP_sha256(), secret, STREAM_SECRET_BYTES, info, n, digest, &bytes) ||
-	    bytes < ret_bytes)
-		return tls_failure(-ENOMEM, "the keys of a channel");
-	memcpy(ret, digest, ret_bytes);
-	explicit_bzero(digest, sizeof(digest));
-	return 0;
+	EVP_KDF_CTX_free(ctx);
+	EVP_KDF_free(kdf);
+	return derived ? 0 : tls_failure(-ENOMEM, "the keys of a channel");
 }
 
 /* One direction, from its first record on. */
-static int direction_set(int fd, int direction,
-			 const uint8_t secret[STREAM_SECRET_BYTES])
+static int direction_set(int fd, int direction, uint8_t secret[STREAM_SECRET_BYTES])
 {
 	struct tls12_crypto_info_aes_gcm_128 info = {
 		.info = { .version = TLS_1_3_VERSION,
 			  .cipher_type = TLS_CIPHER_AES_GCM_128 },
 	};
 	uint8_t iv[TLS_CIPHER_AES_GCM_128_SALT_SIZE + TLS_CIPHER_AES_GCM_128_IV_SIZE];
-	int err = expand_label(secret, "tls13 key", info.key, sizeof(info.key));
+	int err = expand_label(secret, (char[]){ "key" }, info.key, sizeof(info.key));
 
 	if (!err)
-		err = expand_label(secret, "tls13 iv", iv, sizeof(iv));
+		err = expand_label(secret, (char[]){ "iv" }, iv, sizeof(iv));
 	if (!err) {
 		memcpy(info.salt, iv, sizeof(info.salt));
 		memcpy(info.iv, iv + sizeof(info.salt), sizeof(info.iv));
@@ -62,7 +66,7 @@ static int direction_set(int fd, int direction,
 	return err;
 }
 
-int tls_kernel_take(int fd, const struct channel_secrets *secrets)
+int tls_kernel_take(int fd, struct channel_secrets *secrets)
 {
 	int err;
 

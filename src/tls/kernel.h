@@ -10,6 +10,6 @@
  * received after it.
  *   -ENOTSUP  without effect: the kernel does not have TLS, or its module is not loaded
  *   -errno    with text: the connection is of no use any more */
-int tls_kernel_take(int fd, const struct channel_secrets *secrets);
+int tls_kernel_take(int fd, struct channel_secrets *secrets);
 
 #endif

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The vectors of rmem-protocol(7), read from the page, are what this code derives. */
+/* The vectors of rmem-protocol(7), read from the page, and those of RFC 8448 are what this code
+ * derives. */
+#include <linux/tls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "fabric/address.h"
 #include "tls/admission.h"
+#include "tls/kernel.h"
 #include "tls/keys.h"
 #include "unit/unit.h"
 
@@ -39,14 +43,21 @@ static void vector_read(const char *what, char ret_value[100])
 	(void)fclose(page);
 }
 
-static void expect(const char *what, const uint8_t *bytes, size_t n)
+static void expect_hex(const char *hex, const uint8_t *bytes, size_t n)
 {
-	char vector[100], hex[100];
+	char text[100];
 
 	for (size_t i = 0; i < n; i++)
-		(void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+		(void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	ck_assert_str_eq(text, hex);
+}
+
+static void expect(const char *what, const uint8_t *bytes, size_t n)
+{
+	char vector[100];
+
 	vector_read(what, vector);
-	ck_assert_str_eq(hex, vector);
+	expect_hex(vector, bytes, n);
 }
 
 START_TEST(token__is_that_of_the_page)
@@ -92,6 +103,48 @@ START_TEST(identity__is_that_of_the_page)
 }
 END_TEST
 
+/* ---- keys for the kernel ---- */
+
+static struct tls12_crypto_info_aes_gcm_128 told[TLS_RX + 1];
+
+/* a fake of the C library's, with TLS in the kernel */
+int setsockopt(int, int, int name, const void *value, socklen_t bytes)
+{
+	if (bytes == sizeof(told[0]))
+		memcpy(&told[name], value, bytes);
+	return 0;
+}
+
+static void expect_told(int direction, const char *key, const char *salt,
+			const char *iv)
+{
+	expect_hex(key, told[direction].key, sizeof(told[0].key));
+	expect_hex(salt, told[direction].salt, sizeof(told[0].salt));
+	expect_hex(iv, told[direction].iv, sizeof(told[0].iv));
+}
+
+/* The handshake traffic secrets and keys of its section 3. */
+START_TEST(kernel__has_the_keys_of_rfc_8448)
+{
+	struct channel_secrets secrets = {
+		.sent = { 0xb3, 0xed, 0xdb, 0x12, 0x6e, 0x06, 0x7f, 0x35,
+			  0xa7, 0x80, 0xb3, 0xab, 0xf4, 0x5e, 0x2d, 0x8f,
+			  0x3b, 0x1a, 0x95, 0x07, 0x38, 0xf5, 0x2e, 0x96,
+			  0x00, 0x74, 0x6a, 0x0e, 0x27, 0xa5, 0x5a, 0x21 },
+		.received = { 0xb6, 0x7b, 0x7d, 0x69, 0x0c, 0xc1, 0x6c, 0x4e,
+			      0x75, 0xe5, 0x42, 0x13, 0xcb, 0x2d, 0x37, 0xb4,
+			      0xe9, 0xc9, 0x12, 0xbc, 0xde, 0xd9, 0x10, 0x5d,
+			      0x42, 0xbe, 0xfd, 0x59, 0xd3, 0x91, 0xad, 0x38 },
+	};
+
+	ck_assert_int_eq(tls_kernel_take(-1, &secrets), 0);
+	expect_told(TLS_TX, "dbfaa693d1762c5b666af5d950258d01", "5bd3c71b",
+		    "836e0b76bb73265f");
+	expect_told(TLS_RX, "3fce516009c21727d0f2e4e86ee403bc", "5d313eb2",
+		    "671276ee13000b30");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("vectors", setup, NULL);
@@ -100,5 +153,6 @@ int main(void)
 	tcase_add_test(tc, origin__is_that_of_the_page);
 	tcase_add_test(tc, key_of_a_channel__is_that_of_the_page);
 	tcase_add_test(tc, identity__is_that_of_the_page);
+	tcase_add_test(tc, kernel__has_the_keys_of_rfc_8448);
 	return unit_main();
 }
