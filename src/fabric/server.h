@@ -56,12 +56,13 @@ struct fabric_server_events {
 	 * wrong key, bounds or rights.  Over RDMA an access that the device refuses ends its
 	 * channel; iWARP devices may not tell.  May be NULL. */
 	void (*access_refused)(void *ctx, void *session_cookie, uint64_t n);
-	/* reg_mr() is done, with the key; or has failed, with err and text: the mr does not
-	 * exist. */
+	/* A reg_mr() that returned 0 is done, with the key; or has failed, with err and text: the
+	 * mr does not exist. */
 	void (*mr_registered)(void *ctx, void *mr_cookie, int err, const char *text,
 			      const struct fabric_key *key);
-	/* dereg_mr() is done: the key is dead, no access is in progress or will be.  Also
-	 * called, before session_closed(), for each mr that session_close() deregistered. */
+	/* A dereg_mr() that returned false is done: the key is dead, no access is in progress or
+	 * will be.  Also called, before session_closed(), for each mr that session_close()
+	 * deregistered. */
 	void (*mr_deregistered)(void *ctx, void *mr_cookie);
 	/* session_close() is done; the fabric_session is gone. */
 	void (*session_closed)(void *ctx, void *session_cookie);
@@ -194,22 +195,16 @@ struct fabric_server_ops {
 	int (*channel_connect)(struct fabric_session *session, uint32_t channel,
 			       const struct fabric_qp_info *theirs);
 
-	/* Make [addr, addr + bytes) reachable; mr_registered() follows.  The memory must stay
-	 * mapped until mr_deregistered().  On failure no event follows.  A fabric has this and
-	 * dereg_mr(), or reg_mr_now() and dereg_mr_now(); the others are NULL. */
+	/* Make [addr, addr + bytes) reachable.  1: it is, with this key, and no event follows; 0:
+	 * mr_registered() follows, and *ret_key is not set.  The memory must stay mapped until the
+	 * key is dead.  On failure no event follows. */
 	int (*reg_mr)(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie, struct fabric_mr **ret_mr);
-	/* Make the mr unreachable; mr_deregistered() follows.  An outstanding mr_registered()
-	 * is not called. */
-	void (*dereg_mr)(struct fabric_mr *mr);
-	/* reg_mr() without an event: on return the mr is reachable, and mr_registered() is not
-	 * called. */
-	int (*reg_mr_now)(struct fabric_session *session, void *addr, size_t bytes,
-			  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-			  struct fabric_key *ret_key);
-	/* True: the key is dead, and mr_deregistered() is not called.  False: as dereg_mr(), also
-	 * when notifications of the mr are pending.  Must not be called from notified(). */
-	bool (*dereg_mr_now)(struct fabric_mr *mr);
+		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		      struct fabric_key *ret_key);
+	/* Make the mr unreachable; an outstanding mr_registered() is not called.  True: the key is
+	 * dead, and no event follows; false: mr_deregistered() follows, also when notifications of
+	 * the mr are pending.  Must not be called from notified(). */
+	bool (*dereg_mr)(struct fabric_mr *mr);
 	/* Add what went through the mr so far.  NULL: not known, as the device moves bytes on its
 	 * own. */
 	void (*mr_traffic)(const struct fabric_mr *mr, struct fabric_mr_traffic *sum);

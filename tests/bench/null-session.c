@@ -111,9 +111,9 @@ static int channel_close(struct fabric_session *session, uint32_t channel)
 	return 0;
 }
 
-static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-		      struct fabric_key *ret_key)
+static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
+		  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		  struct fabric_key *ret_key)
 {
 	struct fabric_mr *mr = malloc(sizeof(*mr));
 
@@ -123,10 +123,10 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 	mr->cookie = cookie;
 	list_append(&session->mrs, &mr->link);
 	*ret_mr = mr;
-	return 0;
+	return 1;
 }
 
-static bool dereg_mr_now(struct fabric_mr *mr)
+static bool dereg_mr(struct fabric_mr *mr)
 {
 	list_remove(&mr->link);
 	free(mr);
@@ -145,8 +145,8 @@ static const struct fabric_server_ops null_server = {
 	.session_open = session_begin,
 	.session_close = session_close,
 	.channel_close = channel_close,
-	.reg_mr_now = reg_mr_now,
-	.dereg_mr_now = dereg_mr_now,
+	.reg_mr = reg_mr,
+	.dereg_mr = dereg_mr,
 };
 
 /* ---- the session ---- */

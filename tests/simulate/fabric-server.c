@@ -159,7 +159,8 @@ static int mr_new(struct fabric_session *session, void *addr, size_t bytes,
 }
 
 static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
+		  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		  struct fabric_key *)
 {
 	int err = mr_new(session, addr, bytes, rights, cookie, ret_mr);
 
@@ -171,7 +172,7 @@ static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 	return 0;
 }
 
-static void dereg_mr(struct fabric_mr *mr)
+static bool dereg_mr(struct fabric_mr *mr)
 {
 	daemon_point();
 	if (mr->state >= KEY_DYING)
@@ -182,6 +183,7 @@ static void dereg_mr(struct fabric_mr *mr)
 	mr->used = mr->bytes;
 	if (mr->event)
 		wake(mr->session->server);
+	return false;
 }
 
 static struct fabric_key key_of(const struct fabric_mr *mr)
@@ -199,16 +201,14 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 		return err;
 	(*ret_mr)->state = KEY_LIVE;
 	*ret_key = key_of(*ret_mr);
-	return 0;
+	return 1;
 }
 
 static bool dereg_mr_now(struct fabric_mr *mr)
 {
 	daemon_point();
-	if (mr->n_notes || sim_chance(4)) {
-		dereg_mr(mr);
-		return false;
-	}
+	if (mr->n_notes || sim_chance(4))
+		return dereg_mr(mr);
 	/* perhaps the session was closed, and this was its last key */
 	wake(mr->session->server);
 	key_free(mr);
@@ -799,7 +799,7 @@ const struct fabric_server_ops sim_tcp_server = {
 	.kind = FABRIC_TCP,
 	.open = tcp_open,
 	.session_extend = session_extend,
-	.reg_mr_now = reg_mr_now,
-	.dereg_mr_now = dereg_mr_now,
+	.reg_mr = reg_mr_now,
+	.dereg_mr = dereg_mr_now,
 	SIM_OPS,
 };

@@ -251,7 +251,7 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.session_close = tcp_session_close,
 	.session_extend = tcp_session_extend,
 	.channel_close = tcp_session_channel_close,
-	.reg_mr_now = tcp_mr_reg,
-	.dereg_mr_now = tcp_mr_dereg,
+	.reg_mr = tcp_mr_reg,
+	.dereg_mr = tcp_mr_dereg,
 	.mr_traffic = tcp_mr_traffic,
 };

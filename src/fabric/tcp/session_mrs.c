@@ -99,7 +99,7 @@ int tcp_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 	server->stats.exposed_bytes += bytes;
 	*ret_key = mr->key;
 	*ret_mr = mr;
-	return 0;
+	return 1;
 }
 
 /* False: a stream may use the region. */

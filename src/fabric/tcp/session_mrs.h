@@ -5,7 +5,7 @@
 
 #include "fabric/tcp/session.h"
 
-/* fabric_server_ops.reg_mr_now, dereg_mr_now */
+/* fabric_server_ops.reg_mr, dereg_mr */
 int tcp_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 	       unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 	       struct fabric_key *ret_key);

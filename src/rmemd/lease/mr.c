@@ -10,21 +10,18 @@
 
 static int fabric_register(struct mr *mr, struct fabric_session *session)
 {
-	const struct fabric_server_ops *ops = mr->ops;
 	void *addr = extent_addr(&mr->segment->extent);
 	unsigned rights =
 		mr->attachment->rights & WIRE_RIGHT_READ ? FABRIC_RIGHT_READ : 0;
-	int err;
+	int done;
 
 	if (mr->attachment->rights & WIRE_RIGHT_WRITE)
 		rights |= FABRIC_RIGHT_WRITE;
-	if (!ops->reg_mr_now)
-		return ops->reg_mr(session, addr, mr->bytes, rights, mr, &mr->fabric);
-	err = ops->reg_mr_now(session, addr, mr->bytes, rights, mr, &mr->fabric,
-			      &mr->key);
-	if (!err)
+	done = mr->ops->reg_mr(session, addr, mr->bytes, rights, mr, &mr->fabric,
+			       &mr->key);
+	if (done == 1)
 		mr_set_live(mr);
-	return err;
+	return done < 0 ? done : 0;
 }
 
 void mr_set_live(struct mr *mr)
@@ -93,9 +90,7 @@ void mr_deregister(struct mr *mr)
 	/* the fabrics are closed, and every key is dead */
 	if (lease->leases->closing)
 		return;
-	if (!mr->ops->dereg_mr_now)
-		mr->ops->dereg_mr(mr->fabric);
-	else if (mr->ops->dereg_mr_now(mr->fabric))
+	if (mr->ops->dereg_mr(mr->fabric))
 		mr_free(mr);
 }
 

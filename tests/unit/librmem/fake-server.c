@@ -479,9 +479,9 @@ static int channel_connect(struct fabric_session *session, uint32_t number,
 	return 0;
 }
 
-static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-		      struct fabric_key *ret_key)
+static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
+		  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		  struct fabric_key *ret_key)
 {
 	struct fabric_mr *mr = calloc(1, sizeof(*mr));
 
@@ -496,10 +496,10 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 	fake_unlock();
 	*ret_key = (struct fabric_key){ mr->addr, mr->rkey };
 	*ret_mr = mr;
-	return 0;
+	return 1;
 }
 
-static bool dereg_mr_now(struct fabric_mr *mr)
+static bool dereg_mr(struct fabric_mr *mr)
 {
 	fake_lock();
 	list_remove(&mr->link);
@@ -521,6 +521,6 @@ const struct fabric_server_ops fake_server = {
 	.session_close = session_close,
 	.channel_close = channel_close,
 	.channel_connect = channel_connect,
-	.reg_mr_now = reg_mr_now,
-	.dereg_mr_now = dereg_mr_now,
+	.reg_mr = reg_mr,
+	.dereg_mr = dereg_mr,
 };

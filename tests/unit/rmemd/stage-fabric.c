@@ -147,7 +147,8 @@ static int connect_channel(struct fabric_session *session, uint32_t channel,
 }
 
 static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
+		  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		  struct fabric_key *)
 {
 	struct fabric_mr *mr;
 	int err;
@@ -172,10 +173,11 @@ static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 	return 0;
 }
 
-static void dereg_mr(struct fabric_mr *mr)
+static bool dereg_mr(struct fabric_mr *mr)
 {
 	ck_assert(mr->state != FAKE_MR_DYING);
 	mr->state = FAKE_MR_DYING;
+	return false;
 }
 
 static void mr_drop(struct fabric_mr *mr)
@@ -194,7 +196,7 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 		      struct fabric_key *ret_key)
 {
 	struct fabric_mr *mr;
-	int err = reg_mr(session, addr, bytes, rights, cookie, &mr);
+	int err = reg_mr(session, addr, bytes, rights, cookie, &mr, ret_key);
 
 	if (err)
 		return err;
@@ -206,12 +208,12 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 	mr->state = FAKE_MR_LIVE;
 	*ret_key = mr_key(mr);
 	*ret_mr = mr;
-	return 0;
+	return 1;
 }
 
 static bool dereg_mr_now(struct fabric_mr *mr)
 {
-	dereg_mr(mr);
+	(void)dereg_mr(mr);
 	if (keep_every && ++n_dereg_now % keep_every == 0)
 		return false;
 	mr_drop(mr);
@@ -238,10 +240,8 @@ const struct fabric_server_ops fake_fabric_now = {
 	.session_extend = extend_session,
 	.channel_close = close_channel,
 	.channel_connect = connect_channel,
-	.reg_mr = reg_mr,
-	.dereg_mr = dereg_mr,
-	.reg_mr_now = reg_mr_now,
-	.dereg_mr_now = dereg_mr_now,
+	.reg_mr = reg_mr_now,
+	.dereg_mr = dereg_mr_now,
 };
 
 /* ---- events ---- */

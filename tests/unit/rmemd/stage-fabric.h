@@ -34,7 +34,7 @@ extern struct list fake_fabric_mrs;
 
 /* Every registration and deregistration has an event. */
 extern const struct fabric_server_ops fake_fabric;
-/* It has reg_mr_now() and dereg_mr_now(). */
+/* Its keys live and die without an event. */
 extern const struct fabric_server_ops fake_fabric_now;
 /* fabric_qp_info.gid_verified of the queue pair that was connected last. */
 extern bool fake_fabric_gid_verified;
@@ -54,7 +54,7 @@ void fake_fabric_fail_event(unsigned after, int err);
 void fake_fabric_fail_session(int err);
 /* Closing a channel fails with err; 0: succeeds. */
 void fake_fabric_keep_channels(int err);
-/* Every n-th dereg_mr_now() returns false, as for a key in use; 0: none. */
+/* Every n-th dereg_mr() of fake_fabric_now returns false, as for a key in use; 0: none. */
 void fake_fabric_keep_keys(unsigned n);
 
 /* A client notifies through this key.  False: the key does not exist or has no right to

@@ -36,7 +36,8 @@ static void mr_locate(struct fabric_mr *fabric_mr)
 }
 
 static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
+		  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		  struct fabric_key *ret_key)
 {
 	int err;
 
@@ -44,7 +45,7 @@ static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 		fake_fabric_fail_reg(0, -ENOMEM);
 	if (zeros_random(100) == 0)
 		fake_fabric_fail_event(0, -EIO);
-	err = fake_fabric.reg_mr(session, addr, bytes, rights, cookie, ret_mr);
+	err = fake_fabric.reg_mr(session, addr, bytes, rights, cookie, ret_mr, ret_key);
 	if (!err)
 		mr_locate(*ret_mr);
 	return err;
@@ -54,21 +55,21 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 		      struct fabric_key *ret_key)
 {
-	int err;
+	int done;
 
 	if (zeros_random(200) == 0)
 		fake_fabric_fail_reg(0, -ENOMEM);
-	err = fake_fabric_now.reg_mr_now(session, addr, bytes, rights, cookie, ret_mr,
-					 ret_key);
-	if (!err)
+	done = fake_fabric_now.reg_mr(session, addr, bytes, rights, cookie, ret_mr,
+				      ret_key);
+	if (done == 1)
 		mr_locate(*ret_mr);
-	return err;
+	return done;
 }
 
 static bool dereg_mr_now(struct fabric_mr *mr)
 {
 	fake_fabric_keep_keys(zeros_random(3) == 0);
-	return fake_fabric_now.dereg_mr_now(mr);
+	return fake_fabric_now.dereg_mr(mr);
 }
 
 void zeros_fabrics_init(void)
@@ -77,8 +78,8 @@ void zeros_fabrics_init(void)
 	zeros_fabrics[0].kind = FABRIC_VERBS;
 	zeros_fabrics[0].reg_mr = reg_mr;
 	zeros_fabrics[1] = fake_fabric_now;
-	zeros_fabrics[1].reg_mr_now = reg_mr_now;
-	zeros_fabrics[1].dereg_mr_now = dereg_mr_now;
+	zeros_fabrics[1].reg_mr = reg_mr_now;
+	zeros_fabrics[1].dereg_mr = dereg_mr_now;
 }
 
 bool zeros_fabric_step(void)

@@ -105,7 +105,7 @@ void zeros_hang_up(void);
 /* Check that a lease whose end nobody has requested exists and has its size. */
 void zeros_check_leases(void);
 
-/* ---- its fabrics: only the second has reg_mr_now() and dereg_mr_now() ---- */
+/* ---- its fabrics: keys of the second live and die without an event ---- */
 
 extern struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS];
 

@@ -408,7 +408,8 @@ static int mr_check(const struct fabric_session *session, size_t bytes)
 }
 
 int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
-		 unsigned rights, void *cookie, struct fabric_mr **ret_mr)
+		 unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		 struct fabric_key *)
 {
 	struct fabric_mr *mr;
 	int err = mr_check(session, bytes);
@@ -440,10 +441,10 @@ static void mr_end_later(struct fabric_mr *mr)
 	mailbox_post(&mr->session->endpoint->server->mailbox, &mr->job.done.link);
 }
 
-void verbs_mr_dereg(struct fabric_mr *mr)
+bool verbs_mr_dereg(struct fabric_mr *mr)
 {
 	if (mr->dereg_requested)
-		return;
+		return false;
 	mr->dereg_requested = true;
 	if (mr->state == VERBS_MR_REGISTERING)
 		mr_cancel(mr);
@@ -451,6 +452,7 @@ void verbs_mr_dereg(struct fabric_mr *mr)
 		mr_deregister(mr);
 	else if (mr->state == VERBS_MR_DEVICE_GONE)
 		mr_end_later(mr);
+	return false;
 }
 
 void verbs_mr_abandon(struct fabric_mr *mr)

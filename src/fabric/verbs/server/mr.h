@@ -43,8 +43,9 @@ struct fabric_mr {
 
 /* fabric_server_ops.reg_mr, dereg_mr. */
 int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
-		 unsigned rights, void *cookie, struct fabric_mr **ret_mr);
-void verbs_mr_dereg(struct fabric_mr *mr);
+		 unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		 struct fabric_key *ret_key);
+bool verbs_mr_dereg(struct fabric_mr *mr);
 
 /* The functions by which in-band requests find the session's regions.  [loop]; they are called by
  * the [poller], with the session's lock held */

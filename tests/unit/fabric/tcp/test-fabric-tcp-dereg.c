@@ -114,10 +114,9 @@ static void other_register(unsigned n)
 
 	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &other), 0);
 	for (unsigned i = 0; i < n; i++)
-		ck_assert_int_eq(ops->reg_mr_now(other, host.memory, 1,
-						 FABRIC_RIGHT_READ, NULL, &mrs[i],
-						 &key),
-				 0);
+		ck_assert_int_eq(ops->reg_mr(other, host.memory, 1, FABRIC_RIGHT_READ,
+					     NULL, &mrs[i], &key),
+				 1);
 }
 
 START_TEST(dereg_mr__visits_no_stream_of_other_sessions)
@@ -189,17 +188,16 @@ START_TEST(dereg_mr__of_idle_streams_needs_no_event)
 	int fd = raw_channel_open();
 
 	ck_assert_int_eq(
-		ops->reg_mr_now(host.session, host.memory, MIDDLE, RW, NULL, &mr, &key),
-		0);
+		ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL, &mr, &key), 1);
 	ck_assert_uint_eq(seen.registered, 0);
 	seen.key = key;
 	(void)raw_read_byte(fd, 0);
 	/* the thread may still be serving the stream */
-	while (!ops->dereg_mr_now(mr)) {
+	while (!ops->dereg_mr(mr)) {
 		host_await(&seen.deregistered, seen.deregistered + 1);
-		ck_assert_int_eq(ops->reg_mr_now(host.session, host.memory, MIDDLE, RW,
-						 NULL, &mr, &seen.key),
-				 0);
+		ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE, RW,
+					     NULL, &mr, &seen.key),
+				 1);
 	}
 	raw_request(fd, STREAM_READ, 0, 1, 8);
 	raw_expect(fd, FABRIC_STALE, 0, 8);
@@ -219,7 +217,7 @@ START_TEST(dereg_mr__refuses_a_write_in_progress)
 	raw_send(fd, bytes, 10);
 	raw_expect(fd, FABRIC_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
-	if (!ops->dereg_mr_now(host.mr))
+	if (!ops->dereg_mr(host.mr))
 		host_await(&seen.deregistered, 1);
 	/* the bytes sent so far may have been written */
 	memset(host.memory, 0x33, sizeof(bytes));
@@ -235,7 +233,7 @@ START_TEST(dereg_mr__of_a_busy_stream_reports_an_event)
 	int fd = raw_channel_open();
 
 	atomic_store(&stream_busy, true);
-	ck_assert(!ops->dereg_mr_now(host.mr));
+	ck_assert(!ops->dereg_mr(host.mr));
 	raw_request(fd, STREAM_READ, 0, 1, 1);
 	raw_expect(fd, FABRIC_STALE, 0, 1);
 	host_await(&seen.deregistered, 1);
@@ -253,7 +251,7 @@ START_TEST(dereg_mr__delivers_notifications_first)
 	raw_request(fd, FABRIC_NOTIFY, 0, 0, 1);
 	raw_send(fd, &operands, sizeof(operands));
 	(void)raw_expect_word(fd, 1);
-	ck_assert(!ops->dereg_mr_now(host.mr));
+	ck_assert(!ops->dereg_mr(host.mr));
 	ck_assert_uint_eq(seen.notified, 0);
 	host_await(&seen.deregistered, 1);
 	ck_assert_uint_eq(seen.notified, 1);
@@ -266,13 +264,11 @@ START_TEST(reg_mr__that_fails_leaves_nothing)
 	struct fabric_mr *mr = NULL;
 	struct fabric_key key;
 
-	ck_assert_int_eq(
-		ops->reg_mr_now(host.session, host.memory, 0, RW, NULL, &mr, &key),
-		-EINVAL);
+	ck_assert_int_eq(ops->reg_mr(host.session, host.memory, 0, RW, NULL, &mr, &key),
+			 -EINVAL);
 	ops->session_close(host.session);
-	ck_assert_int_eq(
-		ops->reg_mr_now(host.session, host.memory, 1, RW, NULL, &mr, &key),
-		-ESHUTDOWN);
+	ck_assert_int_eq(ops->reg_mr(host.session, host.memory, 1, RW, NULL, &mr, &key),
+			 -ESHUTDOWN);
 	ck_assert_ptr_null(mr);
 	host_deregister(host.mr);
 	host_await(&seen.closed, 1);

@@ -59,7 +59,8 @@ START_TEST(session__of_a_removed_device_registers_nothing)
 	device_remove();
 	fake_device_return(0);
 	await_event("serves now");
-	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &mr), -ENODEV);
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &mr, NULL),
+			 -ENODEV);
 }
 END_TEST
 

@@ -147,7 +147,7 @@ START_TEST(reg_mr__that_fails_names_the_cause)
 
 	for (unsigned i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		ck_assert_int_eq(SERVER->reg_mr(session, memory, refused[i].bytes,
-						FABRIC_RIGHT_READ, NULL, &mr),
+						FABRIC_RIGHT_READ, NULL, &mr, NULL),
 				 i == 0 ? -EINVAL : -EIO);
 		ck_assert_ptr_nonnull(strstr(err_text(), refused[i].text));
 	}

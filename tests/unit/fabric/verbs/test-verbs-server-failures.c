@@ -126,7 +126,8 @@ START_TEST(dereg_mr__failed_is_reported_once)
 	ck_assert_ptr_nonnull(strstr(seen.event_text, "ibv_dereg_mr gives 16"));
 	ck_assert_uint_eq(seen.downs, 1);
 	/* no channel could reach memory registered now */
-	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &first), -EIO);
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &first, NULL),
+			 -EIO);
 	ck_assert_ptr_nonnull(strstr(err_text(), "cut off"));
 	session_end(session);
 }
@@ -142,9 +143,9 @@ static char segments[N_SEGMENTS][(size_t)256 << 10];
 static int segment_register(struct fabric_session *const sessions[N_DEVICES],
 			    unsigned i, struct fabric_mr **ret_mr)
 {
-	return SERVER->reg_mr(sessions[i % N_DEVICES], segments[i / N_DEVICES],
-			      sizeof(segments[0]),
-			      FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL, ret_mr);
+	return SERVER->reg_mr(
+		sessions[i % N_DEVICES], segments[i / N_DEVICES], sizeof(segments[0]),
+		FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL, ret_mr, NULL);
 }
 
 /* One registration fails, each in turn: its event names device and size, and the others

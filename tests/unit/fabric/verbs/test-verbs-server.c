@@ -382,7 +382,7 @@ START_TEST(removal__frees_all_objects_of_the_device)
 	ck_assert_uint_eq(seen.deregistered, 0);
 
 	/* the session's calls still get their events */
-	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &second),
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &second, NULL),
 			 -ENODEV);
 	ck_assert_int_eq(SERVER->session_open(server, 0, NULL, &session), -ENODEV);
 	SERVER->dereg_mr(mr);
@@ -432,7 +432,7 @@ static void run_server(void)
 		ck_assert_uint_eq(seen.ups, 1);
 	}
 	ck_assert_uint_eq(seen.downs, 1);
-	if (!SERVER->reg_mr(session, memory, 10, 0, NULL, &mr)) {
+	if (!SERVER->reg_mr(session, memory, 10, 0, NULL, &mr, NULL)) {
 		await(&seen.registered, 1);
 		if (!seen.err)
 			SERVER->dereg_mr(mr);

@@ -80,7 +80,7 @@ static struct fabric_mr *reg(struct fabric_session *session, uintptr_t cookie)
 	struct fabric_mr *mr = NULL;
 
 	ck_assert_int_eq(SERVER->reg_mr(session, memory, LARGE, FABRIC_RIGHT_READ,
-					(void *)cookie, &mr),
+					(void *)cookie, &mr, NULL),
 			 0);
 	return mr;
 }

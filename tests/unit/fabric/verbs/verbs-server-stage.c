@@ -141,7 +141,8 @@ struct fabric_mr *mr_request(struct fabric_session *session, size_t bytes,
 {
 	struct fabric_mr *mr = NULL;
 
-	ck_assert_int_eq(SERVER->reg_mr(session, memory, bytes, rights, NULL, &mr), 0);
+	ck_assert_int_eq(
+		SERVER->reg_mr(session, memory, bytes, rights, NULL, &mr, NULL), 0);
 	return mr;
 }
 
