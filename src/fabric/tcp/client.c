@@ -477,11 +477,6 @@ static int channel_alive_fd(const struct fabric_channel *channel)
 	return -1;
 }
 
-static void channel_leave(const struct fabric_channel *channel)
-{
-	tcp_channel_close(channel);
-}
-
 /* As much as a link of 100 Gbit/s carries in 300 us. */
 #define LARGE_MAX (UINT32_C(4) << 20)
 
@@ -512,5 +507,5 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.alive_fd = channel_alive_fd,
 	.alive = channel_alive,
 	.channel_free = channel_free,
-	.channel_leave = channel_leave,
+	.channel_leave = tcp_channel_close,
 };

@@ -328,9 +328,9 @@ static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 	wire_msg_init(&request, WIRE_TYPE_join_channel);
 	request.join_channel.channel = channel->joining;
 	WIRE_END_COPY(&request.join_channel, ours);
-	return session_call_while_up(channel->session, &request, joined, ret_theirs,
-				     clock_now_ns() + timeout_ms * NS_PER_MS,
-				     &channel->cancelled);
+	return session_call_until(channel->session, &request, joined, ret_theirs,
+				  clock_now_ns() + timeout_ms * NS_PER_MS,
+				  &channel->cancelled);
 }
 
 /* Only the owner may free a connection, so even a connection that came too late becomes `fresh`. */

@@ -122,7 +122,7 @@ static int page_fetch(struct listing *listing)
 {
 	uint64_t begin_ns = clock_now_ns(), spent_ns;
 	int err = session_call_until(listing->session, &listing->request, page_received,
-				     &listing->page, begin_ns + listing->left_ns);
+				     &listing->page, begin_ns + listing->left_ns, NULL);
 
 	if (err == -ETIMEDOUT && listing->n)
 		return err_set(err,

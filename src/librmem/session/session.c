@@ -426,16 +426,8 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 }
 
 int session_call_until(struct rmem *session, const struct wire_msg *request,
-		       session_take *take, void *ctx, uint64_t end_ns)
-{
-	struct waiter waiter = { .take = take, .ctx = ctx };
-
-	return call(session, &waiter, request, end_ns, NULL);
-}
-
-int session_call_while_up(struct rmem *session, const struct wire_msg *request,
-			  session_take *take, void *ctx, uint64_t end_ns,
-			  const atomic_bool *cancelled)
+		       session_take *take, void *ctx, uint64_t end_ns,
+		       const atomic_bool *cancelled)
 {
 	struct waiter waiter = { .take = take, .ctx = ctx };
 
@@ -452,14 +444,13 @@ void session_cancel(struct rmem *session)
 
 void session_call_bye(struct rmem *session, uint64_t end_ns)
 {
-	struct waiter waiter = { .done = false };
 	struct wire_msg request;
 
 	if (atomic_load(&session->status) != 0)
 		return;
 	wire_msg_init(&request, WIRE_TYPE_bye);
 	/* without the bye, the server ends the session by its clock */
-	(void)call(session, &waiter, &request, end_ns, NULL);
+	(void)session_call_until(session, &request, NULL, NULL, end_ns, NULL);
 }
 
 void session_pause(struct rmem *session, unsigned ms)
@@ -485,8 +476,8 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 		return false;
 	/* a ping, as the loss may not have been noticed yet */
 	wire_msg_init(&request, WIRE_TYPE_ping);
-	(void)session_call_while_up(session, &request, NULL, NULL, deadline_ns,
-				    &session->cancelled);
+	(void)session_call_until(session, &request, NULL, NULL, deadline_ns,
+				 &session->cancelled);
 	(void)pthread_mutex_lock(&session->lock);
 	(void)session_await(session, deadline_ns, is_away, session);
 	returned =

@@ -244,10 +244,6 @@ typedef int session_take(void *ctx, const struct wire_msg *reply);
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 session_take *take, void *ctx);
 
-/* As session_call(), until end_ns. */
-int session_call_until(struct rmem *session, const struct wire_msg *request,
-		       session_take *take, void *ctx, uint64_t end_ns);
-
 /* What becomes of an answer that comes after the time-out, or that `take` refuses. */
 struct session_late {
 	/* gets it, with the call's ctx, and sets `call` to NULL */
@@ -268,12 +264,12 @@ int session_late_await(struct rmem *session, const struct session_late *late);
 /* Drop the answer that has not come.  Under the lock. */
 void session_late_drop(struct session_late *late);
 
-/* As session_call(), until end_ns, and only while the session is not lost and *cancelled is
- * false; a thread that sets it also signals `changed`.
+/* As session_call(), until end_ns.  Unless `cancelled` is NULL, only while the session is not lost
+ * and *cancelled is false; a thread that sets it also signals `changed`.
  *   -ECONNRESET  the session is lost, or *cancelled is true */
-int session_call_while_up(struct rmem *session, const struct wire_msg *request,
-			  session_take *take, void *ctx, uint64_t end_ns,
-			  const atomic_bool *cancelled);
+int session_call_until(struct rmem *session, const struct wire_msg *request,
+		       session_take *take, void *ctx, uint64_t end_ns,
+		       const atomic_bool *cancelled);
 
 /* Wait for a time, and drive the session meanwhile if no other thread does.  [any], without the
  * lock. */

@@ -23,9 +23,11 @@ static uint64_t fake_clock(void)
 }
 
 int __wrap_session_call_until(struct rmem *, const struct wire_msg *request,
-			      session_take *take, void *ctx, uint64_t end_ns);
+			      session_take *take, void *ctx, uint64_t end_ns,
+			      const atomic_bool *);
 int __wrap_session_call_until(struct rmem *, const struct wire_msg *request,
-			      session_take *take, void *ctx, uint64_t end_ns)
+			      session_take *take, void *ctx, uint64_t end_ns,
+			      const atomic_bool *)
 {
 	now_ns += PAGE_MS * NS_PER_MS;
 	if (now_ns > end_ns)
