@@ -66,6 +66,11 @@ int err_errno(int err, const char *fmt, ...)
 	return err;
 }
 
+bool err_is_lack(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
+}
+
 int err_prefix(int err, const char *fmt, ...)
 {
 	va_list ap;

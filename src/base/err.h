@@ -5,6 +5,8 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
+#include <stdbool.h>
+
 /* Set the thread's text and return `err` (a negative errno), so that a failing function
  * ends in one statement. */
 int err_set(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -17,6 +19,9 @@ int err_prefix(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3
 
 /* The thread's text; "" when none was set.  Valid until the next err_* of the thread. */
 const char *err_text(void);
+
+/* Whether this -errno tells of a lack of descriptors or memory, which may end. */
+bool err_is_lack(int err);
 
 #define ERR_TEXT_BYTES 512
 

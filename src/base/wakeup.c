@@ -6,20 +6,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/own_fd.h"
-
-/* Of descriptors or memory: another family has no more of them. */
-static bool is_lack(int err)
-{
-	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
-}
 
 /* Of a family that connections to servers need, too: a sandbox may allow one alone. */
 static int socket_new(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0 && !is_lack(errno))
+	/* another family has no more descriptors or memory */
+	if (fd < 0 && !err_is_lack(-errno))
 		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	return own_fd(fd);
 }

@@ -3,10 +3,18 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "fabric/address.h"
+
+/* Connections that the kernel holds until they are accepted: the clients of a rack, or what arrives
+ * during a turn of the loop.  Beyond it SYNs are lost, and their clients wait for a second. */
+#define BACKLOG 1024
+/* Accepted in a row before others get their turn. */
+#define ACCEPTS_MAX 16
 
 /* An address of IPv6, the wildcard too, is of IPv6 alone, whatever net.ipv6.bindv6only says: that
  * of IPv4 is an address of its own. */
@@ -29,7 +37,7 @@ static int socket_open(const struct fabric_address *address, int type)
 		      type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-int fabric_listen(const struct fabric_address *address, int backlog)
+int fabric_listen(const struct fabric_address *address)
 {
 	struct sockaddr_storage at;
 	socklen_t bytes = fabric_address_to_sockaddr(address, &at);
@@ -38,11 +46,64 @@ int fabric_listen(const struct fabric_address *address, int backlog)
 	if (fd < 0)
 		return -errno;
 	if (!options_set(fd, address) && !bind(fd, (struct sockaddr *)&at, bytes) &&
-	    !listen(fd, backlog))
+	    !listen(fd, BACKLOG))
 		return fd;
 	err = -errno;
 	(void)close(fd);
 	return err;
+}
+
+/* Family 0: no address of IP. */
+static struct fabric_address address_of(const struct sockaddr_storage *at)
+{
+	struct fabric_address address = { .family = 0 };
+	struct sockaddr_in in;
+
+	/* the port, which both families have at one offset */
+	memcpy(&in, at, sizeof(in));
+	if (fabric_address_from_sockaddr((const struct sockaddr *)at, &address))
+		address.port = ntohs(in.sin_port);
+	return address;
+}
+
+int fabric_socket_address(int fd, struct fabric_address *ret_address)
+{
+	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
+	socklen_t bytes = sizeof(at);
+
+	if (getsockname(fd, (struct sockaddr *)&at, &bytes))
+		return -errno;
+	*ret_address = address_of(&at);
+	return 0;
+}
+
+int fabric_accept(int fd,
+		  void (*accepted)(void *ctx, int fd,
+				   const struct fabric_address *from),
+		  void *ctx)
+{
+	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+		struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
+		struct fabric_address from;
+		socklen_t bytes = sizeof(at);
+		int peer = accept4(fd, (struct sockaddr *)&at, &bytes,
+				   SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int err = peer < 0 ? -errno : 0;
+
+		if (err == -EAGAIN)
+			return 0;
+		if (err_is_lack(err))
+			return err_set(err,
+				       "connections cannot be accepted for now: %s%s",
+				       strerrordesc_np(-err),
+				       err == -EMFILE ? "; raise LimitNOFILE" : "");
+		/* another error is one of that connection */
+		if (err)
+			continue;
+		from = address_of(&at);
+		accepted(ctx, peer, &from);
+	}
+	return 0;
 }
 
 bool fabric_address_is_here(const struct fabric_address *address)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections that take places, time and work: too many, too slow, half open, without an end. */
+/* Connections that take slots, time and work: too many, too slow, half open, without an end. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #include "hello.h"
 #include "peer.h"
 
-#define PLACE "status counters refused place"
+#define SLOT "status counters refused slot"
 #define LATE "status counters refused late"
 #define WRONG_KEY "status counters refused wrong_key"
 #define CHANNELS "devices tcp refused"
 /* [limits] connections of the daemon */
-#define PLACES 32u
-#define MANY (2 * PLACES)
+#define SLOTS 32u
+#define MANY (2 * SLOTS)
 #define HANDSHAKES 100u
 #define END_MS 10000 /* until the server ends a connection */
 
@@ -37,17 +37,17 @@ static void excess_await(const int *fds)
 	bool over[MANY] = { false };
 	unsigned ended = 0;
 
-	for (unsigned i = 0; ended < MANY - PLACES && clock_now_ms() < until_ms;
+	for (unsigned i = 0; ended < MANY - SLOTS && clock_now_ms() < until_ms;
 	     i = (i + 1) % MANY) {
 		over[i] = over[i] || socket_await_end(fds[i], 1);
 		ended = 0;
 		for (unsigned at = 0; at < MANY; at++)
 			ended += over[at];
 	}
-	if (ended >= MANY - PLACES)
+	if (ended >= MANY - SLOTS)
 		attempt_refused("the server: as many as are too many");
 	else
-		attempt_admitted("more connections than there are places");
+		attempt_admitted("more connections than there are slots");
 }
 
 /* Open many connections that say next to nothing. */
@@ -56,7 +56,7 @@ static void many_try(const char *what, const char *counter, uint16_t port)
 	static const uint8_t begin = 22;
 	int fds[MANY];
 
-	attempt(what, counter, MANY - PLACES);
+	attempt(what, counter, MANY - SLOTS);
 	for (unsigned i = 0; i < MANY; i++) {
 		fds[i] = connect_to(port);
 		/* the kernel holds back connections without a byte */
@@ -67,29 +67,29 @@ static void many_try(const char *what, const char *counter, uint16_t port)
 		(void)close(fds[i]);
 }
 
-/* As many as there are places that end behind a good handshake, and then others of their
+/* As many as there are slots that end behind a good handshake, and then others of their
  * address. */
 static void idle_try(void)
 {
 	struct hello_offer offer = hello_offer_of("mallory", "mallory");
 	uint8_t first[4096];
 	size_t bytes = hello_first(&offer, first, sizeof(first));
-	struct peer *peers[PLACES];
+	struct peer *peers[SLOTS];
 	int fds[MANY];
 
-	attempt("many connections without a hello", PLACE, MANY - PLACES);
-	for (unsigned i = 0; i < PLACES; i++) {
+	attempt("many connections without a hello", SLOT, MANY - SLOTS);
+	for (unsigned i = 0; i < SLOTS; i++) {
 		peers[i] = peer_connect("mallory");
 		fds[i] = peers[i]->stream.fd;
 	}
-	for (unsigned i = PLACES; i < MANY; i++) {
+	for (unsigned i = SLOTS; i < MANY; i++) {
 		fds[i] = connect_to(attack_options.control_port);
 		(void)!send(fds[i], first, bytes, MSG_NOSIGNAL);
 	}
 	excess_await(fds);
-	for (unsigned i = 0; i < PLACES; i++)
+	for (unsigned i = 0; i < SLOTS; i++)
 		peer_close(peers[i]);
-	for (unsigned i = PLACES; i < MANY; i++)
+	for (unsigned i = SLOTS; i < MANY; i++)
 		(void)close(fds[i]);
 }
 
@@ -179,7 +179,7 @@ static void quotas_try(void)
 
 void attack_handshakes(void)
 {
-	many_try("many connections that send a byte", PLACE,
+	many_try("many connections that send a byte", SLOT,
 		 attack_options.control_port);
 	idle_try();
 	if (attack_options.fabric == FABRIC_TCP)

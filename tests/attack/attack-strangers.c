@@ -22,7 +22,7 @@
 #include "unit/tls/client-hello.h"
 
 #define REFUSED "status counters connections_refused"
-#define PLACE "status counters refused place"
+#define SLOT "status counters refused slot"
 #define OF_KEY "status counters refused wrong_key"
 #define CONNECTIONS 8
 #define KIND_MS (UINT64_C(500) * attack_options.rounds)
@@ -252,9 +252,9 @@ static void kind_try(const char *auth, const struct kind *kind)
 	attempt_refused(by);
 }
 
-/* ---- newcomers, beside an address that wants all places ---- */
+/* ---- newcomers, beside an address that wants all slots ---- */
 
-/* More than there are places, and more than the kernel would hold for the daemon. */
+/* More than there are slots, and more than the kernel would hold for the daemon. */
 #define CROWD 1500
 #define CROWD_FROM "127.0.0.2"
 #define NEWCOMERS 20
@@ -320,23 +320,23 @@ static unsigned newcomers_try(const char *what)
 	return in;
 }
 
-static void places_try(const char *auth)
+static void slots_try(const char *auth)
 {
-	uint64_t before = counter_get(PLACE);
+	uint64_t before = counter_get(SLOT);
 	static char what[80];
 	unsigned in;
 	pid_t crowd;
 
-	(void)snprintf(what, sizeof(what), "%s: one address in all places", auth);
+	(void)snprintf(what, sizeof(what), "%s: one address in all slots", auth);
 	first_prepare(&kinds[0]);
 	/* each newcomer takes one, and others come again at once */
-	attempt(what, PLACE, NEWCOMERS);
+	attempt(what, SLOT, NEWCOMERS);
 	crowd = fork();
 	must(crowd >= 0, "fork");
 	if (crowd == 0)
 		crowd_run();
-	/* the places are taken */
-	while (counter_get(PLACE) == before)
+	/* the slots are taken */
+	while (counter_get(SLOT) == before)
 		(void)usleep(1000);
 	in = newcomers_try(what);
 	(void)kill(crowd, SIGKILL);
@@ -358,7 +358,7 @@ static void strangers_try(const char *auth, size_t n_kinds)
 	(void)printf("cost %s: 999 of 1000 pings take up to %.1f ms more than beside "
 		     "nobody; the aim is %d\n",
 		     auth, (worst_us - quiet.p999_us) / 1e3, AIM_MS);
-	places_try(auth);
+	slots_try(auth);
 }
 
 void attack_strangers(void)

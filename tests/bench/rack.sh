@@ -142,7 +142,7 @@ size = 64M" "$top_builddir/src/rmemd/rmemd"
 		  resumes: ($rack.resumes / $n / ($rack.round_ms | length)),
 		  lost: $rack.lost,
 		  us_each: ($ran / count(.counters.sessions_resumed) | round),
-		  refused: (count(.counters.refused.place) + count(.counters.refused.late)),
+		  refused: (count(.counters.refused.slot) + count(.counters.refused.late)),
 		  pings: {alone: $alone, beside: $beside,
 			p50_times: ($beside.p50_us / $alone.p50_us * 100 | round / 100),
 			p99_times: ($beside.p99_us / $alone.p99_us * 100 | round / 100)},

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/tcp/accept.h"
 
-#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,27 +15,22 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "fabric/address.h"
-#include "fabric/crowd.h"
 #include "fabric/listen.h"
+#include "fabric/slots.h"
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
 #include "wire/codec.h"
 
-#define HELLO_MS 5000  /* for the hello */
-#define PAUSE_MS 200   /* without accept() after it found no resources */
-#define ACCEPTS_MAX 16 /* per event, so that others get their turn */
-#define DRAINS_MAX 16  /* calls that drop what a misled client has sent */
-/* Completed by the kernel, not yet accepted.  Beyond it SYNs are lost, and their clients wait for a
- * second, so it is longer than what arrives during a turn of the loop. */
-#define LISTEN_QUEUE 1024
+#define HELLO_MS 5000 /* for the hello */
+#define DRAINS_MAX 16 /* calls that drop what a misled client has sent */
 
 struct incoming {
 	struct tcp_source source;
 	struct tcp_acceptor *acceptor;
-	struct list link; /* acceptor->waiting or acceptor->free_slots */
-	int fd;           /* -1: the slot is free */
+	struct slot slot; /* one of acceptor->slots */
+	struct list free; /* in acceptor->free, while it has none */
+	int fd;           /* -1: it has none */
 	struct fabric_address peer;
-	struct crowd *crowd; /* of the peer; NULL: the slot is free */
 	uint64_t deadline_ms;
 	size_t have;
 	uint8_t hello[FABRIC_HELLO_BYTES];
@@ -54,11 +47,10 @@ struct tcp_acceptor {
 	uint64_t pause_end_ms;
 	struct tcp_source timing;
 	int timer_fd;
-	struct list waiting; /* oldest first: deadlines rise */
-	struct list crowds;  /* of those that wait */
-	struct list free_slots;
 	unsigned n_slots;
-	struct incoming slots[];
+	struct slots slots; /* the oldest first: deadlines rise */
+	struct list free;
+	struct incoming incoming[]; /* one more than there are slots */
 };
 
 int tcp_source_watch(int epoll_fd, int fd, struct tcp_source *source)
@@ -86,10 +78,20 @@ void tcp_send_status(int fd, enum wire_code status, const char *why)
 		    MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+static struct incoming *incoming_of(struct slot *slot)
+{
+	return slot ? container_of(slot, struct incoming, slot) : NULL;
+}
+
+static struct incoming *incoming_oldest(const struct tcp_acceptor *acceptor)
+{
+	return incoming_of(list_first(&acceptor->slots.taken, struct slot, link));
+}
+
 /* Set the timer to the next deadline. */
 static void acceptor_set_timer(struct tcp_acceptor *acceptor)
 {
-	struct incoming *oldest = list_first(&acceptor->waiting, struct incoming, link);
+	const struct incoming *oldest = incoming_oldest(acceptor);
 	uint64_t next = UINT64_MAX;
 	struct itimerspec when = { 0 };
 
@@ -111,9 +113,8 @@ static int incoming_release(struct incoming *incoming)
 
 	(void)epoll_ctl(acceptor->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 	incoming->fd = -1;
-	crowd_leave(incoming->crowd);
-	incoming->crowd = NULL;
-	list_move(&acceptor->free_slots, &incoming->link);
+	slot_leave(&acceptor->slots, &incoming->slot);
+	list_append(&acceptor->free, &incoming->free);
 	return fd;
 }
 
@@ -201,53 +202,26 @@ static void incoming_ready(struct tcp_source *source)
 	acceptor->events->hello(acceptor->ctx, incoming_release(incoming), &hello);
 }
 
-/* The oldest one of the address that has the most: whoever has fewer keeps its own. */
-static struct incoming *incoming_victim(const struct tcp_acceptor *acceptor)
+static void on_connection(void *ctx, int fd, const struct fabric_address *peer)
 {
-	struct incoming *victim = NULL;
+	struct tcp_acceptor *acceptor = ctx;
+	struct slots *slots = &acceptor->slots;
+	struct incoming *incoming = list_first(&acceptor->free, struct incoming, free);
 
-	list_for_each_entry(struct incoming, incoming, &acceptor->waiting, link) {
-		if (!victim || incoming->crowd->n > victim->crowd->n)
-			victim = incoming;
-	}
-	return victim;
-}
-
-/* A slot for the socket, which is watched.  NULL: it cannot be. */
-static struct incoming *incoming_take(struct tcp_acceptor *acceptor, int fd)
-{
-	struct incoming *incoming;
-
-	if (list_empty(&acceptor->free_slots))
-		incoming_reject(incoming_victim(acceptor));
-	incoming = list_first(&acceptor->free_slots, struct incoming, link);
-	return tcp_source_watch(acceptor->epoll_fd, fd, &incoming->source) ? NULL
-									   : incoming;
-}
-
-static void acceptor_add(struct tcp_acceptor *acceptor, int fd,
-			 const struct sockaddr *from)
-{
-	struct fabric_address peer = { .family = 0 };
-	struct incoming *incoming = NULL;
-	struct crowd *crowd;
-
-	(void)fabric_address_from_sockaddr(from, &peer);
-	crowd = crowd_join(&acceptor->crowds, &peer, sizeof(*crowd));
-	if (crowd)
-		incoming = incoming_take(acceptor, fd);
-	if (!incoming) {
-		crowd_leave(crowd);
-		(void)close(fd);
-		acceptor->events->rejected(acceptor->ctx);
-		return;
-	}
+	list_remove(&incoming->free);
 	incoming->fd = fd;
-	incoming->peer = peer;
-	incoming->crowd = crowd;
+	incoming->peer = *peer;
 	incoming->have = 0;
 	incoming->deadline_ms = clock_now_ms() + HELLO_MS;
-	list_move(&acceptor->waiting, &incoming->link);
+	if (slot_wait(slots, &incoming->slot, peer) ||
+	    tcp_source_watch(acceptor->epoll_fd, fd, &incoming->source)) {
+		incoming_reject(incoming);
+		return;
+	}
+	if (slots->n_taken == acceptor->n_slots)
+		incoming_reject(
+			incoming_of(slots_victim(slots, &incoming->slot, NULL)));
+	slot_take(slots, &incoming->slot);
 	/* the hello often arrives with the connection */
 	incoming_ready(&incoming->source);
 }
@@ -259,28 +233,9 @@ static void acceptor_pause(struct tcp_acceptor *acceptor, bool pause)
 				     .data.ptr = &acceptor->listening };
 
 	acceptor->paused = pause;
-	acceptor->pause_end_ms = clock_now_ms() + PAUSE_MS;
+	acceptor->pause_end_ms = clock_now_ms() + ACCEPT_PAUSE_MS;
 	/* changing what is registered takes no memory: cannot fail */
 	(void)epoll_ctl(acceptor->epoll_fd, EPOLL_CTL_MOD, acceptor->listen_fd, &event);
-}
-
-static bool accept_is_over(struct tcp_acceptor *acceptor, int err)
-{
-	switch (err) {
-	case EAGAIN:
-		return true;
-	case EMFILE:
-	case ENFILE:
-	case ENOBUFS:
-	case ENOMEM:
-		acceptor_pause(acceptor, true);
-		(void)err_errno(-err, "data streams cannot be accepted for now");
-		acceptor->events->trouble(acceptor->ctx, err_text());
-		return true;
-	default:
-		/* an error of that connection */
-		return false;
-	}
 }
 
 static void acceptor_listening(struct tcp_source *source)
@@ -288,16 +243,9 @@ static void acceptor_listening(struct tcp_source *source)
 	struct tcp_acceptor *acceptor =
 		container_of(source, struct tcp_acceptor, listening);
 
-	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
-		socklen_t bytes = sizeof(from);
-		int fd = accept4(acceptor->listen_fd, (struct sockaddr *)&from, &bytes,
-				 SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd >= 0)
-			acceptor_add(acceptor, fd, (struct sockaddr *)&from);
-		else if (accept_is_over(acceptor, errno))
-			break;
+	if (fabric_accept(acceptor->listen_fd, on_connection, acceptor)) {
+		acceptor_pause(acceptor, true);
+		acceptor->events->trouble(acceptor->ctx, err_text());
 	}
 	acceptor_set_timer(acceptor);
 }
@@ -310,41 +258,29 @@ static void acceptor_timing(struct tcp_source *source)
 	struct incoming *oldest;
 
 	(void)!read(acceptor->timer_fd, &expirations, sizeof(expirations));
-	while ((oldest = list_first(&acceptor->waiting, struct incoming, link)) !=
-		       NULL &&
-	       oldest->deadline_ms <= now)
+	while ((oldest = incoming_oldest(acceptor)) && oldest->deadline_ms <= now)
 		incoming_reject(oldest);
 	if (acceptor->paused && acceptor->pause_end_ms <= now)
 		acceptor_pause(acceptor, false);
 	acceptor_set_timer(acceptor);
 }
 
-static int socket_port(int fd, uint16_t *ret_port)
-{
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-
-	if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
-		return err_errno(-errno, "getsockname");
-	/* sin_port and sin6_port have one offset */
-	*ret_port = ntohs(((const struct sockaddr_in *)(const void *)&addr)->sin_port);
-	return 0;
-}
-
 static int acceptor_listen(struct tcp_acceptor *acceptor,
 			   const struct fabric_address *address)
 {
 	char text[FABRIC_ADDRESS_TEXT];
-	int fd = fabric_listen(address, LISTEN_QUEUE);
-	int err;
+	struct fabric_address own;
+	int fd = fabric_listen(address), err;
 
 	if (fd < 0)
 		return err_errno(fd, "cannot listen for data streams on %s",
 				 fabric_address_text(address, text));
 	acceptor->listen_fd = fd;
-	err = socket_port(fd, &acceptor->port);
-	if (!err)
-		err = tcp_source_watch(acceptor->epoll_fd, fd, &acceptor->listening);
+	err = fabric_socket_address(fd, &own);
+	if (err)
+		return err_errno(err, "getsockname");
+	acceptor->port = own.port;
+	err = tcp_source_watch(acceptor->epoll_fd, fd, &acceptor->listening);
 	if (err)
 		return err;
 	acceptor->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -358,8 +294,8 @@ int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 		      int epoll_fd, const struct tcp_acceptor_events *events, void *ctx,
 		      struct tcp_acceptor **ret_acceptor)
 {
-	struct tcp_acceptor *acceptor =
-		calloc(1, sizeof(*acceptor) + slots * sizeof(acceptor->slots[0]));
+	struct tcp_acceptor *acceptor = calloc(
+		1, sizeof(*acceptor) + (slots + 1) * sizeof(acceptor->incoming[0]));
 	int err;
 
 	if (!acceptor)
@@ -370,15 +306,16 @@ int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 	acceptor->listening.ready = acceptor_listening;
 	acceptor->timing.ready = acceptor_timing;
 	acceptor->listen_fd = acceptor->timer_fd = -1;
-	list_init(&acceptor->waiting);
-	list_init(&acceptor->crowds);
-	list_init(&acceptor->free_slots);
 	acceptor->n_slots = slots;
-	for (unsigned i = 0; i < slots; i++) {
-		acceptor->slots[i] = (struct incoming){ .source.ready = incoming_ready,
-							.acceptor = acceptor,
-							.fd = -1 };
-		list_append(&acceptor->free_slots, &acceptor->slots[i].link);
+	slots_init(&acceptor->slots);
+	list_init(&acceptor->free);
+	for (unsigned i = 0; i <= slots; i++) {
+		struct incoming *incoming = &acceptor->incoming[i];
+
+		*incoming = (struct incoming){ .source.ready = incoming_ready,
+					       .acceptor = acceptor,
+					       .fd = -1 };
+		list_append(&acceptor->free, &incoming->free);
 	}
 	err = acceptor_listen(acceptor, address);
 	if (err) {
@@ -391,13 +328,12 @@ int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 
 void tcp_acceptor_close(struct tcp_acceptor *acceptor)
 {
+	struct incoming *incoming;
+
 	if (!acceptor)
 		return;
-	for (unsigned i = 0; i < acceptor->n_slots; i++) {
-		crowd_leave(acceptor->slots[i].crowd);
-		if (acceptor->slots[i].fd >= 0)
-			(void)close(acceptor->slots[i].fd);
-	}
+	while ((incoming = incoming_oldest(acceptor)))
+		(void)close(incoming_release(incoming));
 	if (acceptor->timer_fd >= 0)
 		(void)close(acceptor->timer_fd);
 	if (acceptor->listen_fd >= 0)

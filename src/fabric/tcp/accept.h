@@ -32,9 +32,8 @@ struct tcp_acceptor_events {
 
 struct tcp_acceptor;
 
-/* Listen at address (port 0: any) with `slots` >= 1 connections
- * waiting.  Adds its descriptors to the epoll set, with data.ptr a tcp_source.  Borrows events,
- * ctx and epoll_fd.
+/* Listen at address (port 0: any) with `slots` >= 1 for connections without a hello.  Adds its
+ * descriptors to the epoll set, with data.ptr a tcp_source.  Borrows events, ctx and epoll_fd.
  *   -EADDRINUSE, -EADDRNOTAVAIL, -EACCES ... with text that names the address */
 int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 		      int epoll_fd, const struct tcp_acceptor_events *events, void *ctx,

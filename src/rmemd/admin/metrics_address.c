@@ -17,8 +17,6 @@
 #include "rmemd/control/control.h"
 #include "rmemd/loop/slices.h"
 
-#define BACKLOG 16
-
 struct metrics_address {
 	const struct admin_sources *sources;
 	struct http_server *http;
@@ -67,7 +65,7 @@ static void on_request(struct evhttp_request *request, void *ctx)
 static int listen_at(const struct fabric_address *address)
 {
 	char name[FABRIC_ADDRESS_TEXT];
-	int fd = fabric_listen(address, BACKLOG);
+	int fd = fabric_listen(address);
 
 	(void)fabric_address_text(address, name);
 	if (fd == -EADDRINUSE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The socket of a client, for connections.c alone: what both files know of it, and its output.
- * Threads: [loop]. */
+/* A control connection over the socket of a client: its states, input and output; and what it knows
+ * of all of them, which connections.c has.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_CLIENT_SOCKET_H
 #define RMEMD_CONTROL_CLIENT_SOCKET_H
 
@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "fabric/slots.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/newcomers.h"
 #include "rmemd/loop/slices.h"
 #include "tls/stream.h"
 #include "wire/codec.h"
@@ -26,26 +26,23 @@ struct handshakes;
 struct connections {
 	struct control *control;
 	struct handshakes *handshakes;
-	struct slice_queue slices; /* input of the unauthenticated */
-	struct list active;        /* with a session */
-	struct list
-		unchecked; /* the same, until connections_recheck() has come to them */
+	struct slice_queue queue; /* input of those without a session */
+	struct list active;       /* with a session */
+	/* with a session, until connections_recheck() has come to them */
+	struct list unchecked;
 	struct slice_queue rechecks;
 	struct slice_work recheck;
-	struct list
-		unauthenticated; /* without one, the oldest first: they have places */
-	struct newcomers newcomers; /* these, and those that wait for a place */
-	unsigned n_unauthenticated;
-	uint64_t changed_ns; /* when a place was taken or left last */
+	struct slots slots;  /* of those without a session */
+	uint64_t changed_ns; /* when a slot was taken or left last */
 	struct slice_work admission;
-	struct event *stuck; /* a look at the places, while somebody waits */
+	struct event *stuck; /* a look at the slots, while somebody waits */
 	uint8_t frame[WIRE_FRAME_MAX];
 	uint8_t inbox[INBOX_BYTES]; /* of the connection whose turn it is */
 };
 
 /* A connection goes through these in their order, and may leave some out. */
 enum socket_state {
-	SOCKET_WAITS,      /* for a place; it ends at a deadline, and is not read */
+	SOCKET_WAITS,      /* for a slot; it ends at a deadline, and is not read */
 	SOCKET_HANDSHAKES, /* of TLS; it ends at a deadline */
 	SOCKET_GREETS,     /* no hello yet; it ends at the same deadline */
 	SOCKET_SERVES,     /* it has a session, whose fence is the limit */
@@ -55,9 +52,9 @@ enum socket_state {
 struct client_socket {
 	struct connection connection;
 	struct connections *connections;
-	struct list link; /* unless it waits for a place */
+	struct list link; /* in connections->active or ->unchecked */
 	enum socket_state state;
-	struct newcomer newcomer;    /* while it has no session */
+	struct slot slot;            /* while it has no session */
 	struct handshake *handshake; /* has the stream until it is done; or NULL */
 	struct stream stream;
 	struct event *readable, *writable, *deadline;
@@ -80,20 +77,16 @@ static inline struct client_socket *socket_of(struct connection *connection)
 	return container_of(connection, struct client_socket, connection);
 }
 
-void socket_set_deadline(struct client_socket *socket, unsigned ms);
-/* End the connection from the loop, as its functions may be on the stack now. */
-void socket_end_soon(struct client_socket *socket, const char *why);
-
-/* connection_ops.send */
-void output_add(struct connection *connection, const struct wire_msg *msg);
-/* Send what waits.  False: the socket is full, or broken. */
-bool output_send(struct client_socket *socket);
-/* Whether no request is handled before the client has read its answers. */
-bool output_is_full(const struct client_socket *socket);
-/* Send when the socket is writable. */
-void output_watch(struct client_socket *socket);
-/* Everything is sent: tell the client by an end of file.  A close could discard what is still
- * on its way. */
-void output_end(struct client_socket *socket);
+/* Give slots that are free to those that wait. */
+void admit_soon(struct connections *connections);
+/* Make one that waits for a slot, and own the socket, also on failure.  -ENOMEM */
+int socket_open(struct connections *connections, int fd,
+		const struct fabric_address *address);
+/* Take a slot, and handle what has arrived, which may end it. */
+void socket_start(struct client_socket *socket);
+/* End a connection whose deadline has passed, or whose slot another one needs. */
+void socket_refuse(struct client_socket *socket, enum refusal refusal, const char *why);
+/* End it, which its session is told of. */
+void socket_free(struct client_socket *socket, const char *why);
 
 #endif

@@ -98,8 +98,8 @@ void connections_close(struct connections *connections);
 /* Serve a connected socket, and own it, also on failure.  Handles bytes that have arrived, which
  * may end the connection.  If too many connections have no session, one of the address that has
  * most of them ends: the oldest that waits for nothing; without one the oldest, if that address has
- * more than this one would have.  Otherwise this one waits, unread, until there is a place for it;
- * the next place is for the address that has fewest.  If too many wait, the newest ends of the
+ * more than this one would have.  Otherwise this one waits, unread, until there is a slot for it;
+ * the next slot is for the address that has fewest.  If too many wait, the newest ends of the
  * address from which most have come.
  *   -ENOMEM */
 int connection_accept(struct connections *connections, int fd,

@@ -20,13 +20,13 @@ int descriptors_raise_limit(void);
 /* The number of descriptors that may be open. */
 uint64_t descriptors_limit(void);
 
-/* Control connections that may wait for a place: the clients of a rack. */
+/* Control connections that may wait for a slot: the clients of a rack. */
 #define DESCRIPTORS_NEWCOMERS_MAX 1024
 
 struct descriptors_plan {
 	struct descriptors wanted; /* what the configuration allows */
 	uint64_t needed;           /* the limit at which all that is wanted fits */
-	/* That may wait for a place: up to an eighth of what is free below the limit. */
+	/* That may wait for a slot: up to an eighth of what is free below the limit. */
 	unsigned newcomers;
 	/* What fits below the limit: sessions get at least half of the rest, if they want it. */
 	struct descriptors fits;

@@ -2,11 +2,9 @@
 #include "rmemd/control/listener.h"
 
 #include <errno.h>
-#include <event2/listener.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,14 +14,7 @@
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
 #include "rmemd/loop/events.h"
-#include "rmemd/loop/turn.h"
 
-/* Connections that the kernel holds until the loop comes to them: the clients of a rack. */
-#define BACKLOG 1024
-/* Pause after an error: without a free descriptor accept(2) fails again at once. */
-#define PAUSE_MS 100
-/* Accepted in a row before others get their turn. */
-#define ACCEPTS_MAX 16
 /* The kernel holds back a connection that sends nothing for about this long; the time for the
  * hello counts from then on. */
 #define SILENT_SECONDS 1
@@ -34,72 +25,43 @@ bool listener_skips(const struct fabric_address *address, int err)
 	       address->family == 6 && fabric_address_is_loopback(address);
 }
 
-/* A socket address with its port. */
-static struct fabric_address address_of(const struct sockaddr *from)
+static void listener_pause(struct listener *listener)
 {
-	struct fabric_address address = { .family = 0 };
-	struct sockaddr_in in;
+	const struct timeval pause = timeval_of_ms(ACCEPT_PAUSE_MS);
 
-	/* which stands at one place in both families */
-	memcpy(&in, from, sizeof(in));
-	if (fabric_address_from_sockaddr(from, &address))
-		address.port = ntohs(in.sin_port);
-	return address;
+	(void)event_add(listener->resume, &pause);
 }
 
-/* A listener that cannot be enabled, for want of memory or of watches of epoll, tries again. */
-static void listener_enable(struct listener *listener)
+static void on_connection(void *ctx, int fd, const struct fabric_address *from)
 {
-	const struct timeval pause = timeval_of_ms(PAUSE_MS);
-
-	if (evconnlistener_enable(listener->events))
-		(void)event_add(listener->resume, &pause);
-}
-
-static void listener_pause(struct listener *listener, const struct timeval *pause)
-{
-	(void)evconnlistener_disable(listener->events);
-	if (event_add(listener->resume, pause))
-		listener_enable(listener);
-}
-
-static void on_accept(struct evconnlistener *, evutil_socket_t fd,
-		      struct sockaddr *sockaddr, int, void *arg)
-{
-	struct listener *listener = arg;
-	struct control *control = listener->control;
-	const struct fabric_address from = address_of(sockaddr);
-	const struct timeval at_once = { 0 };
+	struct control *control = ctx;
 	char name[FABRIC_ADDRESS_TEXT];
 
-	turn_work();
-	/* libevent accepts until there are no more connections, or until it is disabled */
-	if (++listener->n_accepted == ACCEPTS_MAX)
-		listener_pause(listener, &at_once);
 	control->counters.connections++;
-	if (connection_accept(control->connections, fd, &from))
-		connection_refused(control, REFUSAL_PLACE,
-				   fabric_address_text(&from, name), err_text());
+	if (connection_accept(control->connections, fd, from))
+		connection_refused(control, REFUSAL_SLOT,
+				   fabric_address_text(from, name), err_text());
 }
 
-static void on_error(struct evconnlistener *, void *arg)
+static void on_readable(evutil_socket_t fd, short, void *arg)
 {
-	const struct timeval pause = timeval_of_ms(PAUSE_MS);
 	struct listener *listener = arg;
-	int err = EVUTIL_SOCKET_ERROR();
 
-	turn_work();
-	log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s", listener->name,
-		  strerror(err), err == EMFILE ? "; raise LimitNOFILE" : "");
-	listener_pause(listener, &pause);
+	if (!fabric_accept(fd, on_connection, listener->control))
+		return;
+	log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s", listener->name,
+		  err_text());
+	(void)event_del(listener->readable);
+	listener_pause(listener);
 }
 
+/* For want of memory or of watches of epoll it tries again. */
 static void on_resume(evutil_socket_t, short, void *arg)
 {
 	struct listener *listener = arg;
 
-	listener->n_accepted = 0;
-	listener_enable(listener);
+	if (event_add(listener->readable, NULL))
+		listener_pause(listener);
 }
 
 /* All options but the first are for accepted sockets, which inherit them: they save time, and find
@@ -124,53 +86,47 @@ static void tune_socket(int fd, const struct config *config)
 			 sizeof(fence_ms));
 }
 
-/* Watch the socket.  evconnlistener_new() does not tell whether it is enabled. */
-static int listener_watch(struct listener *listener, int fd)
-{
-	struct event_base *base = listener->control->base;
-
-	listener->resume = event_make(base, -1, 0, on_resume, listener);
-	if (listener->resume)
-		listener->events = evconnlistener_new(
-			base, on_accept, listener,
-			LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, BACKLOG, fd);
-	if (!listener->events)
-		return err_set(-ENOMEM, "no memory for a listener");
-	evconnlistener_set_error_cb(listener->events, on_error);
-	if (evconnlistener_enable(listener->events))
-		return err_errno(-ENOMEM, "%s cannot be watched", listener->name);
-	return 0;
-}
-
 /* Without its socket. */
 static void listener_free(struct listener *listener)
 {
-	if (listener->events)
-		evconnlistener_free(listener->events);
+	event_drop(&listener->readable);
 	event_drop(&listener->resume);
 	free(listener);
+}
+
+static int listener_watch(struct listener *listener)
+{
+	struct event_base *base = listener->control->base;
+
+	listener->readable = event_make(base, listener->fd, EV_READ | EV_PERSIST,
+					on_readable, listener);
+	listener->resume = event_make(base, -1, 0, on_resume, listener);
+	if (!listener->readable || !listener->resume)
+		return err_set(-ENOMEM, "no memory for a listener");
+	if (event_add(listener->readable, NULL))
+		return err_errno(-ENOMEM, "%s cannot be watched", listener->name);
+	return 0;
 }
 
 int listener_open_fd(struct control *control, int fd, struct listener **ret_listener)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
-	struct sockaddr_storage at = { 0 };
-	socklen_t bytes = sizeof(at);
 	struct fabric_address address;
 	int err;
 
 	if (!listener)
 		return err_set(-ENOMEM, "no memory for a listener");
 	listener->control = control;
-	if (getsockname(fd, (struct sockaddr *)&at, &bytes)) {
+	listener->fd = fd;
+	err = fabric_socket_address(fd, &address);
+	if (err) {
 		free(listener);
-		return err_errno(-errno, "the control socket");
+		return err_errno(err, "the control socket");
 	}
 	tune_socket(fd, control->config);
-	address = address_of((struct sockaddr *)&at);
 	(void)fabric_address_text(&address, listener->name);
 	listener->loopback = fabric_address_is_loopback(&address);
-	err = listener_watch(listener, fd);
+	err = listener_watch(listener);
 	if (err) {
 		listener_free(listener);
 		return err;
@@ -183,7 +139,7 @@ int listener_open(struct control *control, const struct fabric_address *address,
 		  struct listener **ret_listener)
 {
 	char name[FABRIC_ADDRESS_TEXT];
-	int fd = fabric_listen(address, BACKLOG), err;
+	int fd = fabric_listen(address), err;
 
 	(void)fabric_address_text(address, name);
 	if (fd == -EADDRINUSE)
@@ -204,6 +160,6 @@ void listener_close(struct listener *listener)
 {
 	if (!listener)
 		return;
-	(void)close(evconnlistener_get_fd(listener->events));
+	(void)close(listener->fd);
 	listener_free(listener);
 }

@@ -10,14 +10,12 @@
 #include "fabric/address.h"
 
 struct control;
-struct evconnlistener;
 struct event;
 
 struct listener {
 	struct control *control;
-	struct evconnlistener *events;
-	struct event *resume;
-	unsigned n_accepted;            /* since the listener last paused */
+	int fd;
+	struct event *readable, *resume;
 	bool loopback;                  /* the address is loopback */
 	char name[FABRIC_ADDRESS_TEXT]; /* "127.0.0.1:7460" */
 };

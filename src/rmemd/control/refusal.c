@@ -4,7 +4,7 @@
 const char *refusal_name(enum refusal refusal)
 {
 	static const char *const names[] = {
-		[REFUSAL_PLACE] = "place",
+		[REFUSAL_SLOT] = "slot",
 		[REFUSAL_LATE] = "late",
 		[REFUSAL_TLS] = "tls",
 		[REFUSAL_UNKNOWN_KEY] = "unknown_key",

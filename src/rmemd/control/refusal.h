@@ -7,7 +7,7 @@
 #include "wire/errors.h"
 
 enum refusal {
-	REFUSAL_PLACE,       /* newer ones needed its place */
+	REFUSAL_SLOT,        /* newer ones needed its slot */
 	REFUSAL_LATE,        /* no hello in time */
 	REFUSAL_TLS,         /* no handshake of TLS 1.3, or a violation after it */
 	REFUSAL_UNKNOWN_KEY, /* no pre-shared key has this identity */

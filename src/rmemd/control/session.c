@@ -383,7 +383,7 @@ static void sessions_make_room(struct sessions *sessions, const struct tenant *t
 		    !session_makes_room(session, tenant))
 			continue;
 		session_end(session, WIRE_STEP_YIELD,
-			    "without leases, and a new session needs its place");
+			    "without leases, and a new session needs its slot");
 		return;
 	}
 }

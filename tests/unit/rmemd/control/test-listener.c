@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <event2/listener.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -21,14 +20,15 @@
 #include "tls/stream.h"
 #include "unit/unit.h"
 
-/* That of libevent, or a failure of it. */
-static bool enable_fails;
-int evconnlistener_enable(struct evconnlistener *events)
+/* That of libevent, or a failure of it for descriptors. */
+static bool watch_fails;
+int event_add(struct event *event, const struct timeval *timeout)
 {
-	int (*enable)(struct evconnlistener *) = NULL;
+	int (*add)(struct event *, const struct timeval *) = NULL;
 
-	*(void **)&enable = dlsym(RTLD_NEXT, "evconnlistener_enable");
-	return enable_fails ? -1 : enable(events);
+	*(void **)&add = dlsym(RTLD_NEXT, "event_add");
+	return watch_fails && event_get_events(event) & EV_READ ? -1
+								: add(event, timeout);
 }
 
 static struct listener *listen_on(const char *text, uint16_t port, int expected)
@@ -198,10 +198,10 @@ END_TEST
 /* A listener that nobody watches would accept nobody. */
 START_TEST(listener__fails_if_it_cannot_be_watched)
 {
-	enable_fails = true;
+	watch_fails = true;
 	ck_assert_ptr_null(listen_on("127.0.0.1", 0, -ENOMEM));
 	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1"));
-	enable_fails = false;
+	watch_fails = false;
 }
 END_TEST
 
@@ -211,11 +211,11 @@ START_TEST(listener__accepts_later_if_it_cannot_be_watched)
 	const struct timeval at_once = { 0 };
 	int fd = connect_with_hello();
 
-	ck_assert_int_eq(evconnlistener_disable(listener->events), 0);
-	enable_fails = true;
+	ck_assert_int_eq(event_del(listener->readable), 0);
+	watch_fails = true;
 	ck_assert_int_eq(event_add(listener->resume, &at_once), 0);
 	run_loop();
-	enable_fails = false;
+	watch_fails = false;
 	while (!stage_control.counters.connections)
 		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
 	expect(fd, WIRE_TYPE_welcome);
@@ -291,7 +291,7 @@ static void run_until_connected(unsigned n)
 
 static void run_until_refused(unsigned n)
 {
-	while (stage_control.counters.refused[REFUSAL_PLACE] < n) {
+	while (stage_control.counters.refused[REFUSAL_SLOT] < n) {
 		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
 		slices_run(&stage_control.slices);
 	}
@@ -329,7 +329,7 @@ START_TEST(listener__lets_newcomers_wait_while_it_is_full)
 {
 	handshakes_begin((unsigned)_i);
 	run_until_connected(HANDSHAKES);
-	/* a place that is left is enough */
+	/* a slot that is left is enough */
 	ck_assert_int_eq(event_del(connections->stuck), 0);
 	for (unsigned i = 0; i < HANDSHAKES; i++)
 		open_session_of(&streams[i]);
@@ -349,14 +349,14 @@ START_TEST(listener__ends_handshakes_that_do_not_go_on)
 		stage_now_ms += 300;
 		run_until_refused(n);
 		run_loop();
-		ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE], n);
+		ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_SLOT], n);
 	}
 	for (unsigned i = HANDSHAKES - max; i < HANDSHAKES; i++)
 		open_session_of(&streams[i]);
 }
 END_TEST
 
-/* One address has all places, with handshakes that do not go on, and all that wait for one: that of
+/* One address has all slots, with handshakes that do not go on, and all that wait for one: that of
  * another address gets one of each, and those that are left go on. */
 START_TEST(listener__gives_each_address_its_share)
 {
@@ -371,8 +371,8 @@ START_TEST(listener__gives_each_address_its_share)
 	ck_assert_int_eq(stream_tls(&newcomer, fd, context), 0);
 	tls_context_unref(context);
 	open_session_of(&newcomer);
-	/* the oldest one gave way in its place, and the newest one had waited */
-	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE], 2);
+	/* the oldest one gave way, and the newest one had waited */
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_SLOT], 2);
 	for (unsigned i = 1; i + 1 < HANDSHAKES; i++)
 		open_session_of(&streams[i]);
 	stream_close(&newcomer);
@@ -382,14 +382,14 @@ END_TEST
 /* It waits as long as it would have for its hello. */
 START_TEST(listener__lets_newcomers_wait_for_a_time)
 {
-	struct newcomer *first;
+	struct slot *first;
 	unsigned n = 0;
 
 	handshakes_begin(0);
 	run_until_connected(HANDSHAKES);
-	while ((first = newcomers_first(&connections->newcomers))) {
+	while ((first = slots_first(&connections->slots))) {
 		struct event *deadline =
-			container_of(first, struct client_socket, newcomer)->deadline;
+			container_of(first, struct client_socket, slot)->deadline;
 
 		ck_assert(event_pending(deadline, EV_TIMEOUT, NULL));
 		event_active(deadline, EV_TIMEOUT, 0);
@@ -397,7 +397,7 @@ START_TEST(listener__lets_newcomers_wait_for_a_time)
 		n++;
 	}
 	ck_assert_uint_eq(n, HANDSHAKES - stage_config.connections_max);
-	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_PLACE], n);
+	ck_assert_uint_eq(stage_control.counters.refused[REFUSAL_SLOT], n);
 }
 END_TEST
 
