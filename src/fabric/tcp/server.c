@@ -107,8 +107,10 @@ static int server_start_threads(struct fabric_server *server, unsigned n)
 		if (err)
 			return err;
 	}
+	server->n_parts = n;
 	if (!server->tls)
 		return 0;
+	server->n_parts++;
 	thread = &server->threads[n];
 	err = tcp_thread_start(thread, "tcp-tls", &server->mailbox);
 	if (!err)

@@ -19,17 +19,12 @@ struct fabric_server {
 	struct tls_context *tls; /* of the streams; NULL: without TLS */
 	struct list sessions;
 	struct list tenants;
-	unsigned n_threads;
+	unsigned n_threads; /* data threads that have started */
+	unsigned n_parts;   /* of a session, one for each thread */
 	/* of the streams in the handshake of TLS: the one behind the data threads; NULL: without
 	 * TLS */
 	struct tcp_thread *handshakes;
 	struct tcp_thread threads[];
 };
-
-/* The parts of a session, one for each thread. */
-static inline unsigned tcp_server_parts(const struct fabric_server *server)
-{
-	return server->n_threads + (server->handshakes ? 1 : 0);
-}
 
 #endif

@@ -29,13 +29,12 @@ static struct tcp_tenant *tenant_get(struct fabric_server *server, const void *n
 		tenant->refs++;
 		return tenant;
 	}
-	added = calloc(1, sizeof(*added) +
-				  tcp_server_parts(server) * sizeof(added->ready[0]));
+	added = calloc(1, sizeof(*added) + server->n_parts * sizeof(added->ready[0]));
 	if (!added)
 		return NULL;
 	added->name = name;
 	added->refs = 1;
-	for (unsigned i = 0; i < tcp_server_parts(server); i++)
+	for (unsigned i = 0; i < server->n_parts; i++)
 		tcp_group_init(&added->ready[i], &server->threads[i].ready, false);
 	list_append(&server->tenants, &added->link);
 	return added;
@@ -96,9 +95,8 @@ static void part_init(struct fabric_session *session, unsigned thread)
 int tcp_session_open(struct fabric_server *server, unsigned endpoint, void *cookie,
 		     struct fabric_session **ret_session)
 {
-	struct fabric_session *session =
-		calloc(1, sizeof(*session) +
-				  tcp_server_parts(server) * sizeof(session->parts[0]));
+	struct fabric_session *session = calloc(
+		1, sizeof(*session) + server->n_parts * sizeof(session->parts[0]));
 	/* without the event, each session is a tenant of its own */
 	const void *tenant = session;
 
@@ -119,7 +117,7 @@ int tcp_session_open(struct fabric_server *server, unsigned endpoint, void *cook
 	list_init(&session->conns);
 	list_init(&session->waiting);
 	list_init(&session->mrs);
-	for (unsigned i = 0; i < tcp_server_parts(server); i++)
+	for (unsigned i = 0; i < server->n_parts; i++)
 		part_init(session, i);
 	list_append(&server->sessions, &session->link);
 	*ret_session = session;
@@ -149,7 +147,7 @@ void tcp_session_close(struct fabric_session *session)
 	list_for_each_entry_safe(struct tcp_conn, conn, &session->waiting, command.link)
 		tcp_conn_drop_waiting(conn);
 	if (!list_empty(&session->conns))
-		session->n_closing = tcp_server_parts(server);
+		session->n_closing = server->n_parts;
 	for (unsigned i = 0; i < session->n_closing; i++)
 		mailbox_post(&server->threads[i].commands,
 			     &session->parts[i].command.link);

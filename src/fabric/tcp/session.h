@@ -36,6 +36,12 @@ void tcp_session_extend(struct fabric_session *session, uint64_t until_ns);
 /* When the server closes, without events. */
 void tcp_session_free(struct fabric_session *session);
 
+/* Whether the server has ended the stream, without channel_down(). */
+static inline bool tcp_conn_has_ended(const struct tcp_conn *conn)
+{
+	return conn->ended || conn->session->closing;
+}
+
 /* A session that is being closed ends when it has no streams and regions, and no thread has it. */
 static inline void tcp_session_check_closed(struct fabric_session *session)
 {

@@ -6,12 +6,6 @@
 
 #include "fabric/tcp/session.h"
 
-/* By the server, without channel_down(). */
-static inline bool tcp_conn_has_ended(const struct tcp_conn *conn)
-{
-	return conn->ended || conn->session->closing;
-}
-
 /* A stream was admitted.  The session owns the socket.  It may have been closed on return, by
  * channel_up(). */
 void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel);
