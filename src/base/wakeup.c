@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/own_fd.h"
 
@@ -53,6 +55,21 @@ int wakeup_open(struct wakeup *wakeup, uint64_t tag)
 	}
 	*wakeup = opened;
 	return 0;
+}
+
+int wakeup_timer(const struct wakeup *wakeup)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int fd = own_fd(timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK));
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (epoll_ctl(wakeup->epfd, EPOLL_CTL_ADD, fd, &event) == 0)
+		return fd;
+	err = -errno;
+	(void)close(fd);
+	return err;
 }
 
 static bool has_socket(const struct wakeup *wakeup)

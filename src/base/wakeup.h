@@ -24,6 +24,9 @@ struct wakeup {
 
 /* Open one, which is not set.  -EMFILE, -ENOMEM, without text */
 int wakeup_open(struct wakeup *wakeup, uint64_t tag);
+/* Open a timer of clock_now_ns() that makes the set readable; close it by fd_watched_close().
+ * Returns its descriptor, or -EMFILE, -ENOMEM ... without text */
+int wakeup_timer(const struct wakeup *wakeup);
 /* Close the set and the socket, if they are still the caller's. */
 void wakeup_close(struct wakeup *wakeup);
 

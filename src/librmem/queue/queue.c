@@ -77,20 +77,9 @@ static int fds_open(struct rmem_queue *queue)
 
 int queue_timer(struct rmem_queue *queue)
 {
-	int err;
-
-	if (queue->timer_fd >= 0)
-		return 0;
-	queue->timer_fd =
-		own_fd(timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (queue->timer_fd < 0)
-		return err_errno(-errno, "a queue's timer");
-	err = fd_watch(queue->wake.epfd, queue->timer_fd);
-	if (!err)
-		return 0;
-	(void)close(queue->timer_fd);
-	queue->timer_fd = -1;
-	return err;
+		queue->timer_fd = wakeup_timer(&queue->wake);
+	return queue->timer_fd < 0 ? err_errno(queue->timer_fd, "a queue's timer") : 0;
 }
 
 /* `woken` stays set, and lets the calls look at session->inherited. */

@@ -46,30 +46,13 @@ void session_fds_close(struct rmem *session)
 	session->timer_fd = -1;
 }
 
-static int timer_open(struct rmem *session)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	int fd = own_fd(timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK));
-	int err;
-
-	if (fd < 0)
-		return -errno;
-	if (epoll_ctl(session->wake.epfd, EPOLL_CTL_ADD, fd, &event) < 0) {
-		err = -errno;
-		(void)close(fd);
-		return err;
-	}
-	session->timer_fd = fd;
-	return 0;
-}
-
 int session_fds_open(struct rmem *session)
 {
 	int err = wakeup_open(&session->wake, WAKE_TAG);
 
 	if (!err)
-		err = timer_open(session);
-	return err ? err_errno(err, "the session's descriptors") : 0;
+		err = session->timer_fd = wakeup_timer(&session->wake);
+	return err < 0 ? err_errno(err, "the session's descriptors") : 0;
 }
 
 /* ---- driving ---- */
