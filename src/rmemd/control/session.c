@@ -11,15 +11,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "fabric/inband.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
-#include "rmemd/control/endpoint_address.h"
 #include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
-
-/* Messages sent to one session before others get their turn. */
-#define SENDS_PER_TURN 64
 
 /* Keys and leases that are ended before others get their turn. */
 #define KEYS_PER_SLICE 128
@@ -37,16 +32,6 @@ static void log_session(int level, const char *event, const struct session *sess
 		  "%s: %s", session->client, text);
 }
 
-static uint64_t active_due_ms(const struct sessions *sessions, uint64_t heard_ms)
-{
-	return heard_ms + session_silence_max_ms(sessions->control->config);
-}
-
-static uint64_t fenced_due_ms(const struct sessions *sessions, uint64_t fenced_ms)
-{
-	return fenced_ms + sessions->control->config->grace_ms;
-}
-
 /* The session's state or connection has changed. */
 static void timer_moved(struct session *session)
 {
@@ -55,10 +40,20 @@ static void timer_moved(struct session *session)
 	session_set_time(session);
 	if (session->times == &sessions->heard)
 		sessions->due(sessions->control,
-			      active_due_ms(sessions, session->heard_ms));
+			      sessions_heard_due_ms(sessions, session->heard_ms));
 	else if (session->times == &sessions->fenced)
 		sessions->due(sessions->control,
-			      fenced_due_ms(sessions, session->fenced_ms));
+			      sessions_fenced_due_ms(sessions, session->fenced_ms));
+}
+
+void session_heard(struct session *session, uint64_t ago_ms)
+{
+	uint64_t at_ms = clock_now_ms() - ago_ms;
+
+	if (at_ms <= session->heard_ms)
+		return;
+	session->heard_ms = at_ms;
+	session_extend_ports(session);
 }
 
 static void session_adopt(struct session *session, struct connection *connection)
@@ -97,72 +92,6 @@ static void session_await(struct session *session, struct connection *connection
 	session_set_time(session);
 }
 
-/* first: the fabric of a channel that is granted with the welcome; AUTO: none */
-static void session_welcome(struct session *session, uint64_t hello_id, bool resumed,
-			    enum wire_fabric first)
-{
-	const struct control *control = session->sessions->control;
-	const struct config *config = control->config;
-	struct connection *connection = session->connection;
-	const struct tenant_limits *limits = &session->lease_client.tenant->limits;
-	uint64_t max = limits->lease_max;
-	uint8_t endpoint = 0;
-	uint32_t channel = session_open_first(session, first, &endpoint);
-	struct wire_msg *out =
-		control_message(connection->control, WIRE_TYPE_welcome, hello_id);
-
-	memset(&out->welcome, 0, sizeof(out->welcome));
-	_Static_assert((int)WIRE_FABRIC_TCP == (int)FABRIC_TCP &&
-			       (int)WIRE_FABRIC_VERBS == (int)FABRIC_VERBS &&
-			       WIRE_ENDPOINT_CONFIRM == FABRIC_ENDPOINT_CONFIRM &&
-			       WIRE_ENDPOINT_ATOMICS == FABRIC_ENDPOINT_ATOMICS &&
-			       WIRE_ENDPOINT_DIRECT == FABRIC_ENDPOINT_DIRECT &&
-			       WIRE_ENDPOINT_INBAND == FABRIC_ENDPOINT_INBAND,
-		       "the fabric's kinds and flags are the protocol's");
-	out->welcome.version = connection->version;
-	out->welcome.capabilities = connection->capabilities;
-	out->welcome.session = session->lease_client.id;
-	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
-	memcpy(out->welcome.secret, connection->secret, WIRE_SECRET_BYTES);
-	out->welcome.resumed = resumed;
-	out->welcome.heartbeat_ms = (uint32_t)config->heartbeat_ms;
-	/* the client counts from the sending of its heartbeats, so it always stops first */
-	out->welcome.fence_ms = (uint32_t)session_silence_max_ms(config);
-	out->welcome.grace_ms = (uint32_t)config->grace_ms;
-	out->welcome.channels_max = config->channels_max;
-	if (limits->channels_max && limits->channels_max < config->channels_max)
-		out->welcome.channels_max = limits->channels_max;
-	out->welcome.requests_max = REQUESTS_MAX;
-	out->welcome.stream_bytes_max = FABRIC_STREAM_BYTES_MAX;
-	out->welcome.inband_bytes_max = FABRIC_INBAND_BYTES_MAX;
-	out->welcome.inband_requests_max = INBAND_CREDITS;
-	out->welcome.lease_bytes_max =
-		max && max < control->memory_bytes ? max : control->memory_bytes;
-	memcpy(out->welcome.server, control->server, sizeof(control->server));
-	for (unsigned i = 0; i < control->endpoints.n; i++) {
-		const struct endpoint *at = &control->endpoints.at[i];
-		const struct fabric_endpoint *info = at->info;
-		const struct fabric_address address =
-			endpoint_address(at, &connection->address);
-		struct wire_endpoint *item = &out->welcome.endpoints[i];
-
-		item->fabric = (uint8_t)info->kind;
-		item->version = FABRIC_VERSION;
-		item->family = address.family;
-		memcpy(item->address, address.bytes, sizeof(item->address));
-		item->port = address.port;
-		item->node = info->node;
-		item->flags = info->flags;
-		if (*info->device && (control->sole & (1u << i)))
-			item->flags |= WIRE_ENDPOINT_SOLE;
-		(void)snprintf(item->device, sizeof(item->device), "%s", info->device);
-	}
-	out->welcome.n_endpoints = (uint16_t)control->endpoints.n;
-	out->welcome.channel = channel;
-	out->welcome.endpoint = endpoint;
-	connection_send(connection, out);
-}
-
 void session_opened(struct session *session, uint64_t hello_id, enum wire_fabric fabric)
 {
 	struct connection *connection = session->connection;
@@ -171,73 +100,6 @@ void session_opened(struct session *session, uint64_t hello_id, enum wire_fabric
 	session_heard(session, 0);
 	session_welcome(session, hello_id, false, fabric);
 	connection->ops->authenticated(connection);
-}
-
-/* Whether the client is to be told that the server drains, or does not any more. */
-static bool session_next_drain(struct session *session, struct wire_msg *out)
-{
-	const struct drain *drain = &session->sessions->control->drain;
-	uint64_t left_ms = drain_left_ms(drain);
-
-	if (session->told == drain->number)
-		return false;
-	session->told = drain->number;
-	out->type = drain->on ? WIRE_TYPE_draining : WIRE_TYPE_serving;
-	/* 0 would say that it stops now */
-	if (drain->on)
-		out->draining.deadline_ms = left_ms == 0           ? 1
-					    : left_ms < UINT32_MAX ? (uint32_t)left_ms
-								   : UINT32_MAX;
-	return true;
-}
-
-/* The next event for the client.  False: there is none.  Events of leases, which are few, do not
- * wait for notifications, which may come all the time. */
-static bool session_next_event(struct session *session, struct wire_msg *out)
-{
-	struct lease_client *lease_client = &session->lease_client;
-
-	if (session_next_drain(session, out)) {
-		out->id = 0;
-		return true;
-	}
-	if (!lease_next_event(lease_client, out)) {
-		if (!lease_next_notices(lease_client, &out->notified))
-			return false;
-		out->type = WIRE_TYPE_notified;
-	}
-	out->id = 0;
-	return true;
-}
-
-/* Send waiting events at sessions_tick(). */
-static void session_deliver_later(struct session *session)
-{
-	struct sessions *sessions = session->sessions;
-
-	if (list_empty(&session->unsent))
-		list_append(&sessions->unsent, &session->unsent);
-	sessions->due(sessions->control, clock_now_ms());
-}
-
-/* Send waiting events.  If the connection is busy, they are sent when it is idle; events beyond the
- * limit of a turn are sent at sessions_tick(), so that other sessions are served. */
-static void session_deliver(struct session *session)
-{
-	struct wire_msg *out = &session->sessions->control->out;
-	struct connection *connection = session->connection;
-
-	for (unsigned n = 0;
-	     connection && !connection->closed && !connection->ops->busy(connection);
-	     n++) {
-		if (n == SENDS_PER_TURN) {
-			session_deliver_later(session);
-			return;
-		}
-		if (!session_next_event(session, out))
-			return;
-		connection_send(connection, out);
-	}
 }
 
 static void session_start_work(struct session *session);
@@ -254,8 +116,7 @@ static void session_fence(struct session *session, enum wire_step step, const ch
 	session_start_work(session);
 }
 
-/* The session is freed when its keys are dead and its leases have ended, perhaps on return. */
-static void session_end(struct session *session, enum wire_step step, const char *why)
+void session_end(struct session *session, enum wire_step step, const char *why)
 {
 	struct sessions *sessions = session->sessions;
 
@@ -457,7 +318,7 @@ void session_bye(struct session *session, uint64_t bye_id)
 	session_end(session, WIRE_STEP_BYE, "the client has ended it");
 }
 
-static bool session_work(struct slice_work *work)
+bool session_end_some(struct slice_work *work)
 {
 	struct session *session = container_of(work, struct session, work);
 	struct lease_client *client = &session->lease_client;
@@ -543,14 +404,6 @@ void session_connection_lost(struct connection *connection, const char *why)
 	timer_moved(awaited);
 }
 
-void session_connection_idle(struct connection *connection)
-{
-	if (!connection->session)
-		return;
-	listings_go_on(connection->session);
-	session_deliver(connection->session);
-}
-
 void session_fence_active(struct session *session, enum wire_step step, const char *why)
 {
 	struct connection *connection = session_detach_connection(session);
@@ -587,7 +440,7 @@ int sessions_kick(struct sessions *sessions, uint64_t id)
 	return 0;
 }
 
-static void session_fence_silent(struct session *session)
+void session_fence_silent(struct session *session)
 {
 	const struct connection *connection = session->connection;
 	bool stalled = connection_stalled(session->connection);
@@ -601,216 +454,4 @@ static void session_fence_silent(struct session *session)
 		connection_refused(connection->control, REFUSAL_UNREAD,
 				   connection->name, text);
 	session_fence_active(session, WIRE_STEP_SILENCE, text);
-}
-
-void session_client_event(void *, struct lease_client *lease_client)
-{
-	struct session *session =
-		container_of(lease_client, struct session, lease_client);
-
-	/* a client that resumes attaches each lease again, and learns its state then */
-	if (!session->connection)
-		lease_client_drop_events(lease_client);
-	/* many sessions may have a lease attached that ends */
-	else if (turn_over(&session->sessions->control->turn))
-		session_deliver_later(session);
-	else if (list_empty(&session->unsent))
-		session_deliver(session);
-}
-
-void session_client_notified(void *, struct lease_client *lease_client)
-{
-	struct session *session =
-		container_of(lease_client, struct session, lease_client);
-
-	/* the next notification needs the space */
-	if (notices_full(&lease_client->notices))
-		session_deliver(session);
-	else if (session->connection)
-		slices_add(&session->sessions->control->slices,
-			   &lease_client->tenant->slices, &session->notify);
-}
-
-static bool session_notify(struct slice_work *work)
-{
-	session_deliver(container_of(work, struct session, notify));
-	return false;
-}
-
-/* ---- all sessions ---- */
-
-int sessions_open(struct control *control,
-		  void (*due)(struct control *control, uint64_t ms),
-		  struct sessions **ret_sessions)
-{
-	struct sessions *sessions = calloc(1, sizeof(*sessions));
-
-	if (!sessions)
-		return err_set(-ENOMEM, "no memory for the sessions");
-	sessions->control = control;
-	sessions->due = due;
-	sessions->work = session_work;
-	sessions->notify = session_notify;
-	sessions->next_id = control->first_id;
-	map_init(&sessions->by_id);
-	list_init(&sessions->all);
-	list_init(&sessions->ended);
-	list_init(&sessions->unsent);
-	*ret_sessions = sessions;
-	return 0;
-}
-
-static void sessions_free_list(struct list *list)
-{
-	struct session *session;
-
-	while ((session = list_first(list, struct session, all))) {
-		requests_free(session);
-		session_drop_channels(session);
-		session_free(session);
-	}
-}
-
-void sessions_close(struct sessions *sessions)
-{
-	if (!sessions)
-		return;
-	sessions_free_list(&sessions->all);
-	sessions_free_list(&sessions->ended);
-	map_destroy(&sessions->by_id);
-	free(sessions);
-}
-
-/* Sessions that have still more to send are put back on the list, for the next tick. */
-static void deliver_unsent(struct sessions *sessions)
-{
-	struct session *session;
-	struct list turn;
-
-	list_init(&turn);
-	list_splice(&turn, &sessions->unsent);
-	while ((session = list_first(&turn, struct session, unsent))) {
-		list_remove(&session->unsent);
-		session_deliver(session);
-		if (turn_over(&sessions->control->turn))
-			break;
-	}
-	list_splice(&sessions->unsent, &turn);
-}
-
-/* Fence the silent sessions. */
-static void tick_heard(struct sessions *sessions, uint64_t now_ms)
-{
-	struct session *session = session_next(&sessions->heard, 0, 0);
-
-	while (session) {
-		uint64_t heard_ms = session->in_times.major;
-		uint64_t id = session->in_times.minor;
-
-		if (active_due_ms(sessions, heard_ms) > now_ms)
-			break;
-		if (session->heard_ms > heard_ms)
-			session_set_time(session);
-		/* The process was stopped, or has much to read.  The session stays due, and is
-		 * fenced unless this is a frame. */
-		else if (!session->connection->ops->unread(session->connection))
-			session_fence_silent(session);
-		/* the others stay due */
-		if (turn_over(&sessions->control->turn))
-			break;
-		session = session_next(&sessions->heard, heard_ms, id);
-	}
-}
-
-/* End the sessions whose clients have not come back. */
-static void tick_fenced(struct sessions *sessions, uint64_t now_ms)
-{
-	struct session *session;
-
-	while ((session = session_next(&sessions->fenced, 0, 0)) &&
-	       fenced_due_ms(sessions, session->fenced_ms) <= now_ms) {
-		session_end(session, WIRE_STEP_EXPIRE, "its grace time is over");
-		if (turn_over(&sessions->control->turn))
-			break;
-	}
-}
-
-void sessions_tick(struct sessions *sessions)
-{
-	uint64_t now_ms = clock_now_ms();
-
-	deliver_unsent(sessions);
-	tick_heard(sessions, now_ms);
-	tick_fenced(sessions, now_ms);
-}
-
-uint64_t sessions_next_ms(const struct sessions *sessions)
-{
-	const struct tree_node *heard = tree_above(&sessions->heard, 0, 0);
-	const struct tree_node *fenced = tree_above(&sessions->fenced, 0, 0);
-	uint64_t next_ms = list_empty(&sessions->unsent) ? UINT64_MAX : clock_now_ms();
-
-	if (heard && active_due_ms(sessions, heard->major) < next_ms)
-		next_ms = active_due_ms(sessions, heard->major);
-	if (fenced && fenced_due_ms(sessions, fenced->major) < next_ms)
-		next_ms = fenced_due_ms(sessions, fenced->major);
-	return next_ms;
-}
-
-void sessions_stop(struct sessions *sessions, bool back)
-{
-	sessions->stopping = true;
-	list_for_each_entry(struct session, session, &sessions->all, all) {
-		struct connection *connection = session->connection;
-		struct wire_msg *out;
-
-		if (!connection)
-			continue;
-		out = control_message(sessions->control, WIRE_TYPE_draining, 0);
-		out->draining.deadline_ms = 0;
-		connection_send(connection, out);
-		out = control_message(sessions->control, WIRE_TYPE_closing, 0);
-		out->closing.reason = WIRE_REASON_SHUTDOWN;
-		if (!back)
-			connection_send(connection, out);
-		connection_close(connection);
-	}
-}
-
-bool sessions_have_unsent(const struct sessions *sessions)
-{
-	return !list_empty(&sessions->unsent);
-}
-
-/* The events are sent by sessions_tick(), in turns. */
-void sessions_announce(struct sessions *sessions)
-{
-	list_for_each_entry(struct session, session, &sessions->all, all)
-		if (session->connection)
-			session_deliver_later(session);
-}
-
-int sessions_each(const struct sessions *sessions, uint64_t after,
-		  int (*each)(const struct session *session, void *arg), void *arg)
-{
-	list_for_each_entry(const struct session, session, &sessions->all, all) {
-		int result = session->lease_client.id > after ? each(session, arg) : 0;
-
-		if (result)
-			return result;
-	}
-	return 0;
-}
-
-struct lease_client *sessions_lease_client(void *control, uint64_t id)
-{
-	struct session *session =
-		sessions_find(((const struct control *)control)->sessions, id);
-
-	return session ? &session->lease_client : NULL;
-}
-
-unsigned sessions_count(const struct sessions *sessions)
-{
-	return (unsigned)sessions->by_id.n_nodes;
 }

@@ -47,6 +47,9 @@ struct sessions {
 	bool stopping;      /* log lost connections at LOG_DEBUG */
 };
 
+/* The ledger reserves this number of a session's channel numbers at a time. */
+#define SESSION_CHANNELS_RESERVED 1024
+
 /* A session at one endpoint; the cookie of its fabric_session. */
 struct session_port {
 	struct session *session;
@@ -168,15 +171,16 @@ void session_fence_active(struct session *session, enum wire_step step,
 int sessions_kick(struct sessions *sessions, uint64_t id);
 /* The connection is lost: fence its session, if any.  `why` is one line. */
 void session_connection_lost(struct connection *connection, const char *why);
-/* The connection is not busy any more: send waiting events. */
-void session_connection_idle(struct connection *connection);
 
-/* ---- notifications, and events of leases ---- */
+/* ---- events: what a client is told without asking ---- */
 
 /* leases_events.client_notified.  A slice sends what has come until then. */
 void session_client_notified(void *ctx, struct lease_client *lease_client);
 /* leases_events.client_event.  Nothing is sent while the session is fenced. */
 void session_client_event(void *ctx, struct lease_client *lease_client);
+
+/* The connection is not busy any more: send waiting events. */
+void session_connection_idle(struct connection *connection);
 
 /* ---- channels ---- */
 
@@ -217,6 +221,31 @@ void session_channel_down(void *ctx, void *session_cookie, uint32_t channel,
 			  const char *why);
 void session_closed(void *ctx, void *session_cookie);
 
+/* ---- for control/ alone: a session's life ---- */
+
+/* A frame of the client came so long ago: a sign of life. */
+void session_heard(struct session *session, uint64_t ago_ms);
+/* Fence a session that has not been heard in time. */
+void session_fence_silent(struct session *session);
+/* The session is freed when its keys are dead and its leases have ended, perhaps on return. */
+void session_end(struct session *session, enum wire_step step, const char *why);
+/* sessions->work */
+bool session_end_some(struct slice_work *work);
+/* Send the welcome that answers hello_id.  first: the fabric of a channel that is granted with it;
+ * AUTO: none */
+void session_welcome(struct session *session, uint64_t hello_id, bool resumed,
+		     enum wire_fabric first);
+
+/* ---- for control/ alone: events ---- */
+
+/* Send waiting events.  If the connection is busy, they are sent when it is idle; events beyond the
+ * limit of a turn are sent at sessions_tick(), so that other sessions are served. */
+void session_deliver(struct session *session);
+/* sessions->notify */
+bool session_notify(struct slice_work *work);
+/* Sessions that have still more to send are put back on the list, for the next tick. */
+void sessions_deliver_unsent(struct sessions *sessions);
+
 /* ---- for control/ alone: the table, in memory ---- */
 
 /* A session of zeros, in no table.  NULL: no memory. */
@@ -230,6 +259,12 @@ int session_insert(struct session *session);
 void session_set_time(struct session *session);
 /* The next session of sessions->heard or ->fenced after the one with this time and id, or NULL. */
 struct session *session_next(const struct tree *times, uint64_t ms, uint64_t id);
+/* How long a client may be silent, as its welcome says.  Its rkeys are dead [session] fence after
+ * its last sign of life, although the loop may be late when it fences: that is the difference. */
+uint64_t session_silence_max_ms(const struct config *config);
+/* When a session is fenced that was heard then, and when one ends that was fenced then. */
+uint64_t sessions_heard_due_ms(const struct sessions *sessions, uint64_t heard_ms);
+uint64_t sessions_fenced_due_ms(const struct sessions *sessions, uint64_t fenced_ms);
 /* Free a session that is in no list except sessions->all or ->ended and has no channel, waiting
  * request or connection. */
 void session_free(struct session *session);
@@ -251,11 +286,10 @@ void reply_unrecord(const struct session *session, uint64_t id);
 
 /* ---- for control/ alone: channels ---- */
 
-/* How long a client may be silent, as its welcome says.  Its rkeys are dead [session] fence after
- * its last sign of life, although the loop may be late when it fences: that is the difference. */
-uint64_t session_silence_max_ms(const struct config *config);
-/* A frame of the client came so long ago: a sign of life. */
-void session_heard(struct session *session, uint64_t ago_ms);
+/* What comes through the ports is applied as long as the client may be silent, also if this process
+ * is stopped before it can fence the session: after that time the client reports its writes as
+ * ended. */
+void session_extend_ports(const struct session *session);
 /* Open a fabric_session at an endpoint, unless there is one. */
 int session_open_port(struct session *session, unsigned endpoint);
 /* Forget all channels and close all fabric_sessions, with which all keys die. */

@@ -20,10 +20,6 @@
 /* A granted channel that is not connected in this time is refused, and dropped when a limit is
  * reached. */
 #define GRANT_UNUSED_MS 30000
-/* The part of the fence time that is kept for the delays of the loop, and its limit. */
-#define FENCE_RESERVE 16
-#define FENCE_RESERVE_MS_MAX 250
-
 struct channel {
 	struct list link;       /* in session->channels */
 	struct list in_granted; /* in tenant->granted, while WIRE_CHANNEL_GRANTED */
@@ -151,39 +147,17 @@ static void session_close_port(struct session *session, unsigned endpoint,
 	at->ops->session_close(at->session);
 }
 
-uint64_t session_silence_max_ms(const struct config *config)
+void session_extend_ports(const struct session *session)
 {
-	uint64_t reserve_ms = config->fence_ms / FENCE_RESERVE;
+	uint64_t until_ms = session->heard_ms +
+			    session_silence_max_ms(session->sessions->control->config);
 
-	if (reserve_ms > FENCE_RESERVE_MS_MAX)
-		reserve_ms = FENCE_RESERVE_MS_MAX;
-	return config->fence_ms - reserve_ms;
-}
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
+		const struct lease_client_port *port = &session->lease_client.ports[i];
 
-/* What comes through the port is applied as long as the client may be silent, also if this process
- * is stopped before it can fence the session: after that time the client reports its writes as
- * ended. */
-static void session_extend_port(const struct session *session,
-				const struct lease_client_port *port)
-{
-	const struct config *config = session->sessions->control->config;
-
-	if (port->session && port->ops->session_extend)
-		port->ops->session_extend(
-			port->session,
-			(session->heard_ms + session_silence_max_ms(config)) *
-				NS_PER_MS);
-}
-
-void session_heard(struct session *session, uint64_t ago_ms)
-{
-	uint64_t at_ms = clock_now_ms() - ago_ms;
-
-	if (at_ms <= session->heard_ms)
-		return;
-	session->heard_ms = at_ms;
-	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		session_extend_port(session, &session->lease_client.ports[i]);
+		if (port->session && port->ops->session_extend)
+			port->ops->session_extend(port->session, until_ms * NS_PER_MS);
+	}
 }
 
 int session_open_port(struct session *session, unsigned endpoint)
@@ -208,7 +182,7 @@ int session_open_port(struct session *session, unsigned endpoint)
 		.node = at->info->node,
 	};
 	session->ports[endpoint].used = true;
-	session_extend_port(session, port);
+	session_extend_ports(session);
 	return 0;
 }
 

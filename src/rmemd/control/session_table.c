@@ -2,48 +2,14 @@
 #include "rmemd/control/session.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
-#include "base/utf8.h"
 #include "rmemd/control/control.h"
-#include "rmemd/control/request.h"
-#include "rmemd/state/ledger.h"
-#include "rmemd/state/ledger_value.h"
 
-/* The ledger reserves this number of a session's channel numbers at a time. */
-#define CHANNELS_RESERVED 1024
-
-/* The names of tenant and client, and the address, follow, each ended by a zero. */
-struct session_head {
-	uint32_t head_bytes;
-	uint32_t channels_end; /* as in struct session */
-	uint64_t opened_ms;
-	uint64_t resumes;
-	uint8_t token[WIRE_TOKEN_BYTES];
-};
-
-/* Without an error's text: nobody may ask for it again, and it would take more of the ledger than
- * all else of a reply. */
-struct reply_head {
-	uint32_t head_bytes;
-	uint32_t type;
-	uint32_t code; /* enum wire_code */
-	uint32_t unused;
-	uint64_t lease;
-	uint64_t dropped_id; /* of struct reply_cache, at that time */
-};
-
-/* With names of common lengths, and some replies. */
-#define SESSION_ROOM 256
-/* Their room, eight times that in the file, is there whether they are or not. */
-#define SESSIONS_HELD_MAX 4096
-
-/* ---- in memory ---- */
+/* The part of the fence time that is kept for the delays of the loop, and its limit. */
+#define FENCE_RESERVE 16
+#define FENCE_RESERVE_MS_MAX 250
 
 struct session *session_new(struct sessions *sessions)
 {
@@ -52,7 +18,7 @@ struct session *session_new(struct sessions *sessions)
 	if (!session)
 		return NULL;
 	session->sessions = sessions;
-	session->channels_end = CHANNELS_RESERVED;
+	session->channels_end = SESSION_CHANNELS_RESERVED;
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		session->ports[i].session = session;
 	list_init(&session->channels);
@@ -137,297 +103,48 @@ struct session *sessions_find(const struct sessions *sessions, uint64_t id)
 	return NULL;
 }
 
-/* ---- in the ledger ---- */
-
-static struct ledger *ledger_of(const struct session *session)
+int sessions_each(const struct sessions *sessions, uint64_t after,
+		  int (*each)(const struct session *session, void *arg), void *arg)
 {
-	return session->sessions->control->ledger;
-}
+	list_for_each_entry(const struct session, session, &sessions->all, all) {
+		int result = session->lease_client.id > after ? each(session, arg) : 0;
 
-static struct ledger_key session_key(const struct session *session)
-{
-	return (struct ledger_key){ LEDGER_SESSION, session->lease_client.id, 0 };
-}
-
-static struct ledger_key reply_key(const struct session *session, uint64_t id)
-{
-	return (struct ledger_key){ LEDGER_REPLY, session->lease_client.id, id };
-}
-
-int sessions_hold_room(uint32_t max, struct ledger *ledger)
-{
-	return ledger_hold(ledger,
-			   SESSION_ROOM * (uint64_t)(max < SESSIONS_HELD_MAX
-							     ? max
-							     : SESSIONS_HELD_MAX));
-}
-
-int session_record(const struct session *session)
-{
-	struct ledger_key key = session_key(session);
-	struct session_head head = {
-		.head_bytes = sizeof(head),
-		.channels_end = session->channels_end,
-		.opened_ms = session->opened_ms,
-		.resumes = session->resumes,
-	};
-	char value[sizeof(head) + WIRE_LABEL_MAX + sizeof(session->client) +
-		   sizeof(session->address) + 3];
-	char *end = value;
-
-	memcpy(head.token, session->token, sizeof(head.token));
-	end = value_add(end, &head, sizeof(head));
-	end = value_add_text(end, session->lease_client.tenant->name, WIRE_LABEL_MAX);
-	end = value_add_text(end, session->client, sizeof(session->client));
-	end = value_add_text(end, session->address, sizeof(session->address));
-	return ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
-}
-
-int session_reserve_channels(struct session *session)
-{
-	uint32_t end = session->channels_end;
-	int err;
-
-	if (end == UINT32_MAX)
-		return err_set(-EDQUOT, "the session has used up its channel numbers");
-	session->channels_end = UINT32_MAX - end < CHANNELS_RESERVED
-					? UINT32_MAX
-					: end + CHANNELS_RESERVED;
-	err = session_record(session);
-	if (err)
-		session->channels_end = end;
-	return err;
-}
-
-void session_unrecord(const struct session *session)
-{
-	struct ledger_key key = session_key(session);
-
-	ledger_remove(ledger_of(session), &key);
-	list_for_each_entry(const struct reply, reply, &session->replies.replies, link)
-		reply_unrecord(session, reply->id);
-	/* replies that request_begin() recorded in advance */
-	list_for_each_entry(struct request, request, &session->requests, link)
-		reply_unrecord(session, request->id);
-}
-
-void reply_record(const struct session *session, const struct reply *reply)
-{
-	struct ledger_key key = reply_key(session, reply->id);
-	const struct reply_head head = {
-		.head_bytes = sizeof(head),
-		.type = reply->type,
-		.code = reply->code,
-		.lease = reply->lease,
-		.dropped_id = session->replies.dropped_id,
-	};
-
-	(void)ledger_put_promised(ledger_of(session), &key, &head, sizeof(head));
-}
-
-int reply_record_reserve(const struct session *session)
-{
-	return ledger_reserve(ledger_of(session), sizeof(struct reply_head));
-}
-
-void reply_unrecord(const struct session *session, uint64_t id)
-{
-	struct ledger_key key = reply_key(session, id);
-
-	ledger_remove(ledger_of(session), &key);
-}
-
-/* ---- reading ---- */
-
-static int set_malformed_error(const char *what, const struct ledger_key *key)
-{
-	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
-		       key->a);
-}
-
-/* A value of the ledger. */
-struct row {
-	struct ledger_key key;
-	const void *data;
-	size_t bytes;
-};
-
-struct rows {
-	struct row *at;
-	size_t n;
-};
-
-static int row_add(const struct ledger_key *key, const void *data, size_t bytes,
-		   void *arg)
-{
-	struct rows *rows = arg;
-
-	rows->at[rows->n++] = (struct row){ *key, data, bytes };
+		if (result)
+			return result;
+	}
 	return 0;
 }
 
-static int row_order(const void *a, const void *b)
+struct lease_client *sessions_lease_client(void *control, uint64_t id)
 {
-	const struct ledger_key *x = &((const struct row *)a)->key;
-	const struct ledger_key *y = &((const struct row *)b)->key;
+	struct session *session =
+		sessions_find(((const struct control *)control)->sessions, id);
 
-	if (x->a != y->a)
-		return x->a < y->a ? -1 : 1;
-	return x->b < y->b ? -1 : x->b > y->b;
+	return session ? &session->lease_client : NULL;
 }
 
-/* The state of sessions_restore(). */
-struct restore {
-	struct sessions *sessions;
-	const struct leases_restore *with;
-};
-
-/* As ledger_each(), in the order of keys; each() may remove its own key. */
-static int restore_each(struct restore *restore, uint32_t kind,
-			int (*each)(struct restore *restore, const struct row *row))
+unsigned sessions_count(const struct sessions *sessions)
 {
-	struct ledger *ledger = restore->sessions->control->ledger;
-	struct rows rows = { .at = calloc(ledger_count(ledger) + 1, sizeof(*rows.at)) };
-	int err = 0;
-
-	if (!rows.at)
-		return err_set(-ENOMEM, "no memory for the sessions that were there");
-	(void)ledger_each(ledger, kind, row_add, &rows);
-	qsort(rows.at, rows.n, sizeof(*rows.at), row_order);
-	for (size_t i = 0; !err && i < rows.n; i++)
-		err = each(restore, &rows.at[i]);
-	free(rows.at);
-	return err;
+	return (unsigned)sessions->by_id.n_nodes;
 }
 
-/* What cannot be read ends, and not the start.  session NULL: there is none. */
-static void row_lose(const struct restore *restore, const struct row *row,
-		     const struct session *session, const char *event, const char *then)
-{
-	struct log_ctx ctx = { 0 };
+/* ---- times ---- */
 
-	if (session) {
-		ctx.session = session->lease_client.id;
-		ctx.tenant = session->lease_client.tenant->name;
-	}
-	log_event(LOG_ERR, event, &ctx, "%s: %s", err_text(), then);
-	ledger_remove(restore->sessions->control->ledger, &row->key);
+uint64_t session_silence_max_ms(const struct config *config)
+{
+	uint64_t reserve_ms = config->fence_ms / FENCE_RESERVE;
+
+	if (reserve_ms > FENCE_RESERVE_MS_MAX)
+		reserve_ms = FENCE_RESERVE_MS_MAX;
+	return config->fence_ms - reserve_ms;
 }
 
-/* A text of the ledger that is shown in logs and to the administrator. */
-static const char *text_shown(const char *text)
+uint64_t sessions_heard_due_ms(const struct sessions *sessions, uint64_t heard_ms)
 {
-	return utf8_clean(text, strlen(text)) ? text : "?";
+	return heard_ms + session_silence_max_ms(sessions->control->config);
 }
 
-static int session_fill(struct session *session, const struct leases_restore *with,
-			const struct row *row)
+uint64_t sessions_fenced_due_ms(const struct sessions *sessions, uint64_t fenced_ms)
 {
-	struct tenant *held;
-	struct value value = { row->data, row->bytes };
-	const char *tenant = NULL, *client = NULL, *address = NULL;
-	struct session_head head;
-
-	if (value_parse_head(&value, &head, sizeof(head)))
-		tenant = value_parse_text(&value, WIRE_LABEL_MAX);
-	if (tenant)
-		client = value_parse_text(&value, sizeof(session->client) - 1);
-	if (client)
-		address = value_parse_text(&value, sizeof(session->address) - 1);
-	if (!address || !row->key.a || row->key.a > LEDGER_ID_MAX || row->key.b ||
-	    !utf8_clean(tenant, strlen(tenant)))
-		return set_malformed_error("session", &row->key);
-	client = text_shown(client);
-	address = text_shown(address);
-	held = with->tenant(with->ctx, tenant);
-	if (!held)
-		return -ENOMEM;
-	session_set_tenant(session, row->key.a, held);
-	/* the lease_client has a reference of its own */
-	tenant_unref(held);
-	memcpy(session->token, head.token, sizeof(session->token));
-	memcpy(session->client, client, strlen(client) + 1);
-	memcpy(session->address, address, strlen(address) + 1);
-	lease_client_set_origin(&session->lease_client, client, address);
-	session->opened_ms = clock_past_ms(head.opened_ms);
-	session->resumes = head.resumes;
-	/* channel numbers of earlier processes are not used again */
-	session->next_channel = session->channels_end = head.channels_end;
-	return 0;
-}
-
-static int restore_session(struct restore *restore, const struct row *row)
-{
-	struct sessions *sessions = restore->sessions;
-	struct session *session = session_new(sessions);
-	int err;
-
-	if (!session)
-		return err_set(-ENOMEM, "no memory for a session that was there");
-	err = session_fill(session, restore->with, row);
-	if (err) {
-		free(session);
-		if (err != -EBADMSG)
-			return err;
-		row_lose(restore, row, NULL, "session-lost", "it has ended");
-		return 0;
-	}
-	wire_session_move(&session->state, WIRE_STEP_RESTART);
-	/* its grace time begins now */
-	session->heard_ms = session->fenced_ms = clock_now_ms();
-	if (sessions->next_id <= row->key.a)
-		sessions->next_id = row->key.a + 1;
-	err = session_insert(session);
-	if (err) {
-		session_free(session);
-		return err;
-	}
-	session_set_time(session);
-	return 0;
-}
-
-static int restore_reply(struct restore *restore, const struct row *row)
-{
-	struct session *session = sessions_find(restore->sessions, row->key.a);
-	struct value value = { row->data, row->bytes };
-	struct reply_head head;
-	struct reply reply;
-	uint64_t dropped;
-
-	/* the last process ended while it removed the session */
-	if (!session) {
-		ledger_remove(restore->sessions->control->ledger, &row->key);
-		return 0;
-	}
-	if (!value_parse_head(&value, &head, sizeof(head))) {
-		(void)set_malformed_error("answer in session", &row->key);
-		row_lose(restore, row, session, "answer-lost",
-			 "if the request comes again, what became of it is not known");
-		session->last_id = session->replies.dropped_id = row->key.b;
-		return 0;
-	}
-	reply = (struct reply){ .id = row->key.b,
-				.lease = head.lease,
-				.type = (enum wire_type)head.type,
-				.code = head.code };
-	/* of sessions that came one after the other */
-	dropped = reply_cache_add(&session->replies, &reply, NULL);
-	if (dropped)
-		reply_unrecord(session, dropped);
-	session->last_id = reply.id;
-	if (session->replies.dropped_id < head.dropped_id)
-		session->replies.dropped_id = head.dropped_id;
-	return 0;
-}
-
-int sessions_restore(struct sessions *sessions, const struct leases_restore *with)
-{
-	struct restore restore = { .sessions = sessions, .with = with };
-	int err = restore_each(&restore, LEDGER_SESSION, restore_session);
-
-	if (!err)
-		err = restore_each(&restore, LEDGER_REPLY, restore_reply);
-	if (!err)
-		ledger_commit(sessions->control->ledger);
-	return err;
+	return fenced_ms + sessions->control->config->grace_ms;
 }
