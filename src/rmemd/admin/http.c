@@ -6,11 +6,11 @@
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/list.h"
+#include "fabric/listen.h"
+#include "fabric/slots.h"
 #include "rmemd/loop/events.h"
 #include "rmemd/loop/turn.h"
 
@@ -20,21 +20,8 @@
 #define TIMEOUT_S 10
 /* More than any request takes, and than one call receives. */
 #define INPUT_BYTES 32768
-/* The pause before accepting connections again after running out of descriptors; while the oldest
- * connection is being closed. */
-#define PAUSE_MS 1000
-#define FULL_MS 5
-/* Accepted in a row before others get their turn. */
+/* Accepted in a row before others get their turn; fewer than there are slots. */
 #define ACCEPTS_MAX 8
-
-/* A connection.  A reference to its buffers would leave its descriptor's events in the loop when
- * libevent closes it, and the next socket of that number would have none. */
-struct place {
-	struct bufferevent
-		*fresh; /* referenced until the descriptor is known, else NULL */
-	int fd;
-	ino_t ino; /* another one: libevent has closed it, which it does not tell */
-};
 
 struct http_server {
 	struct http_server *next; /* in `servers` */
@@ -46,17 +33,25 @@ struct http_server {
 	struct evconnlistener *listener; /* owned by http, but not its descriptor */
 	struct event *unpause;
 	struct event *accepted;
-	unsigned n_accepted;                       /* since the last pause */
-	struct place places[HTTP_CONNECTIONS_MAX]; /* the oldest first */
-	unsigned n_places;
+	unsigned n_accepted; /* since the last pause */
+	struct slots slots;
 };
 
-/* Those of this process: libevent calls on_accept_error() with an argument of its own. */
+/* A connection; libevent tells of its end. */
+struct http_client {
+	struct slot slot;
+	struct http_server *server;
+	struct bufferevent *buffers; /* referenced until there is the connection */
+	struct evhttp_connection *connection; /* NULL: it is being made */
+	void (*closed)(void *ctx);
+	void *ctx;
+};
+
+/* Those of this process: libevent calls some callbacks with an argument of its own. */
 static struct http_server *servers;
 
-static struct http_server *server_of(struct evhttp_connection *connection)
+static struct http_server *server_of(const struct evhttp *http)
 {
-	const struct evhttp *http = evhttp_connection_get_server(connection);
 	struct http_server *server = servers;
 
 	while (server->http != http)
@@ -71,16 +66,15 @@ static struct http_server *server_of(struct evhttp_connection *connection)
  * then the connection ends, as if the client had ended it. */
 static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *, void *ctx)
 {
-	struct bufferevent *buffers = ctx;
-	void *connection;
+	struct http_client *client = ctx;
 
 	turn_work();
 	if (evbuffer_get_length(input) < INPUT_BYTES)
 		return;
-	bufferevent_getcb(buffers, NULL, NULL, NULL, &connection);
-	++*server_of(connection)->n_refused;
-	(void)bufferevent_disable(buffers, EV_READ);
-	bufferevent_trigger_event(buffers, BEV_EVENT_READING | BEV_EVENT_EOF, 0);
+	++*client->server->n_refused;
+	(void)bufferevent_disable(client->buffers, EV_READ);
+	bufferevent_trigger_event(client->buffers, BEV_EVENT_READING | BEV_EVENT_EOF,
+				  0);
 }
 
 /* What libevent has sent: it goes on with the answer. */
@@ -89,26 +83,12 @@ static void on_output(struct evbuffer *, const struct evbuffer_cb_info *, void *
 	turn_work();
 }
 
-/* NULL: no memory */
-static struct bufferevent *buffers_new(struct event_base *base)
-{
-	struct bufferevent *buffers = bufferevent_socket_new(base, -1, 0);
-
-	if (!buffers)
-		return NULL;
-	if (evbuffer_add_cb(bufferevent_get_input(buffers), on_input, buffers) &&
-	    evbuffer_add_cb(bufferevent_get_output(buffers), on_output, NULL))
-		return buffers;
-	bufferevent_free(buffers);
-	return NULL;
-}
-
 /* ---- connections ---- */
 
 /* A listener that cannot be enabled, for want of memory or of watches of epoll, tries again. */
 static void listener_enable(struct http_server *server)
 {
-	const struct timeval pause = timeval_of_ms(PAUSE_MS);
+	const struct timeval pause = timeval_of_ms(ACCEPT_PAUSE_MS);
 
 	if (evconnlistener_enable(server->listener))
 		(void)event_add(server->unpause, &pause);
@@ -123,103 +103,116 @@ static void listener_pause(struct http_server *server, uint64_t ms)
 		listener_enable(server);
 }
 
-static ino_t socket_ino(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) ? 0 : st.st_ino;
-}
-
-static void places_release(struct http_server *server)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < server->n_places; i++) {
-		const struct place *place = &server->places[i];
-
-		if (place->fresh || (place->ino && socket_ino(place->fd) == place->ino))
-			server->places[n++] = *place;
-	}
-	server->n_places = n;
-}
-
-/* libevent has given its descriptor to each connection that it has accepted.  If there was no
- * memory for one, it is closed already, and its callbacks are taken away. */
-static void places_settle(struct http_server *server)
-{
-	for (unsigned i = 0; i < server->n_places; i++) {
-		struct place *place = &server->places[i];
-		bufferevent_event_cb on_event;
-
-		if (!place->fresh)
-			continue;
-		bufferevent_getcb(place->fresh, NULL, NULL, &on_event, NULL);
-		place->fd = on_event ? bufferevent_getfd(place->fresh) : -1;
-		place->ino = socket_ino(place->fd);
-		(void)bufferevent_decref(place->fresh);
-		place->fresh = NULL;
-	}
-}
-
-static void on_accepted(evutil_socket_t, short, void *ctx)
-{
-	places_settle(ctx);
-}
-
-/* Make room if there is no place for another connection; libevent sees its end and closes it. */
-static bool listener_pause_while_full(struct http_server *server)
-{
-	const struct place *oldest = &server->places[0];
-
-	if (server->n_places < HTTP_CONNECTIONS_MAX)
-		return false;
-	if (!oldest->fresh && socket_ino(oldest->fd) == oldest->ino)
-		(void)shutdown(oldest->fd, SHUT_RDWR);
-	listener_pause(server, FULL_MS);
-	return true;
-}
-
 static void on_unpause(evutil_socket_t, short, void *ctx)
 {
 	struct http_server *server = ctx;
 
 	server->n_accepted = 0;
-	places_release(server);
-	if (!listener_pause_while_full(server))
-		listener_enable(server);
+	listener_enable(server);
+}
+
+static struct http_client *client_of(struct slot *slot)
+{
+	return container_of(slot, struct http_client, slot);
+}
+
+static void client_free(struct http_client *client)
+{
+	slot_leave(&client->server->slots, &client->slot);
+	free(client);
+}
+
+static void on_closed(struct evhttp_connection *, void *ctx)
+{
+	struct http_client *client = ctx;
+
+	/* of an event of libevent */
+	turn_work();
+	if (client->closed)
+		client->closed(client->ctx);
+	client_free(client);
+}
+
+/* libevent has made each connection that it has accepted.  If there was no memory for one, the
+ * callbacks of its buffers are taken away. */
+static void clients_settle(struct http_server *server)
+{
+	list_for_each_entry_safe(struct slot, slot, &server->slots.taken, link) {
+		struct http_client *client = client_of(slot);
+		struct bufferevent *buffers = client->buffers;
+		bufferevent_event_cb on_event;
+		void *connection;
+
+		if (client->connection)
+			continue;
+		bufferevent_getcb(buffers, NULL, NULL, &on_event, &connection);
+		if (on_event) {
+			client->connection = connection;
+			evhttp_connection_set_closecb(connection, on_closed, client);
+		} else {
+			client_free(client);
+		}
+		(void)bufferevent_decref(buffers);
+	}
+}
+
+static void on_accepted(evutil_socket_t, short, void *ctx)
+{
+	clients_settle(ctx);
+}
+
+/* NULL: no memory */
+static struct http_client *client_new(struct http_server *server)
+{
+	struct http_client *client = calloc(1, sizeof(*client));
+	struct bufferevent *buffers = bufferevent_socket_new(server->base, -1, 0);
+
+	if (client && buffers &&
+	    evbuffer_add_cb(bufferevent_get_input(buffers), on_input, client) &&
+	    evbuffer_add_cb(bufferevent_get_output(buffers), on_output, NULL)) {
+		client->server = server;
+		client->buffers = buffers;
+		return client;
+	}
+	if (buffers)
+		bufferevent_free(buffers);
+	free(client);
+	return NULL;
 }
 
 /* libevent asks for the buffers of a connection that it has accepted; it accepts until there are no
  * more, or until the listener is disabled. */
-static struct bufferevent *on_connection(struct event_base *base, void *ctx)
+static struct bufferevent *on_connection(struct event_base *, void *ctx)
 {
-	struct bufferevent *place = buffers_new(base);
+	const struct fabric_address unknown = { .family = 0 };
 	struct http_server *server = ctx;
+	struct slots *slots = &server->slots;
+	struct http_client *client = client_new(server);
 
 	turn_work();
-	places_release(server);
 	if (++server->n_accepted == ACCEPTS_MAX)
 		listener_pause(server, 0);
 	/* it makes its own, which is not counted; there will hardly be memory for it */
-	if (!place || server->n_places == HTTP_CONNECTIONS_MAX)
-		return place;
-	bufferevent_incref(place);
-	server->places[server->n_places++] = (struct place){ .fresh = place };
+	if (!client)
+		return NULL;
+	/* without memory it has a slot too */
+	(void)slot_wait(slots, &client->slot, &unknown);
+	if (slots->n_taken == HTTP_CONNECTIONS_MAX)
+		evhttp_connection_free(
+			client_of(slots_victim(slots, &client->slot, NULL))
+				->connection);
+	slot_take(slots, &client->slot);
+	bufferevent_incref(client->buffers);
 	/* runs before the next poll, so before libevent can close the connection */
 	event_active(server->accepted, EV_TIMEOUT, 0);
-	(void)listener_pause_while_full(server);
-	return place;
+	return client->buffers;
 }
 
 /* Out of descriptors: a connection that cannot be accepted would keep the loop spinning. */
-static void on_accept_error(struct evconnlistener *listener, void *)
+static void on_accept_error(struct evconnlistener *, void *http)
 {
-	struct http_server *server = servers;
-
 	turn_work();
-	while (server->listener != listener)
-		server = server->next;
-	listener_pause(server, PAUSE_MS);
+	listener_pause(server_of(http), ACCEPT_PAUSE_MS);
 }
 
 /* ---- opening and closing ---- */
@@ -276,6 +269,7 @@ int http_open(struct event_base *base, int fd,
 		server->on_request = on_request;
 		server->ctx = ctx;
 		server->n_refused = n_refused;
+		slots_init(&server->slots);
 		server->next = servers;
 		servers = server;
 		err = server_open(server, fd);
@@ -297,7 +291,7 @@ void http_close(struct http_server *server)
 	while (*link != server)
 		link = &(*link)->next;
 	*link = server->next;
-	places_settle(server);
+	clients_settle(server);
 	if (server->http)
 		evhttp_free(server->http);
 	event_drop(&server->unpause);
@@ -306,6 +300,24 @@ void http_close(struct http_server *server)
 }
 
 /* ---- requests ---- */
+
+int http_on_close(struct evhttp_request *request, void (*closed)(void *ctx), void *ctx)
+{
+	struct evhttp_connection *connection = evhttp_request_get_connection(request);
+	struct http_server *server =
+		server_of(evhttp_connection_get_server(connection));
+
+	list_for_each_entry(struct slot, slot, &server->slots.taken, link) {
+		struct http_client *client = client_of(slot);
+
+		if (client->connection != connection)
+			continue;
+		client->closed = closed;
+		client->ctx = ctx;
+		return 0;
+	}
+	return -ENOMEM;
+}
 
 const char *http_path(const struct evhttp_request *request)
 {

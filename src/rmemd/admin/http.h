@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An HTTP server of the daemon on a listening socket: libevent's, with limits on what its clients
  * can take.  Requests and their headers are short, a connection that does nothing is closed, as is
- * one that sends more than is read, and one more connection than there are places closes the
+ * one that sends more than is read, and one more connection than there are slots closes the
  * oldest.  Threads: [loop].  Never blocks it. */
 #ifndef RMEMD_ADMIN_HTTP_H
 #define RMEMD_ADMIN_HTTP_H
@@ -33,6 +33,9 @@ int http_open(struct event_base *base, int fd,
 /* Closes connections, not the socket.  NULL: nothing. */
 void http_close(struct http_server *server);
 
+/* Call closed(ctx) when the request's connection ends; NULL: do not.  -ENOMEM: it would not be
+ * told. */
+int http_on_close(struct evhttp_request *request, void (*closed)(void *ctx), void *ctx);
 /* The path of the request, or NULL. */
 const char *http_path(const struct evhttp_request *request);
 /* Whether it only reads; HEAD too. */

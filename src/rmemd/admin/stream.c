@@ -25,12 +25,10 @@ static void stream_free(struct stream *stream)
 	free(stream);
 }
 
-static void on_stream_closed(struct evhttp_connection *, void *ctx)
+static void on_stream_closed(void *ctx)
 {
 	struct stream *stream = ctx;
 
-	/* of an event of libevent */
-	turn_work();
 	slices_remove(&stream->work);
 	/* when the client closes the connection, libevent leaves an unfinished answer to its
 	 * owner */
@@ -66,7 +64,7 @@ static bool stream_send_part(struct slice_work *work)
 		stream->writing = true;
 		evhttp_send_reply_chunk_with_cb(request, body, on_part_written, stream);
 	} else {
-		evhttp_connection_set_closecb(connection, NULL, NULL);
+		(void)http_on_close(request, NULL, NULL);
 		stream_free(stream);
 		evhttp_send_reply_chunk(request, body);
 		evhttp_send_reply_end(request);
@@ -80,15 +78,17 @@ struct stream *stream_start(struct evhttp_request *request,
 			    const struct stream_source *source, void *ctx,
 			    struct slices *slices, struct slice_queue *queue)
 {
+	bool head = evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
 	struct stream *stream = malloc(sizeof(*stream));
 
-	if (!stream || http_set_type(request, source->type)) {
+	if (!stream || http_set_type(request, source->type) ||
+	    (!head && http_on_close(request, on_stream_closed, stream))) {
 		http_send_no_memory(request);
 		source->end(ctx);
 		free(stream);
 		return NULL;
 	}
-	if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
+	if (head) {
 		evhttp_send_reply(request, HTTP_OK, "OK", NULL);
 		source->end(ctx);
 		free(stream);
@@ -100,8 +100,6 @@ struct stream *stream_start(struct evhttp_request *request,
 				   .slices = slices,
 				   .queue = queue };
 	slice_work_init(&stream->work, stream_send_part);
-	evhttp_connection_set_closecb(evhttp_request_get_connection(request),
-				      on_stream_closed, stream);
 	evhttp_send_reply_start(request, HTTP_OK, "OK");
 	slices_add(slices, queue, &stream->work);
 	return stream;

@@ -33,7 +33,7 @@ static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 
 /* A client that never answers keeps such a channel, with its queue pair, until
  * VERBS_DELAY_ESTABLISH is over; so their number on a device is limited.  A client that has fewer
- * of them than another takes the other's place. */
+ * of them than another takes the other's slot. */
 static void pending_add(struct verbs_channel *channel)
 {
 	struct fabric_session *session = channel->session;
@@ -673,7 +673,7 @@ static int request_check(const struct verbs_endpoint *endpoint,
 			"connections)",
 			endpoint->server->params.backlog);
 	verbs_channel_fail(victim, "other clients have fewer connections that are not "
-				   "complete, and need the place");
+				   "complete, and need the slot");
 	return 0;
 }
 

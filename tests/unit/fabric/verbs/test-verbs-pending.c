@@ -122,7 +122,7 @@ START_TEST(pending__of_a_tenant_gives_way_to_others)
 		ck_assert(accepted(two));
 		ck_assert_uint_eq(seen.downs, 2 + i);
 		ck_assert_uint_eq(seen.channel, oldest + i);
-		ck_assert_ptr_nonnull(strstr(seen.why, "need the place"));
+		ck_assert_ptr_nonnull(strstr(seen.why, "need the slot"));
 	}
 	ck_assert(!accepted(two));
 	/* the tenant that has most gives way */

@@ -100,19 +100,23 @@ static unsigned open_descriptors(void)
 	return n;
 }
 
-/* Clients that only connect take no place of others for long, and few descriptors. */
+/* Clients that only connect take no slot of others for long, and few descriptors; nor does one
+ * whose answer has no end. */
 START_TEST(connections__are_limited_and_the_oldest_closed)
 {
+	static const char endless[] = "GET /v1/events?follow=yes HTTP/1.1\r\n\r\n";
 	int fds[3 * HTTP_CONNECTIONS_MAX];
 	const unsigned n = sizeof(fds) / sizeof(fds[0]);
+	char byte, text[4096];
 	unsigned before;
-	char byte;
 
 	open_admin();
 	before = open_descriptors();
 	for (unsigned i = 0; i < n; i++) {
 		fds[i] = connect_client();
 		ck_assert_int_ge(fds[i], 0);
+		if (i == 1)
+			ck_assert_int_gt(send(fds[i], endless, strlen(endless), 0), 0);
 		/* which is served after it */
 		(void)get("/v1/status");
 		ck_assert_uint_le(open_descriptors(),
@@ -120,6 +124,8 @@ START_TEST(connections__are_limited_and_the_oldest_closed)
 	}
 	/* the first one is closed, the last one is not */
 	ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0);
+	ck_assert_int_gt(recv(fds[1], text, sizeof(text), MSG_DONTWAIT), 0);
+	ck_assert_int_eq(recv(fds[1], text, sizeof(text), MSG_DONTWAIT), 0);
 	ck_assert_int_eq(recv(fds[n - 1], &byte, 1, MSG_DONTWAIT), -1);
 	ck_assert_int_eq(errno, EAGAIN);
 	for (unsigned i = 0; i < n; i++)
