@@ -354,6 +354,16 @@ void verbs_device_free(struct verbs_device *device)
 	free(device);
 }
 
+/* Destroy the listeners, as the device has no protection domain any more. */
+static void device_unlisten(const struct verbs_device *device)
+{
+	const struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			verbs_endpoint_unlisten(server->endpoints[i]);
+}
+
 void verbs_device_put(struct verbs_device *device)
 {
 	struct ibv_context *verbs = device->verbs;
@@ -362,7 +372,7 @@ void verbs_device_put(struct verbs_device *device)
 		return;
 	verbs_device_finish(device);
 	verbs_device_stop(device);
-	device->events->released(device);
+	device_unlisten(device);
 	device->verbs = NULL;
 	if (device->own)
 		verbs_device_close(verbs);
@@ -400,12 +410,27 @@ bool verbs_device_retire(struct fabric_server *server)
 	return all;
 }
 
+/* Report for all endpoints of the device, or (port not 0) those on one port of it. */
+static void device_report(const struct verbs_device *device, unsigned port,
+			  const char *text)
+{
+	const struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		struct verbs_endpoint *endpoint = server->endpoints[i];
+
+		if (endpoint->device == device && (!port || endpoint->port == port))
+			verbs_endpoint_report(endpoint, ": port %u: %s", endpoint->port,
+					      text);
+	}
+}
+
 void verbs_device_remove(struct verbs_device *device)
 {
 	if (device->removed)
 		return;
 	device->removed = true;
-	device->events->report(device, 0, "the device is being removed");
+	device_report(device, 0, "the device is being removed");
 	device->events->removed(device);
 	verbs_device_put(device);
 }
@@ -429,7 +454,7 @@ static void event_handle(struct verbs_device *device,
 	default:
 		break;
 	}
-	device->events->report(device, port, ibv_event_type_str(event->event_type));
+	device_report(device, port, ibv_event_type_str(event->event_type));
 	/* rdma_cm reports an orderly removal; after this event nothing works */
 	if (event->event_type == IBV_EVENT_DEVICE_FATAL)
 		verbs_device_remove(device);
@@ -460,7 +485,7 @@ static void events_failed(struct verbs_device *device, int error)
 	if (device->removed || error == EAGAIN || error == EINTR)
 		return;
 	err_save(&failed, err_errno(-error, "ibv_get_async_event"));
-	device->events->report(device, 0, failed.text);
+	device_report(device, 0, failed.text);
 	verbs_device_remove(device);
 }
 

@@ -19,12 +19,8 @@ struct verbs_device_events {
 	void (*channel_flushed)(void *channel, enum ibv_wc_status status);
 	/* An asynchronous event of the channel's queue pair. */
 	void (*channel_event)(void *channel, enum ibv_event_type type);
-	/* A text for the log; port 0: for each port. */
-	void (*report)(struct verbs_device *device, unsigned port, const char *text);
 	/* The device is being removed: release all objects on it. */
 	void (*removed)(struct verbs_device *device);
-	/* The device has no protection domain any more: destroy the listeners. */
-	void (*released)(struct verbs_device *device);
 };
 
 /* The workers of a device: the calls that can wait for the device, the kernel or the network.  To

@@ -34,20 +34,6 @@ static struct verbs_device no_device = { .removed = true };
 
 /* ---- events of devices and listeners ---- */
 
-/* Report for all endpoints of the device, or (port not 0) those on one port of it. */
-static void device_report(struct verbs_device *device, unsigned port, const char *text)
-{
-	struct fabric_server *server = device->server;
-
-	for (unsigned i = 0; i < server->n_endpoints; i++) {
-		struct verbs_endpoint *endpoint = server->endpoints[i];
-
-		if (endpoint->device == device && (!port || endpoint->port == port))
-			verbs_endpoint_report(endpoint, ": port %u: %s", endpoint->port,
-					      text);
-	}
-}
-
 /* The device is being removed: end the sessions' channels with events, and start to release the
  * sessions' objects on the device. */
 static void endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
@@ -75,21 +61,10 @@ static void device_removed(struct verbs_device *device)
 	verbs_discovery_schedule(server);
 }
 
-static void device_released(struct verbs_device *device)
-{
-	struct fabric_server *server = device->server;
-
-	for (unsigned i = 0; i < server->n_endpoints; i++)
-		if (server->endpoints[i]->device == device)
-			verbs_endpoint_unlisten(server->endpoints[i]);
-}
-
 static const struct verbs_device_events device_events = {
 	.channel_flushed = verbs_channel_flushed,
 	.channel_event = verbs_channel_event,
-	.report = device_report,
 	.removed = device_removed,
-	.released = device_released,
 };
 
 static void listener_event(struct verbs_cm_target *target,
