@@ -228,7 +228,9 @@ static void end_with(struct verbs_channel *channel, int err, const char *why)
 		server->events->channel_down(server->ctx, cookie, number, why);
 }
 
-void verbs_channel_fail(struct verbs_channel *channel, const char *why)
+/* End the channel and call channel_down(); `why` "": the peer closed it in order.  If it is being
+ * connected directly, call channel_connected(). */
+static void channel_fail(struct verbs_channel *channel, const char *why)
 {
 	if (*why)
 		endpoint_of(channel)->stats.errors++;
@@ -244,7 +246,7 @@ void verbs_channel_end_all(struct fabric_session *session, const char *why)
 		channel_stop(stopped);
 	while ((channel = list_first(&session->channels, struct verbs_channel, link))) {
 		if (why)
-			verbs_channel_fail(channel, why);
+			channel_fail(channel, why);
 		else
 			channel_end(channel);
 	}
@@ -258,10 +260,9 @@ static void channel_overdue(struct verbs_delayed *delayed)
 		container_of(delayed, struct verbs_channel, wait);
 	const char *why = channel->why ? channel->why : "";
 
-	verbs_channel_fail(channel, channel->pending
-					    ? "the client did not complete its "
-					      "connection in time"
-					    : why);
+	channel_fail(channel, channel->pending ? "the client did not complete its "
+						 "connection in time"
+					       : why);
 }
 
 static void channel_refused(struct verbs_channel *channel)
@@ -335,7 +336,7 @@ void verbs_channel_flushed(void *arg, enum ibv_wc_status status)
 	}
 	cause_find(channel, status);
 	if (!channel->up)
-		verbs_channel_fail(channel, channel->why ? channel->why : ENDED_TEXT);
+		channel_fail(channel, channel->why ? channel->why : ENDED_TEXT);
 	else
 		fail_later(channel, endpoint_of(channel)->device->attr.iwarp
 					    ? VERBS_DELAY_CAUSE
@@ -353,7 +354,7 @@ static void channel_disconnected(struct verbs_channel *channel)
 	if (channel->up && !channel->why && endpoint_of(channel)->device->attr.iwarp)
 		fail_later(channel, VERBS_DELAY_CAUSE);
 	else
-		verbs_channel_fail(channel, channel->why ? channel->why : "");
+		channel_fail(channel, channel->why ? channel->why : "");
 }
 
 void verbs_channel_event(void *arg, enum ibv_event_type type)
@@ -424,7 +425,7 @@ static void channel_cm_event(struct verbs_cm_target *target,
 		(void)snprintf(why, sizeof(why),
 			       "the channel was not established: %s (%d)",
 			       rdma_event_str(event->type), event->status);
-		verbs_channel_fail(channel, why);
+		channel_fail(channel, why);
 		break;
 	default:
 		break;
@@ -529,10 +530,9 @@ static int remote_claim(struct verbs_channel *channel,
 	if (err)
 		return err;
 	if (loser)
-		verbs_channel_fail(
-			loser,
-			"the queue pair is another client's, which connects from "
-			"the address of that GID");
+		channel_fail(loser,
+			     "the queue pair is another client's, which connects from "
+			     "the address of that GID");
 	err = map_insert(&endpoint->remote_qps, &channel->by_remote_qpn,
 			 map_hash_u64(theirs->qpn));
 	if (err)
@@ -672,8 +672,8 @@ static int request_check(const struct verbs_endpoint *endpoint,
 			"%u connections wait for their clients already ([limits] "
 			"connections)",
 			endpoint->server->params.backlog);
-	verbs_channel_fail(victim, "other clients have fewer connections that are not "
-				   "complete, and need the slot");
+	channel_fail(victim, "other clients have fewer connections that are not "
+			     "complete, and need the slot");
 	return 0;
 }
 

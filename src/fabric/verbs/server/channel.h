@@ -79,9 +79,6 @@ void verbs_channel_open(struct verbs_channel *channel);
 /* The channel of the session with this number, or NULL. */
 struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 					 uint32_t number);
-/* End the channel and call channel_down(); `why` "": the peer closed it in order.  If it is being
- * connected directly, call channel_connected(). */
-void verbs_channel_fail(struct verbs_channel *channel, const char *why);
 /* Free a channel that has ended, after the workers are joined. */
 void verbs_channel_ended_free(struct verbs_channel *channel);
 
