@@ -14,9 +14,6 @@
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 
-/* The shortest silence that ends a channel: a host that has much to do is not gone. */
-#define SILENCE_MIN_MS 1000u
-
 #define MOVE(from, step, to) { CHANNEL_##from, CHANNEL_STEP_##step, CHANNEL_##to },
 static const struct move moves[] = { CHANNEL_MOVES(MOVE) };
 
@@ -385,7 +382,7 @@ static unsigned channel_silence_ms(const struct rmem *session)
 
 	if (session->welcome.fence_ms < ms)
 		ms = session->welcome.fence_ms;
-	return ms > 2 * SILENCE_MIN_MS ? ms / 2 : SILENCE_MIN_MS;
+	return ms > 2 * CHANNEL_SILENCE_MIN_MS ? ms / 2 : CHANNEL_SILENCE_MIN_MS;
 }
 
 /* Releases the lock meanwhile. */

@@ -18,6 +18,8 @@
 
 /* The longest wait between two attempts to connect a channel. */
 #define CHANNEL_BACKOFF_MAX_MS 1000u
+/* The shortest silence that ends a channel: a host that has much to do is not gone. */
+#define CHANNEL_SILENCE_MIN_MS 1000u
 
 struct rmem_queue;
 

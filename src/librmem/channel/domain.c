@@ -143,13 +143,6 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 	return err;
 }
 
-uint64_t domain_sole_end_ns(uint64_t end_ns)
-{
-	uint64_t sole_ns = clock_now_ns() + DOMAIN_SOLE_MS * NS_PER_MS;
-
-	return sole_ns < end_ns ? sole_ns : end_ns;
-}
-
 /* ---- choosing endpoints ---- */
 
 /* The endpoint is at the address that the control connection has reached. */
@@ -256,6 +249,14 @@ uint64_t domain_part_end_ns(uint64_t end_ns, unsigned others)
 	return now_ns + (ms < DOMAIN_SOLE_MS ? ms : DOMAIN_SOLE_MS) * NS_PER_MS;
 }
 
+/* The end of the time for connecting to an endpoint beyond the number that the URI asks for. */
+static uint64_t sole_end_ns(uint64_t end_ns)
+{
+	uint64_t sole_ns = clock_now_ns() + DOMAIN_SOLE_MS * NS_PER_MS;
+
+	return sole_ns < end_ns ? sole_ns : end_ns;
+}
+
 /* Open a domain on candidate number `i`, if the set is to have it: 1, or 0. */
 static int candidate_open(struct rmem *session,
 			  const struct domain_candidates *candidates, unsigned i,
@@ -273,7 +274,7 @@ static int candidate_open(struct rmem *session,
 			      &domain->endpoint);
 	domain->number = (uint8_t)number;
 	domain->served = true;
-	end_ns = beyond ? domain_sole_end_ns(end_ns)
+	end_ns = beyond ? sole_end_ns(end_ns)
 			: domain_part_end_ns(end_ns, candidates->n - i - 1);
 	err = domain_open(session, set->ops, domain, end_ns);
 	if (err)

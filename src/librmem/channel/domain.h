@@ -99,9 +99,6 @@ void domain_endpoint_parse(const struct wire_endpoint *wire,
 /* A link-local address of the server is on the link of the control connection's peer: the wire has
  * no interface, as it is this host's. */
 void domain_address_scope(struct fabric_address *address, const struct sockaddr *peer);
-/* The end of the time for connecting to an endpoint beyond the number that the URI asks for; not
- * after end_ns. */
-uint64_t domain_sole_end_ns(uint64_t end_ns);
 /* Some memory is lent only through this endpoint and not through all others: a queue that is to
  * reach all memory has a channel in the domain. */
 static inline bool domain_sole(const struct domain *domain)

@@ -114,12 +114,6 @@ void complete_check(struct rmem_queue *queue, struct op *op)
 			      op->end.given_up ? op->end.given_up : op->end.status);
 }
 
-void complete_without_bytes(struct rmem_queue *queue, struct op *op)
-{
-	complete_cut(queue, op);
-	complete_check(queue, op);
-}
-
 void complete_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
 		    uint32_t vendor)
 {
@@ -164,7 +158,7 @@ static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
 
 	op_moved(queue, op, queue_now_ns(queue));
 	if (fragment->chunk && op->todo.opcode == RMEM_OP_READV)
-		vec_scatter(op, fragment);
+		vec_copy(op, fragment);
 	else if (fragment->chunk && !opcode_writes(op->todo.opcode))
 		memcpy((unsigned char *)op->todo.addr + fragment->offset,
 		       fragment->chunk, fragment->bytes);

@@ -20,8 +20,6 @@ void complete_failed(struct rmem_queue *queue, struct op *op, int err, const cha
 /* Complete the operation if none of its fragments is on a connection, and all are done or the
  * operation has failed. */
 void complete_check(struct rmem_queue *queue, struct op *op);
-/* Complete a started operation that has no bytes, or send its message. */
-void complete_without_bytes(struct rmem_queue *queue, struct op *op);
 /* Complete an operation that has no fragment. */
 void complete_done(struct rmem_queue *queue, struct op *op, int status);
 

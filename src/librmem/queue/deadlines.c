@@ -6,9 +6,6 @@
 #include "librmem/queue/complete.h"
 #include "librmem/queue/runs.h"
 
-/* The shortest silence that ends a channel: a host that has much to do is not gone. */
-#define SILENCE_MIN_NS UINT64_C(1000000000)
-
 /* ---- giving up ---- */
 
 static bool channel_carries(const struct rmem_queue *queue,
@@ -75,8 +72,8 @@ static void channel_check_silence(struct rmem_queue *queue, struct send_side *si
 {
 	uint64_t max_ns = queue_look_ns(0, queue->timeout_ns);
 
-	if (max_ns < SILENCE_MIN_NS)
-		max_ns = SILENCE_MIN_NS;
+	if (max_ns < CHANNEL_SILENCE_MIN_MS * NS_PER_MS)
+		max_ns = CHANNEL_SILENCE_MIN_MS * NS_PER_MS;
 	if (!side->deaf || side->ended != side->seen ||
 	    side->in_flight <= side->requests)
 		side->silent_ns = 0;

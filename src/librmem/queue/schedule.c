@@ -128,8 +128,10 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 		op->fragment_max = lesser(op->fragment_max, fragment_max(queue));
 	if (opcode_is_inband(op->todo.opcode))
 		inband_start(queue, op);
+	/* it is complete, or its message follows */
 	if (op->todo.bytes == 0) {
-		complete_without_bytes(queue, op);
+		complete_cut(queue, op);
+		complete_check(queue, op);
 		return false;
 	}
 	if (queue_bounces(queue, op) && op->fragment_max > queue->bounce.chunk_bytes)
@@ -384,7 +386,7 @@ static bool chunk_acquire(struct rmem_queue *queue, struct fragment *fragment)
 	if (!fragment->chunk)
 		return false;
 	if (op->todo.opcode == RMEM_OP_WRITEV)
-		vec_gather(op, fragment);
+		vec_copy(op, fragment);
 	else if (opcode_writes(op->todo.opcode))
 		memcpy(fragment->chunk,
 		       (unsigned char *)op->todo.addr + fragment->offset,

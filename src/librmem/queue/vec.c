@@ -158,8 +158,9 @@ unsigned vec_slices(struct op *op, const struct fragment *fragment, unsigned dom
 	return n;
 }
 
-static void vec_copy(struct op *op, const struct fragment *fragment, bool gather)
+void vec_copy(struct op *op, const struct fragment *fragment)
 {
+	bool gather = opcode_writes(op->todo.opcode);
 	uint64_t done = 0;
 	const struct rmem_vec *at;
 
@@ -173,14 +174,4 @@ static void vec_copy(struct op *op, const struct fragment *fragment, bool gather
 			memcpy(slice.addr, fragment->chunk + done, slice.bytes);
 		done += slice.bytes;
 	}
-}
-
-void vec_gather(struct op *op, const struct fragment *fragment)
-{
-	vec_copy(op, fragment, true);
-}
-
-void vec_scatter(struct op *op, const struct fragment *fragment)
-{
-	vec_copy(op, fragment, false);
 }

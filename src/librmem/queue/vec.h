@@ -30,8 +30,8 @@ uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned sge_max
 /* Fill the slices of a fragment that does not bounce; returns their number. */
 unsigned vec_slices(struct op *op, const struct fragment *fragment, unsigned domain,
 		    struct fabric_sge slices[VEC_SLICES_MAX]);
-/* Copy a fragment between the list and its chunk of the bounce buffer. */
-void vec_gather(struct op *op, const struct fragment *fragment);
-void vec_scatter(struct op *op, const struct fragment *fragment);
+/* Copy a fragment between the list and its chunk of the bounce buffer: to the chunk if the
+ * operation writes. */
+void vec_copy(struct op *op, const struct fragment *fragment);
 
 #endif
