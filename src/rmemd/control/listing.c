@@ -14,7 +14,7 @@
 /* Leases that are looked at before others get their turn. */
 #define LEASES_PER_SLICE 256
 
-/* A search that is continued in slices. */
+/* A search; the first slice is the request's own. */
 struct listing {
 	struct list link; /* in session->listings */
 	struct slice_work work;
@@ -118,9 +118,7 @@ static bool listing_work(struct slice_work *work)
 	return false;
 }
 
-/* Go on behind `after` with a search that has found these. */
-static int listing_start(struct session *session, const struct wire_msg *msg,
-			 uint64_t after, const struct wire_entries *found)
+int handle_list(struct session *session, const struct wire_msg *msg, struct wire_msg *)
 {
 	struct listing *listing;
 
@@ -132,42 +130,13 @@ static int listing_start(struct session *session, const struct wire_msg *msg,
 		return err_set(-ENOMEM, "no memory for a request");
 	*listing = (struct listing){ .session = session,
 				     .id = msg->id,
-				     .after = after,
-				     .n_found = found->n_entries };
+				     .after = msg->list.after };
 	(void)snprintf(listing->prefix, sizeof(listing->prefix), "%s",
 		       msg->list.prefix);
-	for (unsigned i = 0; i < found->n_entries; i++)
-		listing->found[i] = found->entries[i].lease;
 	slice_work_init(&listing->work, listing_work);
 	list_append(&session->listings, &listing->link);
 	session->n_requests++;
-	listing_go_on(listing);
+	if (listing_work(&listing->work))
+		listing_go_on(listing);
 	return HANDLER_LATER;
-}
-
-static int list_one(const struct lease_status *status, void *arg)
-{
-	struct wire_entries *entries = arg;
-
-	if (entries->n_entries == WIRE_ENTRIES_MAX) {
-		entries->more = 1;
-		return 1;
-	}
-	fill_entry(status, &entries->entries[entries->n_entries++]);
-	return 0;
-}
-
-int handle_list(struct session *session, const struct wire_msg *msg,
-		struct wire_msg *ret_reply)
-{
-	uint64_t after = msg->list.after;
-
-	ret_reply->type = WIRE_TYPE_entries;
-	ret_reply->entries.more = 0;
-	ret_reply->entries.n_entries = 0;
-	if (leases_each_named(session->lease_client.tenant, &after, msg->list.prefix,
-			      LEASES_PER_SLICE, list_one,
-			      &ret_reply->entries) == -EAGAIN)
-		return listing_start(session, msg, after, &ret_reply->entries);
-	return HANDLER_REPLY;
 }
