@@ -104,16 +104,10 @@ static void on_deadline(evutil_socket_t, short, void *arg)
 	socket_refuse(socket, socket->refusal, socket->why);
 }
 
-static struct slice_queue *queue_of(struct client_socket *socket)
-{
-	return socket->tenant ? &socket->tenant->slices : &socket->connections->queue;
-}
-
 /* Handle the rest of the input when the tenant's turn comes. */
 static void handle_soon(struct client_socket *socket)
 {
-	slices_add(&socket->connection.control->slices, queue_of(socket),
-		   &socket->work);
+	slices_add(&socket->connection.control->slices, socket->queue, &socket->work);
 }
 
 /* ---- output ---- */
@@ -254,6 +248,7 @@ static void op_authenticated(struct connection *connection)
 	if (!socket->tenant) {
 		socket->tenant = connection->session->lease_client.tenant;
 		tenant_ref(socket->tenant);
+		socket->queue = &socket->tenant->slices;
 	}
 	if (socket->unread)
 		handle_soon(socket);
@@ -416,8 +411,9 @@ static void store_unread(struct client_socket *socket, const uint8_t *at, size_t
 }
 
 /* A lone request, usually a heartbeat, is one system call and no copy. */
-static bool input_serve(struct client_socket *socket)
+static bool socket_serve(struct slice_work *work)
 {
+	struct client_socket *socket = container_of(work, struct client_socket, work);
 	const uint8_t *inbox = socket->connections->inbox;
 	size_t bytes, handled;
 	bool more = false;
@@ -437,11 +433,6 @@ static bool input_serve(struct client_socket *socket)
 		 !socket->stalled)
 		more = true;
 	return more && !socket->connection.closed;
-}
-
-static bool socket_serve(struct slice_work *work)
-{
-	return input_serve(container_of(work, struct client_socket, work));
 }
 
 /* ---- the handshake of TLS ---- */
@@ -528,8 +519,7 @@ static void on_readable(evutil_socket_t, short, void *arg)
 		handshake_run(socket);
 		return;
 	}
-	slices_start(&socket->connection.control->slices, queue_of(socket),
-		     &socket->work);
+	slices_start(&socket->connection.control->slices, socket->queue, &socket->work);
 }
 
 static void on_writable(evutil_socket_t, short, void *arg)
@@ -593,6 +583,7 @@ int socket_open(struct connections *connections, int fd,
 		return no_memory();
 	}
 	socket->connections = connections;
+	socket->queue = &connections->queue;
 	socket->refusal = REFUSAL_SLOT;
 	socket->why = "no slot has become free in time";
 	stream_plain(&socket->stream, fd);

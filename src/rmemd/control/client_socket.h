@@ -58,9 +58,10 @@ struct client_socket {
 	struct handshake *handshake; /* has the stream until it is done; or NULL */
 	struct stream stream;
 	struct event *readable, *writable, *deadline;
-	struct slice_work work; /* to handle input */
-	struct tenant *tenant;  /* holds a reference; NULL before the hello */
-	uint8_t *unread;        /* input that is not handled yet; NULL: none */
+	struct slice_work work;    /* to handle input */
+	struct slice_queue *queue; /* its tenant's, or that of strangers */
+	struct tenant *tenant;     /* holds a reference; NULL before the hello */
+	uint8_t *unread;           /* input that is not handled yet; NULL: none */
 	size_t unread_bytes;
 	size_t behind_bytes;     /* of input behind the request that is being handled */
 	struct evbuffer *output; /* not sent yet */

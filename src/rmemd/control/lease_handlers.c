@@ -20,13 +20,16 @@ static void set_reach(struct session *session, unsigned reach)
 	const struct endpoints *endpoints = &session->sessions->control->endpoints;
 	struct lease_client *lease_client = &session->lease_client;
 
-	lease_client->reach = reach & endpoints_all(endpoints);
+	lease_client->reach = 0;
 	lease_client->n_nodes = 0;
 	for (unsigned i = 0; i < endpoints->n; i++) {
 		int node = endpoints->at[i].info->node;
 		unsigned k = 0;
 
-		if (node < 0 || !(reach & (1u << i)))
+		if (!(reach & (1u << i)))
+			continue;
+		lease_client->reach |= 1u << i;
+		if (node < 0)
 			continue;
 		while (k < lease_client->n_nodes && lease_client->nodes[k] != node)
 			k++;
