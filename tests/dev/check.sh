@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Build, run every test, build the packages; the last line has the totals.
 #
-# usage: ./dev check
+# usage: ./dev check [--quick]
+#
+#   --quick    only the rules of the tree, the unit tests and the short integration tests
 #
 # A test of the rig needs a virtual machine; they are skipped where none boots.
 # shellcheck source=tests/dev/lib/steps.sh
@@ -60,11 +62,21 @@ check_packages()
 }
 
 ! help_wanted "$@" || exit 0
-arguments_max 0 "$@"
+arguments_max 1 "$@"
 tests_begin
-setup build test rig
-build build
-check_make check
-check_packages
-check_rig
+case ${1-} in
+'')
+	setup build test rig
+	build build
+	check_make check
+	check_packages
+	check_rig
+	;;
+--quick)
+	setup build test
+	build build
+	check_make check-quick
+	;;
+*) die check "takes no argument '$1'; see ./dev check --help" ;;
+esac
 tests_result
