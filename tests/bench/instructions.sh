@@ -52,7 +52,8 @@ timed()
 		cat "$WORK/out" >&2
 		return 1
 	}
-	read -r rate aa < <(sed -n 's/^bare .* ratio \([0-9.]*\) aa \([0-9.]*\)$/\1 \2/p' "$WORK/out")
+	read -r rate aa \
+		< <(sed -n 's/^bare .* ratio \([0-9.]*\) aa \([0-9.]*\)$/\1 \2/p' "$WORK/out")
 }
 
 # row CALL OP BYTES CHANNELS BATCH DEVICE; CALL: queue, plain or registered

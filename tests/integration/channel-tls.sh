@@ -38,7 +38,8 @@ ok "memory that is not there fails the operation alone"
 # the rig's kernel has TLS; others may have it
 if [ -n "${RMEM_TLS_KERNEL:-}" ]; then
 	background holder watch data
-	poll_await 20 json_is devices '.devices[] | select(.fabric == "tcp") | .tls_in_kernel > 0' ||
+	poll_await 20 json_is devices \
+		'.devices[] | select(.fabric == "tcp") | .tls_in_kernel > 0' ||
 		fail "no channel is under TLS in the kernel: $(rmemctl --json devices)"
 	kill "$client_pid"
 fi

@@ -60,10 +60,12 @@ good()
 		put "/sys/kernel/mm/hugepages/hugepages-$kind/nr_hugepages" 128
 		put "/sys/kernel/mm/hugepages/hugepages-$kind/free_hugepages" 128
 	done
-	put /sys/kernel/mm/transparent_hugepage/shmem_enabled "always within_size [advise] never deny force"
+	put /sys/kernel/mm/transparent_hugepage/shmem_enabled \
+		"always within_size [advise] never deny force"
 	put /proc/meminfo "MemAvailable: 16777216 kB"
 	put /proc/net/tcp "  sl  local_address rem_address   st"
-	put /proc/self/limits "Max locked memory         unlimited            unlimited            bytes
+	put /proc/self/limits \
+		"Max locked memory         unlimited            unlimited            bytes
 Max open files            1024                 524288               files"
 	config "pool near: node=0 size=64M page_size=2M"
 }
@@ -128,27 +130,32 @@ examine 0
 finds ok advertise 'connect to 192.0.2.9:17462 for data' '' ''
 config "tcp: advertise=127.0.0.1:17462" "pool near: node=0 size=64M page_size=2M"
 examine 3
-finds warning advertise 'connect to 127.0.0.1:17462 .* that host itself' 'tcp. advertise, item 1' 'editor .*tcp. advertise'
+finds warning advertise 'connect to 127.0.0.1:17462 .* that host itself' 'tcp. advertise, item 1' \
+	'editor .*tcp. advertise'
 
 config "rdma: mtu=1024" "tcp: enabled=no check_address=no" "pool near: node=0 size=64M page_size=2M"
 examine 0
-finds note configuration '^keys without effect, as their fabric has enabled = no$' 'doctor.conf: .tcp. check_address$' '^editor '
+finds note configuration '^keys without effect, as their fabric has enabled = no$' \
+	'doctor.conf: .tcp. check_address$' '^editor '
 
 # ---- devices ----
 
 good
 rm -r "$root/sys/class/infiniband"
 examine 3
-finds warning rdma-device 'no RDMA device' '/sys/class/infiniband: does not exist' 'rdma link add rxe0'
+finds warning rdma-device 'no RDMA device' '/sys/class/infiniband: does not exist' \
+	'rdma link add rxe0'
 mkdir "$root/sys/class/infiniband"
 put /sys/bus/pci/devices/0000:3b:00.0/vendor 0x15b3
 put /sys/bus/pci/drivers/mlx5_core/0000:3b:00.0/vendor 0x15b3
 config "rdma: enabled=yes"
 examine 4
-finds error rdma-device 'no RDMA device' '0000:3b:00.0/vendor: 0x15b3, .* mlx5_ib, is not loaded' '^modprobe mlx5_ib$'
+finds error rdma-device 'no RDMA device' '0000:3b:00.0/vendor: 0x15b3, .* mlx5_ib, is not loaded' \
+	'^modprobe mlx5_ib$'
 config "rdma: enabled=no"
 examine 0
-! jq -e '.findings | any(.check | test("rdma"))' "$dir/json" >/dev/null || fail "RDMA is not used, but examined"
+! jq -e '.findings | any(.check | test("rdma"))' "$dir/json" >/dev/null ||
+	fail "RDMA is not used, but examined"
 
 good
 config "rdma: devices=mlx5_0,mlx5_7"
@@ -161,7 +168,8 @@ good
 put /sys/class/infiniband/mlx5_0/ports/1/state "1: DOWN"
 put /sys/class/net/eth0/flags 0x1002
 examine 3
-finds warning rdma-port 'mlx5_0, port 1 is not active' 'ports/1/state: 1: DOWN' '^ip link set dev eth0 up$'
+finds warning rdma-port 'mlx5_0, port 1 is not active' 'ports/1/state: 1: DOWN' \
+	'^ip link set dev eth0 up$'
 put /sys/class/net/eth0/flags 0x1003
 put /sys/class/net/eth0/carrier 0
 config "rdma: enabled=yes"
@@ -189,7 +197,8 @@ finds note rdma-address 'over IPv6 only' '' ''
 good
 put /sys/class/net/eth0/mtu 1500
 examine 0
-finds note rdma-mtu 'MTU of eth0, 1500, limits that of RDMA to 1024' 'eth0/mtu: 1500' 'eth0 mtu 4200'
+finds note rdma-mtu 'MTU of eth0, 1500, limits that of RDMA to 1024' 'eth0/mtu: 1500' \
+	'eth0 mtu 4200'
 put /sys/class/net/eth0/mtu 576
 examine 3
 finds warning rdma-mtu 'MTU of eth0, 576, limits that of RDMA to 256' '' ''
@@ -199,23 +208,28 @@ finds warning rdma-mtu 'MTU of eth0, 576, limits that of RDMA to 256' '' ''
 good
 rm -r "$root/sys/class/misc/rdma_cm" "$root/dev/infiniband/rdma_cm"
 examine 3
-finds warning rdma-files 'rdma_ucm is not loaded' 'dev/infiniband/rdma_cm: does not exist' '^modprobe rdma_ucm'
+finds warning rdma-files 'rdma_ucm is not loaded' 'dev/infiniband/rdma_cm: does not exist' \
+	'^modprobe rdma_ucm'
 good
 rm -r "$root/sys/class/infiniband_verbs"
 examine 3
-finds warning rdma-files 'ib_uverbs is not loaded' 'infiniband_verbs: has no device' '^modprobe ib_uverbs'
+finds warning rdma-files 'ib_uverbs is not loaded' 'infiniband_verbs: has no device' \
+	'^modprobe ib_uverbs'
 good
 rm -r "$root/dev/infiniband"
 examine 3
 finds warning rdma-files 'uverbs0 is missing$' 'infiniband_verbs/uverbs0: exists' '^udevadm'
 put /.dockerenv ""
 examine 3
-finds warning rdma-files 'uverbs0 is missing: this container \(docker\)' '' '^docker run --device=/dev/infiniband'
-finds warning rdma-files 'rdma_cm is missing: this container \(docker\)' 'misc/rdma_cm: exists' '^docker run'
+finds warning rdma-files 'uverbs0 is missing: this container \(docker\)' '' \
+	'^docker run --device=/dev/infiniband'
+finds warning rdma-files 'rdma_cm is missing: this container \(docker\)' 'misc/rdma_cm: exists' \
+	'^docker run'
 rm "$root/.dockerenv"
 put /run/.containerenv ""
 examine 3
-finds warning rdma-files 'uverbs0 is missing: this container \(podman\)' '' '^podman run --device=/dev/infiniband'
+finds warning rdma-files 'uverbs0 is missing: this container \(podman\)' '' \
+	'^podman run --device=/dev/infiniband'
 rm "$root/run/.containerenv"
 mkdir -p "$root/var/run/secrets/kubernetes.io"
 examine 3
@@ -229,7 +243,8 @@ examine 0
 finds note congestion 'no priority of eth0 has flow control, but .*ECN' 'roce_np/enable: 1' ''
 put /sys/class/net/eth0/ecn/roce_np/enable/3 0
 examine 3
-finds warning congestion 'no priority of eth0 has flow control, and' 'roce_np/enable: 0' 'dcb pfc set dev eth0'
+finds warning congestion 'no priority of eth0 has flow control, and' 'roce_np/enable: 0' \
+	'dcb pfc set dev eth0'
 good
 put /sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence 4711
 put /sys/class/infiniband/mlx5_0/ports/1/hw_counters/local_ack_timeout_err 0
@@ -247,7 +262,8 @@ examine 0
 
 # rmemd's port 7460 is 0x1D24, 7462 is 0x1D26
 good
-put /proc/net/tcp6 "  sl  local_address                         remote_address                        st
+put /proc/net/tcp6 \
+	"  sl  local_address                         remote_address                        st
    0: 00000000000000000000000000000000:1D26 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1"
 put /proc/77/comm nginx
 mkdir -p "$root/proc/77/fd"
@@ -271,8 +287,10 @@ good
 put /proc/self/limits "Max locked memory         8388608              8388608              bytes
 Max open files            1024                 4096                 files"
 examine 4
-finds error memlock 'only 8 MiB of memory may be locked.*need 64 MiB' 'RLIMIT_MEMLOCK 8388608' 'ulimit -l unlimited'
-finds warning descriptors 'only 4096 descriptors.*of 1024 sessions and .* channels over TCP fit' 'RLIMIT_NOFILE 4096' 'ulimit -n [0-9]+'
+finds error memlock 'only 8 MiB of memory may be locked.*need 64 MiB' 'RLIMIT_MEMLOCK 8388608' \
+	'ulimit -l unlimited'
+finds warning descriptors 'only 4096 descriptors.*of 1024 sessions and .* channels over TCP fit' \
+	'RLIMIT_NOFILE 4096' 'ulimit -n [0-9]+'
 put /proc/self/status "Name:	x
 CapEff:	0000000000004000"
 examine 3
@@ -288,7 +306,8 @@ finds warning memlock 'size = auto' '' ''
 good
 config "pool near: node=0 size=32M page_size=2M" "pool second: node=0 size=128M page_size=2M"
 examine 4
-finds error huge-pages "'second' needs 80 pages of 2M on node 0, 64 are free" 'node0.*free_hugepages: 64' \
+finds error huge-pages "'second' needs 80 pages of 2M on node 0, 64 are free" \
+	'node0.*free_hugepages: 64' \
 	'^echo 80 >/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages$'
 put /sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages 500
 examine 4
@@ -334,8 +353,10 @@ for limit in high:MemoryHigh max:MemoryMax; do
 	put "/sys/fs/cgroup/box.slice/rmemd.service/memory.${limit%:*}" 52428800
 	put /sys/fs/cgroup/box.slice/rmemd.service/memory.current 4194304
 	examine 4
-	finds error huge-pages "'plain' needs 300 MiB, the limit of its control group leaves 37.6 MiB" \
-		"/rmemd.service/memory.${limit%:*}: 50 MiB" "^systemctl edit rmemd   # .Service. ${limit#*:}=[0-9]+M; then restart it$"
+	finds error huge-pages \
+		"'plain' needs 300 MiB, the limit of its control group leaves 37.6 MiB" \
+		"/rmemd.service/memory.${limit%:*}: 50 MiB" \
+		"^systemctl edit rmemd   # .Service. ${limit#*:}=[0-9]+M; then restart it$"
 	rm -r "$root/sys/fs/cgroup/box.slice/rmemd.service"
 done
 # a group below that of the unit is not the unit's
@@ -343,7 +364,8 @@ put /proc/self/cgroup 0::/box.slice/rmemd.service/below
 put /sys/fs/cgroup/box.slice/rmemd.service/below/memory.max 52428800
 put /sys/fs/cgroup/box.slice/rmemd.service/below/memory.current 4194304
 examine 4
-finds error huge-pages "'plain' needs 300 MiB" '' '^echo [0-9]+ >/sys/fs/cgroup/box.slice/rmemd.service/below/memory.max$'
+finds error huge-pages "'plain' needs 300 MiB" '' \
+	'^echo [0-9]+ >/sys/fs/cgroup/box.slice/rmemd.service/below/memory.max$'
 put /proc/self/cgroup 0::/box.slice
 examine 4
 # what it says is enough
@@ -355,12 +377,14 @@ good
 config "pool odd: node=0 size=64M page_size=16M"
 examine 4
 finds error huge-pages "^pool 'odd': this CPU or kernel has no pages of 16M, it has 1G, 2M$" \
-	'/mm/hugepages/hugepages-16384kB/nr_hugepages: does not exist' 'editor .*# .pool odd. page_size$'
+	'/mm/hugepages/hugepages-16384kB/nr_hugepages: does not exist' \
+	'editor .*# .pool odd. page_size$'
 
 good
 config "pool far: node=1 size=64M page_size=2M"
 examine 3
-finds warning numa "'far' is on node 1, its RDMA device mlx5_0 on node 0" 'mlx5_0/device/numa_node: 0' 'node = 0'
+finds warning numa "'far' is on node 1, its RDMA device mlx5_0 on node 0" \
+	'mlx5_0/device/numa_node: 0' 'node = 0'
 device mlx5_1 1 eth1
 examine 0
 config "pool far: node=1 size=64M page_size=2M devices=mlx5_0"
@@ -391,12 +415,14 @@ good
 echo "nonsense = 1" >>"$conf"
 examine 4
 finds error configuration 'is wrong' 'doctor.conf:[0-9]+: .*nonsense' "^editor $conf"
-expect_error 2 "doctor: --root: there is no folder $dir/nowhere" "$RMEMCTL" doctor --root "$dir/nowhere"
+expect_error 2 "doctor: --root: there is no folder $dir/nowhere" "$RMEMCTL" doctor \
+	--root "$dir/nowhere"
 expect_error 2 'doctor: it takes no argument but options' "$RMEMCTL" doctor host
 rm -r "$root"
 mkdir "$root"
 "$RMEMCTL" doctor --root "$root" >"$dir/text" || true
-grep -q 'no file: the defaults serve' "$dir/text" || fail "without a configuration: $(cat "$dir/text")"
+grep -q 'no file: the defaults serve' "$dir/text" ||
+	fail "without a configuration: $(cat "$dir/text")"
 "$RMEMCTL" doctor -q --root "$root" >"$dir/text" || true
 ! grep -q '^ok' "$dir/text" || fail "--quiet prints what is ok"
 
@@ -404,7 +430,8 @@ grep -q 'no file: the defaults serve' "$dir/text" || fail "without a configurati
 
 live()
 {
-	"$RMEMCTL" --json doctor -c "$dir/rmemd.conf" >"$dir/json" || [ $? -ge 3 ] || fail "doctor ended with $?"
+	"$RMEMCTL" --json doctor -c "$dir/rmemd.conf" >"$dir/json" || [ $? -ge 3 ] ||
+		fail "doctor ended with $?"
 }
 server_start
 live
@@ -419,9 +446,11 @@ finds error huge-pages "'huge' needs 8388608 pages of 2M" '' ''
 kill -TERM "$server_pid"
 process_await "$server_pid" 30 || fail "rmemd did not stop"
 [ "$process_status" -eq 0 ] || fail "rmemd ended with status $process_status"
-[ "$(grep -c '^error ' "$server_log")" = 1 ] || fail "rmemd logged other errors: $(grep '^error ' "$server_log")"
+[ "$(grep -c '^error ' "$server_log")" = 1 ] ||
+	fail "rmemd logged other errors: $(grep '^error ' "$server_log")"
 live
 finds note daemon 'rmemd does not run' 'no rmemd serves' '^systemctl start rmemd$'
-! jq -e '.findings | any(.check == "ports" and .level != "ok")' "$dir/json" >/dev/null || fail "$(cat "$dir/json")"
+! jq -e '.findings | any(.check == "ports" and .level != "ok")' "$dir/json" >/dev/null ||
+	fail "$(cat "$dir/json")"
 [ "$findings" -ge 45 ] || fail "only $findings findings"
 echo "$findings findings"

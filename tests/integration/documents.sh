@@ -397,9 +397,11 @@ if [ -z "$sanitize" ]; then
 	config_extra=
 	server_start
 	# what sed finds are the rows of the table in rmem-deployment(7)
-	kib=$(sed -n 's/^\.It a session Ta \([0-9]*\) KiB.*/\1/p' "$top_srcdir/man/rmem-deployment.7")
+	kib=$(sed -n 's/^\.It a session Ta \([0-9]*\) KiB.*/\1/p' \
+		"$top_srcdir/man/rmem-deployment.7")
 	memory_check $((kib * 1024)) idle 500
-	kib=$(sed -n 's/^\.It a lease that its session uses Ta \([0-9]*\) KiB.*/\1/p' "$top_srcdir/man/rmem-deployment.7")
+	kib=$(sed -n 's/^\.It a lease that its session uses Ta \([0-9]*\) KiB.*/\1/p' \
+		"$top_srcdir/man/rmem-deployment.7")
 	memory_check $((kib * 1024)) scrape-leases 5000
 fi
 server_stop

@@ -31,7 +31,8 @@ DAEMON=(setsid)
 HONEST=(setsid)
 ! chrt --fifo 1 true 2>/dev/null || HONEST+=(chrt --fifo 1)
 # shellcheck disable=SC2016 # expanded by the bash that it starts
-HOSTILE=(setsid bash -c '{ echo 19 >/proc/$$/autogroup; } 2>/dev/null; exec nice -n 19 "$@"' priority)
+HOSTILE=(setsid bash -c '{ echo 19 >/proc/$$/autogroup; } 2>/dev/null; exec nice -n 19 "$@"' \
+	priority)
 
 # ---- programs in the background ----
 
