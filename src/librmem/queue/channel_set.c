@@ -67,20 +67,20 @@ int channel_set_create(const struct domain_set *domains, int node, unsigned avoi
 		       unsigned n, unsigned depth, struct channel_set *ret_set)
 {
 	unsigned deal[RMEM_CHANNELS_MAX + WIRE_ENDPOINTS_MAX];
-	unsigned total = domains_deal(domains, node, avoided, n, deal), places = 1;
+	unsigned total = domains_deal(domains, node, avoided, n, deal), slots = 1;
 	struct channel_set *set = ret_set;
 
-	while (places < depth)
-		places *= 2;
+	while (slots < depth)
+		slots *= 2;
 	*set = (struct channel_set){
 		.ops = domains->ops,
 		.n = total,
 		.depth = depth,
-		.mask = places - 1,
+		.mask = slots - 1,
 		.all = calloc(total, sizeof(*set->all)),
 		.sides = calloc(total, sizeof(*set->sides)),
-		.posted = calloc((size_t)total * places, sizeof(*set->posted)),
-		.runs = calloc((size_t)total * places, sizeof(*set->runs)),
+		.posted = calloc((size_t)total * slots, sizeof(*set->posted)),
+		.runs = calloc((size_t)total * slots, sizeof(*set->runs)),
 	};
 	if (!set->all || !set->sides || !set->posted || !set->runs) {
 		channel_set_destroy(set);

@@ -68,7 +68,7 @@ struct send_side {
 	/* neither live nor retired: its fragments are given up at this time */
 	uint64_t flush_ns;
 	/* ring of the operations and fragments on the connection; the last n_put are not posted
-	 * yet.  A fragment's place is not used */
+	 * yet.  A fragment's slot is not used */
 	struct posted_op *posted;
 	unsigned first, in_flight, n_put;
 	/* ring of the same, by runs */
@@ -193,7 +193,7 @@ static inline struct posted_run *channel_set_put(const struct channel_set *set,
 	return channel_set_run(set, side, side->n_runs++);
 }
 
-/* The place for up to *n further operations; *n is reduced to the contiguous room there. */
+/* The slots for up to *n further operations; *n is reduced to the contiguous room there. */
 static inline struct posted_op *channel_set_end(const struct channel_set *set,
 						const struct send_side *side,
 						unsigned *n)

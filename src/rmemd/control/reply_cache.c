@@ -81,28 +81,28 @@ static bool has_room(const struct reply_cache *cache)
 uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 			 const char *text)
 {
-	struct reply *place = NULL;
+	struct reply *slot = NULL;
 	uint64_t dropped = 0;
 
 	if (has_room(cache)) {
-		place = spare_remove(cache);
-		if (!place)
-			place = malloc(sizeof(*place));
+		slot = spare_remove(cache);
+		if (!slot)
+			slot = malloc(sizeof(*slot));
 	}
-	if (!place) {
-		place = oldest_remove(cache);
-		dropped = place ? place->id : reply->id;
+	if (!slot) {
+		slot = oldest_remove(cache);
+		dropped = slot ? slot->id : reply->id;
 	}
 	if (dropped > cache->dropped_id)
 		cache->dropped_id = dropped;
-	if (!place)
+	if (!slot)
 		return dropped;
 	if (text && cache->n_texts == REPLY_TEXTS_MAX)
 		oldest_text_drop(cache);
-	*place = *reply;
-	place->text = text ? strdup(text) : NULL;
-	cache->n_texts += place->text != NULL;
-	list_append(&cache->replies, &place->link);
+	*slot = *reply;
+	slot->text = text ? strdup(text) : NULL;
+	cache->n_texts += slot->text != NULL;
+	list_append(&cache->replies, &slot->link);
 	cache->n++;
 	(*cache->n_together)++;
 	return dropped;

@@ -19,7 +19,7 @@ struct flow {
 	uint64_t suppressed;
 };
 
-/* More than there are pairs of an event and a tenant, so that in practice a place is
+/* More than there are pairs of an event and a tenant, so that in practice a slot is
  * always free; what finds none shares a limit. */
 #define FLOWS_MAX 1024
 
@@ -50,22 +50,22 @@ static uint64_t period_now(void)
 	return clock_now_ms() / LOG_RATELIMIT_PERIOD_MS + 1;
 }
 
-/* A place for a new flow: an unused one, or that of a flow without lines in this period that has
+/* A slot for a new flow: an unused one, or that of a flow without lines in this period that has
  * nothing to report. */
-static unsigned place_find(struct log_ratelimit *limit)
+static unsigned slot_find(struct log_ratelimit *limit)
 {
 	uint64_t period = period_now();
 
 	if (limit->n_flows < FLOWS_MAX)
 		return limit->n_flows++;
 	for (unsigned i = 0; i < FLOWS_MAX; i++) {
-		unsigned place = (limit->oldest + i) % FLOWS_MAX;
-		const struct flow *flow = &limit->flows[place];
+		unsigned slot = (limit->oldest + i) % FLOWS_MAX;
+		const struct flow *flow = &limit->flows[slot];
 
 		if (flow->suppressed || (flow->period == period && flow->passed))
 			continue;
-		limit->oldest = place + 1;
-		return place;
+		limit->oldest = slot + 1;
+		return slot;
 	}
 	return FLOWS_MAX;
 }
@@ -75,17 +75,17 @@ static struct flow *flow_of(struct log_ratelimit *limit, const char *event,
 {
 	uint64_t hash = map_hash_string(event) ^ map_hash_u64(map_hash_string(tenant));
 	struct flow *flow = limit->flows;
-	unsigned place;
+	unsigned slot;
 
 	for (unsigned i = 0; i < limit->n_flows; i++, flow++)
 		if (limit->hashes[i] == hash && strcmp(flow->event, event) == 0 &&
 		    strcmp(flow->tenant, tenant) == 0)
 			return flow;
-	place = place_find(limit);
-	if (place == FLOWS_MAX)
+	slot = slot_find(limit);
+	if (slot == FLOWS_MAX)
 		return &limit->others;
-	limit->hashes[place] = hash;
-	flow = &limit->flows[place];
+	limit->hashes[slot] = hash;
+	flow = &limit->flows[slot];
 	*flow = (struct flow){ .event = event };
 	(void)snprintf(flow->tenant, sizeof(flow->tenant), "%s", tenant);
 	return flow;

@@ -14,24 +14,24 @@
 int verbs_sq_create(struct verbs_sq *sq, unsigned size, unsigned sge_max,
 		    struct fabric_channel *channel)
 {
-	unsigned places = 1;
+	unsigned slots = 1;
 
-	while (places < size)
-		places *= 2;
+	while (slots < size)
+		slots *= 2;
 	*sq = (struct verbs_sq){
-		.requests = calloc(places, sizeof(*sq->requests)),
-		.send = malloc(places * sizeof(*sq->send)),
-		.sge = malloc(places * sizeof(*sq->sge)),
+		.requests = calloc(slots, sizeof(*sq->requests)),
+		.send = malloc(slots * sizeof(*sq->send)),
+		.sge = malloc(slots * sizeof(*sq->sge)),
 		.sge_max = sge_max,
 		.size = size,
-		.mask = places - 1,
+		.mask = slots - 1,
 	};
 	if (!sq->requests || !sq->send || !sq->sge) {
 		verbs_sq_destroy(sq);
 		return err_errno(-ENOMEM, "%u work requests", size);
 	}
 	sq->single = (struct ibv_send_wr){ .sg_list = &sq->single_sge, .num_sge = 1 };
-	for (unsigned i = 0; i < places; i++) {
+	for (unsigned i = 0; i < slots; i++) {
 		sq->requests[i].channel = channel;
 		sq->send[i] = (struct ibv_send_wr){
 			.wr_id = (uintptr_t)&sq->requests[i],
