@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The types of values: how each is parsed and written, a row for each in value_types[]. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -26,19 +27,45 @@ _Static_assert(sizeof(((struct pool_params *)0)->devices) ==
 		       sizeof(struct fabric_address) <= ITEM_BYTES,
 	       "all lists have CONFIG_LIST_MAX items of up to ITEM_BYTES");
 
-static int choice_parse(const struct config_choice *choices, const char *value,
-			int *ret)
+/* What a type of values is. */
+struct value_type {
+	/* What a value may be instead, and the byte that fills the field then.  "": the default, if
+	 * that is a word; NULL: nothing */
+	const char *word;
+	int byte;
+	int (*parse)(const struct config_key *key, const char *value, void *field);
+	/* instead, of lists: an item to `dst`, which is zero */
+	int (*item_parse)(const char *text, void *dst);
+	/* a field, or an item of a list */
+	void (*write)(const struct config_key *key, const void *field, char *buf,
+		      size_t bytes);
+};
+
+/* ---- words and numbers ---- */
+
+static int bool_parse(const struct config_key *, const char *value, void *field)
+{
+	return units_parse_switch(value, field);
+}
+
+static void bool_write(const struct config_key *, const void *field, char *buf,
+		       size_t bytes)
+{
+	(void)snprintf(buf, bytes, "%s", *(const bool *)field ? "yes" : "no");
+}
+
+static int choice_parse(const struct config_key *key, const char *value, void *field)
 {
 	char known[128] = "";
 	struct nearest nearest;
 	const char *meant;
 
 	nearest_init(&nearest, value);
-	for (const struct config_choice *c = choices; c->name; c++) {
+	for (const struct config_choice *c = key->choices; c->name; c++) {
 		size_t used = strlen(known);
 
 		if (strcmp(value, c->name) == 0) {
-			*ret = c->value;
+			memcpy(field, &c->value, sizeof(c->value));
 			return 0;
 		}
 		nearest_offer(&nearest, c->name);
@@ -50,6 +77,18 @@ static int choice_parse(const struct config_choice *choices, const char *value,
 		return err_set(-EINVAL, "'%s' is not one of %s; did you mean '%s'?",
 			       value, known, meant);
 	return err_set(-EINVAL, "'%s' is not one of %s", value, known);
+}
+
+static void choice_write(const struct config_key *key, const void *field, char *buf,
+			 size_t bytes)
+{
+	const struct config_choice *choice = key->choices;
+	int value;
+
+	memcpy(&value, field, sizeof(value));
+	while (choice->name && choice->value != value)
+		choice++;
+	(void)snprintf(buf, bytes, "%s", choice->name ? choice->name : "?");
 }
 
 /* False: it is no size, or none that huge pages can have. */
@@ -67,7 +106,7 @@ static bool huge_parse(const char *value, enum pool_pages *ret)
 	return false;
 }
 
-static int pages_parse(const char *value, enum pool_pages *ret)
+static int pages_parse(const struct config_key *, const char *value, void *field)
 {
 	struct nearest nearest;
 	const char *meant;
@@ -77,13 +116,13 @@ static int pages_parse(const char *value, enum pool_pages *ret)
 		const char *name = pool_pages_name((enum pool_pages)pages);
 
 		if (name && strcmp(value, name) == 0) {
-			*ret = (enum pool_pages)pages;
+			*(enum pool_pages *)field = (enum pool_pages)pages;
 			return 0;
 		}
 		if (name)
 			nearest_offer(&nearest, name);
 	}
-	if (huge_parse(value, ret))
+	if (huge_parse(value, field))
 		return 0;
 	meant = nearest_get(&nearest);
 	return err_set(-EINVAL,
@@ -91,6 +130,13 @@ static int pages_parse(const char *value, enum pool_pages *ret)
 		       "2M, 512M or 1G%s%s%s",
 		       value, meant ? "; did you mean '" : "", meant ? meant : "",
 		       meant ? "'?" : "");
+}
+
+static void pages_write(const struct config_key *, const void *field, char *buf,
+			size_t bytes)
+{
+	(void)snprintf(buf, bytes, "%s",
+		       pool_pages_name(*(const enum pool_pages *)field));
 }
 
 static int count_parse(const struct config_key *key, const char *value, void *field)
@@ -107,7 +153,15 @@ static int count_parse(const struct config_key *key, const char *value, void *fi
 	return 0;
 }
 
-static int scaled_parse(const struct config_key *key, const char *value, uint64_t *ret)
+static void count_write(const struct config_key *key, const void *field, char *buf,
+			size_t bytes)
+{
+	(void)snprintf(buf, bytes, "%" PRIu32,
+		       key->bytes == sizeof(uint16_t) ? *(const uint16_t *)field
+						      : *(const uint32_t *)field);
+}
+
+static int scaled_parse(const struct config_key *key, const char *value, void *field)
 {
 	uint64_t number;
 	int err = key->type == CONFIG_TYPE_MS ? units_parse_ms(value, &number)
@@ -123,8 +177,120 @@ static int scaled_parse(const struct config_key *key, const char *value, uint64_
 		return err_set(-ERANGE, "%s is not from %s to %s", value,
 			       UNITS_BYTES(key->min), UNITS_BYTES(key->max));
 	}
-	*ret = number;
+	*(uint64_t *)field = number;
 	return 0;
+}
+
+static void ms_write(const struct config_key *, const void *field, char *buf,
+		     size_t bytes)
+{
+	(void)units_write_ms(*(const uint64_t *)field, buf, bytes);
+}
+
+static void bytes_write(const struct config_key *, const void *field, char *buf,
+			size_t bytes)
+{
+	(void)units_write_bytes(*(const uint64_t *)field, buf, bytes);
+}
+
+static int percent_parse(const struct config_key *key, const char *value, void *field)
+{
+	char digits[CONFIG_VALUE_MAX + 1];
+	size_t len = strlen(value);
+	uint64_t number;
+	int err;
+
+	if (value[len - 1] != '%' || len > sizeof(digits))
+		return err_set(-EINVAL, "'%s' is neither auto nor per cent, as 50%%",
+			       value);
+	memcpy(digits, value, len - 1);
+	digits[len - 1] = '\0';
+	err = units_parse_u64(digits, key->min, key->max, &number);
+	if (!err)
+		*(unsigned *)field = (unsigned)number;
+	return err;
+}
+
+static void percent_write(const struct config_key *, const void *field, char *buf,
+			  size_t bytes)
+{
+	(void)snprintf(buf, bytes, "%u%%", *(const unsigned *)field);
+}
+
+static int number_parse(const struct config_key *key, const char *value, void *field)
+{
+	uint64_t number;
+	int err = units_parse_u64(value, key->min, key->max, &number);
+
+	if (err == -EINVAL)
+		return err_set(err, "'%s' is neither %s", value,
+			       key->type == CONFIG_TYPE_NODE ? "a NUMA node nor any"
+							     : "a number nor auto");
+	if (!err)
+		*(int *)field = (int)number;
+	return err;
+}
+
+static void number_write(const struct config_key *, const void *field, char *buf,
+			 size_t bytes)
+{
+	(void)snprintf(buf, bytes, "%d", *(const int *)field);
+}
+
+static int rdma_option_parse(const struct config_key *key, const char *value,
+			     void *field)
+{
+	if (strcmp(value, CONFIG_INHERIT_WORD) == 0 &&
+	    strcmp(key->section, CONFIG_SECTION_DEVICE) == 0) {
+		*(int *)field = CONFIG_INHERIT;
+		return 0;
+	}
+	return fabric_rdma_option_parse(key->name, value, field);
+}
+
+static void rdma_option_write(const struct config_key *key, const void *field,
+			      char *buf, size_t bytes)
+{
+	(void)fabric_rdma_option_format(key->name, *(const int *)field, buf, bytes);
+}
+
+/* ---- texts ---- */
+
+/* Fields are compared as bytes: no byte of a former value may stay.  False: it is too long. */
+static bool text_store(const struct config_key *key, const char *value, void *field)
+{
+	if (strlen(value) >= key->bytes)
+		return false;
+	memset(field, 0, key->bytes);
+	memcpy(field, value, strlen(value));
+	return true;
+}
+
+static void text_write(const struct config_key *, const void *field, char *buf,
+		       size_t bytes)
+{
+	(void)snprintf(buf, bytes, "%s", (const char *)field);
+}
+
+static int path_parse(const struct config_key *key, const char *value, void *field)
+{
+	if (value[0] != '/')
+		return err_set(-EINVAL, "'%s' is not an absolute path", value);
+	if (!text_store(key, value, field))
+		return err_set(-ERANGE, "the path is longer than %zu characters",
+			       key->bytes - 1);
+	return 0;
+}
+
+static int certificates_parse(const struct config_key *key, const char *value,
+			      void *field)
+{
+	int err = certificate_patterns_check(value);
+
+	if (!err && !text_store(key, value, field))
+		err = err_set(-ERANGE, "the value is longer than %zu characters",
+			      key->bytes - 1);
+	return err;
 }
 
 bool config_name_good(const char *name)
@@ -134,9 +300,40 @@ bool config_name_good(const char *name)
 	return *name == '\0';
 }
 
+/* A key that was indented by mistake continues the list of the line before it: it must not be
+ * accepted as a name. */
+static int name_check(const char *text)
+{
+	if (config_name_good(text))
+		return 0;
+	return err_set(
+		-EINVAL,
+		"'%s' has other characters than letters, digits, '-', '_' and '.'",
+		text);
+}
+
+static int group_parse(const struct config_key *key, const char *value, void *field)
+{
+	int err = name_check(value);
+
+	if (!err && !text_store(key, value, field))
+		err = err_set(-ERANGE, "'%s' is longer than %zu characters", value,
+			      key->bytes - 1);
+	return err;
+}
+
+static int name_parse(const char *text, void *dst)
+{
+	int err = name_check(text);
+
+	if (!err)
+		(void)strcpy(dst, text);
+	return err;
+}
+
 /* A key that was indented by mistake continues the list of the line before it: what has a blank is
  * not accepted. */
-static int pattern_check(const char *text)
+static int pattern_parse(const char *text, void *dst)
 {
 	const char *star = strchr(text, '*');
 
@@ -149,8 +346,11 @@ static int pattern_check(const char *text)
 			       text);
 	if (star && star[1])
 		return err_set(-EINVAL, "'%s' has a '*' that is not its end", text);
+	(void)strcpy(dst, text);
 	return 0;
 }
+
+/* ---- addresses ---- */
 
 /* A link-local address may have its interface: what is wrong with it is not the form. */
 static int host_parse(const char *text, struct fabric_address *ret)
@@ -215,7 +415,7 @@ static int address_port_parse(const char *value, const char *examples,
 }
 
 /* Where metrics are served. */
-static int served_parse(const char *text, struct fabric_address *ret)
+static int served_parse(const struct config_key *, const char *text, void *field)
 {
 	struct fabric_address address = { .family = 0 };
 	char all[FABRIC_ADDRESS_TEXT];
@@ -226,7 +426,7 @@ static int served_parse(const char *text, struct fabric_address *ret)
 	if (!err)
 		err = listened_check(text, &address, all);
 	if (!err)
-		*ret = address;
+		memcpy(field, &address, sizeof(address));
 	return err;
 }
 
@@ -243,7 +443,7 @@ static const char *advertised_fault(const struct fabric_address *address)
 }
 
 /* Where clients shall connect to: "*" stands for the address that they have reached. */
-static int advertised_parse(const char *text, char *dst)
+static int advertised_parse(const char *text, void *dst)
 {
 	struct fabric_address address = { .family = 0 };
 	const char *fault;
@@ -269,41 +469,39 @@ static int advertised_parse(const char *text, char *dst)
 	return 0;
 }
 
-/* Parse an item to `dst`, which is zero. */
-static int item_parse(const struct config_key *key, const char *text, char *dst)
+static int listened_parse(const char *text, void *dst)
 {
 	struct fabric_address address;
-	int err;
 
-	if (key->type == CONFIG_TYPE_ADDRESSES) {
-		if (host_parse(text, &address) || listened_check(text, &address, "::"))
-			return err_set(-EINVAL, "%s%s", err_text(),
-				       *text == '[' ? "; write it without brackets"
-						    : "");
-		memcpy(dst, &address, sizeof(address));
-		return 0;
-	}
-	if (key->type == CONFIG_TYPE_ADDRESS_PORTS)
-		return advertised_parse(text, dst);
-	if (key->type == CONFIG_TYPE_PATTERNS) {
-		err = pattern_check(text);
-		if (!err)
-			(void)strcpy(dst, text);
-		return err;
-	}
-	/* A key that was indented by mistake continues the list of the line before it: it must
-	 * not be accepted as a name. */
-	if (!config_name_good(text))
-		return err_set(-EINVAL,
-			       "'%s' has other characters than letters, digits, '-', "
-			       "'_' and '.'",
-			       text);
-	(void)strcpy(dst, text);
+	if (host_parse(text, &address) || listened_check(text, &address, "::"))
+		return err_set(-EINVAL, "%s%s", err_text(),
+			       *text == '[' ? "; write it without brackets" : "");
+	memcpy(dst, &address, sizeof(address));
 	return 0;
 }
 
-static int item_append(const struct config_key *key, const char *item, size_t len,
-		       char *items, unsigned *n)
+static int address_parse(const struct config_key *, const char *value, void *field)
+{
+	return fabric_address_parse(value, field);
+}
+
+static void address_write(const struct config_key *, const void *field, char *buf,
+			  size_t)
+{
+	(void)fabric_address_host(field, buf);
+}
+
+static void address_port_write(const struct config_key *, const void *field, char *buf,
+			       size_t)
+{
+	(void)fabric_address_text(field, buf);
+}
+
+/* ---- lists ---- */
+
+static int item_append(const struct config_key *key,
+		       int (*item_parse)(const char *text, void *dst), const char *item,
+		       size_t len, char *items, unsigned *n)
 {
 	const size_t bytes = key->bytes / CONFIG_LIST_MAX;
 	char text[ITEM_BYTES], *dst = items + *n * bytes;
@@ -319,7 +517,7 @@ static int item_append(const struct config_key *key, const char *item, size_t le
 			       (int)len, item, ITEM_BYTES - 1);
 	memcpy(text, item, len);
 	text[len] = '\0';
-	err = item_parse(key, text, dst);
+	err = item_parse(text, dst);
 	if (err)
 		return err;
 	/* of addresses with ports, advertise_check() says more */
@@ -331,7 +529,9 @@ static int item_append(const struct config_key *key, const char *item, size_t le
 }
 
 /* Items are separated by commas, also behind the last; blanks around them are ignored. */
-static int list_parse(const struct config_key *key, const char *value, char *object)
+static int list_parse(const struct config_key *key,
+		      int (*item_parse)(const char *text, void *dst), const char *value,
+		      char *object)
 {
 	char items[CONFIG_LIST_MAX * ITEM_BYTES] = { 0 };
 	unsigned n = 0;
@@ -348,7 +548,7 @@ static int list_parse(const struct config_key *key, const char *value, char *obj
 		value = item + len;
 		while (len && isblank((unsigned char)item[len - 1]))
 			len--;
-		err = item_append(key, item, len, items, &n);
+		err = item_append(key, item_parse, item, len, items, &n);
 		if (err)
 			return err;
 		item = value + 1;
@@ -360,176 +560,105 @@ static int list_parse(const struct config_key *key, const char *value, char *obj
 	return 0;
 }
 
-static int percent_parse(const struct config_key *key, const char *value, unsigned *ret)
+static void list_write(const struct config_key *key, const struct value_type *type,
+		       const char *object, char buf[CONFIG_TEXT_BYTES])
 {
-	char digits[CONFIG_VALUE_MAX + 1];
-	size_t len = strlen(value);
-	uint64_t number;
-	int err;
+	const size_t bytes = key->bytes / CONFIG_LIST_MAX;
+	unsigned n;
+	size_t used = 0;
 
-	if (value[len - 1] != '%' || len > sizeof(digits))
-		return err_set(-EINVAL, "'%s' is neither auto nor per cent, as 50%%",
-			       value);
-	memcpy(digits, value, len - 1);
-	digits[len - 1] = '\0';
-	err = units_parse_u64(digits, key->min, key->max, &number);
-	if (!err)
-		*ret = (unsigned)number;
-	return err;
-}
-
-/* A number, or a word for which config_value_parse() has looked. */
-static int number_parse(const struct config_key *key, const char *value,
-			const char *expected, int *ret)
-{
-	uint64_t number;
-	int err = units_parse_u64(value, key->min, key->max, &number);
-
-	if (err == -EINVAL)
-		return err_set(err, "'%s' is neither %s", value, expected);
-	if (!err)
-		*ret = (int)number;
-	return err;
-}
-
-static int rdma_option_parse(const struct config_key *key, const char *value, int *ret)
-{
-	if (strcmp(value, CONFIG_INHERIT_WORD) == 0 &&
-	    strcmp(key->section, CONFIG_SECTION_DEVICE) == 0) {
-		*ret = CONFIG_INHERIT;
-		return 0;
-	}
-	return fabric_rdma_option_parse(key->name, value, ret);
-}
-
-static int path_parse(const struct config_key *key, const char *value, char *ret)
-{
-	/* a default that is a word: there is no path */
-	if (key->standard[0] != '/' && strcmp(key->standard, value) == 0)
-		value = "";
-	else if (value[0] != '/')
-		return err_set(-EINVAL, "'%s' is not an absolute path", value);
-	if (strlen(value) >= key->bytes)
-		return err_set(-ERANGE, "the path is longer than %zu characters",
-			       key->bytes - 1);
-	/* fields are compared as bytes: no byte of an older value may stay */
-	memset(ret, 0, key->bytes);
-	memcpy(ret, value, strlen(value));
-	return 0;
-}
-
-static int certificates_parse(const struct config_key *key, const char *value,
-			      char *ret)
-{
-	int err = certificate_patterns_check(value);
-
-	if (!err && strlen(value) >= key->bytes)
-		err = err_set(-ERANGE, "the value is longer than %zu characters",
-			      key->bytes - 1);
-	if (err)
-		return err;
-	memset(ret, 0, key->bytes);
-	memcpy(ret, value, strlen(value));
-	return 0;
-}
-
-static int group_parse(const struct config_key *key, const char *value, char *ret)
-{
-	if (strcmp(value, key->standard) == 0)
-		value = "";
-	if (!config_name_good(value))
-		return err_set(-EINVAL,
-			       "'%s' has other characters than letters, digits, '-', "
-			       "'_' and '.'",
-			       value);
-	if (strlen(value) >= key->bytes)
-		return err_set(-ERANGE, "'%s' is longer than %zu characters", value,
-			       key->bytes - 1);
-	memset(ret, 0, key->bytes);
-	memcpy(ret, value, strlen(value));
-	return 0;
-}
-
-/* The word that a value of a type may be instead, or NULL, and the byte that then fills the
- * field. */
-static const char *special_word(enum config_type type, int *byte)
-{
-	switch (type) {
-	case CONFIG_TYPE_SIZE:
-	case CONFIG_TYPE_PERCENT:
-	case CONFIG_TYPE_ADDRESS:
-		*byte = 0;
-		return "auto";
-	case CONFIG_TYPE_AUTO:
-		*byte = 0xff;
-		return "auto";
-	case CONFIG_TYPE_NODE:
-		*byte = 0xff;
-		return "any";
-	case CONFIG_TYPE_ADDRESS_PORT:
-	case CONFIG_TYPE_CERTIFICATES:
-		*byte = 0;
-		return "none";
-	default:
-		return NULL;
+	memcpy(&n, object + key->count_offset, sizeof(n));
+	buf[0] = '\0';
+	for (unsigned i = 0; i < n; i++) {
+		if (i)
+			used += (size_t)sprintf(buf + used, ", ");
+		type->write(key, object + key->offset + i * bytes, buf + used,
+			    CONFIG_TEXT_BYTES - used);
+		used += strlen(buf + used);
 	}
 }
+
+/* ---- all types ---- */
+
+/* clang-format off */
+static const struct value_type value_types[] = {
+	[CONFIG_TYPE_BOOL] = { NULL, 0, bool_parse, NULL, bool_write },
+	[CONFIG_TYPE_CHOICE] = { NULL, 0, choice_parse, NULL, choice_write },
+	[CONFIG_TYPE_COUNT] = { NULL, 0, count_parse, NULL, count_write },
+	[CONFIG_TYPE_MS] = { NULL, 0, scaled_parse, NULL, ms_write },
+	[CONFIG_TYPE_BYTES] = { NULL, 0, scaled_parse, NULL, bytes_write },
+	[CONFIG_TYPE_SIZE] = { "auto", 0, scaled_parse, NULL, bytes_write },
+	[CONFIG_TYPE_PAGES] = { NULL, 0, pages_parse, NULL, pages_write },
+	[CONFIG_TYPE_PERCENT] = { "auto", 0, percent_parse, NULL, percent_write },
+	[CONFIG_TYPE_ADDRESSES] = { NULL, 0, NULL, listened_parse, address_write },
+	[CONFIG_TYPE_ADDRESS_PORTS] = { NULL, 0, NULL, advertised_parse, address_port_write },
+	[CONFIG_TYPE_NAMES] = { NULL, 0, NULL, name_parse, text_write },
+	[CONFIG_TYPE_PATTERNS] = { NULL, 0, NULL, pattern_parse, text_write },
+	[CONFIG_TYPE_PATH] = { "", 0, path_parse, NULL, text_write },
+	[CONFIG_TYPE_GROUP] = { "", 0, group_parse, NULL, text_write },
+	[CONFIG_TYPE_NODE] = { "any", 0xff, number_parse, NULL, number_write },
+	[CONFIG_TYPE_AUTO] = { "auto", 0xff, number_parse, NULL, number_write },
+	[CONFIG_TYPE_ADDRESS] = { "auto", 0, address_parse, NULL, address_write },
+	[CONFIG_TYPE_ADDRESS_PORT] = { "none", 0, served_parse, NULL, address_port_write },
+	[CONFIG_TYPE_RDMA_OPTION] = { NULL, 0, rdma_option_parse, NULL, rdma_option_write },
+	[CONFIG_TYPE_CERTIFICATES] = { "none", 0, certificates_parse, NULL, text_write },
+};
+/* clang-format on */
 
 _Static_assert(POOL_BYTES_AUTO == 0 && POOL_SHARE_AUTO == 0 && POOL_NODE_ANY == -1 &&
 		       FABRIC_OPTION_AUTO == -1,
 	       "words are stored as 0 or -1");
 
+/* The word that a value may be instead, or NULL. */
+static const char *word_of(const struct config_key *key)
+{
+	const char *word = value_types[key->type].word;
+
+	if (!word || *word)
+		return word;
+	return *key->standard == '/' ? NULL : key->standard;
+}
+
 int config_value_parse(const struct config_key *key, const char *value, void *object)
 {
-	char *base = object;
-	void *field = base + key->offset;
-	int byte = 0;
-	const char *word = special_word(key->type, &byte);
+	const struct value_type *type = &value_types[key->type];
+	void *field = (char *)object + key->offset;
+	const char *word = word_of(key);
 
 	if (word && strcmp(value, word) == 0) {
-		memset(field, byte, key->bytes);
+		memset(field, type->byte, key->bytes);
 		return 0;
 	}
 	if (*value == '\0' && (!key->count_offset || key->min > 0))
 		return err_set(-EINVAL, "no value");
-	switch (key->type) {
-	case CONFIG_TYPE_BOOL:
-		return units_parse_switch(value, field);
-	case CONFIG_TYPE_CHOICE:
-		return choice_parse(key->choices, value, field);
-	case CONFIG_TYPE_PAGES:
-		return pages_parse(value, field);
-	case CONFIG_TYPE_COUNT:
-		return count_parse(key, value, field);
-	case CONFIG_TYPE_MS:
-	case CONFIG_TYPE_BYTES:
-	case CONFIG_TYPE_SIZE:
-		return scaled_parse(key, value, field);
-	case CONFIG_TYPE_PERCENT:
-		return percent_parse(key, value, field);
-	case CONFIG_TYPE_ADDRESSES:
-	case CONFIG_TYPE_ADDRESS_PORTS:
-	case CONFIG_TYPE_NAMES:
-	case CONFIG_TYPE_PATTERNS:
-		return list_parse(key, value, base);
-	case CONFIG_TYPE_PATH:
-		return path_parse(key, value, field);
-	case CONFIG_TYPE_GROUP:
-		return group_parse(key, value, field);
-	case CONFIG_TYPE_NODE:
-		return number_parse(key, value, "a NUMA node nor any", field);
-	case CONFIG_TYPE_AUTO:
-		return number_parse(key, value, "a number nor auto", field);
-	case CONFIG_TYPE_ADDRESS:
-		return fabric_address_parse(value, field);
-	case CONFIG_TYPE_ADDRESS_PORT:
-		return served_parse(value, field);
-	case CONFIG_TYPE_RDMA_OPTION:
-		return rdma_option_parse(key, value, field);
-	case CONFIG_TYPE_CERTIFICATES:
-		return certificates_parse(key, value, field);
-	}
-	return err_set(-EINVAL, "a key of no known type");
+	if (type->item_parse)
+		return list_parse(key, type->item_parse, value, object);
+	return type->parse(key, value, field);
+}
+
+/* Whether the field is as its word leaves it. */
+static bool is_word(const struct config_key *key, const unsigned char *field)
+{
+	for (size_t i = 0; i < key->bytes; i++)
+		if (field[i] != value_types[key->type].byte)
+			return false;
+	return true;
+}
+
+const char *config_value_text(const struct config_key *key, const void *object,
+			      char buf[CONFIG_TEXT_BYTES])
+{
+	const struct value_type *type = &value_types[key->type];
+	const void *field = (const char *)object + key->offset;
+	const char *word = word_of(key);
+
+	if (word && is_word(key, field))
+		(void)strcpy(buf, word);
+	else if (type->item_parse)
+		list_write(key, type, object, buf);
+	else
+		type->write(key, field, buf, CONFIG_TEXT_BYTES);
+	return buf;
 }
 
 void config_value_default(const struct config_key *key, void *object)
