@@ -40,11 +40,9 @@ static bool request_allows(const struct request *request, const struct pool *poo
 	return on_node && !pool->needs_zeroing && pool_serves(pool, request->wish);
 }
 
-static void request_add(struct request *request, struct pool *pool,
-			const struct block *block)
+static void request_add(struct request *request, struct pool *pool, struct block *block)
 {
-	request->extents[request->n++] =
-		(struct extent){ pool, block->offset, block->bytes };
+	request->extents[request->n++] = extent_of(pool, block);
 	request->wanted -= block->bytes;
 }
 
@@ -52,11 +50,10 @@ static void request_undo(struct request *request)
 {
 	while (request->n > 0) {
 		const struct extent *extent = &request->extents[--request->n];
-		struct extents *extents = &extent->pool->extents;
 
 		request->wanted += extent->bytes;
 		/* the extent was not used, so it is clean */
-		extents_free(extents, extents_find(extents, extent->offset));
+		extents_free(&extent->pool->extents, extent->block);
 	}
 }
 
@@ -212,7 +209,6 @@ static int request_cut(struct request *request)
 {
 	for (unsigned i = 0; i < request->n; i++) {
 		struct extent *extent = &request->extents[i];
-		struct extents *extents = &extent->pool->extents;
 		uint64_t page = extent->pool->memory.page_bytes, most = request->most;
 		struct block *rest;
 		int err;
@@ -223,12 +219,11 @@ static int request_cut(struct request *request)
 			return -ENOSPC;
 		if (page > request->align && most > page)
 			most = most / page * page;
-		err = extents_split(extents, extents_find(extents, extent->offset),
-				    most, &rest);
+		err = extents_split(&extent->pool->extents, extent->block, most, &rest);
 		if (err)
 			return err;
 		memmove(extent + 2, extent + 1, (request->n - i - 1) * sizeof(*extent));
-		extent[1] = (struct extent){ extent->pool, rest->offset, rest->bytes };
+		extent[1] = extent_of(extent->pool, rest);
 		extent->bytes = most;
 		request->n++;
 	}

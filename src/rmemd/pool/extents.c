@@ -32,17 +32,6 @@ static void free_remove(struct extents *extents, const struct block *block)
 	tree_remove(&extents->free_by_size, &block->in_tree);
 }
 
-static void lent_insert(struct extents *extents, struct block *block)
-{
-	/* 1: extents_find() looks for the block above (offset, 0) */
-	tree_insert(&extents->lent_by_offset, &block->in_tree, block->offset, 1);
-}
-
-static void lent_remove(struct extents *extents, const struct block *block)
-{
-	tree_remove(&extents->lent_by_offset, &block->in_tree);
-}
-
 static struct block *block_new(struct extents *extents)
 {
 	struct block *block = calloc(1, sizeof(*block));
@@ -120,7 +109,6 @@ static int block_cut(struct extents *extents, struct block *block, uint64_t skip
 	}
 	block_set_state(extents, lent, BLOCK_LENT);
 	lent->owner = NULL;
-	lent_insert(extents, lent);
 	*ret_block = lent;
 	return 0;
 }
@@ -262,24 +250,15 @@ int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 	if (!rest)
 		return -ENOMEM;
 	block_split(block, rest, bytes);
-	lent_insert(extents, rest);
 	if (block->offset < extents->end && rest->offset >= extents->end)
 		extents->closed = &rest->order;
 	*ret_rest = rest;
 	return 0;
 }
 
-struct block *extents_find(const struct extents *extents, uint64_t offset)
-{
-	struct block *block = block_of(tree_above(&extents->lent_by_offset, offset, 0));
-
-	return block && block->offset == offset ? block : NULL;
-}
-
 void extents_mark_dirty(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT);
-	lent_remove(extents, block);
 	block_set_state(extents, block, BLOCK_DIRTY);
 }
 
@@ -364,8 +343,6 @@ bool extents_cleaned(struct extents *extents, struct block *block, uint64_t byte
 void extents_free(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT || block->state == BLOCK_DIRTY);
-	if (block->state == BLOCK_LENT)
-		lent_remove(extents, block);
 	if (block->offset >= extents->end) {
 		block_set_state(extents, block, BLOCK_CLOSED);
 		return;
@@ -419,7 +396,6 @@ bool extents_close(struct extents *extents, uint64_t end, unsigned max_blocks)
 void extents_drop(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT && block->offset >= extents->end);
-	lent_remove(extents, block);
 	block_set_state(extents, block, BLOCK_CLOSED);
 	block->unclean = true;
 }

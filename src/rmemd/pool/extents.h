@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Allocator of one range of bytes, which are free, lent or dirty.  Best fit with coalescing,
- * O(log n): every byte belongs to one block; blocks are linked in the order of their offsets, free
- * blocks are in a tree ordered by size, lent blocks in a tree ordered by offset.  Freeing needs no
- * memory, so it cannot fail.
+ * O(log n): every byte belongs to one block; blocks are linked in the order of their offsets, and
+ * free blocks are in a tree ordered by size.  Freeing needs no memory, so it cannot fail.
  *
  * The range can be extended.  To shorten it, close its end, where nothing is lent from then on, and
  * cut it off when all blocks there are free.  Closing, reopening and cutting take time for each
@@ -33,8 +32,7 @@ struct block {
 	struct list order; /* neighbours by offset */
 	struct scrub_job job;
 	struct extents *extents;
-	struct tree_node
-		in_tree; /* of free blocks by size and offset, or of lent blocks */
+	struct tree_node in_tree; /* FREE: by size and offset */
 };
 
 struct extents {
@@ -44,7 +42,7 @@ struct extents {
 	uint64_t sum[BLOCK_STATES]; /* bytes of the blocks in each state */
 	struct list order;
 	struct list *closed; /* the first block behind `end`, or the head of `order` */
-	struct tree free_by_size, lent_by_offset;
+	struct tree free_by_size;
 	struct block *spare; /* for functions that must not fail; may be NULL */
 	struct list walks;   /* struct extents_walk */
 };
@@ -73,9 +71,6 @@ int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
  * becomes another lent block.  -ENOMEM. */
 int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 		  struct block **ret_rest);
-
-/* The lent block that begins at `offset`, or NULL. */
-struct block *extents_find(const struct extents *extents, uint64_t offset);
 
 /* Mark a lent block as dirty; the caller cleans it, from its begin on, and tells of each piece:
  * what is not in the closed end is free then.  True: all was clean, and the block is gone. */

@@ -68,6 +68,11 @@ struct pools {
 	uint64_t extent_max; /* UINT64_MAX: none */
 };
 
+static inline struct extent extent_of(struct pool *pool, struct block *block)
+{
+	return (struct extent){ pool, block, block->offset, block->bytes };
+}
+
 /* A pool that is in no list and has no memory yet.  NULL: no memory. */
 struct pool *pool_new(const struct pool_params *params);
 /* Free a pool, and its memory, unless a thread has its job. */

@@ -118,9 +118,10 @@ static void block_free(struct pools *pools, struct pool *pool, struct block *blo
 /* Memory freed twice could be lent twice: abort. */
 static struct block *block_of(const struct extent *extent)
 {
-	struct block *block = extents_find(&extent->pool->extents, extent->offset);
+	struct block *block = extent->block;
 
-	assert(block && block->bytes == extent->bytes);
+	assert(block->state == BLOCK_LENT && block->offset == extent->offset &&
+	       block->bytes == extent->bytes);
 	return block;
 }
 
@@ -161,7 +162,7 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 			      ? extents_claim(&pool->extents, offset, whole, &block)
 			      : -EINVAL;
 		if (!err)
-			*ret_extent = (struct extent){ pool, offset, block->bytes };
+			*ret_extent = extent_of(pool, block);
 		break;
 	}
 	return err ? err_errno(err, "%" PRIu64 " bytes at %" PRIu64 " of pool %" PRIu32,

@@ -12,6 +12,7 @@
 
 #include "rmemd/pool/pool_params.h"
 
+struct block;
 struct pool;
 struct pools;
 
@@ -19,7 +20,8 @@ struct pools;
  * base page, even if the pool has huge pages: a small lease must not use up a gigabyte. */
 struct extent {
 	struct pool *pool;
-	uint64_t offset; /* bytes */
+	struct block *block; /* of the pool's bookkeeping */
+	uint64_t offset;     /* bytes */
 	uint64_t bytes;
 };
 

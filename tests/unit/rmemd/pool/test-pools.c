@@ -496,7 +496,7 @@ START_TEST(claim__finds_lent_ranges_only)
 		(void)await_event();
 	for (unsigned i = 0; i < n_allocated; i++)
 		ck_assert(extent_is(&allocated[i], 0));
-	mine = (struct extent){ allocated[0].pool, MIB, MIB };
+	mine = (struct extent){ allocated[0].pool, NULL, MIB, MIB };
 	ck_assert(extent_is(&mine, 'b'));
 }
 END_TEST
