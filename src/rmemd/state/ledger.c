@@ -70,21 +70,12 @@ static uint64_t move_bytes(const struct ledger *ledger)
 	return bytes;
 }
 
-/* The active area may have no twin if an older build made it. */
-static bool has_twin(const struct ledger *ledger)
-{
-	uint64_t end = ledger_file_bytes(ledger);
-
-	return ledger->held >= end && ledger->map_bytes >= end;
-}
-
 /* Little is left, and a move to the twin gives some. */
 static bool is_tight(const struct ledger *ledger)
 {
 	uint64_t bytes = ledger_area(ledger)->bytes;
 
-	return has_twin(ledger) &&
-	       ledger->tail + removals_bytes(ledger) > bytes - bytes / 8 &&
+	return ledger->tail + removals_bytes(ledger) > bytes - bytes / 8 &&
 	       ledger->tail - ledger->fresh >= bytes / 16;
 }
 
@@ -508,17 +499,20 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 	return 0;
 }
 
-/* An older build made no twin; without room for it the ledger is as it was.  The last process may
- * have ended while it moved. */
-static void twin_adopt(struct ledger *ledger, uint64_t file_bytes)
+/* The area and its twin; the last process may have ended while it moved. */
+static int file_adopt(struct ledger *ledger, uint64_t file_bytes)
 {
 	uint64_t end = ledger_file_bytes(ledger);
+	int err;
 
 	if (file_bytes > end)
 		file_cut(ledger, end);
-	(void)file_extend(ledger, end);
+	err = file_extend(ledger, end);
+	if (err)
+		return set_full_error(ledger, err, end);
 	if (is_tight(ledger))
 		move_run(ledger, UINT64_MAX);
+	return 0;
 }
 
 static int ledger_adopt(struct ledger *ledger)
@@ -551,9 +545,7 @@ static int ledger_adopt(struct ledger *ledger)
 	err = header_check(ledger, (uint64_t)st.st_size);
 	if (!err)
 		err = records_load(ledger);
-	if (!err)
-		twin_adopt(ledger, (uint64_t)st.st_size);
-	return err;
+	return err ? err : file_adopt(ledger, (uint64_t)st.st_size);
 }
 
 int ledger_open(int fd, struct ledger **ret_ledger)

@@ -250,7 +250,7 @@ void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes, uint6
 }
 
 /* The offset of an area of `bytes` beside one of `size` at `offset`: the pair is at the begin of
- * the file, unless an older build has put that one elsewhere. */
+ * the file, unless that one is longer. */
 static uint64_t offset_beside(const struct ledger *ledger, uint64_t offset,
 			      uint64_t size, uint64_t bytes)
 {

@@ -456,32 +456,6 @@ START_TEST(full__what_is_lent_leaves_room_for_its_users)
 }
 END_TEST
 
-/* An older build made files without a twin; if there is no room for it, too, they are used. */
-START_TEST(open__gives_an_older_file_its_twin)
-{
-	struct stat st;
-
-	for (unsigned i = 0; i < 200; i++)
-		ck_assert_int_eq(put(model, i, (unsigned char)i, 1000), 0);
-	ledger_commit(ledger);
-	ck_assert_int_eq(ftruncate(fd, (off_t)(ledger_area(ledger)->offset +
-					       ledger_area(ledger)->bytes)),
-			 0);
-	fs_full = _i;
-	check_reopened();
-	for (unsigned i = 0; i < 200; i++) {
-		drop(model, i);
-		ledger_commit(ledger);
-	}
-	check_reopened();
-	fs_full = false;
-	check_reopened();
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	ck_assert_uint_eq((uint64_t)st.st_size, ledger_file_bytes(ledger));
-	ck_assert_uint_ge((uint64_t)st.st_size, 2 * ledger_area(ledger)->bytes);
-}
-END_TEST
-
 /* ---- other files ---- */
 
 static void check_refused(int err, const char *text)
@@ -892,7 +866,6 @@ int main(void)
 	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
 	tcase_add_test(tc, put_promised__needs_no_memory);
 	tcase_add_test(tc, full__what_is_lent_leaves_room_for_its_users);
-	tcase_add_loop_test(tc, open__gives_an_older_file_its_twin, 0, 2);
 	tcase_add_test(tc, open__refuses_a_newer_version);
 	tcase_add_test(tc, compact__needs_little_space);
 	tcase_add_test(tc, commit__does_a_small_part_of_a_move);
