@@ -122,3 +122,20 @@ bool fabric_address_is_here(const struct fabric_address *address)
 	(void)close(fd);
 	return here;
 }
+
+int fabric_address_source(const struct fabric_address *to,
+			  struct fabric_address *ret_source)
+{
+	struct sockaddr_storage at;
+	socklen_t bytes = fabric_address_to_sockaddr(to, &at);
+	int fd = socket_open(to, SOCK_DGRAM), err;
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&at, bytes))
+		err = -errno;
+	else
+		err = fabric_socket_address(fd, ret_source);
+	(void)close(fd);
+	return err;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP sockets that listen.  Threads: [any]. */
+/* TCP sockets that listen, and the addresses of this host.  Threads: [any]. */
 #ifndef FABRIC_LISTEN_H
 #define FABRIC_LISTEN_H
 
@@ -26,6 +26,10 @@ int fabric_accept(int fd,
 		  void (*accepted)(void *ctx, int fd,
 				   const struct fabric_address *from),
 		  void *ctx);
+/* The address of this host from which IP would send to that one; no packet is sent.  -errno without
+ * text: no route leads there. */
+int fabric_address_source(const struct fabric_address *to,
+			  struct fabric_address *ret_source);
 /* Whether the host has the address now, as far as it can be found out. */
 bool fabric_address_is_here(const struct fabric_address *address);
 

@@ -14,6 +14,7 @@
 #include "base/fd_wait.h"
 #include "base/own_fd.h"
 #include "fabric/address.h"
+#include "fabric/listen.h"
 #include "fabric/tcp/channel.h"
 #include "fabric/tcp/socket.h"
 #include "tls/records.h"
@@ -23,28 +24,12 @@
 
 /* ---- domain ---- */
 
-/* Whether this host has a route to the address: no packet is sent. */
-static int route_check(const struct fabric_address *address)
-{
-	char text[FABRIC_ADDRESS_TEXT];
-	struct sockaddr_storage to;
-	socklen_t bytes = fabric_address_to_sockaddr(address, &to);
-	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
-
-	if (fd < 0)
-		return err_errno(-errno, "connecting a data stream to %s",
-				 fabric_address_text(address, text));
-	if (connect(fd, (struct sockaddr *)&to, bytes))
-		err = err_errno(-errno, "connecting a data stream to %s",
-				fabric_address_text(address, text));
-	(void)close(fd);
-	return err;
-}
-
 static int domain_open(const struct fabric_endpoint *endpoint,
 		       const struct fabric_client_params *params, unsigned timeout_ms,
 		       struct fabric_domain **ret_domain)
 {
+	char text[FABRIC_ADDRESS_TEXT];
+	struct fabric_address source;
 	struct fabric_domain *domain;
 	int err;
 
@@ -52,9 +37,10 @@ static int domain_open(const struct fabric_endpoint *endpoint,
 	(void)timeout_ms;
 	if (endpoint->address.family != 4 && endpoint->address.family != 6)
 		return err_set(-EINVAL, "a tcp endpoint without an address");
-	err = route_check(&endpoint->address);
+	err = fabric_address_source(&endpoint->address, &source);
 	if (err)
-		return err;
+		return err_errno(err, "connecting a data stream to %s",
+				 fabric_address_text(&endpoint->address, text));
 	domain = calloc(1, sizeof(*domain));
 	if (!domain)
 		return err_errno(-ENOMEM, "a domain");
@@ -237,25 +223,13 @@ static int socket_connect(int fd, const struct fabric_address *address,
 	return -err;
 }
 
-static int socket_source(int fd, struct fabric_address *ret_source)
-{
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-
-	if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
-		return -errno;
-	return fabric_address_from_sockaddr((struct sockaddr *)&addr, ret_source)
-		       ? 0
-		       : -EAFNOSUPPORT;
-}
-
 /* The first bytes on a socket fit its buffer. */
 static int socket_hello(int fd, const struct fabric_channel_params *params)
 {
 	struct fabric_hello hello = params->hello;
 	struct fabric_address source;
 	uint8_t buf[FABRIC_HELLO_BYTES];
-	int err = socket_source(fd, &source);
+	int err = fabric_socket_address(fd, &source);
 	ssize_t n;
 
 	if (err)

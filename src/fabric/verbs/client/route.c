@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "fabric/address.h"
+#include "fabric/listen.h"
 #include "fabric/verbs/common/context.h"
 
 #define PREFIX_BYTES 8
@@ -138,21 +139,9 @@ static bool source_of(const struct fabric_address *server,
 		      struct fabric_address *ret_source)
 {
 	struct fabric_address to = *server;
-	struct sockaddr_storage address;
-	socklen_t bytes = sizeof(address), to_bytes;
-	bool found;
-	int fd;
 
 	to.port = PORT;
-	to_bytes = fabric_address_to_sockaddr(&to, &address);
-	fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	found = !connect(fd, (struct sockaddr *)&address, to_bytes) &&
-		!getsockname(fd, (struct sockaddr *)&address, &bytes) &&
-		fabric_address_from_sockaddr((struct sockaddr *)&address, ret_source);
-	(void)close(fd);
-	return found;
+	return !fabric_address_source(&to, ret_source);
 }
 
 static bool port_usable(struct verbs_port_cache *port_cache, uint8_t port,
