@@ -132,8 +132,7 @@ fi
 
 # ---- pre-shared keys ----
 
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup() { rm -rf "$state"; }
+state_keep
 config_extra="
 [pool private]
 size = 16M

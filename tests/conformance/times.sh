@@ -4,12 +4,6 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/walk.sh"
 
-state_dir=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state_dir"
-}
-
 heartbeat=500ms
 fence=2s
 grace=1s
@@ -25,7 +19,7 @@ server_stop
 
 fence=10s
 grace=10s
-state=$state_dir
+state_keep
 ports_choose
 server_config
 walk end

@@ -13,12 +13,7 @@ seconds=${RMEM_SOAK_SECONDS:-12}
 kill_seconds=${RMEM_KILL_SECONDS:-4}
 
 one_thread_with_tsan
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state"
-}
+state_keep
 grace=60s
 
 # Stop the daemon for 6 ms of each 26 ms, in the background, until it is killed.

@@ -11,12 +11,7 @@
 need jq
 
 one_thread_with_tsan
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state"
-}
+state_keep
 grace=60s
 
 server_start

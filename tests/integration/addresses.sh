@@ -7,9 +7,7 @@
 need jq ip nft
 [ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
 
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-
+state_keep
 FABRIC=tcp
 far=rmem-far.$$
 near=rmem-near.$$
@@ -17,7 +15,7 @@ test_cleanup()
 {
 	ip netns del "$far" 2>/dev/null || true
 	ip netns del "$near" 2>/dev/null || true
-	rm -rf "/etc/netns/$near" "$state"
+	rm -rf "/etc/netns/$near"
 }
 ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
 ip netns add "$near"

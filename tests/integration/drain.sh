@@ -5,12 +5,7 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state"
-}
+state_keep
 
 server_start
 coproc DRAIN { exec "$(built tests/integration/drain)" "$uri" 2>"$dir/drain.err"; }

@@ -7,12 +7,7 @@
 need curl jq
 
 # sessions outlast the daemon
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state"
-}
+state_keep
 config_extra='[tenant default]
 [tenant blue]'
 : >"$dir/outputs"

@@ -6,12 +6,7 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state"
-}
+state_keep
 
 # refused TEXT [COMMAND...]: the daemon, run by COMMAND, does not start, and its error contains TEXT
 refused()

@@ -71,6 +71,7 @@ server_log=
 log_from=1
 uri=
 failure=         # what `fail` said
+kept_state=      # the directory of state_keep
 pids=()          # processes that are killed at the end of the test
 netns_exec=()    # prefix of the daemon's command
 client_exec=()   # prefix of the clients' commands
@@ -134,6 +135,7 @@ cleanup()
 	if declare -F test_cleanup >/dev/null; then
 		test_cleanup
 	fi
+	[ -z "$kept_state" ] || rm -rf "$kept_state"
 	[ -n "${KEEP:-}" ] || rm -rf "$dir"
 	exit "$status"
 }
@@ -143,6 +145,15 @@ trap 'exit 130' INT TERM
 for program in "$RMEMD" "$RMEM" "$RMEMCTL"; do
 	[ -x "$program" ] || skip "$program is not built"
 done
+
+# The daemon keeps its state, also when it is killed: set `state` to a directory where memory can be
+# kept, which is removed at the end of the test.
+state_keep()
+{
+	[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
+	state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
+	kept_state=$state
+}
 
 # port_taken PORT: whether a process listens on this TCP port
 port_taken()

@@ -8,12 +8,7 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state"
-}
+state_keep
 one_thread_with_tsan
 pool_size=64M
 config_extra="shrink = refuse

@@ -20,12 +20,7 @@ config_extra='
 [tenant red]
 [tenant blue]
 '
-[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
-state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
-test_cleanup()
-{
-	rm -rf "$state"
-}
+state_keep
 server_start
 timeout $((120 * patience)) "$(built tests/integration/shares)" \
 	"$uri&tenant=red" "$uri&tenant=blue" blue red || fail "shares: status $?"
