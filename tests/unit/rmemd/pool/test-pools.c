@@ -443,12 +443,32 @@ START_TEST(alloc__at_borders_is_right_or_refused)
 }
 END_TEST
 
+/* The byte of the kept memory at this offset. */
+static char kept_byte(uint64_t offset)
+{
+	char byte = 1;
+
+	ck_assert_int_eq(pread(kept_fd, &byte, 1, (off_t)offset), 1);
+	return byte;
+}
+
 START_TEST(close__does_not_wait_for_dirty_memory)
 {
-	open_one(64 * MIB);
-	(void)alloc_one(64 * MIB);
+	const uint64_t bytes = 2 * SCRUB_PIECE_BYTES;
+
+	kept_make();
+	ck_assert_int_eq(open_kept(bytes, POOL_PAGES_BASE, POOL_PAGES_AUTO), 0);
+	(void)alloc_one(bytes);
+	extent_fill(&allocated[0], (char)0xa5);
+	/* so slow that the scrubber rests in the first piece until it has to stop */
+	pools_set_scrub_rate(pools, 1);
 	pools_free(pools, allocated[0]);
+	pools_scrub(pools);
+	while (kept_byte(0) != 0)
+		(void)poll(NULL, 0, 1);
 	close_pools();
+	ck_assert_int_eq(kept_byte(SCRUB_PIECE_BYTES - 1), (char)0xa5);
+	ck_assert_int_eq(kept_byte(bytes - 1), (char)0xa5);
 	pools_close(NULL);
 }
 END_TEST
