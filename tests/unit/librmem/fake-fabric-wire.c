@@ -8,6 +8,8 @@
 
 #include "base/crc32c.h"
 
+struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 void fake_lock(void)
 {
 	(void)pthread_mutex_lock(&fake.lock);

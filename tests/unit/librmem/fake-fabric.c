@@ -17,8 +17,6 @@
 #include "base/fd_wait.h"
 #include "unit/librmem/fake-fabric-wire.h"
 
-struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
 void fake_reset(void)
 {
 	fake_drop_late(NULL);
