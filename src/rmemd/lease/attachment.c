@@ -121,11 +121,13 @@ static bool has_mr(const struct attachment *attachment, const struct segment *se
 	return false;
 }
 
-int attachment_register_missing(struct attachment *attachment)
+int attachment_check_keys(struct attachment *attachment)
 {
 	const struct lease *lease = attachment->lease;
 	int err;
 
+	if (attachment->pending)
+		return 0;
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		struct segment *segment = lease->segments[i];
 		unsigned endpoints = extent_pool(&segment->extent).endpoints;
@@ -142,15 +144,7 @@ int attachment_register_missing(struct attachment *attachment)
 	}
 	if (!attachment->pending)
 		attachment_retire(attachment);
-	return (int)attachment->pending;
-}
-
-int attachment_check_keys(struct attachment *attachment)
-{
-	int missing = attachment->pending ? (int)attachment->pending
-					  : attachment_register_missing(attachment);
-
-	return missing > 0 ? 0 : missing < 0 ? missing : 1;
+	return !attachment->pending;
 }
 
 unsigned attachment_cut(struct attachment *attachment)

@@ -52,11 +52,8 @@ void attachment_revoke(struct attachment *attachment, enum wire_reason reason);
  * tenant, so that a client that reads no events is limited too. */
 void attachment_remove(struct attachment *attachment);
 
-/* Begin to register missing MRs.  Returns the number of MRs without a key yet, or -errno; MRs begun
- * before the error stay. */
-int attachment_register_missing(struct attachment *attachment);
-/* 1: it has all its keys, also those that are missing since segments or ports have changed; 0: not
- * yet; or -errno. */
+/* Begin to register the MRs that are missing, as since segments or ports have changed.  1: it has
+ * all its keys; 0: not yet; or -errno, and MRs begun before the error stay. */
 int attachment_check_keys(struct attachment *attachment);
 /* Deregister keys that reach behind the end of their segments; returns their number. */
 unsigned attachment_cut(struct attachment *attachment);
