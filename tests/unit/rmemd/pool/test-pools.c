@@ -2,6 +2,7 @@
 /* Memory of pools is allocated, freed, scrubbed, and claimed after a restart. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -92,6 +93,21 @@ START_TEST(free__of_a_small_extent_does_not_wait_for_a_large_one)
 		(void)await_event();
 	while (pools_status(pools, 0).scrubbing % SCRUB_PIECE_BYTES == 0);
 	ck_assert_uint_gt(pools_status(pools, 0).scrubbing, SCRUB_PIECE_BYTES);
+}
+END_TEST
+
+/* Else it could be lent twice. */
+START_TEST(free__of_what_is_not_lent_so_aborts)
+{
+	struct extent lent, cut;
+
+	open_one(MIB);
+	lent = cut = alloc_one(MIB);
+	if (_i == 0)
+		pools_free(pools, lent);
+	else
+		(void)pools_free_tail(pools, &cut, 4096);
+	pools_free(pools, lent);
 }
 END_TEST
 
@@ -528,6 +544,8 @@ int main(void)
 	tcase_add_test(tc, free__zeroes_before_the_next_grant);
 	tcase_add_test(tc, free__lends_each_piece_once_it_is_clean);
 	tcase_add_test(tc, free__of_a_small_extent_does_not_wait_for_a_large_one);
+	tcase_add_loop_test_raise_signal(tc, free__of_what_is_not_lent_so_aborts,
+					 SIGABRT, 0, 2);
 	tcase_add_test(tc, free_tail__keeps_whole_pages);
 	tcase_add_test(tc, scrubber__keeps_its_rate_unless_a_request_waits);
 	tcase_add_test(tc, freed_memory__waits_for_pools_scrub);
