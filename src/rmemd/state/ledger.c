@@ -481,12 +481,12 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 	const struct header *head = ledger_header(ledger);
 	const struct area *area;
 
-	if (head->version > LEDGER_VERSION)
+	if (head->version != LEDGER_VERSION)
 		return err_set(
 			-EPROTONOSUPPORT,
 			"the ledger is of version %" PRIu32
-			", and this rmemd knows versions up to %d: start the newer "
-			"rmemd again, or give up what is lent",
+			", and this rmemd knows version %d: start the other rmemd "
+			"again, or give up what is lent",
 			head->version, LEDGER_VERSION);
 	if (ledger_slot(ledger) > 1)
 		return err_set(-EBADMSG, "the ledger's header is damaged");
@@ -562,8 +562,6 @@ int ledger_open(int fd, struct ledger **ret_ledger)
 		ledger_close(ledger);
 		return err;
 	}
-	/* this build reads what an older one wrote; from here on the older one must not read it */
-	ledger_header(ledger)->version = LEDGER_VERSION;
 	*ret_ledger = ledger;
 	return 0;
 }
