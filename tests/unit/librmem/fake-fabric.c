@@ -28,7 +28,7 @@ void fake_reset(void)
 	fake.automatic = fake.black_hole = fake.hold_flush = fake.lose_answers = false;
 	fake.removed[0] = '\0';
 	fake.max_bytes = FAKE_MAX_BYTES;
-	fake.disassociations = fake.closes = 0;
+	fake.disassociations = fake.closes = fake.cancels = 0;
 	fake.holds_device = false;
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.mr_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
@@ -72,9 +72,10 @@ unsigned fake_opened_port(void)
 /* Sleep, unless `cancelled` becomes true. */
 static int network_sleep(unsigned ms, const atomic_bool *cancelled)
 {
-	if (fd_wait(-1, 0, clock_now_ms() + ms, cancelled) == -ECANCELED)
-		return err_set(-ECANCELED, "the fake network was cancelled");
-	return 0;
+	if (fd_wait(-1, 0, clock_now_ms() + ms, cancelled) != -ECANCELED)
+		return 0;
+	fake.cancels++;
+	return err_set(-ECANCELED, "the fake network was cancelled");
 }
 
 /* Wait as long as the slow network takes. */
@@ -320,6 +321,7 @@ static int fake_exchange(const struct fabric_channel_params *params, uint32_t qp
 
 	if (!err)
 		fake.joined_qpn = theirs.qpn;
+	fake.cancels += err && err != -ETIMEDOUT;
 	return err;
 }
 

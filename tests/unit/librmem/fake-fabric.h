@@ -106,9 +106,10 @@ struct fake {
 	_Atomic unsigned disassociations, opens, closes; /* of domains */
 	_Atomic unsigned
 		looks; /* at whether a device was removed: in each turn of the driver */
-	_Atomic unsigned arms;               /* of cqs: in each turn of a wait */
-	bool holds_device;                   /* a left domain still holds its device */
-	struct fabric_endpoint opened;       /* of the domain opened last */
+	_Atomic unsigned arms;         /* of cqs: in each turn of a wait */
+	bool holds_device;             /* a left domain still holds its device */
+	struct fabric_endpoint opened; /* of the domain opened last */
+	_Atomic unsigned cancels;      /* calls that ended before their time-out */
 	_Atomic unsigned connect_timeout_ms; /* of the last connect() */
 	_Atomic unsigned domain_timeout_ms;  /* for the domain opened last */
 	unsigned sge_max;                    /* of every domain */

