@@ -88,17 +88,24 @@ static void device_show(FILE *out, const json_t *device)
 			      more);
 }
 
-/* A paragraph for each RDMA device. */
+/* A paragraph for each RDMA device, or why none is served. */
 static void devices_show(FILE *out, const json_t *answer)
 {
 	const json_t *array = json_object_get(answer, "devices");
+	bool any = false;
 
 	for (size_t i = 0; i < json_array_size(array); i++) {
 		const json_t *device = json_array_get(array, i);
 
-		if (json_is_string(json_object_get(device, "device")))
-			device_show(out, device);
+		if (!json_is_string(json_object_get(device, "device")))
+			continue;
+		device_show(out, device);
+		any = true;
 	}
+	if (any)
+		return;
+	(void)fputc('\n', out);
+	fabric_show(out, answer, "rdma");
 }
 
 const struct command devices_command = {

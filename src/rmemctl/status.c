@@ -2,21 +2,6 @@
 /* rmemctl status: the daemon as a whole. */
 #include "rmemctl/view.h"
 
-static void fabric_show(FILE *out, const json_t *answer, const char *name)
-{
-	const json_t *fabric =
-		json_object_get(json_object_get(answer, "fabrics"), name);
-	const char *why = json_string_value(json_object_get(fabric, "why"));
-
-	if (json_is_true(json_object_get(fabric, "serving"))) {
-		(void)fprintf(out, "%-10s serving\n", name);
-		return;
-	}
-	(void)fprintf(out, "%-10s not serving: ", name);
-	text_print(out, why);
-	(void)fputc('\n', out);
-}
-
 /* The addresses for control connections. */
 static void control_show(FILE *out, const json_t *answer)
 {

@@ -122,3 +122,18 @@ int view_run(const struct command *command, char **)
 	free(body);
 	return err;
 }
+
+void fabric_show(FILE *out, const json_t *answer, const char *name)
+{
+	const json_t *fabric =
+		json_object_get(json_object_get(answer, "fabrics"), name);
+	const char *why = json_string_value(json_object_get(fabric, "why"));
+
+	if (json_is_true(json_object_get(fabric, "serving"))) {
+		(void)fprintf(out, "%-10s serving\n", name);
+		return;
+	}
+	(void)fprintf(out, "%-10s not serving: ", name);
+	text_print(out, why);
+	(void)fputc('\n', out);
+}

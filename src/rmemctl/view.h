@@ -16,4 +16,7 @@ int view_run(const struct command *command, char **args);
 /* Print an answer, with all columns of a table if it may be wide.  -EPROTO: malformed, -ENOMEM. */
 int view_show(const struct command *command, const char *body, bool wide, FILE *out);
 
+/* Print whether a fabric is served, and if not, why: a line. */
+void fabric_show(FILE *out, const json_t *answer, const char *name);
+
 #endif

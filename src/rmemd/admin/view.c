@@ -489,11 +489,13 @@ static json_t *device_view(const struct admin_sources *from, const struct endpoi
 
 json_t *view_devices(const struct admin_sources *from)
 {
-	json_t *array = json_array();
+	json_t *array = json_array(), *object;
 
 	for (unsigned i = 0; i < from->control->endpoints.n; i++)
 		view_append(&array, device_view(from, &from->control->endpoints.at[i]));
-	return list_view("devices", array);
+	object = list_view("devices", array);
+	view_add(&object, "fabrics", fabrics_view(from));
+	return object;
 }
 
 /* ---- /v1/tenants ---- */

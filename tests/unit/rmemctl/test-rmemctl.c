@@ -489,6 +489,16 @@ START_TEST(show__says_whom_it_kicked)
 }
 END_TEST
 
+START_TEST(show__says_why_there_is_no_device)
+{
+	ck_assert_int_eq(show("devices",
+			      "{\"devices\": [{\"device\": null}], \"fabrics\": "
+			      "{\"rdma\": {\"serving\": false, \"why\": \"off\"}}}"),
+			 0);
+	check_output_has("\n\nrdma       not serving: off\n");
+}
+END_TEST
+
 START_TEST(show__describes_devices)
 {
 	ck_assert_int_eq(
@@ -633,6 +643,7 @@ int main(void)
 	tcase_add_test(table, show__lists_tenants);
 	tcase_add_test(table, show__says_what_actions_did);
 	tcase_add_test(table, show__says_whom_it_kicked);
+	tcase_add_test(table, show__says_why_there_is_no_device);
 	tcase_add_test(table, show__describes_devices);
 	tcase_add_test(table, show__formats_the_status);
 	tcase_add_test(table, show__prints_the_whole_reason_of_a_fabric);

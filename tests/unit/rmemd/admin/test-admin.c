@@ -77,7 +77,8 @@ START_TEST(status__tells_whether_rdma_is_served)
 		   "address of that, is not there'}}}");
 	check_view("/v1/devices",
 		   "{'devices': [{'fabric': 'tcp'}, {'fabric': 'rdma',"
-		   " 'device': 'rxe0', 'address': null, 'port': null}]}");
+		   " 'device': 'rxe0', 'address': null, 'port': null}],"
+		   " 'fabrics': {'rdma': {'serving': false, 'awaited': true}}}");
 }
 END_TEST
 
