@@ -143,6 +143,7 @@ struct fabric_server_ops {
 
 	/* Open devices, listen, start threads.  Borrows events and ctx until close().
 	 *   -ENODEV      no device to serve, and none to wait for (verbs)
+	 *   -ENOTSUP     this build does not have the fabric (verbs)
 	 *   -EADDRINUSE  the port is taken; the text names address and port
 	 *   -ENOMEM, -EMFILE, -EACCES ... */
 	int (*open)(const struct fabric_server_params *params,

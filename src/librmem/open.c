@@ -230,10 +230,16 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	return err_restore(&failed);
 }
 
-/* When RDMA has had its time, if the session may use TCP instead. */
-static uint64_t rdma_end_ns(const struct rmem *session, uint64_t end_ns)
+/* Leave some of the time if the session may use TCP instead. */
+static int rdma_try(struct rmem *session, uint64_t end_ns)
 {
-	return domain_part_end_ns(end_ns, session->uri.fabric == RMEM_FABRIC_AUTO);
+	const struct fabric_client_ops *ops = &fabric_verbs_client;
+
+	if (ops->missing)
+		return err_set(-ENODEV, "%s", ops->missing);
+	return fabric_try(
+		session, ops,
+		domain_part_end_ns(end_ns, session->uri.fabric == RMEM_FABRIC_AUTO));
 }
 
 /* Choose a fabric, at most until end_ns. */
@@ -243,7 +249,7 @@ static int fabric_choose(struct rmem *session, uint64_t end_ns)
 
 	if (session->uri.fabric == RMEM_FABRIC_TCP)
 		return fabric_try(session, &fabric_tcp_client, end_ns);
-	err = fabric_try(session, &fabric_verbs_client, rdma_end_ns(session, end_ns));
+	err = rdma_try(session, end_ns);
 	if (!err)
 		return 0;
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)

@@ -11,7 +11,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 bad=0
 
-mapfile -t packages < <(sed -nE 's/^RMEM_NEED\(\[[A-Z_]+\], \[([a-z_0-9-]+).*/\1/p' configure.ac)
+mapfile -t packages < <(sed -nE 's/^\t?RMEM_NEED\(\[[A-Z_]+\], \[([a-z_0-9-]+).*/\1/p' configure.ac)
 read -ra cflags <<<"$(pkg-config --cflags "${packages[@]}")"
 warnings=(-Wall -Wextra -Wshadow -Wundef -Wstrict-prototypes -Werror)
 

@@ -108,13 +108,13 @@ fi
 # ---- the packages ----
 
 if [ -f debian/changelog ]; then
-sed -nE 's/^RMEM_NEED\(.*\[([a-z0-9-]*)\]\)$/\1/p' configure.ac | sort -u >"$tmp/libraries of configure.ac"
+sed -nE 's/^\t?RMEM_NEED\(\[[A-Z_]*\], \[[^]]*\], \[([a-z0-9-]*)\].*/\1/p' configure.ac | sort -u >"$tmp/libraries of configure.ac"
 sed -nE '/^Build-Depends:/,/^[^ ]/s/^ (lib[a-z0-9-]*-dev),$/\1/p' debian/control |
 	sort >"$tmp/libraries of debian"
 compare "libraries of configure.ac" "libraries of debian"
 
 {
-	sed -nE 's/^RMEM_NEED\(\[[A-Z_]*\], \[([a-z_-]*).*/\1/p' configure.ac
+	sed -nE 's/^\t?RMEM_NEED\(\[[A-Z_]*\], \[([a-z_-]*).*/\1/p' configure.ac
 	sed -nE 's/^PKG_CHECK_MODULES\(\[[A-Z]*\], \[([a-z_-]*).*/\1/p' configure.ac
 } | sort -u >"$tmp/modules of configure.ac"
 sed -nE 's/^BuildRequires: *pkgconfig\(([a-z_-]*)\).*/\1/p' etc/rpm/rmem.spec.in |

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/client.h"
+#include "fabric/no_rdma.h"
+
+static bool device_present(void)
+{
+	return false;
+}
+
+const struct fabric_client_ops fabric_verbs_client = {
+	.name = "rdma",
+	.kind = FABRIC_VERBS,
+	.missing = NO_RDMA_TEXT,
+	.device_present = device_present,
+};
