@@ -61,6 +61,13 @@ check_packages()
 	jobs_await
 }
 
+# What is built without parts works without what these need.
+check_reduced()
+{
+	job_start reduced "$JOBS" "$CHECK_SECONDS" "$TOP/dev" reduced
+	jobs_await
+}
+
 ! help_wanted "$@" || exit 0
 arguments_max 1 "$@"
 tests_begin
@@ -70,6 +77,7 @@ case ${1-} in
 	build build
 	check_make check
 	check_packages
+	check_reduced
 	check_rig
 	;;
 --quick)
