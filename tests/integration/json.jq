@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Check outputs against the schema, $schema[0], as far as it is used there.  The input is an array of
-# { entry: an entry of $defs, value: what a command printed }.  Prints a line for each fault: a value
-# that the schema does not allow, a keyword that is not known here, a member that is not always there,
-# a member of which there was no output, and members of one name with different types.  $unseen: an
-# expression for members of which there may be no output.
+# Check outputs against the schema, $schema[0], as far as it is used there.  The input is an array
+# of { entry: an entry of $defs, value: what a command printed }.  Prints a line for each fault: a
+# value that the schema does not allow, a keyword that is not known here, a member that is not
+# always there, a member of which there was no output, and members of one name with different types.
+# $unseen: an expression for members of which there may be no output.
 
 $schema[0] as $root |
 
@@ -30,7 +30,8 @@ def check($given; $where):
 		empty
 	elif $s.enum and ([$value] - $s.enum != []) then
 		{ fault: "\($where): \($value | tojson) is not in the list" }
-	elif ($s.pattern and ($value | test($s.pattern) | not)) or ($s.minimum and $value < $s.minimum) then
+	elif ($s.pattern and ($value | test($s.pattern) | not)) or
+		($s.minimum and $value < $s.minimum) then
 		{ fault: "\($where): \($value | tojson) is out of range" }
 	elif ($value | type) == "object" then
 		($value | to_entries[] | .key as $key | "\($where).\($key)" as $member |
@@ -60,13 +61,17 @@ def schemas($where):
 	.schema.properties | keys[] | "\($where).\(.)"] as $members |
 [$all[] | select(.where | length > 0)] as $below |
 ($found[].fault // empty),
-($all[] | .where as $where | .schema | keys - keywords | .[] | "\($where | join(".")): keyword \(.) is not known"),
+($all[] | .where as $where | .schema | keys - keywords | .[] |
+	"\($where | join(".")): keyword \(.) is not known"),
 ($all[] | select(.schema.type == "object") | .where as $where | .schema |
 	select(.additionalProperties != false or ((.properties | keys) != (.required | sort))) |
 	"\($where | join(".")): other members are allowed, or not all are required"),
-($members - [$found[].seen // empty] | .[] | select(test($unseen) | not) | "\(.): no command has printed it"),
-([$below[] | select(.schema["$ref"] and (.where[0] | endswith("_refusals") | not)) | { name: .where[-1], ref: .schema["$ref"] | sub("_or_null$"; "") } |
+($members - [$found[].seen // empty] | .[] | select(test($unseen) | not) |
+	"\(.): no command has printed it"),
+([$below[] | select(.schema["$ref"] and (.where[0] | endswith("_refusals") | not)) |
+	{ name: .where[-1], ref: .schema["$ref"] | sub("_or_null$"; "") } |
 	select(.ref as $ref | { "$ref": $ref } | resolve | .type | . == "object" or . == "array" | not)] |
 	# the value of a notification is a number, that of what was seen a text
-	map(select(.name != "value")) | group_by(.name)[] | .[0].name as $name | map(.ref) | unique | select(length > 1) |
+	map(select(.name != "value")) | group_by(.name)[] | .[0].name as $name | map(.ref) | unique |
+	select(length > 1) |
 	"\($name) has several types: \(join(", "))")

@@ -213,7 +213,9 @@ function legendMark(colour) {
 }
 
 function legendMake(key) {
-	const kinds = { free: "Free", scrub: "Being zeroed", closed: "Closed", others: "Other tenants" };
+	const kinds = {
+		free: "Free", scrub: "Being zeroed", closed: "Closed", others: "Other tenants",
+	};
 	if (!key.startsWith("=")) {
 		const item = make("span");
 		item.append(legendMark(`var(--${key})`), kinds[key]);
@@ -241,7 +243,8 @@ function legendFill(extents) {
 		Array.from(names).sort(compare).map((name) => `=${name}`));
 	for (const item of arrange(byId("legend"), keys, legendMake))
 		if (item.localName === "button")
-			item.setAttribute("aria-pressed", String(item.dataset.key === `=${view.marked}`));
+			item.setAttribute("aria-pressed",
+				String(item.dataset.key === `=${view.marked}`));
 }
 
 // ---- maps ----
@@ -382,14 +385,16 @@ function poolText(pool) {
 	if (!pool.page_bytes)
 		return comingText(pool);
 	const texts = [
-		`${bytesText(pool.lent_bytes)} of ${bytesText(pool.bytes)} lent (${percentText(pool.lent_bytes, pool.bytes)})`,
-		`${bytesText(pool.free_bytes)} free, ${bytesText(pool.largest_free_bytes)} of it in one piece`,
+		`${bytesText(pool.lent_bytes)} of ${bytesText(pool.bytes)} lent` +
+			` (${percentText(pool.lent_bytes, pool.bytes)})`,
+		`${bytesText(pool.free_bytes)} free,` +
+			` ${bytesText(pool.largest_free_bytes)} of it in one piece`,
 	];
 	if (pool.scrubbing_bytes)
 		texts.push(`${bytesText(pool.scrubbing_bytes)} being zeroed`);
 	texts.push(`pages of ${bytesText(pool.page_bytes)}`);
 	if (pool.state !== "ready")
-		texts.push(pool.bytes_to ? `${pool.state} to ${bytesText(pool.bytes_to)}` : pool.state);
+		texts.push(pool.state + (pool.bytes_to ? ` to ${bytesText(pool.bytes_to)}` : ""));
 	return texts.join("; ");
 }
 
@@ -438,7 +443,9 @@ function trafficAdd(devices, at) {
 		const key = deviceKey(device);
 		const history = view.traffic.get(key) || [];
 		if (device.received_bytes !== null)
-			history.push({ at, received: device.received_bytes, sent: device.sent_bytes });
+			history.push({
+				at, received: device.received_bytes, sent: device.sent_bytes,
+			});
 		view.traffic.set(key, history.filter((sample) => at - sample.at <= HISTORY_MS));
 	}
 }
@@ -503,7 +510,10 @@ const devicesTable = tableMake("devices", [
 	{ title: "Address", text: (d) => (d.port ? `${d.address} port ${d.port}` : d.address)
 		+ (d.advertised ? `, advertised as ${d.advertised}` : "") },
 	{ title: "Node", text: (d) => (d.node === null ? "-" : String(d.node)) },
-	{ title: "Channels", number: true, text: (d) => String(d.channels), value: (d) => d.channels },
+	{
+		title: "Channels", number: true,
+		text: (d) => String(d.channels), value: (d) => d.channels,
+	},
 	{ title: "Received", number: true, text: (d) => rateText(d, "received") },
 	{ title: "Sent", number: true, text: (d) => rateText(d, "sent") },
 	{ title: "Received (line), sent (dashes)", draw: chartDraw },
@@ -541,8 +551,14 @@ const leasesTable = tableMake("leases", [
 	{ title: "Tenant", text: (l) => l.tenant, value: (l) => l.tenant },
 	{ title: "State", text: (l) => l.state, value: (l) => l.state },
 	{ title: "Bytes", number: true, text: (l) => bytesText(l.bytes), value: (l) => l.bytes },
-	{ title: "Sessions", number: true, text: (l) => String(l.sessions), value: (l) => l.sessions },
-	{ title: "Age", number: true, text: (l) => timeText(l.age_ms + since()), value: (l) => l.age_ms },
+	{
+		title: "Sessions", number: true,
+		text: (l) => String(l.sessions), value: (l) => l.sessions,
+	},
+	{
+		title: "Age", number: true,
+		text: (l) => timeText(l.age_ms + since()), value: (l) => l.age_ms,
+	},
 	{ title: "Time left", number: true, text: leaseLeftText, value: leaseLeft,
 		soon: (l) => leaseLeft(l) < SOON_MS },
 ], { key: (l) => l.id, sort: 6, down: false, words: (l) => [l.name, l.tenant, l.id] });
@@ -555,9 +571,18 @@ const sessionsTable = tableMake("sessions", [
 	{ title: "State", text: (s) => s.state, value: (s) => s.state },
 	{ title: "Fabric", text: (s) => s.fabric || "-", value: (s) => s.fabric },
 	{ title: "Leases", number: true, text: (s) => String(s.leases), value: (s) => s.leases },
-	{ title: "Lent", number: true, text: (s) => bytesText(s.lent_bytes), value: (s) => s.lent_bytes },
-	{ title: "Age", number: true, text: (s) => timeText(s.age_ms + since()), value: (s) => s.age_ms },
-	{ title: "Silent", number: true, text: (s) => timeText(s.idle_ms), value: (s) => s.idle_ms },
+	{
+		title: "Lent", number: true,
+		text: (s) => bytesText(s.lent_bytes), value: (s) => s.lent_bytes,
+	},
+	{
+		title: "Age", number: true,
+		text: (s) => timeText(s.age_ms + since()), value: (s) => s.age_ms,
+	},
+	{
+		title: "Silent", number: true,
+		text: (s) => timeText(s.idle_ms), value: (s) => s.idle_ms,
+	},
 ], { key: (s) => s.id, sort: 7, down: true, words: (s) => [s.client, s.tenant, s.id, s.peer] });
 
 // "2026-11-26 10:20:30", of the browser's zone
@@ -568,7 +593,8 @@ function eventText({ missed, text }) {
 }
 
 function eventAbout(event) {
-	return ["tenant", "session", "lease", "pool", "device", "peer"].filter((what) => event[what] !== null)
+	return ["tenant", "session", "lease", "pool", "device", "peer"]
+		.filter((what) => event[what] !== null)
 		.map((what) => `${what} ${event[what]}`).join(", ");
 }
 
@@ -579,7 +605,10 @@ const eventsTable = tableMake("events", [
 	{ title: "Event", text: (e) => e.event, value: (e) => e.event },
 	{ title: "Text", text: eventText },
 	{ title: "About", text: eventAbout },
-], { key: (e) => e.number, sort: 0, down: true, words: (e) => [e.level, e.event, e.text, eventAbout(e)] });
+], {
+	key: (e) => e.number, sort: 0, down: true,
+	words: (e) => [e.level, e.event, e.text, eventAbout(e)],
+});
 
 function summaryMake(key) {
 	const box = make("div");
@@ -588,12 +617,14 @@ function summaryMake(key) {
 }
 
 function summaryFill({ memory, sessions, leases, uptime_ms: uptime, version }) {
+	const lent = percentText(memory.lent_bytes, memory.bytes);
 	const values = new Map([
 		["Memory", bytesText(memory.bytes)],
-		["Lent", `${bytesText(memory.lent_bytes)} (${percentText(memory.lent_bytes, memory.bytes)})`],
+		["Lent", `${bytesText(memory.lent_bytes)} (${lent})`],
 		["Free", bytesText(memory.free_bytes)],
 		["Being zeroed", bytesText(memory.scrubbing_bytes)],
-		["Sessions", sessions.fenced ? `${sessions.active} and ${sessions.fenced} fenced` : `${sessions.active}`],
+		["Sessions",
+			sessions.active + (sessions.fenced ? ` and ${sessions.fenced} fenced` : "")],
 		["Channels", String(sessions.channels)],
 		["Leases", String(leases.named + leases.ephemeral)],
 		["Running for", timeText(uptime + since())],
@@ -601,7 +632,7 @@ function summaryFill({ memory, sessions, leases, uptime_ms: uptime, version }) {
 	for (const box of arrange(byId("summary"), Array.from(values.keys()), summaryMake))
 		write(box.children[1], values.get(box.dataset.key));
 	write(byId("version"), `${version} on ${location.hostname}`);
-	document.title = `${location.hostname}: ${percentText(memory.lent_bytes, memory.bytes)} lent - rmemd`;
+	document.title = `${location.hostname}: ${lent} lent - rmemd`;
 }
 
 function listsFill(data) {
@@ -629,7 +660,9 @@ function stateShow(state, text) {
 // ---- reading ----
 
 async function read(name) {
-	const options = { cache: "no-store", redirect: "error", signal: AbortSignal.timeout(TIMEOUT_MS) };
+	const options = {
+		cache: "no-store", redirect: "error", signal: AbortSignal.timeout(TIMEOUT_MS),
+	};
 	const answer = await fetch(`v1/${name}`, options);
 	if (!answer.ok)
 		throw new Error(`${name}: ${answer.status} ${answer.statusText}`);
@@ -701,7 +734,10 @@ function tick() {
 byId("pause").addEventListener("click", () => {
 	view.paused = !view.paused;
 	byId("pause").setAttribute("aria-pressed", String(view.paused));
-	stateShow(view.paused ? "paused" : "wait", view.paused ? "Paused" : "Waiting for the daemon");
+	if (view.paused)
+		stateShow("paused", "Paused");
+	else
+		stateShow("wait", "Waiting for the daemon");
 });
 byId("filter").addEventListener("input", (event) => {
 	view.filter = event.target.value;
