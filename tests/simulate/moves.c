@@ -97,7 +97,7 @@ static bool is_elsewhere(const char *text)
 	return false;
 }
 
-unsigned moves_missing(void)
+unsigned moves_missing(bool print)
 {
 	unsigned n = 0;
 
@@ -106,8 +106,9 @@ unsigned moves_missing(void)
 			if (atomic_load(&seen[of][i]) ||
 			    is_elsewhere(tables[of][i].text))
 				continue;
-			(void)printf("no history has come to: %s\n",
-				     tables[of][i].text);
+			if (print)
+				(void)printf("no history has come to: %s\n",
+					     tables[of][i].text);
 			n++;
 		}
 	return n;

@@ -3,9 +3,11 @@
 #ifndef TESTS_SIMULATE_MOVES_H
 #define TESTS_SIMULATE_MOVES_H
 
+#include <stdbool.h>
+
 /* Before the first seed: counts are of all its processes. */
 void moves_init(void);
-/* Print the rows that no history has come to; returns their number. */
-unsigned moves_missing(void);
+/* The number of rows that no history has come to; print them? */
+unsigned moves_missing(bool print);
 
 #endif
