@@ -472,6 +472,10 @@ static int records_load(struct ledger *ledger)
 		if (!err)
 			ledger->tail += record_bytes(record_at(ledger, ledger->tail));
 	}
+	/* each put has left room for the removal of its key */
+	if (!err && ledger->tail + ledger->entries.n_nodes * sizeof(struct record) >
+			    ledger_area(ledger)->bytes)
+		err = damaged(ledger, ledger->tail);
 	return err;
 }
 

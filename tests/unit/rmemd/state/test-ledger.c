@@ -645,6 +645,32 @@ START_TEST(open__refuses_an_area_that_cannot_be)
 }
 END_TEST
 
+/* A removal would be written behind the area.  _i: bytes behind the records, in units of the
+ * padding; at last there is room for the one removal. */
+START_TEST(open__refuses_an_area_without_room_for_removals)
+{
+	const unsigned page = (unsigned)sysconf(_SC_PAGESIZE);
+	const unsigned left = 8 * (unsigned)_i, removal = sizeof(struct record);
+	struct area area;
+	off_t at = (off_t)(offsetof(struct header, areas) +
+			   ledger_slot(ledger) * sizeof(area));
+
+	ck_assert_int_eq(put(model, 0, 1, page - removal - left), 0);
+	ledger_commit(ledger);
+	ck_assert_int_eq(pread(fd, &area, sizeof(area), at), sizeof(area));
+	area.bytes = page;
+	file_write(&area, sizeof(area), at);
+	if (left < removal) {
+		check_refused(-EBADMSG, "damaged");
+		return;
+	}
+	check_reopened();
+	drop(model, 0);
+	ledger_commit(ledger);
+	check_reopened();
+}
+END_TEST
+
 START_TEST(open__refuses_a_truncated_file)
 {
 	char byte = 0;
@@ -861,6 +887,8 @@ int main(void)
 	tcase_add_test(tc, open__detects_any_damage);
 	tcase_add_test(tc, open__survives_any_header);
 	tcase_add_loop_test(tc, open__refuses_an_area_that_cannot_be, 0, 2);
+	tcase_add_loop_test(tc, open__refuses_an_area_without_room_for_removals, 0,
+			    sizeof(struct record) / 8 + 1);
 	tcase_add_test(tc, open__refuses_a_truncated_file);
 #ifndef __SANITIZE_THREAD__
 	tcase_add_test(tc, crash__between_any_two_instructions_loses_no_commit);
