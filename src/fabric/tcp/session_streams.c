@@ -81,7 +81,6 @@ static void conn_begin_handshake(struct tcp_conn *conn)
 {
 	struct fabric_session *session = conn->session;
 	struct fabric_server *server = session->server;
-
 	int err = conn_secure(conn);
 
 	if (err) {
