@@ -207,7 +207,8 @@ tls = yes"
 	# where no more is free than the pool and the ledger need
 	config_extra=$pings_config pool_size=16M grace=60s
 	if unshare -m true 2>/dev/null; then
-		netns_exec=(unshare -m sh -c "mount -t tmpfs -o mode=700,size=22M none '$state' && exec \"\$@\"" sh)
+		netns_exec=(unshare -m sh \
+			-c "mount -t tmpfs -o mode=700,size=22M none '$state' && exec \"\$@\"" sh)
 	fi
 	server_config
 	server_restart

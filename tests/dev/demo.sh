@@ -52,7 +52,8 @@ echo
 file=$WORK/file.tar
 file_make "$file" "$file_mib"
 sum=$(sha256sum <"$file")
-say demo "a real file: a tar of /usr/lib, $(($(stat -c %s "$file") >> 20)) MiB, SHA-256 ${sum:0:16}..."
+mib=$(($(stat -c %s "$file") >> 20))
+say demo "a real file: a tar of /usr/lib, $mib MiB, SHA-256 ${sum:0:16}..."
 
 start=$EPOCHREALTIME
 show "$BUILD/src/rmem/rmem" --server "$SERVER" --verbose put file.tar "$file"

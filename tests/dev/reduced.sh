@@ -5,9 +5,9 @@
 # usage: ./dev reduced
 #
 # Three builds in build/reduced: without the daemon, without RDMA, and without both.  pkg-config
-# knows only what each may need; no compiler has read a header of the rest, and no program or library
-# is linked with it.  Without RDMA, a client of the last build and a daemon of the second one work
-# together.
+# knows only what each may need; no compiler has read a header of the rest, and no program or
+# library is linked with it.  Without RDMA, a client of the last build and a daemon of the second
+# one work together.
 # shellcheck source=tests/dev/lib/steps.sh
 . "$(dirname "$0")/lib/steps.sh"
 # shellcheck source=tests/dev/lib/build.sh
@@ -16,7 +16,8 @@
 REDUCED=$BUILD/reduced
 
 # patterns of headers and libraries
-daemon_parts='/include/(.*/)?(event2/|systemd/|curl/|numa\.h|ini\.h)|\[lib(event|numa|systemd|inih|curl)'
+daemon_parts='/include/(.*/)?(event2/|systemd/|curl/|numa\.h|ini\.h)'
+daemon_parts+='|\[lib(event|numa|systemd|inih|curl)'
 rdma_parts='/include/(.*/)?(infiniband|rdma|libmnl)/|\[lib(ibverbs|rdmacm|mnl)'
 
 # modules_link FOLDER MODULE...: the files of pkg-config for these modules and what they need
@@ -28,8 +29,9 @@ modules_link()
 		[ ! -e "$folder/$module.pc" ] || continue
 		ln -s "$(pkg-config --variable=pcfiledir "$module")/$module.pc" "$folder/"
 		# shellcheck disable=SC2046 # names without blanks
-		modules_link "$folder" $(pkg-config --print-requires --print-requires-private "$module" |
-			awk '{ print $1 }')
+		modules_link "$folder" $(
+			pkg-config --print-requires --print-requires-private "$module" |
+				awk '{ print $1 }')
 	done
 }
 
@@ -53,11 +55,13 @@ reduced_lacks()
 
 	mapfile -t files < <(find "$REDUCED/$1" -name '*.Po' -o -name '*.Plo')
 	cat "${files[@]}" >"$REDUCED/$1.used"
-	grep -q /openssl/ "$REDUCED/$1.used" || { echo "no object was made of OpenSSL's headers"; return 1; }
-	mapfile -t files < <(find "$REDUCED/$1" -type f -perm -u+x ! -name '*.la' ! -name 'config.*' \
-		! -name libtool)
+	grep -q /openssl/ "$REDUCED/$1.used" ||
+		{ echo "no object was made of OpenSSL's headers"; return 1; }
+	mapfile -t files < <(find "$REDUCED/$1" -type f -perm -u+x \
+		! -name '*.la' ! -name 'config.*' ! -name libtool)
 	readelf -d "${files[@]}" 2>/dev/null | grep NEEDED >>"$REDUCED/$1.used"
-	grep -q '\[libcrypto' "$REDUCED/$1.used" || { echo "nothing is linked with OpenSSL"; return 1; }
+	grep -q '\[libcrypto' "$REDUCED/$1.used" ||
+		{ echo "nothing is linked with OpenSSL"; return 1; }
 	! grep -E "$2" "$REDUCED/$1.used"
 }
 

@@ -29,33 +29,59 @@ soak_table()
 {
 	cat <<-TABLE
 	ledger test-ledger RMEM_LEDGER_STRIDE=1 # the daemon dies after each store to its ledger
-	zeros test-zeros RMEM_ZEROS_SECONDS=$SOAK_SECONDS;RMEM_ZEROS_SEED=$RMEM_SEED # no tenant reads another's bytes
-	attack tests/attack/attack.sh RMEM_ATTACK_ROUNDS=20 # the attacker, with longer floods and more guesses
+	zeros test-zeros RMEM_ZEROS_SECONDS=$SOAK_SECONDS;RMEM_ZEROS_SEED=$RMEM_SEED \
+		# no tenant reads another's bytes
+	attack tests/attack/attack.sh RMEM_ATTACK_ROUNDS=20 \
+		# the attacker, with longer floods and more guesses
 	fuzz dev - # ./dev fuzz: coverage-guided fuzzing of each parser
 	sweep dev - # ./dev sweep: each call of the daemon and of the library fails once
-	simulate tests/simulate/simulate.sh RMEM_SIMULATE_SECONDS=$SOAK_SECONDS # histories of daemon and clients, from the seed on
-	mutants tests/mutants/mutants.sh - # ./dev mutants: each rule that is broken on purpose is found
+	simulate tests/simulate/simulate.sh RMEM_SIMULATE_SECONDS=$SOAK_SECONDS \
+		# histories of daemon and clients, from the seed on
+	mutants tests/mutants/mutants.sh - \
+		# ./dev mutants: each rule that is broken on purpose is found
 	package dev - # ./dev package --twice: two builds of the Debian packages are equal
-	traffic tests/integration/soak.sh RMEM_SOAK_SECONDS=$SOAK_SECONDS # two clients over TCP, every byte checked
+	traffic tests/integration/soak.sh RMEM_SOAK_SECONDS=$SOAK_SECONDS \
+		# two clients over TCP, every byte checked
 	deaths tests/fault/channels.sh RMEM_DEATHS=2000 # channels that break under load, over TCP
 	restarts tests/fault/restart.sh RMEM_ROUNDS=200 # the daemon is killed under load, over TCP
-	stops tests/fault/ended.sh RMEM_ROUNDS=200 # the daemon is stopped under writes that time out
-	deadlines tests/fault/deadlines.sh RMEM_SOAK_SECONDS=$SOAK_SECONDS;RMEM_KILL_SECONDS=60 # the daemon is stopped and killed under six threads with time-outs of 1 to 4 ms
+	stops tests/fault/ended.sh RMEM_ROUNDS=200 \
+		# the daemon is stopped under writes that time out
+	deadlines tests/fault/deadlines.sh RMEM_SOAK_SECONDS=$SOAK_SECONDS;RMEM_KILL_SECONDS=60 \
+		# the daemon is stopped and killed under six threads with time-outs of 1 to 4 ms
 	hostile tests/fault/hostile.sh - # malformed frames, others than in check
-	rig-traffic tests/rig/integration.sh RMEM_RIG_TESTS=integration/soak;RMEM_SOAK_SECONDS=$SOAK_SECONDS # traffic over RDMA
-	rig-attack tests/rig/integration.sh RMEM_RIG_TESTS=attack/attack;RMEM_ATTACK_ROUNDS=20 # the attacker over RDMA, with more guesses
-	rig-deaths tests/rig/integration.sh RMEM_RIG_TESTS=fault/channels;RMEM_DEATHS=500 # channels that break under load, over RDMA
-	rig-killstep tests/rig/integration.sh RMEM_RIG_TESTS=fault/killstep;RMEM_KILL_STRIDE=1;RMEM_RIG_LEGS=612:rxe # a client killed at every step
-	rig-sweep tests/rig/integration.sh RMEM_RIG_TESTS=sweep/sample;RMEM_SWEEP_EVERY=1 # each place that calls libibverbs or librdmacm fails once
-	rig-watch tests/rig/integration.sh RMEM_RIG_TESTS=integration/watch;RMEM_WATCH_ROUNDS=4000 # notifications
-	rig-faults tests/rig/faults.sh RMEM_ROUNDS=10;RMEM_RIG_LEGS=612:rxe,61:rxe,612:siw # ten rounds of every fault
-	rig-conformance tests/rig/one-device.sh RMEM_RIG_PARTS=conformance;RMEM_PERCENT=100 # all repetitions
-	rig-devices tests/rig/two-devices.sh RMEM_RIG_PARTS=channels;RMEM_BENCH_MS=5000 # equal load of two devices
-	rig-holes tests/rig/two-machines.sh RMEM_RIG_PARTS=blackhole;RMEM_RIG_LEGS=612:rxe;RMEM_ROUNDS=10 # a cable that loses every packet
-	rig-silence tests/rig/two-machines.sh RMEM_RIG_PARTS=silence;RMEM_RIG_LEGS=612:rxe,612:siw;RMEM_SILENCES=20 # 20 rounds of each way to fall silent
-	rig-loss tests/rig/two-machines.sh RMEM_RIG_PARTS=loss;RMEM_RIG_LEGS=612:rxe,612:siw;RMEM_LOSS_SECONDS=60;RMEM_ADDS=3000 # a minute of verified traffic for each rate of loss
-	rig-transfer tests/rig/two-machines.sh RMEM_RIG_PARTS=transfer,knobs;RMEM_RIG_LEGS=612:rxe,61:rxe,612:siw;RMEM_MIB=512 # a file of 512 MiB, also on 6.1
-	rig-restart tests/rig/restart.sh RMEM_ROUNDS=20;RMEM_MIB=256 # the service is killed under load
+	rig-traffic tests/rig/integration.sh \
+		RMEM_RIG_TESTS=integration/soak;RMEM_SOAK_SECONDS=$SOAK_SECONDS # traffic over RDMA
+	rig-attack tests/rig/integration.sh RMEM_RIG_TESTS=attack/attack;RMEM_ATTACK_ROUNDS=20 \
+		# the attacker over RDMA, with more guesses
+	rig-deaths tests/rig/integration.sh RMEM_RIG_TESTS=fault/channels;RMEM_DEATHS=500 \
+		# channels that break under load, over RDMA
+	rig-killstep tests/rig/integration.sh \
+		RMEM_RIG_TESTS=fault/killstep;RMEM_KILL_STRIDE=1;RMEM_RIG_LEGS=612:rxe \
+		# a client killed at every step
+	rig-sweep tests/rig/integration.sh RMEM_RIG_TESTS=sweep/sample;RMEM_SWEEP_EVERY=1 \
+		# each place that calls libibverbs or librdmacm fails once
+	rig-watch tests/rig/integration.sh RMEM_RIG_TESTS=integration/watch;RMEM_WATCH_ROUNDS=4000 \
+		# notifications
+	rig-faults tests/rig/faults.sh RMEM_ROUNDS=10;RMEM_RIG_LEGS=612:rxe,61:rxe,612:siw \
+		# ten rounds of every fault
+	rig-conformance tests/rig/one-device.sh RMEM_RIG_PARTS=conformance;RMEM_PERCENT=100 \
+		# all repetitions
+	rig-devices tests/rig/two-devices.sh RMEM_RIG_PARTS=channels;RMEM_BENCH_MS=5000 \
+		# equal load of two devices
+	rig-holes tests/rig/two-machines.sh \
+		RMEM_RIG_PARTS=blackhole;RMEM_RIG_LEGS=612:rxe;RMEM_ROUNDS=10 \
+		# a cable that loses every packet
+	rig-silence tests/rig/two-machines.sh \
+		RMEM_RIG_PARTS=silence;RMEM_RIG_LEGS=612:rxe,612:siw;RMEM_SILENCES=20 \
+		# 20 rounds of each way to fall silent
+	rig-loss tests/rig/two-machines.sh \
+		RMEM_RIG_PARTS=loss;RMEM_RIG_LEGS=612:rxe,612:siw;RMEM_LOSS_SECONDS=60;RMEM_ADDS=3000 \
+		# a minute of verified traffic for each rate of loss
+	rig-transfer tests/rig/two-machines.sh \
+		RMEM_RIG_PARTS=transfer,knobs;RMEM_RIG_LEGS=612:rxe,61:rxe,612:siw;RMEM_MIB=512 \
+		# a file of 512 MiB, also on 6.1
+	rig-restart tests/rig/restart.sh RMEM_ROUNDS=20;RMEM_MIB=256 \
+		# the service is killed under load
 	TABLE
 }
 

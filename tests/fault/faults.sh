@@ -3,7 +3,8 @@
 # Every fault under a program that reads and writes.  Only operations that cannot succeed fail, no
 # byte is wrong, nothing hangs, and the second round leaves no open objects in the daemon and the
 # kernel that the first one did not leave.
-#   FAULTS       which faults, default those that need no RDMA device: refused flushed control server
+#   FAULTS       which faults, default those that need no RDMA device: refused flushed control
+#                server
 #   RMEM_ROUNDS  of each fault, default 2
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
@@ -38,14 +39,17 @@ open_same()
 {
 	local now ids='s/ cm_id [0-9]*//'
 	now=$(rdma_open)
-	[ "$(fds_open)" = "$fds" ] && [ "$(sed "$ids" <<<"$now")" = "$(sed "$ids" <<<"$objects")" ] &&
+	[ "$(fds_open)" = "$fds" ] &&
+		[ "$(sed "$ids" <<<"$now")" = "$(sed "$ids" <<<"$objects")" ] &&
 		[ "$(objects_of cm_id "$now")" -le $(($(objects_of cm_id "$objects") + 1)) ]
 }
 
 # objects_of TYPE TEXT: their number in the text of rdma_open
 objects_of()
 {
-	awk -v type="$1" '{ for (i = 1; i < NF; i++) if ($i == type) n += $(i + 1) } END { print n + 0 }' <<<"$2"
+	awk -v type="$1" '
+		{ for (i = 1; i < NF; i++) if ($i == type) n += $(i + 1) }
+		END { print n + 0 }' <<<"$2"
 }
 
 # Every channel of the load is open, and no queue pair of a lost one is left.
@@ -238,7 +242,9 @@ for fault in "${faults[@]}"; do
 		load check
 		# the first round may leave objects of the reconnected state
 		if [ "$round" -eq 1 ]; then
-			poll_await 20 open_take || fail "not $channels channels: $(status_get .sessions.channels), $(rdma_open)"
+			poll_await 20 open_take ||
+				fail "not $channels channels: $(status_get .sessions.channels)," \
+					"$(rdma_open)"
 		else
 			open_await
 		fi

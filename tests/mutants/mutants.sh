@@ -53,7 +53,8 @@ build()
 		# shellcheck disable=SC2016 # a pattern
 		if [[ $test == *.sh ]]; then
 			mapfile -t -O ${#targets[@]} targets < <(
-				echo all-am && sed -n 's/.*$(built \(tests.*\))$/\1/p' "$top_srcdir/$test")
+				echo all-am &&
+					sed -n 's/.*$(built \(tests.*\))$/\1/p' "$top_srcdir/$test")
 		else
 			targets+=("$test")
 		fi
@@ -90,7 +91,8 @@ mutant_try()
 	elif run "$3"; then
 		echo "NOT FOUND"
 	elif [ $# -eq 3 ]; then
-		grep -am 1 -E ' is broken|^FAIL| failed: ' "$copy/test.log" || tail -n 1 "$copy/test.log"
+		grep -am 1 -E ' is broken|^FAIL| failed: ' "$copy/test.log" ||
+			tail -n 1 "$copy/test.log"
 		return
 	else
 		grep -am 1 "^not ok .*:$4:" "$copy/test.log" && return
@@ -123,7 +125,8 @@ while IFS='|' read -r name sources expression test what; do
 	for source in $sources; do
 		cp "$original/$source" "$top_srcdir/$source"
 	done
-	printf '%s: %s\n\t%s\n' "$name" "$what" "$(LC_ALL=C tr -cd '[:print:]' <<<"$said" | cut -c1-150)"
+	printf '%s: %s\n\t%s\n' "$name" "$what" \
+		"$(LC_ALL=C tr -cd '[:print:]' <<<"$said" | cut -c1-150)"
 done < <(mutants)
 echo "$((found + bad)) mutants, $found found"
 [ "$bad" -eq 0 ]

@@ -21,4 +21,5 @@ for target in daemon library; do
 	"$top_builddir/tests/sweep/sweep" --seed 1 --places --every "${RMEM_SWEEP_EVERY:-$every}" \
 		"${options[@]}" "$target" "$top_builddir"
 done
-[ "${FABRIC:-tcp}" = rdma ] || "$top_builddir/tests/sweep/sweep" --seed 1 --class space daemon "$top_builddir"
+[ "${FABRIC:-tcp}" = rdma ] ||
+	"$top_builddir/tests/sweep/sweep" --seed 1 --class space daemon "$top_builddir"

@@ -19,8 +19,8 @@ packages_missing()
 {
 	local package
 	sort -u | while read -r package; do
-		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
-			echo "$package"
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = \
+			installed ] || echo "$package"
 	done
 }
 
@@ -60,7 +60,8 @@ setup()
 tree_check()
 {
 	[ ! -e "$TOP/config.status" ] ||
-		die configure "the source tree itself is configured: first run \`make distclean\` there"
+		die configure \
+			"the source tree itself is configured: first run \`make distclean\` there"
 }
 
 # configured OPTION...: configure in $BUILD, if that was not done

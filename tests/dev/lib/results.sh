@@ -95,7 +95,8 @@ failures_show()
 		log=${trs%.trs}.log
 		echo "== ${log#"$TOP"/}"
 		grep -vE '^(ok|PASS:?) ' "$log" | tail -n 20
-	done < <(find "$BUILD" -name '*.trs' -exec grep -lE '^:global-test-result: (FAIL|ERROR|XPASS)' {} +)
+	done < <(find "$BUILD" -name '*.trs' \
+		-exec grep -lE '^:global-test-result: (FAIL|ERROR|XPASS)' {} +)
 }
 
 # check_make TARGET: make check, or one like it, and the results that it leaves
