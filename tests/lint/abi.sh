@@ -22,12 +22,21 @@ statements()
 	/^\}/ { name = ""; constants = 0; next }
 	name != "" && /^\t__extension__ union \{/ { next }
 	name != "" && /^\tstruct \{/ { inner = 1; next }
-	name != "" && /^\t\} [a-z]/ { inner = 0; gsub(/[\t};]|\[.*/, ""); print "MEMBER(" name ", " $1 ")"; next }
+	name != "" && /^\t\} [a-z]/ {
+		inner = 0
+		gsub(/[\t};]|\[.*/, "")
+		print "MEMBER(" name ", " $1 ")"
+		next
+	}
 	name != "" && !inner && /^\t+[a-z].*;/ {
 		sub(/;.*/, ""); gsub(/\[.*/, ""); gsub(/\*/, " ")
 		print "MEMBER(" name ", " $NF ")"
 	}
-	constants && /^\tRMEM_[A-Z_0-9]+/ { sub(/^\t/, ""); sub(/[ ,=].*/, ""); print "VALUE(" $0 ")" }
+	constants && /^\tRMEM_[A-Z_0-9]+/ {
+		sub(/^\t/, "")
+		sub(/[ ,=].*/, "")
+		print "VALUE(" $0 ")"
+	}
 	/^#define RMEM_[A-Z_0-9]+ [^_]/ { print "VALUE(" $2 ")" }
 	' include/rmem/rmem.h
 }
@@ -64,7 +73,8 @@ if [ "$(getconf LONG_BIT)" != 64 ]; then
 	exit 77
 fi
 diff -u --label "$description" --label rmem.h "$description" "$tmp/abi.txt" || {
-	echo "abi: programs compiled before this change would break, or something is new: tests/lint/abi.sh --write"
+	echo "abi: programs compiled before this change would break, or something is new:" \
+		"tests/lint/abi.sh --write"
 	exit 1
 }
 echo "abi: $structures structures, $(grep -c '^RMEM' "$tmp/abi.txt") constants"

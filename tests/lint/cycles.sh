@@ -57,7 +57,8 @@ nm -A "${objects[@]}" | awk -v builddir="$top_builddir/" '
 			own = 0
 			for (i = 1; i <= n; i++) own += part(files[i]) == part(pair[1])
 			for (i = 1; i <= n; i++)
-				if (files[i] != pair[1] && (!own || part(files[i]) == part(pair[1])))
+				if (files[i] != pair[1] &&
+					(!own || part(files[i]) == part(pair[1])))
 					print pair[1], files[i], pair[2]
 		}
 		exit failed
@@ -80,7 +81,8 @@ awk '
 		text = path[first + 0]
 		for (i = 1; i <= n; i++) {
 			file = path[(first + n - i) % n]
-			text = text "\n\t-> " file " (" symbols[path[(first + n - i + 1) % n], file] ")"
+			text = text "\n\t-> " file \
+				" (" symbols[path[(first + n - i + 1) % n], file] ")"
 		}
 		return text
 	}
@@ -100,8 +102,9 @@ awk '
 	}
 	END { for (root in out) search() }
 ' "$tmp/needs" >"$tmp/found"
-awk '/^[^\t]/ { if (text) print text; text = $0; next } { text = text "|" $0 } END { if (text) print text }' \
-	"$tmp/found" | sort -u >"$tmp/circles"
+awk '/^[^\t]/ { if (text) print text; text = $0; next }
+	{ text = text "|" $0 }
+	END { if (text) print text }' "$tmp/found" | sort -u >"$tmp/circles"
 
 sed 's/|/\n/g' "$tmp/circles"
 circles=$(wc -l <"$tmp/circles")

@@ -24,7 +24,8 @@ trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$tmp/tests/bench" "$tmp/tests/rig"
 touch "$tmp/tests/rig/packages"
 cp "$top_srcdir/dev" "$tmp/dev" && cp -r "$top_srcdir/tests/dev" "$tmp/tests/dev" || exit 1
-printf '#!/bin/bash\n# x\n# a benchmark\n# packages: rmem-peer rmem-other\n' >"$tmp/tests/bench/named.sh"
+printf '#!/bin/bash\n# x\n# a benchmark\n# packages: rmem-peer rmem-other\n' \
+	>"$tmp/tests/bench/named.sh"
 touch "$tmp/config.status"
 
 for command in demo check soak fuzz sanitize 'bench named'; do
@@ -49,7 +50,8 @@ done
 rm "$tmp/config.status" "$tmp/out"
 mkdir "$tmp/bin"
 # shellcheck disable=SC2016 # for the script
-printf '#!/bin/bash\ncase ${*: -1} in rmem-*) exit 1 ;; esac\necho installed\n' >"$tmp/bin/dpkg-query"
+printf '#!/bin/bash\ncase ${*: -1} in rmem-*) exit 1 ;; esac\necho installed\n' \
+	>"$tmp/bin/dpkg-query"
 # shellcheck disable=SC2016 # for the script
 printf '#!/bin/bash\necho "apt-get $*"\n[ "$2" != install ]\n' >"$tmp/bin/apt-get"
 # shellcheck disable=SC2016 # for the script
@@ -65,7 +67,8 @@ grep -qE '^apt-get -q install .* rmem-other rmem-peer$' "$tmp/build/setup.log" |
 for script in "$top_srcdir"/tests/bench/*.sh; do
 	while read -r package; do
 		grep -qE "^# packages: (.* )?$package( |\$)" "$script" || {
-			echo "${script##*/} asks to install $package, and has no line '# packages: $package'"
+			echo "${script##*/} asks to install $package, and has no line" \
+				"'# packages: $package'"
 			exit 1
 		}
 	done < <(sed -nE 's/.*: apt-get install ([a-z0-9-]+).*/\1/p' "$script")

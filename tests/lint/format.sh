@@ -16,6 +16,7 @@ if [ "${1-}" = --write ]; then
 fi
 
 status=0
-printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" clang-format --dry-run --Werror || status=1
+printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" clang-format --dry-run --Werror ||
+	status=1
 echo "format: ${#files[@]} files; ./dev format formats them"
 exit "$status"

@@ -5,7 +5,8 @@ set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
 # folder: the folders and headers it may include, besides itself and the system's.  A * stands
-# for anything; of several rules for a folder the first one counts.
+# for anything; of several rules for a folder the first one counts.  A line that begins with a tab
+# goes on with the rule before it.
 # In the daemon calls go down: control, provision, config, lease, pool.
 rules='
 include/rmem
@@ -17,18 +18,24 @@ src/fabric/tcp: base tls fabric wire/codec.h wire/errors.h
 src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common
-src/librmem: base tls wire fabric librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
+src/librmem: base tls wire fabric librmem/session librmem/channel librmem/lease librmem/queue
+	rmem/rmem.h
 src/librmem/session: base tls wire fabric librmem/channel/domain.h rmem/rmem.h
 src/librmem/channel: base tls wire fabric librmem/session rmem/rmem.h
 src/librmem/lease: base wire fabric librmem/session librmem/channel rmem/rmem.h
 src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease rmem/rmem.h
-src/rmemd: base tls wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/provision rmemd/state rmemd/system
-src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics rmemd/pool rmemd/provision rmemd/system/log_output.h rmemd/system/recent.h
-src/rmemd/config: base tls/certificate.h fabric rmemd/lease/tenant_params.h rmemd/pool/capacity.h rmemd/pool/pool_params.h
-src/rmemd/control: base tls wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool rmemd/provision rmemd/state
+src/rmemd: base tls wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/loop
+	rmemd/metrics rmemd/pool rmemd/provision rmemd/state rmemd/system
+src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/metrics
+	rmemd/pool rmemd/provision rmemd/system/log_output.h rmemd/system/recent.h
+src/rmemd/config: base tls/certificate.h fabric rmemd/lease/tenant_params.h
+	rmemd/pool/capacity.h rmemd/pool/pool_params.h
+src/rmemd/control: base tls wire fabric rmemd/config rmemd/lease rmemd/loop rmemd/pool
+	rmemd/provision rmemd/state
 src/rmemd/lease: base wire fabric rmemd/loop rmemd/pool rmemd/state
 src/rmemd/loop: base
-src/rmemd/metrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/loop rmemd/pool rmemd/system/log_output.h
+src/rmemd/metrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/loop
+	rmemd/pool rmemd/system/log_output.h
 src/rmemd/pool: base
 src/rmemd/provision: base rmemd/config rmemd/pool rmemd/state rmemd/system
 src/rmemd/state: base
@@ -56,7 +63,11 @@ mapfile -t files < <(find src include -name '*.[ch]' | sort)
 awk -v rules="$rules" -v sides="$sides" -v known="$known" '
 function report(where, text) { print where ": " text; bad++ }
 function folder_of(path) { sub(/\/[^\/]*$/, "", path); return path }
-function expression(pattern) { gsub(/\./, "\\.", pattern); gsub(/\*/, ".*", pattern); return "^" pattern "$" }
+function expression(pattern) {
+	gsub(/\./, "\\.", pattern)
+	gsub(/\*/, ".*", pattern)
+	return "^" pattern "$"
+}
 
 # the number of the rule for a folder, 0 if there is none
 function rule_of(folder,    i) {
@@ -95,6 +106,7 @@ function check_include(text,    header, quoted, wants) {
 }
 
 BEGIN {
+	gsub(/\n\t/, " ", rules)
 	n = split(rules, lines, "\n")
 	for (i = 1; i <= n; i++) {
 		if (lines[i] == "") continue
@@ -142,7 +154,8 @@ END {
 		if (key in expected) delete expected[key]
 		else report(key, "one name for files of" names[key])
 	}
-	for (key in expected) report(key, "is the name of one file: take it off the list of known ones")
+	for (key in expected)
+		report(key, "is the name of one file: take it off the list of known ones")
 	printf "layers: %d files, %d broken rules\n", n_files, bad
 	exit bad > 0 || n_files <= 20
 }' "${files[@]}"

@@ -47,7 +47,8 @@ comm -23 "$tmp/functions of synopses" "$tmp/rmem.h" >"$tmp/inline functions of m
 compare "inline functions of rmem.h" "inline functions of man3"
 
 # Inline functions that are no initializers of a structure have a page too.
-grep -v '_init$' "$tmp/inline functions of rmem.h" | sort - "$tmp/rmem.h" >"$tmp/functions with pages"
+grep -v '_init$' "$tmp/inline functions of rmem.h" |
+	sort - "$tmp/rmem.h" >"$tmp/functions with pages"
 
 page_names 3 | grep -v '^librmem$' | sort >"$tmp/man3"
 compare "functions with pages" man3
@@ -66,10 +67,12 @@ sed -n '/^\.Sh ERRORS/,/^\.Sh SEE/p' man/librmem.3 | grep '^\.It Bq Er' |
 	grep -oE '\bE[A-Z]{2,}' | sort >"$tmp/errors of librmem.3"
 compare "errors of rmem.h" "errors of librmem.3"
 
-sed -nE '/^struct rmem_[a-z0-9_]+ \{/,/^\}/s/^\t[a-z][^;,]*[ *]([a-z_]+)(\[[^;]*\])?;.*/\1/p' include/rmem/rmem.h |
+sed -nE '/^struct rmem_[a-z0-9_]+ \{/,/^\}/s/^\t[a-z][^;,]*[ *]([a-z_]+)(\[[^;]*\])?;.*/\1/p' \
+	include/rmem/rmem.h |
 	sort -u >"$tmp/members of rmem.h"
 while read -r member; do
-	grep -qE "^(\.It .*Fa (.* , )?|[[:blank:]]+[a-z].*[ *])$member\b" man/rmem_*.3 && echo "$member"
+	grep -qE "^(\.It .*Fa (.* , )?|[[:blank:]]+[a-z].*[ *])$member\b" man/rmem_*.3 &&
+		echo "$member"
 done <"$tmp/members of rmem.h" >"$tmp/members of man3"
 compare "members of rmem.h" "members of man3"
 
@@ -79,7 +82,12 @@ structures()
 	"${cc[@]}" -E -P -x c - | tr -s '[:space:]' ' ' |
 		sed 's/__extension__ //g; s/\([;{}]\) */\1\n/g' |
 		awk '
-			depth == 0 && /^struct rmem_[a-z_]+ \{$/ { name = $2; depth = 1; n = 0; next }
+			depth == 0 && /^struct rmem_[a-z_]+ \{$/ {
+				name = $2
+				depth = 1
+				n = 0
+				next
+			}
 			depth > 0 { n++; printf "%s %02d %s\n", name, n, $0 }
 			depth > 0 && /\{$/ { depth++ }
 			depth > 0 && /^\}/ { depth-- }
@@ -108,7 +116,8 @@ fi
 # ---- the packages ----
 
 if [ -f debian/changelog ]; then
-sed -nE 's/^\t?RMEM_NEED\(\[[A-Z_]*\], \[[^]]*\], \[([a-z0-9-]*)\].*/\1/p' configure.ac | sort -u >"$tmp/libraries of configure.ac"
+sed -nE 's/^\t?RMEM_NEED\(\[[A-Z_]*\], \[[^]]*\], \[([a-z0-9-]*)\].*/\1/p' configure.ac |
+	sort -u >"$tmp/libraries of configure.ac"
 sed -nE '/^Build-Depends:/,/^[^ ]/s/^ (lib[a-z0-9-]*-dev),$/\1/p' debian/control |
 	sort >"$tmp/libraries of debian"
 compare "libraries of configure.ac" "libraries of debian"
@@ -281,7 +290,8 @@ EPROTONOSUPPORT a ledger is read
 UNSEEN
 cut -d' ' -f1 "$tmp/unseen" >"$tmp/errnos that no client sees"
 "$tmp/codes" own | sort >"$tmp/numbered"
-grep -rhoE --include='*.c' -- '-E[A-Z]{3,}\b' src/rmemd/control src/rmemd/lease src/rmemd/pool/alloc.c \
+grep -rhoE --include='*.c' -- '-E[A-Z]{3,}\b' \
+	src/rmemd/control src/rmemd/lease src/rmemd/pool/alloc.c \
 	src/rmemd/state src/fabric/tcp/session*.c src/fabric/tcp/conn.c src/fabric/tcp/mr.c \
 	src/fabric/verbs/server src/fabric/verbs/common | sed 's/^-//' | sort -u >"$tmp/errnos"
 comm -23 "$tmp/errnos" "$tmp/numbered" >"$tmp/errnos without a number"
@@ -292,8 +302,11 @@ compare "errnos without a number" "errnos that no client sees"
 # fields FILE STRUCT: the members of a struct in the form of the page
 fields()
 {
-	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z_]+)(\[[A-Z_]*)?.*/\2 \1\3/p" "$1" |
-		sed 's/uint8_t\[FABRIC_ORIGIN_BYTES$/raw 8/; s/uint8_t\[.*/raw 16/; s/uint/u/; s/_t$//'
+	sed -nE "/^struct $2 \{/,/^\}/{
+		s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z_]+)(\[[A-Z_]*)?.*/\2 \1\3/p
+	}" "$1" |
+		sed -e 's/uint8_t\[FABRIC_ORIGIN_BYTES$/raw 8/; s/uint8_t\[.*/raw 16/' \
+			-e 's/uint/u/; s/_t$//'
 }
 if [ -f src/fabric/tcp/stream.h ]; then
 {
@@ -363,7 +376,10 @@ awk '
 	NR == FNR { known[$1] = 1; next }
 	/^\.S[sh]/ { section = $2 }
 	/^\.It Cm/ { key = section "." $3 }
-	/^Type: number, [0-9]+ to [0-9]+/ && key in known { sub(/[;,]$/, "", $5); print key, $3, "to", $5 }
+	/^Type: number, [0-9]+ to [0-9]+/ && key in known {
+		sub(/[;,]$/, "", $5)
+		print key, $3, "to", $5
+	}
 ' "$tmp/ranges" man/rmemd.conf.5 >"$tmp/ranges in rmemd.conf.5"
 compare ranges "ranges in rmemd.conf.5"
 
@@ -383,7 +399,8 @@ compare defaults rmemd.conf
 
 grep -oE '\[(REFUSAL|REQUEST)_[A-Z_]+\] = "[a-z_]+"' src/rmemd/control/refusal.c |
 	sed 's/.* = "\(.*\)"/\1/' | sort >"$tmp/refusals of rmemd"
-sed -n '/^\.Ss What is counted/,/^\.Sh/s/^\.It Li //p' man/rmemd.8 | sort >"$tmp/refusals in rmemd.8"
+sed -n '/^\.Ss What is counted/,/^\.Sh/s/^\.It Li //p' man/rmemd.8 |
+	sort >"$tmp/refusals in rmemd.8"
 compare "refusals of rmemd" "refusals in rmemd.8"
 
 # ---- metrics ----

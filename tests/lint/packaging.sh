@@ -22,8 +22,8 @@ rpmlint --strict -r etc/rpm/rmem.rpmlintrc "$spec" >"$tmp/rpmlint" 2>&1 ||
 # ---- containers ----
 
 # The last stage is the only one, and each instruction is one that exists.
-grep -vE '^[[:blank:]]*(#|$)' etc/container/Containerfile | sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' \
-	>"$tmp/instructions"
+grep -vE '^[[:blank:]]*(#|$)' etc/container/Containerfile |
+	sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' >"$tmp/instructions"
 while read -r instruction _; do
 	case $instruction in
 	FROM | COPY | RUN | USER | VOLUME | ENTRYPOINT) ;;
@@ -35,7 +35,8 @@ while read -r instruction _; do
 done <"$tmp/instructions"
 head -n 1 "$tmp/instructions" | grep -q '^FROM ' || { echo "Containerfile: no FROM"; exit 1; }
 
-yq -r 'select(.kind == "ConfigMap") | .data["rmemd.conf"]' etc/container/rmemd.yaml >"$tmp/rmemd.conf"
+yq -r 'select(.kind == "ConfigMap") | .data["rmemd.conf"]' etc/container/rmemd.yaml \
+	>"$tmp/rmemd.conf"
 [ -s "$tmp/rmemd.conf" ] || { echo "rmemd.yaml has no rmemd.conf"; exit 1; }
 # the secret of the cluster
 printf 'tenant1:%064d\n' 1 >"$tmp/rmemd.psk"
@@ -47,11 +48,14 @@ sed -i "s|^psk = .*|psk = $tmp/rmemd.psk|" "$tmp/rmemd.conf"
 # shellcheck disable=SC2016 # variables of yq
 yq -e 'select(.kind == "DaemonSet") | .spec.template.spec as $pod |
 	([$pod.volumes[].name] | sort) as $volumes |
-	([$pod.containers[].volumeMounts[].name, $pod.initContainers[].volumeMounts[].name] | unique) == $volumes and
-	.spec.selector.matchLabels == .spec.template.metadata.labels' etc/container/rmemd.yaml >/dev/null ||
+	([$pod.containers[].volumeMounts[].name, $pod.initContainers[].volumeMounts[].name] |
+		unique) == $volumes and
+	.spec.selector.matchLabels == .spec.template.metadata.labels' etc/container/rmemd.yaml \
+	>/dev/null ||
 	{ echo "rmemd.yaml: volumes or labels that do not fit"; exit 1; }
 pool=$(sed -n 's/^size = \([0-9]*\)G$/\1/p' "$tmp/rmemd.conf")
-pages=$(yq -r 'select(.kind == "DaemonSet") | .spec.template.spec.containers[0].resources.limits["hugepages-2Mi"]' \
+pages=$(yq -r 'select(.kind == "DaemonSet") |
+	.spec.template.spec.containers[0].resources.limits["hugepages-2Mi"]' \
 	etc/container/rmemd.yaml)
 [ "${pages%Mi}" -eq $((pool * 1024 + 6)) ] ||
 	{ echo "rmemd.yaml: $pages of huge pages for a pool of $pool GiB"; exit 1; }
