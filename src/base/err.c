@@ -32,7 +32,7 @@ text_set(const char *end, const char *fmt, va_list ap)
 		text_append(line, ": ");
 		text_append(line, end);
 	}
-	memcpy(text, utf8_mend(line, ""), sizeof(text));
+	memcpy(text, utf8_sanitize(line, ""), sizeof(text));
 }
 
 int err_set(int err, const char *fmt, ...)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The error text of a thread: one line, mended by utf8_mend(), that explains the negative errno
+/* The error text of a thread: one line, through utf8_sanitize(), that explains the negative errno
  * that a function returns.  The function that detects the error sets the text, its callers may
  * extend it, and the function that handles the error reads it.  Threads: [any]. */
 #ifndef BASE_ERR_H

@@ -108,7 +108,7 @@ void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ct
 	line_append(&line, ": ");
 	line_append(&line, text);
 	fields_write(&line, ctx ? ctx : &none);
-	(void)utf8_mend(buf, "");
+	(void)utf8_sanitize(buf, "");
 }
 
 void log_stderr(int level, const char *event, const struct log_ctx *ctx,
@@ -137,7 +137,7 @@ void log_event(int level, const char *event, const struct log_ctx *ctx, const ch
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	(void)utf8_mend(text, "");
+	(void)utf8_sanitize(text, "");
 	if (tapped)
 		tap->sink(level, event, ctx, text);
 	if (enabled)

@@ -93,7 +93,7 @@ bool utf8_begins(const char *text, size_t bytes)
 	return i == bytes && bytes < utf8_bytes((uint8_t)text[0]);
 }
 
-char *utf8_mend(char *text, const char *kept)
+char *utf8_sanitize(char *text, const char *kept)
 {
 	size_t left = strlen(text), n;
 

@@ -25,7 +25,7 @@ bool utf8_begins(const char *text, size_t bytes);
 /* Put a '?' for each byte of the text that may not be shown, except for characters of `kept`;
  * returns the text.  What is said of others' names, labels, URIs, files or answers passes here on
  * its way to a terminal or a log: texts of errors and of the log always do. */
-char *utf8_mend(char *text, const char *kept);
+char *utf8_sanitize(char *text, const char *kept);
 
 /* The length of the text, or, if it has more than `max` bytes, of its beginning: at most `max`
  * bytes, which end between two characters. */

@@ -15,5 +15,5 @@ void clock_check(const struct host *host)
 		"the clock is not synchronised: certificates may seem to be expired, "
 		"and logs of several hosts do not fit together");
 	report_seen(host->report, "adjtimex", "STA_UNSYNC");
-	report_mend(host->report, "timedatectl set-ntp true   # or install chrony");
+	report_fix(host->report, "timedatectl set-ntp true   # or install chrony");
 }

@@ -23,18 +23,16 @@ static void file_missing(const struct host *host, const char *path, const char *
 	report_seen(host->report, path, "does not exist");
 	report_seen(host->report, class, "exists: the kernel has the device");
 	if (!container)
-		report_mend(host->report,
-			    "udevadm trigger --subsystem-match=infiniband_"
-			    "verbs --subsystem-match=misc --action=add");
+		report_fix(host->report, "udevadm trigger --subsystem-match=infiniband_"
+					 "verbs --subsystem-match=misc --action=add");
 	else if (strcmp(container, "kubernetes") == 0)
-		report_mend(host->report,
-			    "# mount /dev/infiniband into the pod, as its "
-			    "hostPath, or use a device plugin");
+		report_fix(host->report, "# mount /dev/infiniband into the pod, as its "
+					 "hostPath, or use a device plugin");
 	else
-		report_mend(host->report,
-			    "%s run --device=/dev/infiniband --ulimit "
-			    "memlock=-1:-1 ...",
-			    strcmp(container, "podman") == 0 ? "podman" : "docker");
+		report_fix(host->report,
+			   "%s run --device=/dev/infiniband --ulimit "
+			   "memlock=-1:-1 ...",
+			   strcmp(container, "podman") == 0 ? "podman" : "docker");
 }
 
 /* Open the file, as programs do: permissions and the cgroup of this process decide. */
@@ -54,15 +52,15 @@ static void file_open(const struct host *host, const char *path)
 	report_find(host->report, host_level(host), "%s cannot be opened", path);
 	report_seen(host->report, path, "%s", strerror(err));
 	if (stat(path, &st) == 0 && err == EACCES)
-		report_mend(host->report,
-			    "chmod 0666 %s   # mode %04o; udev's rule "
-			    "of rdma-core does so",
-			    path, (unsigned)st.st_mode & 07777);
+		report_fix(host->report,
+			   "chmod 0666 %s   # mode %04o; udev's rule "
+			   "of rdma-core does so",
+			   path, (unsigned)st.st_mode & 07777);
 	else if (err == EPERM)
-		report_mend(host->report, "# allow the device in the cgroup: docker "
-					  "run --device, or DeviceAllow= of systemd");
+		report_fix(host->report, "# allow the device in the cgroup: docker "
+					 "run --device, or DeviceAllow= of systemd");
 	else
-		report_mend(host->report, "dmesg | tail");
+		report_fix(host->report, "dmesg | tail");
 }
 
 static void verbs_file_check(const struct host *host, const char *uverbs)
@@ -95,7 +93,7 @@ static bool verbs_check(const struct host *host)
 		    "programs cannot use the RDMA devices: the module ib_uverbs is not "
 		    "loaded");
 	report_seen(host->report, "/sys/class/infiniband_verbs", "has no device");
-	report_mend(host->report, "modprobe ib_uverbs");
+	report_fix(host->report, "modprobe ib_uverbs");
 	return false;
 }
 
@@ -113,8 +111,8 @@ static void manager_check(const struct host *host)
 		    "connections cannot be made: the module rdma_ucm is not loaded");
 	report_seen(host->report, CM_PATH, "does not exist");
 	report_seen(host->report, "/sys/class/misc/rdma_cm", "does not exist");
-	report_mend(host->report, "modprobe rdma_ucm && echo rdma_ucm "
-				  ">/etc/modules-load.d/rdma_ucm.conf");
+	report_fix(host->report, "modprobe rdma_ucm && echo rdma_ucm "
+				 ">/etc/modules-load.d/rdma_ucm.conf");
 }
 
 static unsigned bad(const struct report *report)

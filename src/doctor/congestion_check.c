@@ -74,7 +74,7 @@ static void priority_check(const struct host *host, const struct host_port *port
 			    port->device, port->number);
 		report_seen(host->report, "DCB", "%s: PFC of the priorities 0x%02x",
 			    port->netdev, (unsigned)port->pfc);
-		report_mend(host->report, "# set [rdma] traffic_class in rmemd.conf");
+		report_fix(host->report, "# set [rdma] traffic_class in rmemd.conf");
 		return;
 	}
 	/* the rule of switches that have no other table */
@@ -89,7 +89,7 @@ static void priority_check(const struct host *host, const struct host_port *port
 	report_seen(host->report, "DCB", "%s: PFC of the priorities 0x%02x",
 		    port->netdev, (unsigned)port->pfc);
 	if (!(port->pfc & (1 << priority)))
-		report_mend(
+		report_fix(
 			host->report,
 			"mkdir -p /sys/kernel/config/rdma_cm/%s && echo %d >" TOS_PATH,
 			port->device, (ffs(port->pfc) - 1) << PRIORITY_SHIFT,
@@ -125,10 +125,10 @@ static void lossless_check(const struct host *host, const struct host_port *port
 				       port->netdev),
 			    "%s", ecn ? "1" : "0");
 	if (ecn <= 0)
-		report_mend(host->report,
-			    "dcb pfc set dev %s prio-pfc 3:on   # and on "
-			    "the switches",
-			    port->netdev);
+		report_fix(host->report,
+			   "dcb pfc set dev %s prio-pfc 3:on   # and on "
+			   "the switches",
+			   port->netdev);
 }
 
 /* ---- losses ---- */
@@ -154,10 +154,10 @@ static void losses_check(const struct host *host, const struct host_port *port)
 		report_seen(host->report, path, "%" PRIu64, value);
 	}
 	if (found)
-		report_mend(host->report,
-			    "rdma statistic show link %s/%u   # again, "
-			    "under load",
-			    port->device, port->number);
+		report_fix(host->report,
+			   "rdma statistic show link %s/%u   # again, "
+			   "under load",
+			   port->device, port->number);
 }
 
 void congestion_check(const struct host *host)

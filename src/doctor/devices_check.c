@@ -53,7 +53,7 @@ static bool adapter_find(const struct host *host)
 			    "0x%04x, whose driver for RDMA, %s, is "
 			    "not loaded",
 			    (unsigned)vendor, driver);
-		report_mend(host->report, "modprobe %s", driver);
+		report_fix(host->report, "modprobe %s", driver);
 		found = true;
 	}
 	files_list_free(slots, n);
@@ -69,9 +69,9 @@ static void none_report(const struct host *host)
 		    any ? "is empty" : "does not exist: no RDMA driver is loaded");
 	if (adapter_find(host))
 		return;
-	report_mend(host->report, "# without an adapter there is soft-RoCE:");
-	report_mend(host->report,
-		    "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0");
+	report_fix(host->report, "# without an adapter there is soft-RoCE:");
+	report_fix(host->report,
+		   "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0");
 }
 
 static bool device_present(const struct host *host, const char *name)
@@ -115,7 +115,7 @@ void devices_check(const struct host *host)
 		report_seen(host->report,
 			    FILES_PATH("/sys/class/infiniband/%s", host->devices[i]),
 			    "does not exist");
-		report_mend(host->report, "rdma link   # shows the devices' names");
+		report_fix(host->report, "rdma link   # shows the devices' names");
 	}
 	present_report(host);
 }

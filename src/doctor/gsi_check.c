@@ -13,14 +13,14 @@ static void error_report(const struct host *host, const struct host_port *port)
 	report_seen(host->report, "rdma resource show qp", "%s/%u type GSI state ERR",
 		    port->device, port->number);
 	if (port->software)
-		report_mend(host->report,
-			    "rdma link delete %s; rdma link add %s type %s netdev %s",
-			    port->device, port->device, port->iwarp ? "siw" : "rxe",
-			    port->netdev[0] ? port->netdev : "INTERFACE");
+		report_fix(host->report,
+			   "rdma link delete %s; rdma link add %s type %s netdev %s",
+			   port->device, port->device, port->iwarp ? "siw" : "rxe",
+			   port->netdev[0] ? port->netdev : "INTERFACE");
 	else
-		report_mend(host->report,
-			    "# load the driver of %s again, or restart the host",
-			    port->device);
+		report_fix(host->report,
+			   "# load the driver of %s again, or restart the host",
+			   port->device);
 }
 
 void gsi_check(const struct host *host)

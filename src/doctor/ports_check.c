@@ -27,15 +27,15 @@ static bool netdev_report(const struct host *host, const struct host_port *port)
 	if (!(flags & IFF_UP)) {
 		report_seen(host->report, flags_path, "0x%x: %s is not up",
 			    (unsigned)flags, port->netdev);
-		report_mend(host->report, "ip link set dev %s up", port->netdev);
+		report_fix(host->report, "ip link set dev %s up", port->netdev);
 		return true;
 	}
 	if (files_number(host->root, carrier_path, &carrier) || carrier)
 		return false;
 	report_seen(host->report, carrier_path, "0: %s has no carrier", port->netdev);
-	report_mend(host->report,
-		    "ethtool %s   # check cable, module and the switch's port",
-		    port->netdev);
+	report_fix(host->report,
+		   "ethtool %s   # check cable, module and the switch's port",
+		   port->netdev);
 	return true;
 }
 
@@ -48,11 +48,11 @@ static void down_report(const struct host *host, const struct host_port *port)
 	if (port->netdev[0] && netdev_report(host, port))
 		return;
 	if (port->infiniband)
-		report_mend(host->report, "systemctl start opensm   # or the subnet "
-					  "manager of the switch; see ibstat");
+		report_fix(host->report, "systemctl start opensm   # or the subnet "
+					 "manager of the switch; see ibstat");
 	else
-		report_mend(host->report, "rdma link show %s/%u; dmesg | grep -i %s",
-			    port->device, port->number, port->device);
+		report_fix(host->report, "rdma link show %s/%u; dmesg | grep -i %s",
+			   port->device, port->number, port->device);
 }
 
 void ports_check(const struct host *host)
@@ -102,7 +102,7 @@ static void missing_report(const struct host *host, const struct host_port *port
 			    FILES_PATH("/sys/class/infiniband/%s/ports/%u/gids",
 				       port->device, port->number),
 			    "no GID of RoCE v2 that other hosts can reach");
-	report_mend(host->report, "ip address add ADDRESS/24 dev %s", netdev);
+	report_fix(host->report, "ip address add ADDRESS/24 dev %s", netdev);
 }
 
 static void address_check(const struct host *host, const struct host_port *port)
@@ -181,8 +181,8 @@ static bool mismatch_report(const struct host *host, const struct host_port *por
 			    port->netdev_mtu);
 		netdev_mtu_seen(host, port);
 		active_mtu_seen(host, port);
-		report_mend(host->report, "ip link set dev %s mtu %u", port->netdev,
-			    NETDEV_MTU_BEST);
+		report_fix(host->report, "ip link set dev %s mtu %u", port->netdev,
+			   NETDEV_MTU_BEST);
 		return true;
 	}
 	if (port->active_mtu >= possible)
@@ -193,9 +193,9 @@ static bool mismatch_report(const struct host *host, const struct host_port *por
 		    possible);
 	netdev_mtu_seen(host, port);
 	active_mtu_seen(host, port);
-	report_mend(host->report,
-		    "ip link set dev %s mtu %u   # again: the device follows a change",
-		    port->netdev, port->netdev_mtu);
+	report_fix(host->report,
+		   "ip link set dev %s mtu %u   # again: the device follows a change",
+		   port->netdev, port->netdev_mtu);
 	return true;
 }
 
@@ -218,9 +218,9 @@ static void mtu_check_port(const struct host *host, const struct host_port *port
 		    port->device, port->number, port->netdev, port->netdev_mtu,
 		    possible, MTU_BEST);
 	netdev_mtu_seen(host, port);
-	report_mend(host->report,
-		    "ip link set dev %s mtu %d   # on all hosts and switches",
-		    port->netdev, NETDEV_MTU_BEST);
+	report_fix(host->report,
+		   "ip link set dev %s mtu %d   # on all hosts and switches",
+		   port->netdev, NETDEV_MTU_BEST);
 }
 
 void mtu_check(const struct host *host)

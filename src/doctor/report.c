@@ -71,7 +71,7 @@ text_new(const char *fmt, va_list ap)
 	char text[TEXT_BYTES];
 
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	return json_string(utf8_mend(text, ""));
+	return json_string(utf8_sanitize(text, ""));
 }
 
 /* Append to an array of the last finding. */
@@ -89,7 +89,7 @@ void report_find(struct report *report, enum report_level level, const char *fmt
 	va_start(ap, fmt);
 	finding = json_pack("{s:s, s:s, s:o, s:[], s:[]}", "check", report->check,
 			    "level", level_names[level], "text", text_new(fmt, ap),
-			    "seen", "mend");
+			    "seen", "fix");
 	va_end(ap);
 	report->n[level]++;
 	report->last = NULL;
@@ -107,17 +107,17 @@ void report_seen(struct report *report, const char *source, const char *fmt, ...
 	(void)snprintf(from, sizeof(from), "%s", source);
 	va_start(ap, fmt);
 	last_append(report, "seen",
-		    json_pack("{s:s, s:o}", "source", utf8_mend(from, ""), "value",
+		    json_pack("{s:s, s:o}", "source", utf8_sanitize(from, ""), "value",
 			      text_new(fmt, ap)));
 	va_end(ap);
 }
 
-void report_mend(struct report *report, const char *fmt, ...)
+void report_fix(struct report *report, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	last_append(report, "mend", text_new(fmt, ap));
+	last_append(report, "fix", text_new(fmt, ap));
 	va_end(ap);
 }
 
@@ -178,7 +178,7 @@ static const char *member(const json_t *object, const char *key)
 static void finding_print(FILE *out, const json_t *finding)
 {
 	const json_t *seen = json_object_get(finding, "seen"),
-		     *mend = json_object_get(finding, "mend");
+		     *fix = json_object_get(finding, "fix");
 	char line[2 * TEXT_BYTES + 4];
 
 	(void)fprintf(out, "%-8s %-16s ", member(finding, "level"),
@@ -192,9 +192,9 @@ static void finding_print(FILE *out, const json_t *finding)
 			       member(item, "value"));
 		words_print(out, line, SEEN_CHARS, SEEN_CHARS);
 	}
-	for (size_t i = 0; i < json_array_size(mend); i++)
-		(void)fprintf(out, "         mend: %s\n",
-			      json_string_value(json_array_get(mend, i)));
+	for (size_t i = 0; i < json_array_size(fix); i++)
+		(void)fprintf(out, "         fix:  %s\n",
+			      json_string_value(json_array_get(fix, i)));
 }
 
 static enum report_level level_of(const json_t *finding)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a doctor has found: findings in the order in which they were made, each with a level, a
- * text, the evidence (what was read, and where) and the commands that mend it.  Texts may come from
+ * text, the evidence (what was read, and where) and the commands that fix it.  Texts may come from
  * other programs: characters that a terminal must not get become '?'.  Threads: [main].  Without
  * memory findings are lost, which report_end() tells. */
 #ifndef DOCTOR_REPORT_H
@@ -31,8 +31,8 @@ void report_find(struct report *report, enum report_level level, const char *fmt
 /* Evidence: what `source`, a path or the name of a call, says. */
 void report_seen(struct report *report, const char *source, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* A command that mends it, or a step towards that. */
-void report_mend(struct report *report, const char *fmt, ...)
+/* A command that fixes it, or a step towards that. */
+void report_fix(struct report *report, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* 0; -ENOMEM with text: findings are missing. */

@@ -45,8 +45,8 @@ static void memlock_check(const struct host *host)
 	report_seen(host->report, "getrlimit", "RLIMIT_MEMLOCK %" PRIu64,
 		    (uint64_t)limit.rlim_cur);
 	if (limit.rlim_cur < MEMLOCK_SMALL)
-		report_mend(host->report, "ulimit -l unlimited   # or memlock in "
-					  "/etc/security/limits.conf");
+		report_fix(host->report, "ulimit -l unlimited   # or memlock in "
+					 "/etc/security/limits.conf");
 }
 
 static void host_examine(struct host *host)
@@ -71,41 +71,41 @@ static void host_examine(struct host *host)
 /* ---- the server ---- */
 
 /* What to do about a step that failed; the text of the error has the cause. */
-static void failed_mend(struct report *report, const struct probe *probe)
+static void failed_fix(struct report *report, const struct probe *probe)
 {
 	bool rdma = strcmp(probe->fabric, "rdma") == 0;
 
 	switch (probe->failed) {
 	case PROBE_RESOLVE:
-		report_mend(report,
-			    "getent ahosts HOST   # does the name have an address?");
+		report_fix(report,
+			   "getent ahosts HOST   # does the name have an address?");
 		return;
 	case PROBE_CONNECT:
 		if (probe->err == -ECONNREFUSED)
-			report_mend(report,
-				    "rmemctl status   # on the server: does rmemd "
-				    "run, at this address and port?");
+			report_fix(report,
+				   "rmemctl status   # on the server: does rmemd "
+				   "run, at this address and port?");
 		else
-			report_mend(report, "nft list ruleset   # on the server: its "
-					    "firewall; and is this its address?");
+			report_fix(report, "nft list ruleset   # on the server: its "
+					   "firewall; and is this its address?");
 		return;
 	case PROBE_SECURE:
 	case PROBE_WELCOME:
-		report_mend(report, "journalctl -u rmemd   # on the server: why it "
-				    "refuses; see auth in rmemd.conf(5)");
+		report_fix(report, "journalctl -u rmemd   # on the server: why it "
+				   "refuses; see auth in rmemd.conf(5)");
 		return;
 	case PROBE_CHANNEL:
-		report_mend(report,
-			    "rmemctl doctor; nft list ruleset   # on the server: %s",
-			    rdma ? "RDMA, and its firewall"
-				 : "[tcp] advertise, and its firewall, for the port "
-				   "of [tcp]");
+		report_fix(report,
+			   "rmemctl doctor; nft list ruleset   # on the server: %s",
+			   rdma ? "RDMA, and its firewall"
+				: "[tcp] advertise, and its firewall, for the port "
+				  "of [tcp]");
 		return;
 	case PROBE_LEASE:
-		report_mend(report, "rmemctl pools; rmemctl tenants   # on the server");
+		report_fix(report, "rmemctl pools; rmemctl tenants   # on the server");
 		return;
 	default:
-		report_mend(report, "rmemctl doctor   # on the server");
+		report_fix(report, "rmemctl doctor   # on the server");
 	}
 }
 
@@ -142,7 +142,7 @@ static void probe_report(const struct visit *visit, const struct probe *probe,
 	report_seen(report, "rmem", "%s", probe->text);
 	if (probe->failed == PROBE_CHANNEL && probe == &visit->probes[RDMA])
 		route_seen(visit);
-	failed_mend(report, probe);
+	failed_fix(report, probe);
 }
 
 /* A failure before the welcome has nothing to do with the fabric. */
@@ -180,9 +180,9 @@ static void server_probe(struct visit *visit)
 
 /* ---- the path ---- */
 
-static void path_mend(struct report *report, const char *where)
+static void path_fix(struct report *report, const char *where)
 {
-	report_mend(
+	report_fix(
 		report,
 		"sysctl -w net.ipv4.tcp_mtu_probing=2   # on %s: TCP finds the length, "
 		"also for IPv6; or let ICMP through",
@@ -218,7 +218,7 @@ static void path_check(const struct visit *visit)
 			"%u bytes are acknowledged; %u are not within %u ms, and TCP "
 			"sends %u",
 			path.arrives, path.arrives + 1, path.wait_ms, path.sent);
-		path_mend(report, "both hosts");
+		path_fix(report, "both hosts");
 	} else if (path.arrives > 0 && probe->failed == PROBE_READ) {
 		report_find(
 			report, REPORT_WARNING,
@@ -228,7 +228,7 @@ static void path_check(const struct visit *visit)
 			"server",
 			path.arrives);
 		report_seen(report, probe->server, "%s", probe->text);
-		path_mend(report, "the server");
+		path_fix(report, "the server");
 	}
 }
 

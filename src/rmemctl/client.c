@@ -46,7 +46,7 @@ static int lines_take(struct body *body)
 		return 0;
 	while (!err && (end = strchr(line, '\n'))) {
 		*end = '\0';
-		err = body->on_line(utf8_mend(line, "\t"), body->ctx);
+		err = body->on_line(utf8_sanitize(line, "\t"), body->ctx);
 		line = end + 1;
 	}
 	body->bytes -= (size_t)(line - body->text);
@@ -256,7 +256,7 @@ static int request_body(const char *socket_path, const char *resource,
 	if (err)
 		free(body.text);
 	else
-		*ret_body = utf8_mend(body.text, "\n\t");
+		*ret_body = utf8_sanitize(body.text, "\n\t");
 	return err;
 }
 

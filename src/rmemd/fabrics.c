@@ -127,7 +127,7 @@ static int open_verbs(struct control *control, char *missing, size_t missing_byt
 		err = err_set(err,
 			      "%s; RDMA is served at the addresses of [server] listen",
 			      err_text());
-	/* an error is not passed over if RDMA is required, or if the user can mend it */
+	/* an error is not passed over if RDMA is required, or if the user can fix it */
 	if (config->verbs == CONFIG_YES || err == -EADDRINUSE || err == -ENOMEM)
 		return name_key(err, "rdma");
 	(void)snprintf(missing, missing_bytes, "%s", err_text());

@@ -175,7 +175,7 @@ def status__that_is_unknown_fails_the_operation(world):
 
 
 @case
-def status__of_a_dead_key_is_mended_by_attach(world):
+def status__of_a_dead_key_is_fixed_by_attach(world):
     with Server(world.page) as server:
         good(server, "put", "x", data=DATA)
         once = []

@@ -58,7 +58,7 @@ grouped "$RMEMCTL" --json doctor -c "$dir/rmemd.conf" >"$dir/json" || true
 jq -e --arg file "$outer/$limit" '.findings[] | select(.check == "huge-pages" and .level == "error")
 	| (.text | test("needs 300 MiB, the limit of its control group leaves [0-9.]+ MiB$"))
 	and .seen[0].source == $file and (.seen[0].value | test("^100 MiB; [0-9.]+ MiB are used or for rmemd itself$"))
-	and (.mend[0] | test("^echo [0-9]+ >" + $file))' "$dir/json" >/dev/null ||
+	and (.fix[0] | test("^echo [0-9]+ >" + $file))' "$dir/json" >/dev/null ||
 	fail "the doctor: $(cat "$dir/json")"
 
 # ---- the size that fits, and a program that uses all of it ----

@@ -96,21 +96,21 @@ examine()
 	}
 	# lines have at most 100 columns, but for commands
 	"$RMEMCTL" doctor -c "$conf" --root "$root" >"$dir/text" || true
-	! grep -v '^ *mend: ' "$dir/text" | grep -E '.{101}' || fail "a line is too long"
+	! grep -v '^ *fix: ' "$dir/text" | grep -E '.{101}' || fail "a line is too long"
 }
 
-# finds LEVEL CHECK TEXT SEEN MEND: there is such a finding; TEXT, SEEN ("SOURCE: VALUE") and MEND
+# finds LEVEL CHECK TEXT SEEN FIX: there is such a finding; TEXT, SEEN ("SOURCE: VALUE") and FIX
 # are regular expressions, of which the last two may be ""
 finds()
 {
-	jq -e --arg level "$1" --arg check "$2" --arg text "$3" --arg seen "$4" --arg mend "$5" '
+	jq -e --arg level "$1" --arg check "$2" --arg text "$3" --arg seen "$4" --arg fix "$5" '
 		.findings | map(select(.level == $level and .check == $check
 			and (.text | test($text))
 			and ($seen == "" or any(.seen[]; "\(.source): \(.value)" | test($seen)))
-			and ($mend == "" or any(.mend[]; test($mend))))) | length == 1' \
+			and ($fix == "" or any(.fix[]; test($fix))))) | length == 1' \
 		"$dir/json" >/dev/null || {
 		jq . "$dir/json"
-		fail "no finding of $2, $1: $3; seen: $4; mend: $5"
+		fail "no finding of $2, $1: $3; seen: $4; fix: $5"
 	}
 	findings=$((findings + 1))
 	echo "ok: $1 $2: $3"
@@ -370,7 +370,7 @@ put /proc/self/cgroup 0::/box.slice
 examine 4
 # what it says is enough
 put /sys/fs/cgroup/box.slice/memory.max \
-	"$(jq -r '.findings[].mend[] | capture("^echo (?<n>[0-9]+) >.*memory.max$").n' "$dir/json")"
+	"$(jq -r '.findings[].fix[] | capture("^echo (?<n>[0-9]+) >.*memory.max$").n' "$dir/json")"
 examine 0
 
 good

@@ -140,7 +140,7 @@ for host in 10.7.0.2 "[fd07::2]"; do
 	jq -e --arg host "$host" '.findings[] | select(.check == "path-mtu") |
 		(.seen[0].source == "\($host):7460") and
 		(.seen[0].value | test("1401 are not within [0-9]+ ms, and TCP sends 1500")) and
-		any(.mend[]; test("tcp_mtu_probing=2"))' "$dir/json" >/dev/null ||
+		any(.fix[]; test("tcp_mtu_probing=2"))' "$dir/json" >/dev/null ||
 		fail "$(cat "$dir/json")"
 	# what is short passes
 	client put short "$dir/short"

@@ -97,7 +97,7 @@ state_is high ready || fail "it is $(pool high state)"
 echo "-- its memory is not there"
 reload high=64M huge=900T
 happens pool-not-added huge
-grep -q '^error pool-not-added: .*make the pool smaller; mend that and reload.*pool=huge' "$server_log" ||
+grep -q '^error pool-not-added: .*make the pool smaller; fix that and reload.*pool=huge' "$server_log" ||
 	fail "$(grep 'pool-not-added' "$server_log")"
 state_is huge failed || fail "it is $(pool huge state)"
 rmemctl -o wide pools | grep -q '^huge .*failed.*900 TiB wanted' || fail "$(rmemctl -o wide pools)"

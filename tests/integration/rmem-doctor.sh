@@ -29,15 +29,15 @@ examine_clock()
 	! jq -e '.findings | any(.check == "clock" and .level == "warning")' "$dir/json" >/dev/null || good=3
 }
 
-# fails STEP TEXT MEND: over TCP this step fails, and none after it was done
+# fails STEP TEXT FIX: over TCP this step fails, and none after it was done
 fails()
 {
-	jq -e --arg step "$1" --arg text "$2" --arg mend "$3" '
+	jq -e --arg step "$1" --arg text "$2" --arg fix "$3" '
 		(.probes[] | select(.fabric == "tcp") | .works == false and .failed == $step
 			and all(.steps[]; .step != $step))
 		and (.findings | any(.[]; .check == "server" and .level == "error"
 			and (.text | test("over tcp the step .\($step). fails"))
-			and any(.seen[]; .value | test($text)) and any(.mend[]; test($mend))))' \
+			and any(.seen[]; .value | test($text)) and any(.fix[]; test($fix))))' \
 		"$dir/json" >/dev/null || {
 		jq . "$dir/json"
 		fail "over TCP $1 does not fail with $2"
@@ -150,7 +150,7 @@ examine "$good" "$uri"
 # what the server's doctor tells to run on a client
 ip netns exec "$far" "$RMEMCTL" --json doctor -c "$dir/rmemd.conf" >"$dir/out" || [ $? -ge 3 ] ||
 	fail "rmemctl doctor ended with $?"
-told=$(jq -r '.findings[] | select(.check == "clients") | .mend[]' "$dir/out")
+told=$(jq -r '.findings[] | select(.check == "clients") | .fix[]' "$dir/out")
 [ "$told" = "rmem doctor rmem://10.9.0.1:$port   # on a client" ] || fail "the server's doctor: $(cat "$dir/out")"
 
 # rules RULE...: the firewall of the server

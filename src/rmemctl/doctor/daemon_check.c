@@ -21,7 +21,7 @@ static void unused_check(const struct server *server)
 		    "keys without effect, as their fabric has enabled = no");
 	report_seen(report, server->config_path, "%s",
 		    config_changes_names(&unused, names, sizeof(names)));
-	report_mend(report, "editor %s", server->config_path);
+	report_fix(report, "editor %s", server->config_path);
 }
 
 void config_check_file(const struct server *server)
@@ -40,7 +40,7 @@ void config_check_file(const struct server *server)
 		    "the configuration is wrong: rmemd does not start with it; the "
 		    "defaults are examined instead");
 	report_seen(report, "rmemd --check-config", "%s", server->config_text);
-	report_mend(report, "editor %s", server->config_path);
+	report_fix(report, "editor %s", server->config_path);
 }
 
 /* Whether the daemon has its devices and addresses in a network that is not this one. */
@@ -65,7 +65,7 @@ static void namespace_check(const struct server *server)
 		"devices and addresses is not its own");
 	report_seen(report, FILES_PATH("/proc/%ld/ns/net", server->pid),
 		    "is not that of /proc/self/ns/net");
-	report_mend(report, "nsenter -t %ld -n rmemctl doctor", server->pid);
+	report_fix(report, "nsenter -t %ld -n rmemctl doctor", server->pid);
 }
 
 static void fabric_check(const struct server *server, const char *name,
@@ -80,8 +80,8 @@ static void fabric_check(const struct server *server, const char *name,
 	report_find(server->host.report, level, "the daemon does not serve %s", name);
 	report_seen(server->host.report, "rmemctl status", "%s", why ? why : "-");
 	if (!json_is_true(json_object_get(fabric, "awaited")))
-		report_mend(server->host.report, "systemctl restart rmemd   # after "
-						 "the findings below are mended");
+		report_fix(server->host.report, "systemctl restart rmemd   # after "
+						"the findings below are fixed");
 }
 
 static void running_check(const struct server *server)
@@ -98,7 +98,7 @@ static void running_check(const struct server *server)
 			    "restarted after an upgrade");
 		report_seen(report, "rmemctl status", "rmemd %s", version);
 		report_seen(report, "rmemctl --version", PACKAGE_VERSION);
-		report_mend(report, "systemctl restart rmemd");
+		report_fix(report, "systemctl restart rmemd");
 	}
 	if (server->config.verbs != CONFIG_NO)
 		fabric_check(server, "rdma", host_level(&server->host));
@@ -125,7 +125,7 @@ void daemon_check(const struct server *server)
 							: "rmemd does not answer");
 	report_seen(report, server->socket_path, "%s", server->daemon_text);
 	if (server->daemon_err == -EACCES)
-		report_mend(report, "sudo rmemctl doctor");
+		report_fix(report, "sudo rmemctl doctor");
 	else
-		report_mend(report, "systemctl start rmemd");
+		report_fix(report, "systemctl start rmemd");
 }

@@ -138,15 +138,15 @@ void limits_read(const struct server *server, struct server_limits *ret_limits)
 /* ---- checks ---- */
 
 /* How to raise a limit of what the source names. */
-static void limit_mend(const struct server *server, const char *unit, const char *shell)
+static void limit_fix(const struct server *server, const char *unit, const char *shell)
 {
 	if (strncmp(server->limits.source, "/proc/self", 10) == 0)
-		report_mend(server->host.report,
-			    "ulimit %s   # before rmemd is started", shell);
+		report_fix(server->host.report, "ulimit %s   # before rmemd is started",
+			   shell);
 	else
-		report_mend(server->host.report,
-			    "systemctl edit rmemd   # [Service] %s; then restart it",
-			    unit);
+		report_fix(server->host.report,
+			   "systemctl edit rmemd   # [Service] %s; then restart it",
+			   unit);
 }
 
 /* Bytes of all pools; *ret_auto: pools of automatic size are not counted. */
@@ -189,7 +189,7 @@ void memlock_check(const struct server *server)
 		UNITS_BYTES(limits->memlock), UNITS_BYTES(needed),
 		is_auto ? " and what size = auto takes" : "");
 	report_seen(report, limits->source, "RLIMIT_MEMLOCK %" PRIu64, limits->memlock);
-	limit_mend(server, "LimitMEMLOCK=infinity", "-l unlimited");
+	limit_fix(server, "LimitMEMLOCK=infinity", "-l unlimited");
 }
 
 /* The number of addresses for TCP. */
@@ -223,7 +223,7 @@ void descriptors_check(const struct server *server)
 		    limits->nofile, plan.needed, plan.fits.sessions,
 		    plan.wanted.sessions, plan.fits.channels, plan.wanted.channels);
 	report_seen(report, limits->source, "RLIMIT_NOFILE %" PRIu64, limits->nofile);
-	limit_mend(server,
-		   files_path((char[64]){ 0 }, 64, "LimitNOFILE=%" PRIu64, plan.needed),
-		   files_path((char[64]){ 0 }, 64, "-n %" PRIu64, plan.needed));
+	limit_fix(server,
+		  files_path((char[64]){ 0 }, 64, "LimitNOFILE=%" PRIu64, plan.needed),
+		  files_path((char[64]){ 0 }, 64, "-n %" PRIu64, plan.needed));
 }

@@ -55,19 +55,19 @@ static bool group_limit(const struct server *server, uint64_t huge_page_bytes,
 	return true;
 }
 
-static void group_mend(const struct server *server, const struct cgroup_limit *limit,
-		       uint64_t bytes)
+static void group_fix(const struct server *server, const struct cgroup_limit *limit,
+		      uint64_t bytes)
 {
 	char exactly[32];
 
 	if (limit->service && limit->setting)
-		report_mend(server->host.report,
-			    "systemctl edit rmemd   # [Service] %s%s; then restart it",
-			    limit->setting,
-			    units_write_bytes(bytes, exactly, sizeof(exactly)));
+		report_fix(server->host.report,
+			   "systemctl edit rmemd   # [Service] %s%s; then restart it",
+			   limit->setting,
+			   units_write_bytes(bytes, exactly, sizeof(exactly)));
 	else
-		report_mend(server->host.report, "echo %" PRIu64 " >%s", bytes,
-			    limit->path);
+		report_fix(server->host.report, "echo %" PRIu64 " >%s", bytes,
+			   limit->path);
 }
 
 /* Whether the groups leave `bytes` to the pool; if not, that is a finding. */
@@ -89,7 +89,7 @@ static bool group_check(const struct server *server, const struct pool_params *p
 	/* what the kernel needs for each page grows, too */
 	if (!huge_page_bytes)
 		more = ((more + bytes / 100) / MIB + 1) * MIB;
-	group_mend(server, &limit, more);
+	group_fix(server, &limit, more);
 	return false;
 }
 
@@ -143,14 +143,14 @@ static void huge_short(const struct server *server, const struct pool_params *po
 					   sizeof(path)),
 			    "enough, but node %d is not that of the pool", other);
 	}
-	report_mend(report, "echo %" PRIu64 " >%s", huge->total - huge->free + needed,
-		    host_huge_path(page_bytes, pool->node, "nr_hugepages", path,
-				   sizeof(path)));
+	report_fix(report, "echo %" PRIu64 " >%s", huge->total - huge->free + needed,
+		   host_huge_path(page_bytes, pool->node, "nr_hugepages", path,
+				  sizeof(path)));
 	if (pool->pages >= POOL_PAGES_1G)
-		report_mend(report,
-			    "# or at boot: hugepagesz=%s hugepages=N on the kernel's "
-			    "command line",
-			    pool_pages_name(pool->pages));
+		report_fix(report,
+			   "# or at boot: hugepagesz=%s hugepages=N on the kernel's "
+			   "command line",
+			   pool_pages_name(pool->pages));
 }
 
 static void huge_unknown(const struct server *server, const struct pool_params *pool)
@@ -164,9 +164,9 @@ static void huge_unknown(const struct server *server, const struct pool_params *
 		    host_huge_path(pages_bytes(pool->pages), POOL_NODE_ANY,
 				   "nr_hugepages", path, sizeof(path)),
 		    "does not exist");
-	report_mend(report, "editor %s   # [pool %s] page_size",
-		    server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
-		    pool->name);
+	report_fix(report, "editor %s   # [pool %s] page_size",
+		   server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
+		   pool->name);
 }
 
 static void huge_check(const struct server *server, unsigned i)
@@ -263,9 +263,9 @@ static void auto_check(const struct server *server, const struct pool_params *po
 					   sizeof(path)),
 			    "too few");
 	if (huge && pool->bytes != POOL_BYTES_AUTO)
-		report_mend(report, "echo %" PRIu64 " >%s", pages_needed(pool, huge),
-			    host_huge_path(huge, pool->node, "nr_hugepages", path,
-					   sizeof(path)));
+		report_fix(report, "echo %" PRIu64 " >%s", pages_needed(pool, huge),
+			   host_huge_path(huge, pool->node, "nr_hugepages", path,
+					  sizeof(path)));
 }
 
 /* Memory that is not reserved in huge pages. */
@@ -287,9 +287,9 @@ static void memory_check(const struct server *server, const struct pool_params *
 			    : FILES_PATH("/sys/devices/system/node/node%d/meminfo",
 					 pool->node),
 		    "%s", UNITS_BYTES(available));
-	report_mend(report, "editor %s   # [pool %s] size",
-		    server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
-		    pool->name);
+	report_fix(report, "editor %s   # [pool %s] size",
+		   server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
+		   pool->name);
 }
 
 void hugepages_check(const struct server *server)
@@ -342,7 +342,7 @@ void thp_check(const struct server *server)
 			    pool->pages == POOL_PAGES_THP ? ", which it asks for"
 							  : " either");
 		report_seen(report, THP_PATH, "%s", known ? word : "does not exist");
-		report_mend(report, "echo advise >%s", THP_PATH);
+		report_fix(report, "echo advise >%s", THP_PATH);
 	}
 }
 
@@ -418,9 +418,9 @@ static void distance_check(const struct server *server, const struct pool_params
 		"goes from one processor to the other",
 		pool->name, pool->node, far->device, far->node);
 	report_seen(report, far->node_path, "%d", far->node);
-	report_mend(report, "editor %s   # [pool %s] node = %d",
-		    server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
-		    pool->name, far->node);
+	report_fix(report, "editor %s   # [pool %s] node = %d",
+		   server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
+		   pool->name, far->node);
 }
 
 static void node_check(const struct server *server, const struct pool_params *pool)
@@ -436,9 +436,9 @@ static void node_check(const struct server *server, const struct pool_params *po
 		    "pool '%s' is to be on node %d, which has no memory", pool->name,
 		    pool->node);
 	report_seen(report, "/sys/devices/system/node/has_memory", "%s", nodes);
-	report_mend(report, "editor %s   # [pool %s] node",
-		    server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
-		    pool->name);
+	report_fix(report, "editor %s   # [pool %s] node",
+		   server->config_path ? server->config_path : "/etc/rmem/rmemd.conf",
+		   pool->name);
 }
 
 void nodes_check(const struct server *server)

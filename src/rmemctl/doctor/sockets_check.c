@@ -89,7 +89,7 @@ void listen_check(const struct server *server)
 			report_seen(report, "ADDRESSES", "%s has %s",
 				    server->host.ports[i].device,
 				    server->host.ports[i].address[0]);
-	report_mend(report, "editor %s   # [server] listen", CONFIG_NAME(server));
+	report_fix(report, "editor %s   # [server] listen", CONFIG_NAME(server));
 }
 
 void advertise_check(const struct server *server)
@@ -115,8 +115,8 @@ void advertise_check(const struct server *server)
 			    text);
 		report_seen(report, CONFIG_NAME(server), "[tcp] advertise, item %u",
 			    i + 1);
-		report_mend(report, "editor %s   # [tcp] advertise",
-			    CONFIG_NAME(server));
+		report_fix(report, "editor %s   # [tcp] advertise",
+			   CONFIG_NAME(server));
 	}
 }
 
@@ -214,8 +214,8 @@ static void socket_check(const struct server *server, const char *section,
 		    *owner ? "the program " : "a program", owner, port, section);
 	report_seen(report, path, "a socket listens at port %u, inode %" PRIu64, port,
 		    inode);
-	report_mend(report, "ss -ltnp 'sport = :%u'   # stop it, or set [%s] port",
-		    port, section);
+	report_fix(report, "ss -ltnp 'sport = :%u'   # stop it, or set [%s] port", port,
+		   section);
 }
 
 void sockets_check(const struct server *server)
@@ -276,6 +276,6 @@ void clients_check(const struct server *server)
 		report, REPORT_NOTE,
 		"whether firewalls and the network let clients in is not known here: "
 		"ask on a client");
-	report_mend(report, "rmem doctor rmem://%s   # on a client",
-		    reached_at(server, text, sizeof(text)));
+	report_fix(report, "rmem doctor rmem://%s   # on a client",
+		   reached_at(server, text, sizeof(text)));
 }

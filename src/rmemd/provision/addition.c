@@ -39,7 +39,7 @@ static void addition_fail(struct addition *addition, int err)
 	addition->pool = NULL;
 	log_event(LOG_ERR, "pool-not-added",
 		  &(struct log_ctx){ .pool = addition->params.name },
-		  "%s; mend that and reload: rmemd would not start with this "
+		  "%s; fix that and reload: rmemd would not start with this "
 		  "configuration",
 		  err_text());
 }

@@ -53,7 +53,7 @@ says ok server 'works over tcp' '' ''
 host "the interface is down, for clients that ask for RDMA" rmem doctor -q --timeout 4s "rmem://127.0.0.1?fabric=rdma"
 says error server "over rdma the step .channel. fails" 'RDMA cannot be used' ''
 rmemctl --json doctor -c /tmp/rmemd.conf >/tmp/doctor.json || true
-mends rdma-port
+fixes rdma-port
 heals rdma-port
 
 ip address del "$RIG_ADDR/24" dev dummy0
@@ -65,7 +65,7 @@ heals rdma-address
 ip link set dummy0 mtu 1500
 host "the MTU of the interface is 1500" "${quiet[@]}"
 says note rdma-mtu 'limits that of RDMA to 1024' 'dummy0/mtu: 1500' 'dummy0 mtu 4200'
-mends rdma-mtu
+fixes rdma-mtu
 says note rdma-mtu . '' ''
 heals rdma-mtu
 says ok rdma-mtu 'MTU 4096' '' ''
@@ -137,7 +137,7 @@ says warning rdma-files 'rdma_cm is missing: this container' '' ''
 rmmod rdma_ucm || fail rmmod
 host "the module of the connection manager is not loaded" "${quiet[@]}"
 says warning rdma-files 'rdma_ucm is not loaded' 'misc/rdma_cm: does not exist' '^modprobe rdma_ucm'
-mends rdma-files
+fixes rdma-files
 await 20 [ -e /dev/infiniband/rdma_cm ] || fail "no rdma_cm"
 heals rdma-files
 
@@ -168,7 +168,7 @@ wait "$server" 2>/dev/null
 host "the queue pair of rdma_cm is in ERR" "${quiet[@]}"
 says warning rdma-gsi 'can make no connections' 'state ERR' '^rdma link delete rxe0; rdma link add rxe0 type rxe netdev dummy0$'
 server_stop
-mends rdma-gsi
+fixes rdma-gsi
 await 20 [ -e /dev/infiniband/uverbs0 ] || fail "the device does not come back"
 heals rdma-gsi rdma-files
 

@@ -22,7 +22,7 @@ config_write /tmp/rmemd.conf \
 host "the huge pages are on the other node" "${doctor[@]}"
 says error huge-pages "'main' needs 32 pages of 2M on node 1, 0 are free" \
 	'node0/.*free_hugepages: enough, but node 0 is not that of the pool' '^echo 32 >.*node1/'
-mends huge-pages
+fixes huge-pages
 heals huge-pages numa
 says ok numa "'main' is on node 1" '' ''
 
@@ -33,7 +33,7 @@ says warning numa "'main' is on node 0, its RDMA device rxe0 on node 1" "net/$ca
 sed -i 's/^size = 64M$/size = 512M/' /tmp/rmemd.conf
 host "too few huge pages" "${doctor[@]}"
 says error huge-pages "'main' needs 256 pages of 2M on node 0, 64 are free" '' '^echo 256 >.*node0/'
-mends huge-pages
+fixes huge-pages
 heals huge-pages
 echo 0 >/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages
 
@@ -41,7 +41,7 @@ sed -i -e 's/^size = 512M$/size = 64M/' -e 's/^page_size = 2M$/page_size = thp/'
 echo never >/sys/kernel/mm/transparent_hugepage/shmem_enabled
 host "no transparent huge pages for shared memory" "${doctor[@]}"
 says error thp "'main' gets no transparent huge pages" 'shmem_enabled: never' '^echo advise >'
-mends thp
+fixes thp
 heals thp
 server_start /tmp/rmemd.conf
 rmemctl doctor -c /tmp/rmemd.conf || true

@@ -202,10 +202,10 @@ START_TEST(cut__ends_between_two_characters)
 END_TEST
 
 /* What is said of others has one line, and nothing that a terminal acts on. */
-START_TEST(mend__leaves_text_that_is_clean)
+START_TEST(sanitize__leaves_text_that_is_clean)
 {
 	static const struct {
-		const char *text, *kept, *mended;
+		const char *text, *kept, *sanitized;
 	} texts[] = {
 		{ "caf\xc3\xa9 \xe2\x82\xac", "", "caf\xc3\xa9 \xe2\x82\xac" },
 		{ "a\x1b[2Jb\r\n\tc\x7f", "", "a?[2Jb???c?" },
@@ -222,7 +222,7 @@ START_TEST(mend__leaves_text_that_is_clean)
 		char buf[64];
 
 		(void)strcpy(buf, texts[i].text);
-		ck_assert_str_eq(utf8_mend(buf, texts[i].kept), texts[i].mended);
+		ck_assert_str_eq(utf8_sanitize(buf, texts[i].kept), texts[i].sanitized);
 	}
 }
 END_TEST
@@ -247,7 +247,7 @@ int main(void)
 	tcase_add_loop_test(tc, clean__refuses_bytes, 0, LENGTH(refused));
 	tcase_add_test(tc, clean__refuses_nul);
 	tcase_add_test(tc, next__accepts_the_shortest_form_only);
-	tcase_add_test(tc, mend__leaves_text_that_is_clean);
+	tcase_add_test(tc, sanitize__leaves_text_that_is_clean);
 	tcase_add_test(tc, begins__tells_a_cut_from_a_fault);
 	tcase_add_test(tc, cut__ends_between_two_characters);
 	return unit_main();

@@ -73,14 +73,14 @@ START_TEST(report__has_lines_of_100_columns)
 		    "a text that is so long that one line of a hundred columns is not "
 		    "enough for it, caf\xc3\xa9");
 	report_seen(host->report, "/sys/file", "1");
-	report_mend(host->report, "modprobe it");
+	report_fix(host->report, "modprobe it");
 	report_find(host->report, REPORT_OK, "good");
 	CHECK_SHOWN(
 		"error    check            a text that is so long that one line of a "
 		"hundred columns is not enough\n"
 		"                          for it, caf\xc3\xa9\n"
 		"         seen: /sys/file: 1\n"
-		"         mend: modprobe it\n"
+		"         fix:  modprobe it\n"
 		"ok       check            good\n"
 		"1 error, 0 warnings, 0 notes, 1 ok\n");
 	ck_assert_ptr_null(strstr(show(REPORT_NOTE), "good"));
@@ -104,7 +104,7 @@ START_TEST(report__is_json)
 
 	report_find(host->report, REPORT_NOTE, "a note");
 	report_seen(host->report, "adjtimex", "%d", 5);
-	report_mend(host->report, "mend it");
+	report_fix(host->report, "fix it");
 	json = report_json(host->report);
 	finding = json_array_get(json_object_get(json, "findings"), 0);
 	ck_assert_int_eq(json_integer_value(json_object_get(json, "notes")), 1);
@@ -144,7 +144,7 @@ START_TEST(mtu__device_below_interface)
 		"eth0 would carry 4096\n"
 		"         seen: /sys/class/net/eth0/mtu: 9000\n"
 		"         seen: ibv_query_port: mlx5_0, port 1: active_mtu 1024\n"
-		"         mend: ip link set dev eth0 mtu 9000   # again: the device "
+		"         fix:  ip link set dev eth0 mtu 9000   # again: the device "
 		"follows a change\n"
 		"0 errors, 1 warning, 0 notes, 0 ok\n");
 }
@@ -158,7 +158,7 @@ START_TEST(mtu__device_above_interface)
 	CHECK_HAS("error    check            mlx5_0, port 1 sends packets of 4096 "
 		  "bytes of "
 		  "data, which eth0 drops");
-	CHECK_HAS("mend: ip link set dev eth0 mtu 4200\n");
+	CHECK_HAS("fix:  ip link set dev eth0 mtu 4200\n");
 }
 END_TEST
 
@@ -182,7 +182,7 @@ START_TEST(gsi__in_error)
 		"GSI "
 		"queue pair is in ERR\n"
 		"         seen: rdma resource show qp: mlx5_0/1 type GSI state ERR\n"
-		"         mend: rdma link delete mlx5_0; rdma link add mlx5_0 type rxe "
+		"         fix:  rdma link delete mlx5_0; rdma link add mlx5_0 type rxe "
 		"netdev eth0\n"
 		"0 errors, 1 warning, 0 notes, 0 ok\n");
 }
@@ -192,7 +192,7 @@ START_TEST(gsi__of_adapter)
 {
 	(void)strcpy(port->gsi_state, "ERR");
 	gsi_check(host);
-	CHECK_HAS("mend: # load the driver of mlx5_0 again");
+	CHECK_HAS("fix:  # load the driver of mlx5_0 again");
 }
 END_TEST
 
@@ -216,7 +216,7 @@ START_TEST(pfc__of_no_priority)
 		  "flow "
 		  "control");
 	CHECK_HAS("seen: DCB: eth0: PFC of no priority\n");
-	CHECK_HAS("mend: dcb pfc set dev eth0 prio-pfc 3:on");
+	CHECK_HAS("fix:  dcb pfc set dev eth0 prio-pfc 3:on");
 }
 END_TEST
 
@@ -272,7 +272,7 @@ START_TEST(pfc__of_another_priority)
 		  "class 0 "
 		  "(DSCP 0, priority 0), which\n");
 	CHECK_HAS("seen: DCB: eth0: PFC of the priorities 0x08\n");
-	CHECK_HAS("mend: mkdir -p /sys/kernel/config/rdma_cm/mlx5_0 && echo 96 "
+	CHECK_HAS("fix:  mkdir -p /sys/kernel/config/rdma_cm/mlx5_0 && echo 96 "
 		  ">" TOS_PATH);
 	root_remove(root);
 }
@@ -306,7 +306,7 @@ START_TEST(clock__not_synchronised)
 	clock_check(host);
 	CHECK_HAS("warning  check            the clock is not synchronised");
 	CHECK_HAS("seen: adjtimex: STA_UNSYNC\n");
-	CHECK_HAS("mend: timedatectl set-ntp true");
+	CHECK_HAS("fix:  timedatectl set-ntp true");
 }
 END_TEST
 

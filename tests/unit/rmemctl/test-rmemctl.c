@@ -62,7 +62,7 @@ static void poison(json_t *value)
 static void show_poisoned(const char *name, const char *body, bool wide)
 {
 	json_t *answer = json_loads(body, 0, NULL);
-	char *text, *mended;
+	char *text, *sanitized;
 
 	poison(answer);
 	text = json_dumps(answer, 0);
@@ -70,10 +70,10 @@ static void show_poisoned(const char *name, const char *body, bool wide)
 	if (!text)
 		return;
 	(void)show_to_memory(name, text, wide);
-	mended = strdup(shown);
-	ck_assert_ptr_nonnull(mended);
-	ck_assert_str_eq(shown, utf8_mend(mended, "\n"));
-	free(mended);
+	sanitized = strdup(shown);
+	ck_assert_ptr_nonnull(sanitized);
+	ck_assert_str_eq(shown, utf8_sanitize(sanitized, "\n"));
+	free(sanitized);
 	free(text);
 }
 

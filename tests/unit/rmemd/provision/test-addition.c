@@ -172,7 +172,7 @@ START_TEST(add__that_fails_leaves_nothing)
 	if (_i >= 2)
 		added(_i == 2 ? -ENOMEM : 0);
 	(void)snprintf(text, sizeof(text),
-		       "pool-not-added: %s; mend that and reload: rmemd would not "
+		       "pool-not-added: %s; fix that and reload: rmemd would not "
 		       "start with this configuration",
 		       why[_i]);
 	assert_logged(text);

@@ -233,7 +233,7 @@ START_TEST(add__without_memory_leaves_nothing)
 	ck_assert_ptr_nonnull(strstr(addition()->failed.text, "make the pool smaller"));
 	await_files(1);
 	ck_assert_uint_eq(n_added, 0);
-	/* a mended configuration */
+	/* a fixed configuration */
 	config.pools[1].bytes = MIB;
 	configure();
 	await_added("b");
