@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The time to wait before the next attempt: up to 20 ms, then up to twice that, up to a maximum; at
- * least half as long, by chance, so that clients that have lost their server together come back one
- * by one.  Not thread-safe. */
+/* Exponential back-off with jitter.  The time to wait before the next attempt is up to 20 ms, then
+ * up to twice that, up to a maximum, and by chance down to half of it, so that clients that have
+ * lost their server together come back one by one.  Not thread-safe. */
 #ifndef BASE_BACKOFF_H
 #define BASE_BACKOFF_H
 

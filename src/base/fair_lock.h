@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lock between two threads of which one acquires it very often: a waiting thread is not overtaken
- * repeatedly.  Threads: [any]. */
+/* A lock without starvation between two threads of which one acquires it very often: the other, if
+ * it waits, is next.  Threads: [any]. */
 #ifndef BASE_FAIR_LOCK_H
 #define BASE_FAIR_LOCK_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether to look again before sleeping: a thread that sleeps is woken tens of microseconds after
- * what it waits for, which may come sooner than that.  A thread looks for a short time if that was
- * enough lately.  Others that need its core have it between two looks; one that keeps it ends
- * them.  Not thread-safe.
+/* Adaptive spinning: whether to look again before sleeping.  A thread that sleeps is woken tens of
+ * microseconds after what it waits for, which may come sooner than that.  It spins for a short time
+ * if that was enough lately.  Others that need its core have it between two looks; one that keeps
+ * it ends them.  Not thread-safe.
  *
  * 	found = look();
  * 	if (!found && spin_begin(&spin)) {
@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All zero: a new one, which looks. */
+/* All zero: a new one, which spins. */
 struct spin {
 	uint64_t begin_ns, last_ns;
 	unsigned looks;

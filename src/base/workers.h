@@ -2,8 +2,8 @@
 /* Threads that do slow work for a loop, as an RDMA device's, or the handshakes of TLS.  The loop
  * posts jobs, each to the queue of whoever it is done for; a thread takes the next job from the
  * queue that has used the least time, and returns it through a mailbox.  A queue has one job under
- * way at a time.  So each job waits for those of its queue and for at most one of another, however
- * many others post. */
+ * way at a time.  So none starves: each job waits for those of its queue and for at most one of
+ * another, however many others post. */
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H
 

@@ -103,9 +103,9 @@ struct fabric_server_params {
 	bool required; /* verbs: a device is awaited also if none is named, and there is none */
 	const struct fabric_device_params *device_params; /* verbs */
 	unsigned n_device_params;
-	/* verbs: for this time a key that has died is not handed out again; 0: as the device
-	 * does */
-	uint64_t key_rest_ms;
+	/* verbs: for this time a key that has died is in quarantine, not handed out again; 0: as
+	 * the device does */
+	uint64_t key_quarantine_ms;
 	unsigned threads; /* tcp: data threads, >= 1 */
 	bool tls;         /* tcp: channels are under TLS, with their channel_key() */
 	unsigned backlog; /* limit of connections that wait to be admitted */

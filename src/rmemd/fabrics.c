@@ -99,7 +99,7 @@ static int open_verbs(struct control *control, char *missing, size_t missing_byt
 		.required = config->verbs == CONFIG_YES,
 		.device_params = devices_own,
 		.n_device_params = config->n_device_params + 1,
-		.key_rest_ms = config->key_rest_ms,
+		.key_quarantine_ms = config->key_quarantine_ms,
 		.threads = 1,
 		.backlog = config->connections_max,
 	};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The streams of a data thread that are ready, and whose turn it is: that of the tenant that has
  * used the least of the thread's time, of its session that has, and there of the stream that has
- * waited longest.  A turn is one slice: who uses little waits for the slice under way, however many
- * streams others have.  Threads: the data thread's; the loop initialises groups that have no
- * members. */
+ * waited longest.  A turn is one slice, so that none starves: who uses little waits for the slice
+ * under way, however many streams others have.  Threads: the data thread's; the loop initialises
+ * groups that have no members. */
 #ifndef FABRIC_TCP_READY_H
 #define FABRIC_TCP_READY_H
 

@@ -63,7 +63,7 @@ struct config {
 	char devices[CONFIG_LIST_MAX][64];
 	unsigned n_devices;                      /* 0: all */
 	uint16_t verbs_port;                     /* 7461 */
-	uint64_t key_rest_ms;                    /* 0 */
+	uint64_t key_quarantine_ms;              /* 0 */
 	struct fabric_rdma_options rdma_options; /* of devices without their own */
 	/* [device NAME] */
 	struct fabric_device_params device_params[CONFIG_LIST_MAX];

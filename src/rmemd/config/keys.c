@@ -129,8 +129,8 @@ const struct config_key config_keys[] = {
 	  LIST(devices), RESTART },
 	{ "rdma", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7461",
 	  FIELD(verbs_port), RESTART },
-	{ "rdma", "key_rest", CONFIG_TYPE_MS, 0, 3600000, "0",
-	  FIELD(key_rest_ms), RESTART },
+	{ "rdma", "key_quarantine", CONFIG_TYPE_MS, 0, 3600000, "0",
+	  FIELD(key_quarantine_ms), RESTART },
 	RDMA_OPTIONS(RDMA_ROW)
 	{ CONFIG_SECTION_DEVICE, "device_port", CONFIG_TYPE_AUTO, 1, UINT8_MAX, "auto",
 	  DEVICE(port), RESTART },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Work of the main loop that may be too long for one turn: it goes on in slices until the turn is
  * over, and then in the next turn.  Each slice is of the queue that has used the least time: so
- * tenants get equal shares, whatever a slice of theirs takes.  Threads: [loop]. */
+ * tenants get equal shares, whatever a slice of theirs takes, and none starves.
+ * Threads: [loop]. */
 #ifndef RMEMD_LOOP_SLICES_H
 #define RMEMD_LOOP_SLICES_H
 

@@ -306,8 +306,8 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	if (err)
 		goto err_free;
 	device->node = verbs_device_node("/sys", device->attr.name);
-	err = verbs_resting_keys_init(&device->resting_keys,
-				      server->params.key_rest_ms);
+	err = verbs_quarantine_init(&device->quarantine,
+				    server->params.key_quarantine_ms);
 	if (err)
 		goto err_free;
 	err = device_start(device);
@@ -320,7 +320,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	return 0;
 
 err_free:
-	verbs_resting_keys_destroy(&device->resting_keys);
+	verbs_quarantine_destroy(&device->quarantine);
 	free(device);
 	return err;
 }
@@ -348,7 +348,7 @@ void verbs_device_free(struct verbs_device *device)
 		list_remove(&tenant->link);
 	verbs_channel_ids_destroy(&device->ids);
 	verbs_port_cache_clear(&device->port_cache);
-	verbs_resting_keys_destroy(&device->resting_keys);
+	verbs_quarantine_destroy(&device->quarantine);
 	if (device->own && device->verbs)
 		verbs_device_close(device->verbs);
 	free(device);

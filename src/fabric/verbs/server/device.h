@@ -8,7 +8,7 @@
 #include "fabric/verbs/common/device_attr.h"
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/poller.h"
-#include "fabric/verbs/server/resting_keys.h"
+#include "fabric/verbs/server/quarantine.h"
 #include "fabric/verbs/server/server.h"
 
 struct verbs_device;
@@ -53,7 +53,7 @@ struct verbs_device {
 	struct fabric_rdma_options rdma_options;
 	int node;
 	struct verbs_channel_ids ids;
-	struct verbs_resting_keys resting_keys;
+	struct verbs_quarantine quarantine;
 	struct verbs_poller poller;
 	struct workers workers[VERBS_N_WORKERS];
 	/* turns at the worker of ids: of requests that are refused, and of channels' ids */

@@ -18,7 +18,7 @@
  * worker registers all regions for SLOW_NS. */
 #define PROMPT_NS UINT64_C(1000000)
 #define SLOW_NS UINT64_C(1000000000)
-/* Registrations of one region whose keys rest, before it fails. */
+/* Registrations of one region whose keys are in quarantine, before it fails. */
 #define ATTEMPTS_MAX 16
 
 static struct verbs_device *device_of(const struct fabric_mr *mr)
@@ -114,11 +114,11 @@ struct inband_memory verbs_mr_memory(struct fabric_session *session)
 
 /* ---- jobs, on a worker's thread; a small registration on the loop ---- */
 
-/* Register the region, and again while its key is one that rests: those registrations stay
+/* Register the region, and again while its key is one in quarantine: those registrations stay
  * meanwhile, so that the device hands out other keys.  The caller deregisters *ret_n of them, also
  * after a failure.  -EIO: all attempts gave such keys. */
-static int reg_rested(struct fabric_mr *mr, struct ibv_mr *ret_resting[ATTEMPTS_MAX],
-		      unsigned *ret_n)
+static int reg_fresh(struct fabric_mr *mr, struct ibv_mr *ret_quarantined[ATTEMPTS_MAX],
+		     unsigned *ret_n)
 {
 	struct verbs_device *device = device_of(mr);
 	/* it stays while the session has a region in it */
@@ -131,33 +131,33 @@ static int reg_rested(struct fabric_mr *mr, struct ibv_mr *ret_resting[ATTEMPTS_
 			return verbs_failure(verbs_reg_mr_error(
 				pd->context, mr->bytes, verbs_errno(),
 				"systemd: LimitMEMLOCK=infinity"));
-		if (!verbs_resting_keys_have(&device->resting_keys, ibv_mr->rkey)) {
+		if (!verbs_quarantine_has(&device->quarantine, ibv_mr->rkey)) {
 			mr->ibv_mr = ibv_mr;
 			return 0;
 		}
-		ret_resting[(*ret_n)++] = ibv_mr;
+		ret_quarantined[(*ret_n)++] = ibv_mr;
 	}
 	return err_set(-EIO,
 		       "RDMA device %s hands out %d rkeys again that died less than "
-		       "%" PRIu64 "ms ago: try again, or lower [rdma] key_rest",
-		       device->attr.name, ATTEMPTS_MAX, device->resting_keys.rest_ms);
+		       "%" PRIu64 "ms ago: try again, or lower [rdma] key_quarantine",
+		       device->attr.name, ATTEMPTS_MAX, device->quarantine.key_ms);
 }
 
 static void job_register(struct workers_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job.job);
-	struct ibv_mr *resting[ATTEMPTS_MAX];
+	struct ibv_mr *quarantined[ATTEMPTS_MAX];
 	unsigned n;
-	int err = reg_rested(mr, resting, &n);
+	int err = reg_fresh(mr, quarantined, &n);
 
 	while (n > 0) {
-		if (!ibv_dereg_mr(resting[--n]))
+		if (!ibv_dereg_mr(quarantined[--n]))
 			continue;
 		/* Its key lives: the region fails, and when that cannot be deregistered the
 		 * session is cut off. */
 		if (mr->ibv_mr)
 			(void)ibv_dereg_mr(mr->ibv_mr);
-		mr->ibv_mr = resting[n];
+		mr->ibv_mr = quarantined[n];
 		err = err_set(-EIO, "RDMA device %s: ibv_dereg_mr failed",
 			      device_of(mr)->attr.name);
 	}
@@ -169,7 +169,7 @@ static void job_deregister(struct workers_job *job)
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job.job);
 
 	/* before it is dead: the device may hand it out from then on */
-	verbs_resting_keys_add(&device_of(mr)->resting_keys, mr->ibv_mr->rkey);
+	verbs_quarantine_add(&device_of(mr)->quarantine, mr->ibv_mr->rkey);
 	mr->result.err = ibv_dereg_mr(mr->ibv_mr);
 }
 

@@ -256,7 +256,7 @@ static int connect_from(uint8_t last)
 	return fd;
 }
 
-/* An address with many silent peers takes no place of another one's, whose hello comes late. */
+/* An address with many silent peers takes no slot of another one's, whose hello comes late. */
 START_TEST(hello__missing_does_not_end_those_of_other_addresses)
 {
 	int silent[3 * BACKLOG], late = connect_from(2);

@@ -161,13 +161,13 @@ START_TEST(reg_mr__that_fails_names_the_cause)
 }
 END_TEST
 
-/* ---- keys that rest ---- */
+/* ---- the quarantine of keys ---- */
 
 #define ATTEMPTS 16
 
-static void open_resting(uint64_t ms)
+static void open_quarantine(uint64_t ms)
 {
-	const struct fabric_server_params params = { .key_rest_ms = ms };
+	const struct fabric_server_params params = { .key_quarantine_ms = ms };
 
 	fake.repeats_keys = true;
 	ck_assert_int_eq(server_try_open(params), 0);
@@ -197,21 +197,21 @@ START_TEST(key__is_handed_out_again_as_the_device_does)
 	struct fabric_session *session;
 	uint64_t key;
 
-	open_resting(0);
+	open_quarantine(0);
 	session = session_new(0);
 	key = churn(session, 1);
 	ck_assert_uint_eq(churn(session, 1), key);
 }
 END_TEST
 
-/* Also to another session, and while several keys rest. */
-START_TEST(key__that_rests_is_not_handed_out)
+/* Also to another session, and with several keys in quarantine. */
+START_TEST(key__in_quarantine_is_not_handed_out)
 {
 	struct fabric_session *session;
 	unsigned n_mrs;
 	uint64_t key;
 
-	open_resting(3600000);
+	open_quarantine(3600000);
 	session = session_new(0);
 	n_mrs = fake_live_mrs();
 	key = churn(session, ATTEMPTS - 1);
@@ -222,12 +222,12 @@ START_TEST(key__that_rests_is_not_handed_out)
 }
 END_TEST
 
-START_TEST(key__has_rested_after_its_time)
+START_TEST(key__leaves_quarantine_after_its_time)
 {
 	struct fabric_session *session;
 	uint64_t key;
 
-	open_resting(1);
+	open_quarantine(1);
 	session = session_new(0);
 	key = churn(session, 1);
 	sleep_5ms();
@@ -235,12 +235,12 @@ START_TEST(key__has_rested_after_its_time)
 }
 END_TEST
 
-START_TEST(key__that_rests_too_often_fails_the_registration)
+START_TEST(key__in_quarantine_too_often_fails_the_registration)
 {
 	struct fabric_session *session;
 	unsigned n_mrs;
 
-	open_resting(3600000);
+	open_quarantine(3600000);
 	session = session_new(0);
 	(void)churn(session, ATTEMPTS);
 	n_mrs = fake_live_mrs();
@@ -251,19 +251,19 @@ START_TEST(key__that_rests_too_often_fails_the_registration)
 	ck_assert_ptr_nonnull(strstr(seen.text,
 				     "fake0 hands out 16 rkeys again that died "
 				     "less than 3600000ms ago: try again, or "
-				     "lower [rdma] key_rest"));
+				     "lower [rdma] key_quarantine"));
 	ck_assert_uint_eq(fake_live_mrs(), n_mrs);
 	session_end(session);
 }
 END_TEST
 
 /* The region ends with the key that could not be ended at first. */
-START_TEST(key__that_rests_and_does_not_die_fails_the_registration)
+START_TEST(key__in_quarantine_that_does_not_die_fails_the_registration)
 {
 	struct fabric_session *session;
 	unsigned n_mrs;
 
-	open_resting(3600000);
+	open_quarantine(3600000);
 	session = session_new(0);
 	(void)churn(session, 1);
 	n_mrs = fake_live_mrs();
@@ -361,10 +361,11 @@ int main(void)
 	tcase_add_test(tcase, reg_mr__is_tried_where_the_device_names_no_limit);
 	tcase_add_test(tcase, reg_mr__that_fails_names_the_cause);
 	tcase_add_test(tcase, key__is_handed_out_again_as_the_device_does);
-	tcase_add_test(tcase, key__that_rests_is_not_handed_out);
-	tcase_add_test(tcase, key__has_rested_after_its_time);
-	tcase_add_test(tcase, key__that_rests_too_often_fails_the_registration);
-	tcase_add_test(tcase, key__that_rests_and_does_not_die_fails_the_registration);
+	tcase_add_test(tcase, key__in_quarantine_is_not_handed_out);
+	tcase_add_test(tcase, key__leaves_quarantine_after_its_time);
+	tcase_add_test(tcase, key__in_quarantine_too_often_fails_the_registration);
+	tcase_add_test(tcase,
+		       key__in_quarantine_that_does_not_die_fails_the_registration);
 	tcase_add_test(tcase, session_close__ends_channels_before_it_returns);
 	tcase_add_test(tcase, dereg_mr__refused_cuts_the_session_off);
 	tcase_add_test(tcase, close__frees_all_objects);

@@ -94,7 +94,7 @@ START_TEST(pending__ends_after_a_time)
 }
 END_TEST
 
-/* A channel that was established has no deadline, and takes no place. */
+/* A channel that was established has no deadline, and takes no slot. */
 START_TEST(pending__established_in_time_stays)
 {
 	struct fabric_session *session = session_of(0);

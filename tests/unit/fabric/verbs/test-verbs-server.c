@@ -198,7 +198,7 @@ START_TEST(connect_requests__are_limited_by_the_backlog)
 	/* it was admitted: the daemon learns that it is no channel */
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_uint_eq(seen.channel, 3);
-	/* a failed request frees its place */
+	/* a failed request frees its slot */
 	fake_event(ids[0], RDMA_CM_EVENT_CONNECT_ERROR);
 	SERVER->process(server);
 	ck_assert_uint_eq(seen.downs, 2);

@@ -89,7 +89,7 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	ck_assert_int_eq(config.verbs, CONFIG_AUTO);
 	ck_assert_uint_eq(config.n_devices, 0);
 	ck_assert_uint_eq(config.verbs_port, 7461);
-	ck_assert_uint_eq(config.key_rest_ms, 0);
+	ck_assert_uint_eq(config.key_quarantine_ms, 0);
 	ck_assert(config.tcp);
 	ck_assert_uint_eq(config.tcp_port, 7462);
 	ck_assert_int_eq(config.tcp_threads, -1);
