@@ -19,12 +19,19 @@ def derive(secret, label, channel, session, more=b""):
     return hmac.new(secret, text, hashlib.sha256).digest()
 
 
+def crc_of(byte):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82f63b78 if byte & 1 else 0)
+    return byte
+
+
+CRC_TABLE = [crc_of(byte) for byte in range(256)]
+
+
 def crc32c(data):
     crc = 0xffffffff
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+        crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xff]
     return crc ^ 0xffffffff
 
 

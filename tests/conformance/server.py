@@ -74,6 +74,7 @@ class Server:
         self.page = page
         self.lock = threading.RLock()
         self.sessions, self.leases, self.keys, self.grants = {}, {}, {}, {}
+        self.closed = set()         # channels that were granted and not connected
         self.next = 1000
         self.faults = []            # rules that a client broke
         self.requests = []          # (link, name, id, values)
@@ -255,7 +256,8 @@ class Server:
                            "address": endpoint["address"], "port": endpoint["port"]}
 
     def do_close_channel(self, link, values):
-        self.grants.pop(values["channel"], None)
+        if self.grants.pop(values["channel"], None):
+            self.closed.add(values["channel"])
 
     def lease(self, link, lease, rights):
         """A lease message, with new keys."""
@@ -382,6 +384,8 @@ class Server:
         hello = self.take(link, "Hello")
         with self.lock:
             session = self.grants.pop(hello["channel"], None)
+            if hello["channel"] in self.closed:
+                return  # the client has given up, on the other connection
         if (hello["magic"], hello["bytes"], hello["version"]) != (0x686d6d72, 44, 1):
             self.fault(f"the hello of a channel is {hello}")
         if session is None or session.id != hello["session"]:
