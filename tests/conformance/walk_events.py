@@ -51,6 +51,8 @@ def changed__tells_the_direction(world):
             client.call("resize", lease=lease, bytes=n)
             equal(other.event("changed"), {"lease": lease, "reason": reason})
             equal(other.call("attach", lease=lease)["bytes"], n)
+        client.sync()
+        equal(client.events, [], "what the session that asked is told by events")
         client.call("remove", name="events/changed")
 
 
