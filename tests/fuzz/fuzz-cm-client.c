@@ -59,10 +59,10 @@ static void answer_read(struct fuzz_input *input)
 	size_t n;
 	const uint8_t *data;
 
-	fake.answer =
+	verbs_fake.answer =
 		answers[fuzz_number(input, 1) % (sizeof(answers) / sizeof(answers[0]))];
-	fake.answer_status = (int8_t)fuzz_number(input, 1);
-	fake.ece_vendor = (uint32_t)fuzz_number(input, 1);
+	verbs_fake.answer_status = (int8_t)fuzz_number(input, 1);
+	verbs_fake.ece_vendor = (uint32_t)fuzz_number(input, 1);
 	data = fuzz_bytes(input, 255, &n);
 	cm_data_set(data, n);
 }
@@ -95,8 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	fuzz_random_reset();
 	if (flags & FLAG_IWARP)
 		flags &= FLAG_IWARP;
-	fake.iwarp = flags & FLAG_IWARP;
-	fake.infiniband = flags & FLAG_INFINIBAND;
+	verbs_fake.iwarp = flags & FLAG_IWARP;
+	verbs_fake.infiniband = flags & FLAG_INFINIBAND;
 	endpoint.flags = flags & FLAG_DIRECT ? FABRIC_ENDPOINT_DIRECT : 0;
 	if (flags & FLAG_DIRECT) {
 		wanted.exchange = exchange;

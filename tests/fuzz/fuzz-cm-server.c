@@ -109,9 +109,9 @@ static void step_run(struct fuzz_input *input)
 /* A server for all inputs, as starting its threads takes long; it is empty between them. */
 static void server_prepare(bool iwarp)
 {
-	if (server && fake.iwarp != iwarp)
+	if (server && verbs_fake.iwarp != iwarp)
 		server_close();
-	fake.iwarp = iwarp;
+	verbs_fake.iwarp = iwarp;
 	if (!server)
 		server_open();
 }

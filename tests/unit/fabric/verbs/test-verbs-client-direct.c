@@ -34,7 +34,7 @@ static void set_server_qp(const char *gid)
 	server_qp = (struct fabric_qp_info){
 		.qpn = 0xabcdef,
 		.psn = 0x123456,
-		.lid = fake.infiniband ? 9 : 0,
+		.lid = verbs_fake.infiniband ? 9 : 0,
 		.pkey = 0xffff,
 		.mtu = 1024,
 		.rd_atomic = 5,
@@ -96,7 +96,7 @@ START_TEST(connect__modifies_the_queue_pair_itself)
 	ck_assert_int_eq(CLIENT->alive_fd(channel), -1);
 	ck_assert(CLIENT->alive(channel));
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 3), 3);
-	fake_complete(3);
+	fake_complete_sends(3);
 	expect(0, 3, 0);
 	ck_assert_int_eq(post(FABRIC_WRITE, 3, 1), 1);
 	CLIENT->abort(channel);
@@ -125,7 +125,7 @@ END_TEST
 
 START_TEST(connect__uses_the_lid_on_infiniband)
 {
-	fake.infiniband = true;
+	verbs_fake.infiniband = true;
 	ck_assert_int_eq(fabric_address_parse("fe80::9", &endpoint.address), 0);
 	params.source.family = 0;
 	set_server_qp("fe80::9");
@@ -253,11 +253,11 @@ START_TEST(device__is_queried_again_after_its_events)
 	ck_assert_msg(!connect_direct(), "%s", err_text());
 	index = fake_qp_attr().ah_attr.grh.sgid_index;
 	channel_close();
-	fake.gid_index_shift = 5;
+	verbs_fake.gid_index_shift = 5;
 	connect_at(index);
 	fake_async_event(0, IBV_EVENT_GID_CHANGE, 1);
 	connect_at(index + 5);
-	fake.gid_index_shift = 0;
+	verbs_fake.gid_index_shift = 0;
 	connect_at(index + 5);
 	exchange_err = -EACCES;
 	ck_assert_int_eq(connect_direct(), -EACCES);
@@ -309,12 +309,12 @@ START_TEST(device__must_reach_the_server)
 	ck_assert_int_eq(fabric_address_parse("10.7.0.1", &params.source), 0);
 	ck_assert_int_eq(open_domain(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "10.1.0.1:7000"));
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	ck_assert_int_eq(open_domain(), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake1: iWARP cannot"));
-	fake.iwarp = false;
+	verbs_fake.iwarp = false;
 	ck_assert_int_eq(fabric_address_parse("10.1.0.1", &params.source), 0);
-	fake.port_down[0] = fake.port_down[1] = true;
+	verbs_fake.port_down[0] = verbs_fake.port_down[1] = true;
 	ck_assert_int_eq(open_domain(), -ENODEV);
 }
 END_TEST
@@ -331,7 +331,7 @@ static void run_client(void)
 
 START_TEST(sweep__no_failure_leaks)
 {
-	fake.fail_errno = _i ? 0 : ENOMEM;
+	verbs_fake.fail_errno = _i ? 0 : ENOMEM;
 	ck_assert_uint_gt(fake_fail_each(run_client), 10);
 }
 END_TEST

@@ -16,10 +16,10 @@ static int connect_all(void)
 START_TEST(connect__without_a_queue_pair_releases_its_depth)
 {
 	setup_cq();
-	fake.qp_error = ENOMEM;
+	verbs_fake.qp_error = ENOMEM;
 	ck_assert_int_eq(connect_all(), -ENOMEM);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0: rdma_create_qp"));
-	fake.qp_error = 0;
+	verbs_fake.qp_error = 0;
 	ck_assert_int_eq(connect_all(), 0);
 }
 END_TEST
@@ -27,22 +27,22 @@ END_TEST
 START_TEST(connect__without_events_releases_its_depth)
 {
 	setup_cq();
-	fake.cm_error = EIO;
+	verbs_fake.cm_error = EIO;
 	ck_assert_int_eq(connect_all(), -EIO);
 	ck_assert_ptr_nonnull(strstr(err_text(), "rdma_get_cm_event"));
-	fake.cm_error = 0;
+	verbs_fake.cm_error = 0;
 	ck_assert_int_eq(connect_all(), 0);
 }
 END_TEST
 
 START_TEST(alive__is_false_when_events_fail)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	ck_assert_int_eq(post(FABRIC_READ, 1, 1), 1);
-	fake.cm_error = EIO;
+	verbs_fake.cm_error = EIO;
 	ck_assert(!CLIENT->alive(channel));
-	fake.cm_error = 0;
+	verbs_fake.cm_error = 0;
 	expect_only(1, 1, -ECONNRESET);
 	ck_assert_int_eq(post(FABRIC_READ, 2, 1), -ECONNRESET);
 }
@@ -53,7 +53,7 @@ START_TEST(wakeup__refused_is_sent_again)
 {
 	struct fake_send sends[FAKE_SENDS];
 
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	setup();
 	fake_post_limit(0);
 	for (unsigned i = 0; i < 2; i++) {
@@ -68,10 +68,10 @@ END_TEST
  * channel after a time-out. */
 START_TEST(abort__refused_by_the_device_ends_the_channel)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	ck_assert_int_eq(post(FABRIC_READ, 1, 1), 1);
-	fake.modify_error = EIO;
+	verbs_fake.modify_error = EIO;
 	CLIENT->abort(channel);
 	ck_assert_int_eq(post(FABRIC_READ, 2, 1), -ECONNRESET);
 	if (_i)
@@ -86,11 +86,11 @@ START_TEST(teardown__continues_after_failures)
 {
 	setup();
 	ck_assert_int_eq(post(FABRIC_READ, 1, 1), 1);
-	fake.modify_error = _i == 0 ? EIO : 0;
-	fake.destroy_qp_error = _i == 1 ? EIO : 0;
-	fake.destroy_id_error = _i == 2 ? EIO : 0;
-	fake.dereg_error = _i == 3 ? EIO : 0;
-	fake.dealloc_error = _i == 4 ? EIO : 0;
+	verbs_fake.modify_error = _i == 0 ? EIO : 0;
+	verbs_fake.destroy_qp_error = _i == 1 ? EIO : 0;
+	verbs_fake.destroy_id_error = _i == 2 ? EIO : 0;
+	verbs_fake.dereg_error = _i == 3 ? EIO : 0;
+	verbs_fake.dealloc_error = _i == 4 ? EIO : 0;
 }
 END_TEST
 

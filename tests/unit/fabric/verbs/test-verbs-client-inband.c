@@ -60,7 +60,7 @@ START_TEST(requests__are_sent_as_messages)
 	struct fake_send sends[FAKE_SENDS];
 	struct inband_request request;
 
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup_inband();
 	ck_assert_int_eq(request_post(FABRIC_COPY, 0), 1);
 	ck_assert_uint_eq(fake_sends(sends), 1);
@@ -77,7 +77,7 @@ START_TEST(requests__are_sent_as_messages)
 	ck_assert_uint_eq(le64toh(request.operands.source_addr), 0x2000);
 	ck_assert_uint_eq(le64toh(request.operands.source_rkey), 10);
 	/* the completion of the message is not the answer */
-	fake_complete(1);
+	fake_complete_sends(1);
 	expect_nothing();
 	answer(FABRIC_DONE, 0, 0);
 	expect_only(0, 1, 0);
@@ -97,7 +97,7 @@ START_TEST(operations__complete_in_order)
 		answer(FABRIC_DONE, 0, 0x11111111);
 		expect_nothing();
 	}
-	fake_complete(10);
+	fake_complete_sends(10);
 	if (!_i) {
 		expect_only(0, 3, 0);
 		answer(FABRIC_DONE, 0, 0x11111111);
@@ -112,7 +112,7 @@ START_TEST(operations__complete_in_order)
 	ck_assert_uint_eq(crcs[7], 0x22222222);
 	/* without outstanding requests, too */
 	ck_assert_int_eq(post(FABRIC_READ, 10, 5), 5);
-	fake_complete(5);
+	fake_complete_sends(5);
 	expect_only(10, 5, 0);
 }
 END_TEST
@@ -127,7 +127,7 @@ START_TEST(refusal__fails_only_its_request)
 	for (unsigned i = 0; i < 40; i += 2) {
 		ck_assert_int_eq(request_post(FABRIC_FILL, i), 1);
 		ck_assert_int_eq(post(FABRIC_READ, i + 1, 1), 1);
-		fake_complete(2);
+		fake_complete_sends(2);
 		answer(statuses[i / 2 % 5], i / 2, 0);
 		expect(i, 1, i / 2 % 5 ? -EACCES : 0);
 		expect(i + 1, 1, 0);
@@ -146,7 +146,7 @@ START_TEST(requests__keep_to_their_credits)
 	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, INBAND_CREDITS + 2),
 			 INBAND_CREDITS);
 	ck_assert_int_eq(request_post(FABRIC_PING, 0), 0);
-	fake_complete(INBAND_CREDITS);
+	fake_complete_sends(INBAND_CREDITS);
 	ck_assert_int_eq(request_post(FABRIC_PING, 0), 0);
 	ck_assert_uint_eq(fake_receives(fake_last_id()), INBAND_CREDITS);
 	answer(FABRIC_DONE, 0, 0);
@@ -154,7 +154,7 @@ START_TEST(requests__keep_to_their_credits)
 	/* a receive for each answer that may arrive */
 	ck_assert_uint_eq(fake_receives(fake_last_id()), INBAND_CREDITS);
 	ck_assert_int_eq(request_post(FABRIC_PING, INBAND_CREDITS), 1);
-	fake_complete(1);
+	fake_complete_sends(1);
 	for (unsigned i = 1; i <= INBAND_CREDITS; i++)
 		answer(FABRIC_DONE, i, 0);
 	expect(1, INBAND_CREDITS, 0);
@@ -174,11 +174,11 @@ START_TEST(answer__malformed_ends_the_channel)
 		{ FABRIC_STALE, 24, 1 }, { FABRIC_DONE, 24, UINT64_MAX },
 	};
 
-	fake.iwarp = _i >= WRONG;
+	verbs_fake.iwarp = _i >= WRONG;
 	setup_inband();
 	ck_assert_int_eq(request_post(FABRIC_PING, 0), 1);
 	ck_assert_int_eq(post(FABRIC_READ, 1, 1), 1);
-	fake_complete(1);
+	fake_complete_sends(1);
 	answer_as(wrong[_i % WRONG].status, wrong[_i % WRONG].cookie, 0,
 		  wrong[_i % WRONG].bytes);
 	expect(0, 1, -EPROTO);
@@ -192,7 +192,7 @@ START_TEST(answer__without_request_ends_the_channel)
 {
 	setup_inband();
 	ck_assert_int_eq(request_post(FABRIC_PING, 0), 1);
-	fake_complete(1);
+	fake_complete_sends(1);
 	answer(FABRIC_DONE, 0, 0);
 	answer(FABRIC_DONE, 1, 0);
 	expect_only(0, 1, 0);
@@ -206,7 +206,7 @@ START_TEST(requests__on_a_dead_channel_are_flushed)
 	setup_inband();
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(request_post(FABRIC_PING, i), 1);
-	fake_complete(2);
+	fake_complete_sends(2);
 	answer(FABRIC_DONE, 0, 0);
 	if (_i == 0)
 		fake_break(fake_last_id());
@@ -227,7 +227,7 @@ START_TEST(channel_free__drops_unread_answers)
 
 	setup_inband();
 	ck_assert_int_eq(request_post(FABRIC_CRC, 0), 1);
-	fake_complete(1);
+	fake_complete_sends(1);
 	answer(FABRIC_DONE, 0, 0x33333333);
 	id = fake_last_id();
 	ck_assert_int_eq(connect_one(DEPTH, &freed), 0);
@@ -259,7 +259,7 @@ START_TEST(cq_arm__wakes_for_answers)
 {
 	setup_inband();
 	ck_assert_int_eq(request_post(FABRIC_PING, 0), 1);
-	fake_complete(1);
+	fake_complete_sends(1);
 	expect_nothing();
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
 	ck_assert(!readable(CLIENT->cq_fd(cq), 0));

@@ -10,7 +10,7 @@
 
 static void setup_iwarp(void)
 {
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	setup();
 }
 
@@ -30,14 +30,14 @@ START_TEST(iwarp__writes_complete_with_the_read_after_them)
 	ck_assert_uint_eq(sends[3].bytes, 1);
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0, i == 3);
-	fake_complete(3);
+	fake_complete_sends(3);
 	expect_nothing();
-	fake_complete(1);
+	fake_complete_sends(1);
 	expect_only(0, 3, 0);
 	/* reads need no further read */
 	ck_assert_int_eq(post(FABRIC_READ, 5, 2), 2);
 	ck_assert_uint_eq(fake_sends(sends), 2);
-	fake_complete(2);
+	fake_complete_sends(2);
 	expect(5, 2, 0);
 }
 END_TEST
@@ -47,10 +47,10 @@ START_TEST(iwarp__long_batch_completes_with_its_last_read)
 {
 	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, DEPTH), DEPTH);
-	fake_complete(DEPTH);
+	fake_complete_sends(DEPTH);
 	expect_nothing();
 	if (_i) {
-		fake_complete(1);
+		fake_complete_sends(1);
 		expect(0, DEPTH, 0);
 	} else {
 		fake_fail(IBV_WC_WR_FLUSH_ERR);
@@ -62,14 +62,14 @@ END_TEST
 
 START_TEST(iwarp__single_posts_reach_the_full_depth)
 {
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	setup_cq();
 	ck_assert_int_eq(connect_one(20, &channel), 0);
 	for (unsigned round = 0; round < 5; round++) {
 		for (unsigned i = 0; i < 20; i++)
 			ck_assert_int_eq(post(FABRIC_WRITE, i, 1), 1);
 		ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), 0);
-		fake_complete(40);
+		fake_complete_sends(40);
 		expect_only(0, 20, 0);
 	}
 }
@@ -93,7 +93,7 @@ START_TEST(iwarp__refused_writes_never_succeed)
 {
 	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 2), 2);
-	fake_complete(refusals[_i].done);
+	fake_complete_sends(refusals[_i].done);
 	expect_nothing();
 	fake_fail(refusals[_i].status);
 	expect(0, 1, refusals[_i].before);
@@ -140,7 +140,7 @@ START_TEST(iwarp__write_fails_with_its_confirming_read)
 	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), 1);
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
-	fake_complete(1);
+	fake_complete_sends(1);
 	expect_nothing();
 	fake_fail(confirm_failures[_i].status);
 	ck_assert(readable(CLIENT->cq_fd(cq), WAIT_MS));
@@ -159,11 +159,11 @@ START_TEST(iwarp__only_unconfirmed_writes_fail)
 	ck_assert_int_eq(post(FABRIC_READ, 2, 1), 1);
 	ck_assert_int_eq(post(FABRIC_WRITE, 3, 2), 2);
 	ck_assert_int_eq(post(FABRIC_WRITE, 5, 1), 1);
-	fake_complete(3);
+	fake_complete_sends(3);
 	expect_only(0, 2, 0);
-	fake_complete(1);
+	fake_complete_sends(1);
 	expect_only(2, 1, 0);
-	fake_complete(2);
+	fake_complete_sends(2);
 	expect_nothing();
 	fake_fail(confirm_failures[_i].status);
 	expect(3, 2, confirm_failures[_i].err);
@@ -177,7 +177,7 @@ START_TEST(iwarp__vectored_write_fails_with_its_confirming_read)
 
 	setup_iwarp();
 	ck_assert_int_eq(post_vectored_write(), 1);
-	fake_complete(1);
+	fake_complete_sends(1);
 	ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 0);
 	fake_fail(confirm_failures[_i].status);
 	ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 1);
@@ -211,7 +211,7 @@ START_TEST(iwarp__short_reads_stay_within_a_page)
 		ck_assert_uint_eq(sends[n - 1].remote_addr,
 				  reads[i].at + reads[i].head);
 		ck_assert_uint_eq(sends[n - 1].bytes, reads[i].bytes - reads[i].head);
-		fake_complete(n);
+		fake_complete_sends(n);
 		expect_only(i, 1, 0);
 	}
 }
@@ -289,11 +289,11 @@ START_TEST(iwarp__single_posts_mix_with_batches)
 		for (unsigned i = 0; i < 9; i++)
 			ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0,
 					 i % 2 == 0);
-		fake_complete(2);
+		fake_complete_sends(2);
 		expect_only(0, 1, 0);
-		fake_complete(1);
+		fake_complete_sends(1);
 		expect(1, 1, 0);
-		fake_complete(6);
+		fake_complete_sends(6);
 		expect_only(2, 5, 0);
 	}
 }
@@ -331,7 +331,7 @@ static int mask_get(sigset_t *set)
  * call. */
 START_TEST(iwarp__sigpipe_does_not_kill_the_program)
 {
-	fake.post_raises_sigpipe = true;
+	verbs_fake.post_raises_sigpipe = true;
 	setup_iwarp();
 	for (unsigned n = 1; n < 3; n++) {
 		ck_assert_int_eq(post(FABRIC_READ, 0, n), (int)n);
@@ -339,7 +339,7 @@ START_TEST(iwarp__sigpipe_does_not_kill_the_program)
 		ck_assert_int_eq(post(FABRIC_WRITE, n, n), (int)n);
 		ck_assert_int_eq(fake_post_blocked_sigpipe(), !sigpipe_ignored);
 		ck_assert(!sigpipe_is_in(sigpending) && !sigpipe_is_in(mask_get));
-		fake_complete(2 * n + 1);
+		fake_complete_sends(2 * n + 1);
 		expect(0, 2 * n, 0);
 	}
 }
@@ -353,11 +353,11 @@ START_TEST(iwarp__keeps_a_pending_sigpipe)
 
 	ck_assert_int_eq(sigemptyset(&set) | sigaddset(&set, SIGPIPE), 0);
 	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	fake.post_raises_sigpipe = true;
+	verbs_fake.post_raises_sigpipe = true;
 	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
 	ck_assert(!sigpipe_is_in(sigpending) && sigpipe_is_in(mask_get));
-	fake_complete(1);
+	fake_complete_sends(1);
 	expect(0, 1, 0);
 	ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);

@@ -25,12 +25,12 @@ START_TEST(post__is_one_doorbell_and_few_completions)
 		ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0,
 				 i == 31 || i == DEPTH - 1);
 	}
-	fake_complete(31);
+	fake_complete_sends(31);
 	expect_nothing();
-	fake_complete(1);
+	fake_complete_sends(1);
 	expect_only(0, 32, 0);
 	ck_assert_int_eq(post(FABRIC_READ, DEPTH, DEPTH), 32);
-	fake_complete(DEPTH);
+	fake_complete_sends(DEPTH);
 	expect_only(32, DEPTH, 0);
 }
 END_TEST
@@ -40,7 +40,7 @@ START_TEST(post__sends_small_writes_inline)
 	struct fake_send sends[FAKE_SENDS];
 	struct wr wrs[3];
 
-	fake.max_inline = _i ? 64 : 0;
+	verbs_fake.max_inline = _i ? 64 : 0;
 	setup();
 	wrs[0] = wr_make(FABRIC_WRITE, 0, 64);
 	wrs[1] = wr_make(FABRIC_WRITE, 1, 65);
@@ -60,7 +60,7 @@ START_TEST(post__sends_nothing_of_a_dmabuf_inline)
 	struct fabric_local_mr *dmabuf;
 	struct wr wrs[2];
 
-	fake.max_inline = 64;
+	verbs_fake.max_inline = 64;
 	setup();
 	ck_assert_int_eq(
 		CLIENT->reg_dmabuf_mr(domain, 77, 0, memory, sizeof(memory), &dmabuf),
@@ -72,7 +72,7 @@ START_TEST(post__sends_nothing_of_a_dmabuf_inline)
 	ck_assert_uint_eq(fake_sends(sends), 2);
 	ck_assert_uint_eq(sends[0].flags & IBV_SEND_INLINE, 0);
 	ck_assert_uint_ne(sends[1].flags & IBV_SEND_INLINE, 0);
-	fake_complete(2);
+	fake_complete_sends(2);
 	expect_only(0, 2, 0);
 	CLIENT->dereg_mr(dmabuf);
 }
@@ -84,7 +84,7 @@ START_TEST(post_one__mixes_with_batches)
 	struct fake_send sends[FAKE_SENDS];
 	unsigned posts = 0;
 
-	fake.max_inline = 64;
+	verbs_fake.max_inline = 64;
 	setup();
 	for (unsigned round = 0; round < 3 * DEPTH; round++) {
 		struct wr wr = wr_make(round % 2 ? FABRIC_WRITE : FABRIC_READ, 0, 64);
@@ -103,9 +103,9 @@ START_TEST(post_one__mixes_with_batches)
 				 round % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ);
 		ck_assert_int_eq((sends[2].flags & IBV_SEND_INLINE) != 0, round % 2);
 		ck_assert_uint_eq(sends[2].bytes, 64);
-		fake_complete(3);
+		fake_complete_sends(3);
 		expect(0, 3, 0);
-		fake_complete(4);
+		fake_complete_sends(4);
 		expect_only(3, 4, 0);
 	}
 }
@@ -113,25 +113,25 @@ END_TEST
 
 START_TEST(post_one__uses_a_credit)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	for (unsigned i = 0; i < DEPTH; i++)
 		ck_assert_int_eq(post(FABRIC_READ, i, 1), 1);
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 0);
 	ck_assert_uint_eq(fake_posts(), DEPTH);
-	fake_complete(3);
+	fake_complete_sends(3);
 	expect(0, 3, 0);
 	ck_assert_int_eq(post(FABRIC_READ, DEPTH, 2), 2);
 	ck_assert_int_eq(post(FABRIC_READ, DEPTH + 2, 1), 1);
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 0);
-	fake_complete(DEPTH);
+	fake_complete_sends(DEPTH);
 	expect_only(3, DEPTH, 0);
 }
 END_TEST
 
 START_TEST(post_one__refused_kills_the_channel)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 3), 3);
 	fake_post_limit(0);
@@ -145,7 +145,7 @@ END_TEST
 
 START_TEST(post_one__that_fails_is_flushed)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	fake_post_fail_all();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), 1);
@@ -158,7 +158,7 @@ END_TEST
 
 START_TEST(sges__keep_to_the_limits_of_the_device)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup_cq();
 	ck_assert_uint_eq(CLIENT->sge_max(domain, FABRIC_WRITE), 8);
 	ck_assert_uint_eq(CLIENT->sge_max(domain, FABRIC_READ), _i ? 1 : 3);
@@ -193,7 +193,7 @@ START_TEST(sges__belong_to_one_request)
 		ck_assert_int_eq(sends[1].n_sges, 2);
 		ck_assert_int_eq(sends[2].n_sges, 1);
 		ck_assert_uint_eq(sends[2].bytes, 8);
-		fake_complete(3);
+		fake_complete_sends(3);
 		expect(0, 3, 0);
 	}
 }
@@ -206,8 +206,8 @@ START_TEST(atomics__need_both_devices)
 	struct fabric_endpoint server = endpoint;
 
 	server.flags = _i == 0 ? 0 : FABRIC_ENDPOINT_ATOMICS;
-	fake.atomics = _i == 1 ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
-	fake.iwarp = _i == 2;
+	verbs_fake.atomics = _i == 1 ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
+	verbs_fake.iwarp = _i == 2;
 	ck_assert_int_eq(CLIENT->domain_open(&server, NULL, WAIT_MS, &domain), 0);
 	ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_ATOMICS),
 			 _i == 3 ? 0 : -ENOTSUP);
@@ -233,7 +233,7 @@ static struct wr atomic_make(enum fabric_opcode opcode, uint64_t cookie)
 static void setup_atomics(void)
 {
 	endpoint.flags = FABRIC_ENDPOINT_ATOMICS;
-	fake.atomics = IBV_ATOMIC_HCA;
+	verbs_fake.atomics = IBV_ATOMIC_HCA;
 	setup();
 }
 
@@ -266,7 +266,7 @@ START_TEST(atomics__share_a_batch_with_other_operations)
 			ck_assert_uint_eq(sends[i].remote_addr, 0x1000 + 8 * i);
 			ck_assert_uint_eq(sends[i].flags & IBV_SEND_INLINE, 0);
 		}
-		fake_complete(4);
+		fake_complete_sends(4);
 		expect(0, 4, 0);
 	}
 }
@@ -283,7 +283,7 @@ START_TEST(atomics__take_credits_and_need_alignment)
 	for (unsigned i = 0; i <= DEPTH; i++)
 		wrs[i] = atomic_make(FABRIC_FETCH_ADD, i);
 	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, DEPTH + 1), DEPTH);
-	fake_complete(DEPTH);
+	fake_complete_sends(DEPTH);
 	expect(0, DEPTH, 0);
 }
 END_TEST
@@ -292,7 +292,7 @@ START_TEST(atomics__unsupported_are_refused)
 {
 	struct wr wr = atomic_make(FABRIC_CAS, 0);
 
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	ck_assert_int_eq(wr_post(CLIENT, channel, &wr, 1), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "RDMA device fake0 has no atomics"));
@@ -317,7 +317,7 @@ START_TEST(poll__reports_failed_and_flushed_operations)
 
 	setup();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 5), 5);
-	fake_complete(2); /* not signaled */
+	fake_complete_sends(2); /* not signaled */
 	fake_fail(statuses[_i].status);
 	ck_assert_int_eq(wr_poll(CLIENT, cq, wcs, 8), 5);
 	for (unsigned i = 0; i < 5; i++) {
@@ -343,7 +343,7 @@ START_TEST(poll__reads_more_than_one_batch)
 	for (unsigned i = 0; i < DEPTH; i++)
 		ck_assert_int_eq(post(FABRIC_READ, i, 1), 1);
 	ck_assert_int_eq(CLIENT->poll(cq, wcs, COUNT(wcs)), 0);
-	fake_complete(DEPTH);
+	fake_complete_sends(DEPTH);
 	ck_assert_int_eq(CLIENT->poll(cq, wcs, COUNT(wcs)), DEPTH);
 	for (unsigned i = 0; i < DEPTH; i++)
 		ck_assert_uint_eq(wcs[i].n, 1);
@@ -358,10 +358,10 @@ END_TEST
 
 START_TEST(abort__completes_everything_once)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 30), 30);
-	fake_complete(3);
+	fake_complete_sends(3);
 	CLIENT->abort(channel);
 	expect_only(0, 30, -ECONNRESET);
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), -ECONNRESET);
@@ -372,7 +372,7 @@ END_TEST
 
 START_TEST(post__accepted_in_part_kills_the_channel)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	fake_post_limit(3);
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 10), 3);
@@ -389,10 +389,10 @@ END_TEST
  * yet. */
 START_TEST(post__that_fails_without_bad_wr_flushes_all)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 5), 5);
-	fake_complete(5);
+	fake_complete_sends(5);
 	expect(0, 5, 0);
 	fake_post_fail_all();
 	ck_assert_int_eq(post(FABRIC_READ, 5, 10), 10);

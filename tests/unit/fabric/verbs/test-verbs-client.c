@@ -20,12 +20,12 @@
 START_TEST(available__needs_an_active_port)
 {
 	ck_assert_int_eq(CLIENT->available(), 0);
-	fake.port_down[0] = true;
+	verbs_fake.port_down[0] = true;
 	ck_assert_int_eq(CLIENT->available(), 0);
-	fake.port_down[1] = true;
+	verbs_fake.port_down[1] = true;
 	ck_assert_int_eq(CLIENT->available(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0, fake1"));
-	fake.no_devices = true;
+	verbs_fake.no_devices = true;
 	ck_assert_int_eq(CLIENT->available(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no RDMA device"));
 }
@@ -44,22 +44,22 @@ START_TEST(domain_open__finds_the_device_or_says_why)
 	ck_assert_int_eq(CLIENT->domain_open(&other_endpoint, NULL, WAIT_MS, &domain),
 			 -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "10.9.0.1:7000"));
-	fake.resolves_late = true;
+	verbs_fake.resolves_late = true;
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 5, &domain), -ETIMEDOUT);
-	fake.never_resolves = true;
+	verbs_fake.never_resolves = true;
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 5, &domain), -ETIMEDOUT);
 }
 END_TEST
 
 START_TEST(reg_mr__of_read_only_memory_succeeds)
 {
-	fake.reg_error = EFAULT;
+	verbs_fake.reg_error = EFAULT;
 	ck_assert_int_eq(open_domain(), 0);
 	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, sizeof(memory), &region), 0);
 	ck_assert_uint_eq(fake_access(), 0);
 	CLIENT->dereg_mr(region);
 	region = NULL;
-	fake.reg_error = ENOMEM;
+	verbs_fake.reg_error = ENOMEM;
 	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, sizeof(memory), &region),
 			 -ENOMEM);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
@@ -89,7 +89,7 @@ END_TEST
 
 START_TEST(reg_mr__is_tried_where_the_device_names_no_limit)
 {
-	fake.max_mr_bytes = 0;
+	verbs_fake.max_mr_bytes = 0;
 	ck_assert_int_eq(open_domain(), 0);
 	ck_assert_msg(CLIENT->reg_mr(domain, memory, (size_t)2 << 30, &region) == 0,
 		      "%s", err_text());
@@ -98,7 +98,7 @@ END_TEST
 
 START_TEST(reg_mr__allows_remote_writes_on_iwarp)
 {
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup_cq();
 	ck_assert_uint_eq(fake_access(),
 			  IBV_ACCESS_LOCAL_WRITE |
@@ -116,7 +116,7 @@ START_TEST(reg_dmabuf_mr__passes_offset_and_addresses)
 {
 	struct fake_dmabuf dmabuf;
 
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	ck_assert_int_eq(open_domain(), 0);
 	ck_assert_int_eq(dmabuf_reg(), 0);
 	dmabuf = fake_dmabuf();
@@ -133,11 +133,11 @@ END_TEST
 START_TEST(reg_dmabuf_mr__that_fails_names_the_device)
 {
 	ck_assert_int_eq(open_domain(), 0);
-	fake.dmabuf_error = EOPNOTSUPP;
+	verbs_fake.dmabuf_error = EOPNOTSUPP;
 	ck_assert_int_eq(dmabuf_reg(), -ENOTSUP);
 	ck_assert_ptr_nonnull(
 		strstr(err_text(), "RDMA device fake0 cannot register dma-bufs"));
-	fake.dmabuf_error = ENOMEM;
+	verbs_fake.dmabuf_error = ENOMEM;
 	ck_assert_int_eq(dmabuf_reg(), -ENOMEM);
 	ck_assert_ptr_nonnull(
 		strstr(err_text(), "RDMA device fake0: ibv_reg_dmabuf_mr of 4 KiB"));
@@ -147,9 +147,9 @@ END_TEST
 
 START_TEST(siw__offset_is_covered_once)
 {
-	fake.iwarp = true;
-	fake.vendor = VERBS_SIW_VENDOR;
-	fake.max_cqe = 100000;
+	verbs_fake.iwarp = true;
+	verbs_fake.vendor = VERBS_SIW_VENDOR;
+	verbs_fake.max_cqe = 100000;
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(open_domain(), 0);
 		close_all();
@@ -183,7 +183,7 @@ START_TEST(connect__sends_the_hello_and_limits_retries)
 {
 	struct rdma_conn_param param;
 
-	fake.no_answer = false;
+	verbs_fake.no_answer = false;
 	setup();
 	param = fake_param();
 	ck_assert_uint_ge(param.private_data_len, FABRIC_HELLO_BYTES);
@@ -215,36 +215,36 @@ static const struct {
 START_TEST(connect__maps_the_failure_to_an_errno)
 {
 	setup_cq();
-	fake.answer = answers[_i].event;
-	fake.answer_status = answers[_i].status;
-	fake.answer_word = htonl(answers[_i].word);
+	verbs_fake.answer = answers[_i].event;
+	verbs_fake.answer_status = answers[_i].status;
+	verbs_fake.answer_word = htonl(answers[_i].word);
 	ck_assert_int_eq(connect_one(DEPTH, &channel), answers[_i].err);
 	ck_assert_str_ne(err_text(), "");
 	/* the id is the domain's, so a removal is reported for the domain */
 	ck_assert_int_eq(CLIENT->domain_removed(domain),
 			 answers[_i].event == RDMA_CM_EVENT_DEVICE_REMOVAL);
 	/* the depth is available again */
-	fake.answer = RDMA_CM_EVENT_ESTABLISHED;
+	verbs_fake.answer = RDMA_CM_EVENT_ESTABLISHED;
 	ck_assert_int_eq(connect_one(2 * DEPTH, &channel), 0);
 }
 END_TEST
 
 START_TEST(connect__tries_other_ports_when_one_is_in_use)
 {
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	setup_cq();
-	fake.ports_in_use = 2;
+	verbs_fake.ports_in_use = 2;
 	/* the first id is the domain's */
 	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
 	channel_close();
-	fake.ports_in_use = 1;
+	verbs_fake.ports_in_use = 1;
 	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
 	channel_close();
-	fake.ports_in_use = 1000;
+	verbs_fake.ports_in_use = 1000;
 	ck_assert_int_eq(connect_one(DEPTH, &channel), -EADDRINUSE);
 	ck_assert_ptr_nonnull(strstr(err_text(), "10.1.0.1:7000: each of 16 "));
-	ck_assert_uint_ge(fake.ports_in_use, 1000 - 100);
-	fake.ports_in_use = 0;
+	ck_assert_uint_ge(verbs_fake.ports_in_use, 1000 - 100);
+	verbs_fake.ports_in_use = 0;
 	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
 }
 END_TEST
@@ -254,7 +254,7 @@ START_TEST(connect__times_out)
 	const struct fabric_channel_params brief = { .depth = 1, .timeout_ms = 20 };
 
 	setup_cq();
-	fake.no_answer = true;
+	verbs_fake.no_answer = true;
 	ck_assert_int_eq(wr_connect(CLIENT, cq, &brief, &channel), -ETIMEDOUT);
 }
 END_TEST
@@ -278,7 +278,7 @@ START_TEST(connect__is_cancelled)
 	pthread_t thread;
 
 	setup_cq();
-	fake.no_answer = true;
+	verbs_fake.no_answer = true;
 	ck_assert_int_eq(pthread_create(&thread, NULL, run_cancel, NULL), 0);
 	ck_assert_int_eq(wr_connect(CLIENT, cq, &patient, &channel), -ECANCELED);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
@@ -298,7 +298,7 @@ START_TEST(connect__keeps_to_the_depth_of_the_cq)
 {
 	struct fabric_channel *second = NULL, *third = NULL;
 
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	ck_assert_int_eq(connect_one(DEPTH + 1, &second), -EINVAL);
 	ck_assert_int_eq(connect_one(DEPTH, &second), 0);
@@ -315,20 +315,20 @@ START_TEST(channel_free__drops_only_its_own_completions)
 {
 	struct fabric_channel *first;
 
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	setup();
 	/* some completed, some done without a completion, some outstanding */
 	ck_assert_int_eq(post(FABRIC_READ, 0, 20), 20);
-	fake_complete(18);
+	fake_complete_sends(18);
 	first = channel;
 	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
 	ck_assert_int_eq(post(FABRIC_READ, 100, 3), 3);
-	fake_complete(3);
+	fake_complete_sends(3);
 	CLIENT->channel_free(first);
 	expect_only(100, 3, 0);
 	/* the other channel still works */
 	ck_assert_int_eq(post(FABRIC_READ, 200, DEPTH), DEPTH);
-	fake_complete(DEPTH);
+	fake_complete_sends(DEPTH);
 	expect(200, DEPTH, 0);
 }
 END_TEST
@@ -374,7 +374,7 @@ START_TEST(cq_arm__signals_and_resets_the_descriptor)
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
 	ck_assert(!readable(CLIENT->cq_fd(cq), 0));
-	fake_complete(1);
+	fake_complete_sends(1);
 	ck_assert(readable(CLIENT->cq_fd(cq), WAIT_MS));
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
 	ck_assert(!readable(CLIENT->cq_fd(cq), 0));
@@ -402,8 +402,8 @@ static void run_client(void)
 
 START_TEST(sweep__no_failure_leaks)
 {
-	fake.iwarp = _i & 1;
-	fake.fail_errno = _i & 2 ? 0 : ENOMEM;
+	verbs_fake.iwarp = _i & 1;
+	verbs_fake.fail_errno = _i & 2 ? 0 : ENOMEM;
 	ck_assert_uint_gt(fake_fail_each(run_client), 15);
 }
 END_TEST

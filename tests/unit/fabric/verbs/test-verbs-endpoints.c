@@ -32,9 +32,9 @@ static const struct {
 
 START_TEST(device_attr__depends_on_the_transport)
 {
-	fake.iwarp = kinds[_i].iwarp;
-	fake.infiniband = kinds[_i].infiniband;
-	fake.atomics = kinds[_i].atomics;
+	verbs_fake.iwarp = kinds[_i].iwarp;
+	verbs_fake.infiniband = kinds[_i].infiniband;
+	verbs_fake.atomics = kinds[_i].atomics;
 	open_and_query();
 	ck_assert_int_eq(attr->transport, kinds[_i].transport);
 	ck_assert_int_eq(attr->atomics, kinds[_i].wanted);
@@ -62,7 +62,7 @@ static const uint32_t inlines[] = { 0, 1, 64, 220, 476, 4096 };
 
 START_TEST(device_attr__finds_the_inline_limit)
 {
-	fake.max_inline = inlines[_i];
+	verbs_fake.max_inline = inlines[_i];
 	open_and_query();
 	ck_assert_uint_eq(attr->inline_bytes, inlines[_i]);
 	ck_assert_uint_eq(live_qps(), 0);
@@ -75,7 +75,7 @@ START_TEST(device_attr__probes_relaxed_ordering)
 	ck_assert(attr->relaxed_ordering);
 	ck_assert(fake_access() & IBV_ACCESS_RELAXED_ORDERING);
 	server_close();
-	fake.reg_error = EOPNOTSUPP;
+	verbs_fake.reg_error = EOPNOTSUPP;
 	open_and_query();
 	ck_assert(!attr->relaxed_ordering);
 }
@@ -88,7 +88,7 @@ START_TEST(port__is_queried_each_time)
 	ck_assert_str_eq(port.state, "active");
 	ck_assert_uint_eq(port.active_mtu, 1024);
 	ck_assert_uint_eq(port.max_mtu, 4096);
-	fake.port_down[0] = true;
+	verbs_fake.port_down[0] = true;
 	ck_assert_int_eq(SERVER->device(server, 0, &attr, &port), 0);
 	ck_assert_str_eq(port.state, "down");
 	fake_fail_at(1);
@@ -122,7 +122,7 @@ END_TEST
 
 START_TEST(gids__are_limited_to_the_array)
 {
-	fake.extra_gids = FABRIC_GIDS_MAX;
+	verbs_fake.extra_gids = FABRIC_GIDS_MAX;
 	open_and_query();
 	ck_assert_uint_eq(port.n_gids, FABRIC_GIDS_MAX);
 	ck_assert_uint_eq(port.gids_more, 4);

@@ -17,7 +17,7 @@ static void await_event(const char *words)
 
 static void device_remove(void)
 {
-	fake.absent[0] = true;
+	verbs_fake.absent[0] = true;
 	fake_event(NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	await(&seen.removed, 1);
 	ck_assert_uint_eq(seen.removed_endpoint, 0);
@@ -89,7 +89,7 @@ START_TEST(address__changed_moves_the_listener)
 				 .listen = { .family = 4 } }),
 			 0);
 	session = session_new(0);
-	fake.address_changed = true;
+	verbs_fake.address_changed = true;
 	verbs_discovery_schedule(server);
 	await_event("serves now, at 10.1.0.9:7000");
 	ck_assert_mem_eq(SERVER->endpoint(server, 0)->address.bytes, moved, 4);
@@ -104,13 +104,13 @@ START_TEST(address__lost_is_served_when_it_returns)
 	ck_assert_int_eq(server_try_open((struct fabric_server_params){
 				 .listen = { .family = 4, .bytes = { 10, 1, 0, 1 } } }),
 			 0);
-	fake.address_changed = true;
+	verbs_fake.address_changed = true;
 	verbs_discovery_schedule(server);
 	await_event("fake0 has lost the address 10.1.0.1:7000");
 	ck_assert(SERVER->endpoint(server, 0)->awaited);
 	process_next();
 	ck_assert_ptr_null(strstr(seen.event_text, "serves"));
-	fake.address_changed = false;
+	verbs_fake.address_changed = false;
 	await_event("serves now, at 10.1.0.1:7000");
 }
 END_TEST
@@ -142,7 +142,7 @@ static void expect_serves(void)
 
 START_TEST(device__missing_at_open_is_served_when_it_comes)
 {
-	fake.absent[0] = true;
+	verbs_fake.absent[0] = true;
 	ck_assert_int_eq(
 		server_try_open((struct fabric_server_params){ .devices = first }), 0);
 	expect_awaited(0, "fake0");
@@ -161,25 +161,25 @@ END_TEST
 /* Without a device there is no rdma_cm either. */
 START_TEST(device__any_that_comes_first_is_served)
 {
-	fake.no_devices = true;
+	verbs_fake.no_devices = true;
 	ck_assert_int_eq(
 		server_try_open((struct fabric_server_params){ .required = true }), 0);
 	process_next();
 	expect_awaited(0, "");
-	fake.no_devices = false;
+	verbs_fake.no_devices = false;
 	expect_serves();
 }
 END_TEST
 
 START_TEST(address__missing_at_open_is_served_when_it_comes)
 {
-	fake.address_changed = true;
+	verbs_fake.address_changed = true;
 	ck_assert_int_eq(server_try_open((struct fabric_server_params){
 				 .listen = { .family = 4, .bytes = { 10, 1, 0, 1 } } }),
 			 0);
 	process_next();
 	expect_awaited(0, "");
-	fake.address_changed = false;
+	verbs_fake.address_changed = false;
 	expect_serves();
 }
 END_TEST
@@ -188,17 +188,17 @@ START_TEST(device__that_cannot_be_served_is_reported_once)
 {
 	unsigned events;
 
-	fake.absent[0] = true;
+	verbs_fake.absent[0] = true;
 	ck_assert_int_eq(
 		server_try_open((struct fabric_server_params){ .devices = first }), 0);
-	fake.port_in_use = PORT;
+	verbs_fake.port_in_use = PORT;
 	fake_device_return(0);
 	await_event("fake0 is not served: RDMA device fake0: 10.1.0.1:7000 is taken");
 	events = seen.events;
 	process_next();
 	ck_assert_uint_eq(seen.events, events);
 	ck_assert(SERVER->endpoint(server, 0)->awaited);
-	fake.port_in_use = 0;
+	verbs_fake.port_in_use = 0;
 	expect_serves();
 }
 END_TEST

@@ -40,13 +40,15 @@ START_TEST(reg_mr__grants_exactly_the_rights)
 {
 	struct fabric_mr *mr;
 
-	fake.iwarp = accesses[_i].iwarp;
-	fake.atomics = accesses[_i].atomic_cap;
+	verbs_fake.iwarp = accesses[_i].iwarp;
+	verbs_fake.atomics = accesses[_i].atomic_cap;
 	server_open();
-	ck_assert_uint_eq(
-		SERVER->endpoint(server, 0)->flags,
-		FABRIC_ENDPOINT_INBAND | (fake.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
-			(fake.atomics && !fake.iwarp ? FABRIC_ENDPOINT_ATOMICS : 0));
+	ck_assert_uint_eq(SERVER->endpoint(server, 0)->flags,
+			  FABRIC_ENDPOINT_INBAND |
+				  (verbs_fake.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
+				  (verbs_fake.atomics && !verbs_fake.iwarp
+					   ? FABRIC_ENDPOINT_ATOMICS
+					   : 0));
 	mr = mr_request(session_new(0), 100, accesses[_i].rights);
 	await(&seen.registered, 1);
 	ck_assert_uint_eq(fake_access(), accesses[_i].access);
@@ -98,10 +100,10 @@ START_TEST(reg_mr__uses_a_thread_for_a_slow_device)
 	uint64_t begin_ms = clock_now_ms();
 	struct fabric_session *session = server_open_session();
 
-	fake.before_reg_mr = sleep_5ms;
+	verbs_fake.before_reg_mr = sleep_5ms;
 	ck_assert(registers_on_loop(session));
 	ck_assert(!registers_on_loop(session));
-	fake.before_reg_mr = NULL;
+	verbs_fake.before_reg_mr = NULL;
 	/* the thread is used for a while, also when the device is fast again */
 	while (!registers_on_loop(session)) {
 		ck_assert_uint_lt(clock_now_ms() - begin_ms, 30000);
@@ -123,7 +125,7 @@ END_TEST
 
 START_TEST(reg_mr__is_tried_where_the_device_names_no_limit)
 {
-	fake.max_mr_bytes = 0;
+	verbs_fake.max_mr_bytes = 0;
 	(void)mr_request(server_open_session(), (size_t)2 << 30, FABRIC_RIGHT_READ);
 	await(&seen.registered, 1);
 	ck_assert_int_eq(seen.err, 0);
@@ -151,7 +153,7 @@ START_TEST(reg_mr__that_fails_names_the_cause)
 				 i == 0 ? -EINVAL : -EIO);
 		ck_assert_ptr_nonnull(strstr(err_text(), refused[i].text));
 	}
-	fake.reg_error = ENOMEM;
+	verbs_fake.reg_error = ENOMEM;
 	(void)mr_request(session, sizeof(memory), FABRIC_RIGHT_READ);
 	await(&seen.registered, 1);
 	ck_assert_int_eq(seen.err, -ENOMEM);
@@ -169,7 +171,7 @@ static void open_quarantine(uint64_t ms)
 {
 	const struct fabric_server_params params = { .key_quarantine_ms = ms };
 
-	fake.repeats_keys = true;
+	verbs_fake.repeats_keys = true;
 	ck_assert_int_eq(server_try_open(params), 0);
 }
 
@@ -267,7 +269,7 @@ START_TEST(key__in_quarantine_that_does_not_die_fails_the_registration)
 	session = session_new(0);
 	(void)churn(session, 1);
 	n_mrs = fake_live_mrs();
-	fake.dereg_refusals = 1;
+	verbs_fake.dereg_refusals = 1;
 	seen.registered = 0;
 	(void)mr_request(session, sizeof(memory), FABRIC_RIGHT_READ);
 	await(&seen.registered, 1);
@@ -318,7 +320,7 @@ START_TEST(dereg_mr__refused_cuts_the_session_off)
 
 	(void)channel_new(session, 1);
 	mr = mr_new(session);
-	fake.dereg_error = EBUSY;
+	verbs_fake.dereg_error = EBUSY;
 	SERVER->dereg_mr(mr);
 	await(&seen.deregistered, 1);
 	ck_assert_uint_eq(fake_serving_qps(), 0);

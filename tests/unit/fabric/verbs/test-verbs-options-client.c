@@ -13,7 +13,7 @@
 static void connect_with(const struct verbs_qp_limits *answer)
 {
 	teardown();
-	verbs_qp_limits_encode(answer, fake.answer_limits);
+	verbs_qp_limits_encode(answer, verbs_fake.answer_limits);
 	setup();
 }
 
@@ -65,9 +65,11 @@ END_TEST
 
 START_TEST(answer__empty_means_default_limits)
 {
-	memset(fake.answer_limits, 0, sizeof(fake.answer_limits));
-	ck_assert_int_eq(verbs_qp_limits_decode(fake.answer_limits, 8).mtu, UINT16_MAX);
-	ck_assert_int_eq(verbs_qp_limits_decode(fake.answer_limits, 3).retry_count, 6);
+	memset(verbs_fake.answer_limits, 0, sizeof(verbs_fake.answer_limits));
+	ck_assert_int_eq(verbs_qp_limits_decode(verbs_fake.answer_limits, 8).mtu,
+			 UINT16_MAX);
+	ck_assert_int_eq(
+		verbs_qp_limits_decode(verbs_fake.answer_limits, 3).retry_count, 6);
 }
 END_TEST
 
@@ -135,7 +137,7 @@ START_TEST(ece__is_copied_from_the_peer)
 {
 	connect_with(&any);
 	ck_assert_uint_eq(fake_ece(), 0);
-	fake.ece_vendor = 0x15b3;
+	verbs_fake.ece_vendor = 0x15b3;
 	connect_with(&any);
 	ck_assert_uint_eq(fake_ece(), 0x15b3);
 }
@@ -143,7 +145,7 @@ END_TEST
 
 START_TEST(iwarp__queue_pair_is_modified_by_the_kernel)
 {
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	params.rdma_options.mtu = 256;
 	connect_with(&any);
 	ck_assert_int_eq(fake_last_id()->qp->state, IBV_QPS_INIT);

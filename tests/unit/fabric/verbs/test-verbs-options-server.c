@@ -204,7 +204,7 @@ START_TEST(options__in_effect_are_shown)
 	ck_assert_int_eq(port.rdma_options.mtu, 512);
 	ck_assert_int_eq(port.rdma_options.rd_atomic, 8); /* the device's */
 	ck_assert_int_eq(port.rdma_options.traffic_class, 8);
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	open_with_options();
 	ck_assert_int_eq(SERVER->device(server, 1, &attr, &port), 0);
 	ck_assert_int_eq(port.rdma_options.mtu, FABRIC_OPTION_AUTO);
@@ -217,7 +217,7 @@ START_TEST(iwarp__queue_pair_is_modified_by_the_kernel)
 {
 	struct rdma_cm_id *id;
 
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	devices[0].rdma_options.mtu = 256;
 	open_with_options();
 	id = channel_new(session_new(0), 1);

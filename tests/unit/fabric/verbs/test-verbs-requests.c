@@ -78,12 +78,12 @@ START_TEST(gid__that_is_not_the_clients_address_is_refused)
 {
 	struct fabric_session *session = server_open_session();
 
-	fake.before_rtr = held_once;
-	fake.peer_gid = "::ffff:10.1.0.99";
+	verbs_fake.before_rtr = held_once;
+	verbs_fake.peer_gid = "::ffff:10.1.0.99";
 	expect_refused(session, 1, "GID ::ffff:10.1.0.99, which is not the address");
 	/* the kernel was not asked for it, and no queue pair was made */
 	ck_assert_uint_eq(atomic_load(&calls), 0);
-	fake.peer_gid = NULL;
+	verbs_fake.peer_gid = NULL;
 	(void)channel_new(session, 1);
 }
 END_TEST
@@ -94,7 +94,7 @@ START_TEST(gid__that_does_not_answer_delays_nobody)
 	struct fabric_session *session = server_open_session(), *other = session_new(0);
 	struct rdma_cm_id *ids[3];
 
-	fake.before_rtr = held_once;
+	verbs_fake.before_rtr = held_once;
 	hold_next();
 	ids[0] = ask(session, 1);
 	ck_assert_int_eq(sem_wait(&held), 0);
@@ -114,11 +114,11 @@ END_TEST
 /* The kernel lets the device go once the last request has ended. */
 START_TEST(device__removed_meanwhile_is_served_again)
 {
-	fake.before_rtr = held_once;
+	verbs_fake.before_rtr = held_once;
 	hold_next();
 	(void)ask(server_open_session(), 1);
 	ck_assert_int_eq(sem_wait(&held), 0);
-	fake.absent[0] = true;
+	verbs_fake.absent[0] = true;
 	fake_event(NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	await(&seen.removed, 1);
 	ck_assert(SERVER->endpoint(server, 0)->awaited);
@@ -139,7 +139,7 @@ START_TEST(request__can_be_ended_while_it_waits)
 	struct fabric_session *session = server_open_session(), *other = session_new(0);
 	struct rdma_cm_id *id;
 
-	fake.before_rtr = held_once;
+	verbs_fake.before_rtr = held_once;
 	hold_next();
 	id = ask(session, 1);
 	ck_assert_int_eq(sem_wait(&held), 0);
@@ -166,7 +166,7 @@ START_TEST(refused_access__at_once_is_counted)
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp;
 
-	fake.before_rtr = held_once;
+	verbs_fake.before_rtr = held_once;
 	hold_next();
 	id = ask(session, 1);
 	ck_assert_int_eq(sem_wait(&held), 0);
@@ -210,11 +210,11 @@ START_TEST(gid__that_did_not_answer_is_remembered)
 
 	clock_set_source(now);
 	session = server_open_session();
-	fake.before_rtr = rtr_takes_1s;
-	fake.rtr_error = ETIMEDOUT;
+	verbs_fake.before_rtr = rtr_takes_1s;
+	verbs_fake.rtr_error = ETIMEDOUT;
 	expect_refused(session, 1, "RTR");
-	fake.rtr_error = 0;
-	fake.before_rtr = held_once;
+	verbs_fake.rtr_error = 0;
+	verbs_fake.before_rtr = held_once;
 	expect_refused(session, 2, "nobody answered for GID ::ffff:10.1.0.9");
 	ck_assert_uint_eq(atomic_load(&calls), 0);
 	passed_ns += 30000 * NS_PER_MS;
@@ -230,7 +230,7 @@ START_TEST(gid__that_answered_late_is_not_refused)
 
 	clock_set_source(now);
 	session = server_open_session();
-	fake.before_rtr = rtr_takes_1s;
+	verbs_fake.before_rtr = rtr_takes_1s;
 	(void)channel_new(session, 1);
 	(void)channel_new(session, 2);
 }
@@ -240,14 +240,14 @@ START_TEST(queue_pair__of_another_channel_is_refused)
 {
 	struct fabric_session *session = server_open_session(), *other = session_new(0);
 
-	fake.peer_qpn = 0x77;
+	verbs_fake.peer_qpn = 0x77;
 	(void)channel_new(session, 1);
 	expect_refused(other, 1, "queue pair 0x77 there is the end of another channel");
 	/* it is free again */
 	ck_assert_int_eq(SERVER->channel_close(session, 1), 0);
 	(void)channel_new(other, 2);
 	/* the device's own, which serve the fabric's management */
-	fake.peer_qpn = 1;
+	verbs_fake.peer_qpn = 1;
 	expect_refused(session, 2, "queue pair number 0x1");
 }
 END_TEST
@@ -257,7 +257,7 @@ START_TEST(queue_pair__goes_to_the_owner_of_the_address)
 {
 	struct fabric_session *session = server_open_session(), *owner = session_new(0);
 
-	fake.peer_qpn = 0x77;
+	verbs_fake.peer_qpn = 0x77;
 	(void)channel_new(session, 1);
 	peer_verified = true;
 	(void)channel_new(owner, 2);
@@ -279,7 +279,7 @@ START_TEST(refusals__are_limited_and_delay_nobody)
 	const uint8_t junk[FABRIC_HELLO_BYTES] = { 1, 2, 3 };
 	unsigned live = fake_live();
 
-	fake.before_reject = held_once;
+	verbs_fake.before_reject = held_once;
 	hold_next();
 	for (unsigned i = 0; i < 3 * REFUSED_MAX; i++)
 		(void)fake_request(0, junk, sizeof(junk));
@@ -325,7 +325,7 @@ START_TEST(channels__that_end_are_stopped_at_once_and_destroyed_by_a_worker)
 
 	for (uint32_t i = 1; i <= 20; i++)
 		(void)channel_new(session, i);
-	fake.before_destroy_qp = held_once;
+	verbs_fake.before_destroy_qp = held_once;
 	hold_next();
 	SERVER->session_close(session);
 	ck_assert_uint_eq(fake_serving_qps(), 0);

@@ -60,7 +60,7 @@ static void open_direct(void)
 
 static const char *client_gid(void)
 {
-	return fake.infiniband ? "fe80::9" : "::ffff:10.1.0.9";
+	return verbs_fake.infiniband ? "fe80::9" : "::ffff:10.1.0.9";
 }
 
 /* Attributes as a client sends them. */
@@ -69,7 +69,7 @@ static struct fabric_qp_info remote_qp(const char *gid)
 	struct fabric_qp_info end = {
 		.qpn = 0x123456,
 		.psn = 0xfedcba,
-		.lid = fake.infiniband ? 9 : 0,
+		.lid = verbs_fake.infiniband ? 9 : 0,
 		.pkey = 0xffff,
 		.mtu = 512,
 		.rd_atomic = 3,
@@ -100,7 +100,7 @@ START_TEST(direct__modifies_the_queue_pair_itself)
 	const struct fabric_endpoint *endpoint;
 	struct ibv_qp_attr attr;
 
-	fake.atomics = IBV_ATOMIC_HCA;
+	verbs_fake.atomics = IBV_ATOMIC_HCA;
 	open_direct();
 	endpoint = SERVER->endpoint(server, 0);
 	ck_assert_uint_eq(endpoint->flags, FABRIC_ENDPOINT_DIRECT |
@@ -161,12 +161,12 @@ START_TEST(port__is_queried_again_after_events_and_failures)
 
 	open_direct();
 	connect_at(1, 2);
-	fake.gid_index_shift = 3;
+	verbs_fake.gid_index_shift = 3;
 	connect_at(2, 2);
 	fake_async_event(0, IBV_EVENT_GID_CHANGE, 1);
 	SERVER->process(server);
 	connect_at(3, 5);
-	fake.gid_index_shift = 0;
+	verbs_fake.gid_index_shift = 0;
 	connect_at(4, 5);
 	ck_assert_int_eq(connect_direct(5, &invalid), -EINVAL);
 	connect_at(6, 2);
@@ -244,7 +244,7 @@ START_TEST(direct__refuses_a_queue_pair_in_use)
 	struct fabric_session *first;
 	struct fabric_qp_info theirs;
 
-	fake.infiniband = _i > 0;
+	verbs_fake.infiniband = _i > 0;
 	theirs = remote_qp(client_gid());
 	open_direct();
 	ck_assert_int_eq(connect_direct(1, &theirs), 0);
@@ -257,7 +257,8 @@ START_TEST(direct__refuses_a_queue_pair_in_use)
 	ck_assert_uint_eq(live_qps(), 1);
 	/* the same port with another of its addresses */
 	theirs.gid[15] = 10;
-	ck_assert_int_eq(connect_direct(1, &theirs), fake.infiniband ? -EBUSY : 0);
+	ck_assert_int_eq(connect_direct(1, &theirs),
+			 verbs_fake.infiniband ? -EBUSY : 0);
 	theirs.gid[15] = 9;
 	theirs.qpn++;
 	ck_assert_int_eq(connect_direct(2, &theirs), 0);
@@ -324,13 +325,13 @@ START_TEST(gid_backoff__delays_after_an_unreachable_gid)
 
 	clock_set_source(now);
 	open_direct();
-	fake.before_rtr = rtr_takes_1s;
-	fake.rtr_error = ETIMEDOUT;
+	verbs_fake.before_rtr = rtr_takes_1s;
+	verbs_fake.rtr_error = ETIMEDOUT;
 	ck_assert_int_eq(connect_direct(1, &theirs), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0: nobody answers for the peer's "
 						 "GID ::ffff:10.1.0.99"));
-	fake.before_rtr = rtr_count;
-	fake.rtr_error = 0;
+	verbs_fake.before_rtr = rtr_count;
+	verbs_fake.rtr_error = 0;
 	/* this GID is refused for a while, and no other */
 	ck_assert_int_eq(connect_direct(2, &theirs), -EHOSTUNREACH);
 	ck_assert_ptr_nonnull(strstr(err_text(), "::ffff:10.1.0.99"));
@@ -368,7 +369,7 @@ static struct fabric_session *open_held(void)
 
 	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
 	open_direct();
-	fake.before_rtr = rtr_held;
+	verbs_fake.before_rtr = rtr_held;
 	atomic_store(&hold, true);
 	ck_assert_int_eq(SERVER->channel_connect(session, 1, &theirs), 0);
 	ck_assert_int_eq(sem_wait(&held), 0);
@@ -438,7 +439,7 @@ START_TEST(connect__that_waits_can_be_ended)
 	ck_assert_int_eq(sem_post(&go), 0);
 	if (_i == BY_CLOSE) {
 		/* the poller posts its message when the channels are freed */
-		fake.poll_cq_us = 30000;
+		verbs_fake.poll_cq_us = 30000;
 		server_close();
 	}
 	ck_assert_uint_eq(live_qps(), 0);
@@ -457,7 +458,7 @@ START_TEST(infiniband__uses_the_lid_within_a_subnet)
 {
 	struct fabric_qp_info theirs;
 
-	fake.infiniband = true;
+	verbs_fake.infiniband = true;
 	theirs = remote_qp("fe80::9");
 	ck_assert_msg(!try_open_no_device_address(), "%s", err_text());
 	session = session_new(0);
@@ -504,7 +505,7 @@ START_TEST(pkey__is_looked_up_and_must_match)
 {
 	struct fabric_qp_info theirs;
 
-	fake.infiniband = true;
+	verbs_fake.infiniband = true;
 	theirs = remote_qp("fe80::9");
 	theirs.pkey = pkeys[_i].theirs;
 	devices[0].rdma_options.pkey = pkeys[_i].option;
@@ -519,7 +520,7 @@ START_TEST(pkey__is_looked_up_and_must_match)
 	ck_assert_int_eq(connect_direct(1, &theirs), pkeys[_i].connect);
 	if (!pkeys[_i].connect) {
 		ck_assert_uint_eq(fake_qp_attr().pkey_index, pkeys[_i].index);
-		ck_assert_uint_eq(ours.pkey, fake.pkeys[pkeys[_i].index]);
+		ck_assert_uint_eq(ours.pkey, verbs_fake.pkeys[pkeys[_i].index]);
 	}
 }
 END_TEST
@@ -530,7 +531,7 @@ START_TEST(gid_index__selects_the_gid)
 	const struct fabric_device_attr *attr;
 	struct fabric_port_attr port;
 
-	fake.extra_gids = 100;
+	verbs_fake.extra_gids = 100;
 	devices[0].rdma_options.gid_index = 3;
 	open_direct();
 	ck_assert_msg(!connect_direct(1, &theirs), "%s", err_text());
@@ -569,7 +570,7 @@ END_TEST
 
 START_TEST(iwarp__refuses_connect_direct)
 {
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	ck_assert_int_eq(try_open(), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
 	ck_assert_ptr_nonnull(strstr(err_text(), "iWARP"));
@@ -581,7 +582,7 @@ START_TEST(port__needs_no_address)
 	const struct fabric_endpoint *endpoint;
 	struct fabric_qp_info theirs;
 
-	fake.infiniband = true;
+	verbs_fake.infiniband = true;
 	theirs = remote_qp("fe80::9");
 	ck_assert_msg(!try_open_no_device_address(), "%s", err_text());
 	expect_one_endpoint("fake0");
@@ -598,15 +599,15 @@ START_TEST(port__needs_no_address)
 	expect_awaited(0, "fake0");
 	server_close();
 	devices[0].rdma_options.connect = FABRIC_CONNECT_DIRECT;
-	fake.infiniband = false;
+	verbs_fake.infiniband = false;
 	ck_assert_int_eq(try_open_no_device_address(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "gid_index"));
-	fake.infiniband = true;
-	fake.port_down[0] = true;
+	verbs_fake.infiniband = true;
+	verbs_fake.port_down[0] = true;
 	ck_assert_int_eq(try_open_no_device_address(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "connect = direct: RDMA device fake0, "
 						 "port 1 is not active"));
-	fake.port_down[0] = false;
+	verbs_fake.port_down[0] = false;
 	devices[0].rdma_options.pkey = 0x8123;
 	ck_assert_int_eq(try_open_no_device_address(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "has no P_Key 0x8123"));
@@ -617,7 +618,7 @@ START_TEST(device__without_address_is_closed_when_removed)
 {
 	struct fabric_qp_info theirs;
 
-	fake.infiniband = true;
+	verbs_fake.infiniband = true;
 	theirs = remote_qp("fe80::9");
 	ck_assert_int_eq(try_open_no_device_address(), 0);
 	session = session_new(0);
@@ -688,7 +689,7 @@ START_TEST(failure__of_the_device_is_eio)
 
 	open_direct();
 	session_end(session);
-	fake.fail_errno = EINVAL;
+	verbs_fake.fail_errno = EINVAL;
 	do {
 		fake_fail_at(++n);
 		err = run_requests(n);
@@ -718,7 +719,7 @@ static void run_server(void)
 
 START_TEST(sweep__no_failure_leaks)
 {
-	fake.infiniband = _i > 0;
+	verbs_fake.infiniband = _i > 0;
 	listen_without_device = _i == 2;
 	ck_assert_uint_gt(fake_fail_each(run_server), 20);
 }

@@ -29,7 +29,7 @@ START_TEST(session_close__ends_though_modify_qp_fails)
 
 	(void)channel_new(session, 1);
 	(void)channel_new(session, 2);
-	fake.modify_error = EIO;
+	verbs_fake.modify_error = EIO;
 	SERVER->session_close(session);
 	SERVER->dereg_mr(mr);
 	ck_assert_uint_eq(live_qps(), 0);
@@ -46,10 +46,10 @@ START_TEST(queue_pair__not_destroyed_is_reported_once)
 	struct fabric_session *session;
 	struct rdma_cm_id *id;
 
-	fake.iwarp = _i == BY_ERROR_ON_IWARP;
+	verbs_fake.iwarp = _i == BY_ERROR_ON_IWARP;
 	session = server_open_session();
 	id = channel_new(session, 1);
-	fake.destroy_qp_error = EBUSY;
+	verbs_fake.destroy_qp_error = EBUSY;
 	switch (_i) {
 	case BY_CHANNEL_CLOSE:
 		SERVER->channel_close(session, 1);
@@ -81,12 +81,12 @@ START_TEST(queue_pair__not_created_refuses_the_channel)
 	struct fabric_session *session = server_open_session();
 
 	seen.admitted = session;
-	fake.qp_error = ENOMEM;
+	verbs_fake.qp_error = ENOMEM;
 	ck_assert_int_eq(fake_request_state(request(1, 1)), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_ptr_nonnull(strstr(seen.why, "rdma_create_qp"));
 	ck_assert_uint_eq(stats().errors, 1);
-	fake.qp_error = 0;
+	verbs_fake.qp_error = 0;
 	(void)channel_new(session, 1);
 }
 END_TEST
@@ -96,11 +96,11 @@ START_TEST(cm_id__not_destroyed_is_reported_once)
 	struct fabric_session *session = server_open_session();
 	struct rdma_cm_id *id = channel_new(session, 1);
 
-	fake.destroy_id_error = EINVAL;
+	verbs_fake.destroy_id_error = EINVAL;
 	SERVER->channel_close(session, 1);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.events, 1);
-	fake.destroy_id_error = 0;
+	verbs_fake.destroy_id_error = 0;
 	ck_assert_ptr_nonnull(strstr(seen.event_text, "rdma_destroy_id gives 22"));
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	process_all();
@@ -118,7 +118,7 @@ START_TEST(dereg_mr__failed_is_reported_once)
 	(void)channel_new(session, 1);
 	first = mr_new(session);
 	second = mr_new(session);
-	fake.dereg_error = EBUSY;
+	verbs_fake.dereg_error = EBUSY;
 	SERVER->dereg_mr(first);
 	SERVER->dereg_mr(second);
 	await(&seen.deregistered, 2);
@@ -162,10 +162,10 @@ START_TEST(reg_mr__refused_leaves_nothing)
 	for (unsigned i = 0; i < N_DEVICES; i++)
 		sessions[i] = session_new(i);
 	for (unsigned i = 0; i < N_MRS; i++) {
-		fake.reg_error = i == (unsigned)_i ? ENOMEM : 0;
+		verbs_fake.reg_error = i == (unsigned)_i ? ENOMEM : 0;
 		ck_assert_int_eq(segment_register(sessions, i, &mrs[i]), 0);
 		await(&seen.registered, i + 1);
-		ck_assert_int_eq(seen.err, -fake.reg_error);
+		ck_assert_int_eq(seen.err, -verbs_fake.reg_error);
 		if (seen.err)
 			ck_assert_ptr_nonnull(strstr(seen.text, expected));
 	}
@@ -176,7 +176,7 @@ START_TEST(reg_mr__refused_leaves_nothing)
 	await(&seen.deregistered, N_MRS - 1);
 	ck_assert_uint_eq(fake_live_mrs(), 0);
 	ck_assert_uint_eq(stats().exposed_bytes, 0);
-	fake.reg_error = 0;
+	verbs_fake.reg_error = 0;
 	/* the session can still register memory */
 	ck_assert_int_eq(segment_register(sessions, (unsigned)_i, &mrs[0]), 0);
 	await(&seen.registered, N_MRS + 1);
@@ -201,12 +201,12 @@ START_TEST(reg_mr__runs_in_parallel_on_two_devices)
 	server_open();
 	for (unsigned i = 0; i < N_DEVICES; i++)
 		sessions[i] = session_new(i);
-	fake.before_reg_mr = barrier_wait;
+	verbs_fake.before_reg_mr = barrier_wait;
 	for (unsigned i = 0; i < N_DEVICES; i++)
 		ck_assert_int_eq(segment_register(sessions, i, &mrs[i]), 0);
 	await(&seen.registered, N_DEVICES);
 	ck_assert_int_eq(seen.err, 0);
-	fake.before_reg_mr = NULL;
+	verbs_fake.before_reg_mr = NULL;
 	server_close();
 	(void)pthread_barrier_destroy(&barrier);
 }
@@ -219,11 +219,11 @@ static struct fabric_session *session_with_live_qp(struct fabric_mr **ret_mr)
 
 	(void)channel_new(session, 1);
 	*ret_mr = mr_new(session);
-	fake.modify_error = EIO;
-	fake.destroy_qp_error = EIO;
+	verbs_fake.modify_error = EIO;
+	verbs_fake.destroy_qp_error = EIO;
 	SERVER->channel_close(session, 1);
-	fake.modify_error = 0;
-	fake.destroy_qp_error = 0;
+	verbs_fake.modify_error = 0;
+	verbs_fake.destroy_qp_error = 0;
 	settle();
 	ck_assert_uint_eq(seen.events, 1);
 	ck_assert_ptr_nonnull(strstr(seen.event_text, "still serves"));
@@ -250,14 +250,14 @@ START_TEST(dereg_mr__waits_while_the_device_may_have_access)
 	struct fabric_mr *mr;
 
 	session = session_with_live_qp(&mr);
-	fake.dereg_error = EIO;
+	verbs_fake.dereg_error = EIO;
 	if (_i)
 		SERVER->session_close(session);
 	SERVER->dereg_mr(mr);
 	/* events: queue pair, ibv_dereg_mr, memory that is kept */
 	await(&seen.events, 3);
 	ck_assert_ptr_nonnull(strstr(seen.event_text, "4096 bytes"));
-	fake.dereg_error = 0;
+	verbs_fake.dereg_error = 0;
 	/* later work is done first */
 	(void)mr_new(other);
 	process_all();
@@ -275,7 +275,7 @@ START_TEST(protection_domain__not_freed_is_reported)
 	struct fabric_session *session = server_open_session();
 
 	(void)mr_new(session);
-	fake.dealloc_error = EBUSY;
+	verbs_fake.dealloc_error = EBUSY;
 	if (_i) {
 		/* the removal completes nevertheless */
 		fake_async_event(0, IBV_EVENT_DEVICE_FATAL, 0);
@@ -295,7 +295,7 @@ START_TEST(cm_events__that_fail_end_listening)
 	struct rdma_cm_id *id = channel_new(server_open_session(), 1);
 	struct pollfd fd = { .fd = SERVER->fd(server), .events = POLLIN };
 
-	fake.cm_error = EIO;
+	verbs_fake.cm_error = EIO;
 	fake_event(NULL, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	await(&seen.events, 2);
 	ck_assert_uint_eq(seen.event_endpoint, 1);
@@ -315,11 +315,11 @@ START_TEST(cm_events__are_read_again_after_enomem)
 	struct rdma_cm_id *id;
 
 	seen.admitted = server_open_session();
-	fake.cm_error = ENOMEM;
+	verbs_fake.cm_error = ENOMEM;
 	id = request(1, 1);
 	ck_assert_int_eq(fake_request_state(id), FAKE_REQUESTED);
 	ck_assert_uint_eq(seen.events, 0);
-	fake.cm_error = 0;
+	verbs_fake.cm_error = 0;
 	process_next();
 	settle();
 	ck_assert_int_eq(fake_request_state(id), FAKE_ACCEPTED);
@@ -331,10 +331,10 @@ START_TEST(device__whose_events_fail_counts_as_removed)
 	struct fabric_session *session = server_open_session();
 
 	(void)channel_new(session, 1);
-	fake.async_error = EIO;
+	verbs_fake.async_error = EIO;
 	fake_async_event(0, IBV_EVENT_PORT_ERR, 1);
 	await(&seen.downs, 1);
-	fake.async_error = 0;
+	verbs_fake.async_error = 0;
 	ck_assert_ptr_nonnull(strstr(seen.why, "removed"));
 	ck_assert_int_eq(SERVER->session_open(server, 0, NULL, &session), -ENODEV);
 }
@@ -342,7 +342,7 @@ END_TEST
 
 START_TEST(poller__finds_flushes_without_notifications)
 {
-	fake.notify_errors = 2; /* one for each device */
+	verbs_fake.notify_errors = 2; /* one for each device */
 	server_open();
 	fake_break(channel_new(session_new(0), 1));
 	await(&seen.downs, 1);

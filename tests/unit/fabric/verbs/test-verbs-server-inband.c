@@ -71,7 +71,7 @@ START_TEST(requests__are_executed_in_memory)
 {
 	struct inband_answer answer;
 
-	fake.iwarp = _i;
+	verbs_fake.iwarp = _i;
 	open_channel();
 	memset(memory, 0, sizeof(memory));
 	expect_status(id, inband_make(FABRIC_PING, 0, 0, 1), FABRIC_DONE);
@@ -210,7 +210,7 @@ START_TEST(rights__limit_requests)
 	bool write = (unsigned)_i & FABRIC_RIGHT_WRITE;
 
 	/* also where the device's access flags grant more */
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	session = server_open_session();
 	id = channel_new(session, 1);
 	(void)mr_request(session, sizeof(memory), (unsigned)_i);
@@ -247,7 +247,7 @@ START_TEST(request__malformed_ends_the_channel)
 	struct rdma_cm_id *unaffected;
 	struct inband_request request;
 
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	open_channel();
 	unaffected = channel_new(session, 2);
 	request = inband_make(invalid[_i].op, 0, invalid[_i].bytes, 1);
@@ -261,7 +261,7 @@ END_TEST
  * request in the receive's memory is not executed again. */
 START_TEST(immediate__is_not_a_request)
 {
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	open_channel();
 	for (uint64_t i = 0; i < INBAND_CREDITS; i++)
 		expect_status(id, inband_make(FABRIC_FILL, 0, 100, i), FABRIC_DONE);
@@ -351,7 +351,7 @@ START_TEST(channel_close__waits_for_a_request_in_progress)
 	struct inband_request request;
 
 	open_channel();
-	fake.before_post_recv = hold_poller;
+	verbs_fake.before_post_recv = hold_poller;
 	atomic_store(&hold, true);
 	request = inband_make(FABRIC_FILL, 0, sizeof(memory), 1);
 	fake_receive(id, &request, sizeof(request));

@@ -85,7 +85,7 @@ START_TEST(open__serves_named_devices_and_waits_for_others)
 	ck_assert(!SERVER->endpoint(server, 0)->awaited);
 	expect_awaited(1, "mlx5_9");
 	server_close();
-	fake.port_down[1] = true;
+	verbs_fake.port_down[1] = true;
 	ck_assert_int_eq(
 		server_try_open((struct fabric_server_params){ .devices = second }), 0);
 	expect_one_endpoint("fake1");
@@ -95,11 +95,11 @@ END_TEST
 
 START_TEST(open__skips_inactive_ports)
 {
-	fake.port_down[0] = true;
+	verbs_fake.port_down[0] = true;
 	server_open();
 	expect_one_endpoint("fake1");
 	server_close();
-	fake.port_down[1] = true;
+	verbs_fake.port_down[1] = true;
 	server_open();
 	expect_awaited(0, "");
 }
@@ -114,7 +114,7 @@ START_TEST(open__without_anything_to_wait_for_gives_enodev)
 	};
 
 	ck_assert_int_eq(server_try_open(params), -ENODEV);
-	fake.no_devices = true;
+	verbs_fake.no_devices = true;
 	ck_assert_int_eq(server_try_open(params), -ENODEV);
 	ck_assert_int_eq(server_try_open((struct fabric_server_params){ 0 }), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no RDMA device"));
@@ -127,7 +127,7 @@ END_TEST
 
 START_TEST(open__names_a_port_in_use)
 {
-	fake.port_in_use = PORT;
+	verbs_fake.port_in_use = PORT;
 	ck_assert_int_eq(server_try_open((struct fabric_server_params){ 0 }),
 			 -EADDRINUSE);
 	ck_assert_ptr_nonnull(strstr(err_text(), "10.1.0.1:7000"));
@@ -136,7 +136,7 @@ END_TEST
 
 START_TEST(open__sets_confirm_on_iwarp)
 {
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	server_open();
 	ck_assert_uint_eq(SERVER->endpoint(server, 0)->flags,
 			  FABRIC_ENDPOINT_CONFIRM | FABRIC_ENDPOINT_INBAND);
@@ -228,7 +228,7 @@ START_TEST(channel__in_error_is_found_while_the_cq_is_armed)
 	struct fabric_session *session = server_open_session();
 	struct rdma_cm_id *first = channel_new(session, 1);
 
-	fake.break_at_arm = channel_new(session, 2);
+	verbs_fake.break_at_arm = channel_new(session, 2);
 	fake_break(first);
 	await(&seen.downs, 2);
 }
@@ -283,7 +283,7 @@ START_TEST(channel__on_iwarp_ends_when_its_cause_may_be_known)
 	struct fabric_session *session;
 	struct rdma_cm_id *id;
 
-	fake.iwarp = true;
+	verbs_fake.iwarp = true;
 	session = server_open_session();
 	id = channel_new(session, 5);
 	fake_break(id);
@@ -447,7 +447,7 @@ close:
 
 START_TEST(sweep__no_failure_leaks)
 {
-	fake.fail_errno = _i ? 0 : ENOMEM;
+	verbs_fake.fail_errno = _i ? 0 : ENOMEM;
 	ck_assert_uint_gt(fake_fail_each(run_server), 25);
 }
 END_TEST

@@ -66,7 +66,7 @@ static void setup(void)
 	server_events.tenant = on_tenant;
 	server_events.mr_registered = on_mr_registered;
 	server_open();
-	fake.before_reg_mr = before_reg_mr;
+	verbs_fake.before_reg_mr = before_reg_mr;
 }
 
 static struct fabric_session *session_of(unsigned number)

@@ -49,7 +49,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	struct channel *channel;
 
-	if (fake.no_devices) {
+	if (verbs_fake.no_devices) {
 		errno = ENODEV;
 		return NULL;
 	}
@@ -130,8 +130,8 @@ int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **
 	struct event *event;
 	eventfd_t count;
 
-	if (fake.cm_error) {
-		errno = fake.cm_error;
+	if (verbs_fake.cm_error) {
+		errno = verbs_fake.cm_error;
 		return -1;
 	}
 	if (eventfd_read(public->fd, &count))
@@ -222,8 +222,8 @@ static int id_destroy(struct id *id)
 	destroyed[n_destroyed++ % DESTROYED_MAX].state = id->state;
 	id->channel->ids--;
 	fake_live_add(-1);
-	if (fake.destroy_id_error) {
-		errno = fake.destroy_id_error;
+	if (verbs_fake.destroy_id_error) {
+		errno = verbs_fake.destroy_id_error;
 		return -1;
 	}
 	events_drop(id);
@@ -259,10 +259,10 @@ static int device_at(const struct sockaddr *addr)
 	} else {
 		(void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
 	}
-	if (!strcmp(text, fake.address_changed ? "10.1.0.9" : "10.1.0.1") ||
+	if (!strcmp(text, verbs_fake.address_changed ? "10.1.0.9" : "10.1.0.1") ||
 	    !strcmp(text, "fd00::1"))
-		return fake.absent[0] ? -1 : 0;
-	return strcmp(text, "10.2.0.1") || fake.absent[1] ? -1 : 1;
+		return verbs_fake.absent[0] ? -1 : 0;
+	return strcmp(text, "10.2.0.1") || verbs_fake.absent[1] ? -1 : 1;
 }
 
 static void id_set_device(struct id *id, int device)
@@ -283,7 +283,7 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 		errno = ENODEV;
 		return -1;
 	}
-	if (in.sin_port && ntohs(in.sin_port) == fake.port_in_use) {
+	if (in.sin_port && ntohs(in.sin_port) == verbs_fake.port_in_use) {
 		errno = EADDRINUSE;
 		return -1;
 	}
@@ -325,14 +325,14 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src,
 	ck_assert_int_gt(ms, 0);
 	if (fake_fails("rdma_resolve_addr"))
 		return -1;
-	if (fake.never_resolves)
+	if (verbs_fake.never_resolves)
 		return 0;
 	if (device < 0) {
 		event_put(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		return 0;
 	}
 	id_set_device(id, device);
-	if (fake.resolves_late)
+	if (verbs_fake.resolves_late)
 		(void)usleep((useconds_t)ms * 1000);
 	event_put(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	return 0;
@@ -416,7 +416,7 @@ int rdma_establish(struct rdma_cm_id *id)
 int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	ck_assert_ptr_null(id->qp);
-	ece->vendor_id = fake.ece_vendor;
+	ece->vendor_id = verbs_fake.ece_vendor;
 	return 0;
 }
 
@@ -427,23 +427,25 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 
 	if (fake_fails("rdma_connect"))
 		return -1;
-	if (fake.ports_in_use > 0) {
-		fake.ports_in_use--;
+	if (verbs_fake.ports_in_use > 0) {
+		verbs_fake.ports_in_use--;
 		errno = EADDRINUSE;
 		return -1;
 	}
 	param_copy(param);
 	fake_state.last = id;
-	if (fake.no_answer)
+	if (verbs_fake.no_answer)
 		return 0;
-	event = event_new(id, fake.answer, fake.answer_status);
+	event = event_new(id, verbs_fake.answer, verbs_fake.answer_status);
 	/* without a queue pair of the id, the caller modifies its own */
-	if (fake.answer == RDMA_CM_EVENT_ESTABLISHED && !public->qp) {
+	if (verbs_fake.answer == RDMA_CM_EVENT_ESTABLISHED && !public->qp) {
 		event->public.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
-		event_set_data(event, fake.answer_limits, sizeof(fake.answer_limits));
+		event_set_data(event, verbs_fake.answer_limits,
+			       sizeof(verbs_fake.answer_limits));
 	}
-	if (fake.answer_word)
-		event_set_data(event, &fake.answer_word, sizeof(fake.answer_word));
+	if (verbs_fake.answer_word)
+		event_set_data(event, &verbs_fake.answer_word,
+			       sizeof(verbs_fake.answer_word));
 	event_send(event);
 	return 0;
 }
@@ -470,8 +472,8 @@ int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 	ck_assert_uint_eq(bytes, sizeof(word));
 	memcpy(&word, data, sizeof(word));
 	ck_assert_uint_ne(word, 0);
-	if (fake.before_reject)
-		fake.before_reject();
+	if (verbs_fake.before_reject)
+		verbs_fake.before_reject();
 	(void)pthread_mutex_lock(&cm_lock);
 	/* the kernel would then make rdma_destroy_id() wait */
 	ck_assert_int_ne(((struct id *)public)->state, FAKE_ACCEPTED);
@@ -518,13 +520,15 @@ static void request_set_peer(struct event *event)
 
 	ck_assert_int_eq(inet_pton(AF_INET, "10.1.0.9", &peer.sin_addr), 1);
 	memcpy(&id->public.route.addr.dst_sin, &peer, sizeof(peer));
-	ck_assert_int_eq(inet_pton(AF_INET6,
-				   fake.peer_gid ? fake.peer_gid : "::ffff:10.1.0.9",
-				   id->path.dgid.raw),
-			 1);
+	ck_assert_int_eq(
+		inet_pton(AF_INET6,
+			  verbs_fake.peer_gid ? verbs_fake.peer_gid : "::ffff:10.1.0.9",
+			  id->path.dgid.raw),
+		1);
 	id->public.route.path_rec = &id->path;
 	id->public.route.num_paths = 1;
-	event->public.param.conn.qp_num = fake.peer_qpn ? fake.peer_qpn : qpn++;
+	event->public.param.conn.qp_num =
+		verbs_fake.peer_qpn ? verbs_fake.peer_qpn : qpn++;
 }
 
 struct rdma_cm_id *fake_request(unsigned device, const void *private_data,

@@ -40,7 +40,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	struct cq *cq;
 
 	(void)vector;
-	ck_assert_int_le(cqe, fake.max_cqe);
+	ck_assert_int_le(cqe, verbs_fake.max_cqe);
 	if (fake_fails("ibv_create_cq"))
 		return NULL;
 	cq = calloc(1, sizeof(*cq));
@@ -106,15 +106,15 @@ int fake_poll_cq(struct ibv_cq *public, int n, struct ibv_wc *wcs)
 	struct cq *cq = (struct cq *)public;
 	int i;
 
-	if (fake.poll_cq_us)
-		(void)usleep(fake.poll_cq_us);
-	(void)pthread_mutex_lock(&fake_lock);
+	if (verbs_fake.poll_cq_us)
+		(void)usleep(verbs_fake.poll_cq_us);
+	(void)pthread_mutex_lock(&fake_mutex);
 	for (i = 0; i < n && cq->n; i++, cq->n--) {
 		wcs[i] = cq->wcs[cq->first];
 		cq->first = (cq->first + 1) % FAKE_ENTRIES;
 	}
 	fake_state.entries -= (unsigned)i;
-	(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_unlock(&fake_mutex);
 	return i;
 }
 
@@ -125,17 +125,17 @@ int fake_req_notify_cq(struct ibv_cq *public, int solicited)
 	(void)solicited;
 	if (fake_fails("ibv_req_notify_cq"))
 		return fake_error();
-	(void)pthread_mutex_lock(&fake_lock);
-	if (fake.notify_errors) {
-		fake.notify_errors--;
-		(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_lock(&fake_mutex);
+	if (verbs_fake.notify_errors) {
+		verbs_fake.notify_errors--;
+		(void)pthread_mutex_unlock(&fake_mutex);
 		return ENOMEM;
 	}
-	id = fake.break_at_arm;
-	fake.break_at_arm = NULL;
+	id = verbs_fake.break_at_arm;
+	verbs_fake.break_at_arm = NULL;
 	if (id)
 		fake_qp_break((struct qp *)id->qp);
 	((struct cq *)public)->armed = true;
-	(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_unlock(&fake_mutex);
 	return 0;
 }

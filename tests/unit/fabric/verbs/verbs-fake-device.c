@@ -32,7 +32,8 @@ struct ibv_context *fake_context(int n)
 		context->async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 		context->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	}
-	devices[n].transport_type = fake.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+	devices[n].transport_type =
+		verbs_fake.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
 	return context;
 }
 
@@ -43,7 +44,7 @@ void fake_device_return(unsigned device)
 	ck_assert_int_ge(fd, 0);
 	(void)dup3(fd, fake_context((int)device)->async_fd, O_CLOEXEC);
 	(void)close(fd);
-	fake.absent[device] = false;
+	verbs_fake.absent[device] = false;
 }
 
 struct ibv_device **ibv_get_device_list(int *num)
@@ -51,10 +52,10 @@ struct ibv_device **ibv_get_device_list(int *num)
 	struct ibv_device **list = calloc(FAKE_DEVICES + 1, sizeof(*list));
 
 	ck_assert_ptr_nonnull(list);
-	for (int i = 0; i < FAKE_DEVICES && !fake.no_devices; i++)
+	for (int i = 0; i < FAKE_DEVICES && !verbs_fake.no_devices; i++)
 		list[i] = fake_context(i)->device;
 	if (num)
-		*num = fake.no_devices ? 0 : FAKE_DEVICES;
+		*num = verbs_fake.no_devices ? 0 : FAKE_DEVICES;
 	fake_live_add(1);
 	return list;
 }
@@ -91,18 +92,18 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	if (fake_fails("ibv_query_device"))
 		return fake_error();
 	*attr = (struct ibv_device_attr){
-		.max_cqe = fake.max_cqe,
-		.max_qp_wr = fake.max_qp_wr,
+		.max_cqe = verbs_fake.max_cqe,
+		.max_qp_wr = verbs_fake.max_qp_wr,
 		.max_qp_rd_atom = 8,
 		.max_qp_init_rd_atom = 128,
-		.max_mr_size = fake.max_mr_bytes,
+		.max_mr_size = verbs_fake.max_mr_bytes,
 		.max_qp = 11,
-		.vendor_id = fake.vendor,
+		.vendor_id = verbs_fake.vendor,
 		.max_sge = 12,
-		.max_sge_rd = fake.iwarp ? 1 : 3,
+		.max_sge_rd = verbs_fake.iwarp ? 1 : 3,
 		.max_cq = 13,
 		.max_mr = 14,
-		.atomic_cap = fake.atomics,
+		.atomic_cap = verbs_fake.atomics,
 		.phys_port_cnt = 1,
 	};
 	return 0;
@@ -117,14 +118,14 @@ int ibv_query_port(struct ibv_context *context, uint8_t port,
 	(void)port;
 	if (fake_fails("ibv_query_port"))
 		return fake_error();
-	full->state =
-		fake.port_down[context - contexts] ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+	full->state = verbs_fake.port_down[context - contexts] ? IBV_PORT_DOWN
+							       : IBV_PORT_ACTIVE;
 	full->active_mtu = IBV_MTU_1024;
 	full->max_mtu = IBV_MTU_4096;
-	full->link_layer =
-		fake.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+	full->link_layer = verbs_fake.infiniband ? IBV_LINK_LAYER_INFINIBAND
+						 : IBV_LINK_LAYER_ETHERNET;
 	full->lid = 7;
-	full->pkey_tbl_len = fake.infiniband ? 3 : 1;
+	full->pkey_tbl_len = verbs_fake.infiniband ? 3 : 1;
 	return 0;
 }
 
@@ -132,10 +133,10 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 
 {
 	(void)context;
 	(void)port;
-	ck_assert_int_lt(index, fake.infiniband ? 3 : 1);
+	ck_assert_int_lt(index, verbs_fake.infiniband ? 3 : 1);
 	if (fake_fails("ibv_query_pkey"))
 		return -1;
-	*pkey = htons(fake.infiniband ? fake.pkeys[index] : 0xffff);
+	*pkey = htons(verbs_fake.infiniband ? verbs_fake.pkeys[index] : 0xffff);
 	return 0;
 }
 
@@ -161,19 +162,20 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	ck_assert_uint_eq(bytes, sizeof(*entries));
 	if (fake_fails("ibv_query_gid_table"))
 		return -fake_error();
-	if (n + fake.extra_gids > max)
+	if (n + verbs_fake.extra_gids > max)
 		return -EINVAL;
-	for (size_t i = 0; i < n + fake.extra_gids; i++) {
+	for (size_t i = 0; i < n + verbs_fake.extra_gids; i++) {
 		size_t at = i < n ? i : 0;
 
-		entries[i].gid_index =
-			(i < n ? gids[i].index : (uint32_t)i) + fake.gid_index_shift;
+		entries[i].gid_index = (i < n ? gids[i].index : (uint32_t)i) +
+				       verbs_fake.gid_index_shift;
 		entries[i].port_num = gids[at].port;
-		entries[i].gid_type = fake.infiniband ? IBV_GID_TYPE_IB : gids[at].type;
+		entries[i].gid_type =
+			verbs_fake.infiniband ? IBV_GID_TYPE_IB : gids[at].type;
 		ck_assert_int_eq(inet_pton(AF_INET6, gids[at].gid, entries[i].gid.raw),
 				 1);
 	}
-	return (ssize_t)(n + fake.extra_gids);
+	return (ssize_t)(n + verbs_fake.extra_gids);
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status)
@@ -224,8 +226,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 {
 	eventfd_t count;
 
-	if (fake.async_error) {
-		errno = fake.async_error;
+	if (verbs_fake.async_error) {
+		errno = verbs_fake.async_error;
 		return -1;
 	}
 	if (eventfd_read(context->async_fd, &count))

@@ -40,7 +40,7 @@ int getifaddrs(struct ifaddrs **ret)
 
 		const char *address = interfaces[i].address;
 
-		if (fake.address_changed && !strcmp(address, "10.1.0.1"))
+		if (verbs_fake.address_changed && !strcmp(address, "10.1.0.1"))
 			address = "10.1.0.9";
 		if (inet_pton(AF_INET, address, &in.sin_addr) == 1)
 			memcpy(&addrs[i], &in, sizeof(in));

@@ -31,10 +31,10 @@ int ibv_dealloc_pd(struct ibv_pd *public)
 	ck_assert_uint_eq(pd->children, 0);
 	free(pd);
 	fake_live_add(-1);
-	return fake.dealloc_error;
+	return verbs_fake.dealloc_error;
 }
 
-/* Keys that have died, the last one last; with fake.repeats_keys. */
+/* Keys that have died, the last one last; with verbs_fake.repeats_keys. */
 static uint32_t dead_keys[64];
 static unsigned n_dead;
 
@@ -42,12 +42,12 @@ static uint32_t key_new(void)
 {
 	static uint32_t keys = 100;
 
-	return fake.repeats_keys && n_dead ? dead_keys[--n_dead] : keys++;
+	return verbs_fake.repeats_keys && n_dead ? dead_keys[--n_dead] : keys++;
 }
 
 static void key_free(uint32_t key)
 {
-	if (fake.repeats_keys && n_dead < 64)
+	if (verbs_fake.repeats_keys && n_dead < 64)
 		dead_keys[n_dead++] = key;
 }
 
@@ -70,12 +70,12 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 				uint64_t iova, unsigned int access)
 {
 	(void)iova;
-	if (fake.before_reg_mr)
-		fake.before_reg_mr();
+	if (verbs_fake.before_reg_mr)
+		verbs_fake.before_reg_mr();
 	if (fake_fails("ibv_reg_mr"))
 		return NULL;
-	if (fake.reg_error && access) {
-		errno = fake.reg_error;
+	if (verbs_fake.reg_error && access) {
+		errno = verbs_fake.reg_error;
 		return NULL;
 	}
 	return mr_new(pd, addr, bytes, access);
@@ -86,8 +86,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t byte
 {
 	if (fake_fails("ibv_reg_dmabuf_mr"))
 		return NULL;
-	if (fake.dmabuf_error) {
-		errno = fake.dmabuf_error;
+	if (verbs_fake.dmabuf_error) {
+		errno = verbs_fake.dmabuf_error;
 		return NULL;
 	}
 	LOCKED(last_dmabuf = ((struct fake_dmabuf){ fd, offset, iova, bytes }));
@@ -110,10 +110,10 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int acces
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	int err = fake.dereg_error;
+	int err = verbs_fake.dereg_error;
 
-	if (fake.dereg_refusals) {
-		fake.dereg_refusals--;
+	if (verbs_fake.dereg_refusals) {
+		verbs_fake.dereg_refusals--;
 		return EBUSY;
 	}
 	/* a failed deregistration would keep the protection domain; the fake frees

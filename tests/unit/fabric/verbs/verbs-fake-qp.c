@@ -20,7 +20,7 @@ static struct ibv_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct qp *qp;
 
 	ck_assert_int_eq(attr->qp_type, IBV_QPT_RC);
-	if (attr->cap.max_inline_data > fake.max_inline) {
+	if (attr->cap.max_inline_data > verbs_fake.max_inline) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -56,8 +56,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 	ck_assert_ptr_eq(pd->context, id->verbs);
 	if (fake_fails("rdma_create_qp"))
 		return -1;
-	if (fake.qp_error) {
-		errno = fake.qp_error;
+	if (verbs_fake.qp_error) {
+		errno = verbs_fake.qp_error;
 		return -1;
 	}
 	id->qp = qp_new(pd, attr);
@@ -92,8 +92,8 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	struct qp *qp = (struct qp *)public;
 
 	ck_assert_ptr_nonnull(qp);
-	if (fake.before_destroy_qp)
-		fake.before_destroy_qp();
+	if (verbs_fake.before_destroy_qp)
+		verbs_fake.before_destroy_qp();
 	ck_assert(!qp->destroyed);
 	ck_assert_uint_eq(fake_state.unacked_async_events, 0);
 	if (fake_state.direct == qp)
@@ -102,9 +102,9 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	LOCKED(fake_qp_break(qp); fake_state.live--; fake_state.qps--;
 	       ((struct pd *)qp->public.pd)->children--;
 	       ((struct cq *)qp->public.send_cq)->qps--);
-	if (fake.destroy_qp_error) {
+	if (verbs_fake.destroy_qp_error) {
 		LOCKED(qp->next_lost = fake_state.lost; fake_state.lost = qp);
-		return fake.destroy_qp_error;
+		return verbs_fake.destroy_qp_error;
 	}
 	LOCKED(qp->destroyed = true; qp->next_destroyed = fake_state.destroyed;
 	       fake_state.destroyed = qp);
@@ -190,25 +190,25 @@ int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 	ck_assert_msg(!((struct qp *)public)->destroyed,
 		      "a destroyed queue pair is modified");
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
-		if (fake.modify_error)
-			return fake.modify_error;
+		if (verbs_fake.modify_error)
+			return verbs_fake.modify_error;
 		LOCKED(fake_qp_break((struct qp *)public));
 		return 0;
 	}
 	if (mask & IBV_QP_STATE) {
 		if (fake_fails("ibv_modify_qp"))
 			return fake_error();
-		if (attr->qp_state == IBV_QPS_RTR && fake.before_rtr)
-			fake.before_rtr();
-		if (attr->qp_state == IBV_QPS_RTR && fake.rtr_error)
-			return fake.rtr_error;
+		if (attr->qp_state == IBV_QPS_RTR && verbs_fake.before_rtr)
+			verbs_fake.before_rtr();
+		if (attr->qp_state == IBV_QPS_RTR && verbs_fake.rtr_error)
+			return verbs_fake.rtr_error;
 		qp_modify(public, attr);
 		return 0;
 	}
 	ck_assert_int_eq(mask, IBV_QP_ACCESS_FLAGS);
 	ck_assert_uint_eq(attr->qp_access_flags,
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-				  (fake.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
+				  (verbs_fake.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
 	if (fake_fails("ibv_modify_qp"))
 		return fake_error();
 	last_attr.qp_access_flags = attr->qp_access_flags;
@@ -220,13 +220,13 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 {
 	struct qp *qp = (struct qp *)public;
 
-	if (fake.before_post_recv)
-		fake.before_post_recv();
+	if (verbs_fake.before_post_recv)
+		verbs_fake.before_post_recv();
 	*bad = wr;
 	ck_assert_msg(!qp->destroyed, "a receive for a destroyed queue pair");
 	if (fake_fails("ibv_post_recv"))
 		return fake_error();
-	(void)pthread_mutex_lock(&fake_lock);
+	(void)pthread_mutex_lock(&fake_mutex);
 	ck_assert_uint_lt(qp->n_receives, FAKE_RECEIVES);
 	qp->receives[qp->n_receives].wr_id = wr->wr_id;
 	qp->receives[qp->n_receives].addr = (void *)(uintptr_t)wr->sg_list->addr;
@@ -234,7 +234,7 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 	/* in ERROR it is flushed at once */
 	if (qp->public.state == IBV_QPS_ERR)
 		fake_qp_break(qp);
-	(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_unlock(&fake_mutex);
 	return 0;
 }
 
@@ -253,12 +253,12 @@ void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes)
 	struct qp *qp = (struct qp *)id->qp;
 	struct ibv_wc wc = { .byte_len = bytes, .opcode = IBV_WC_RECV };
 
-	(void)pthread_mutex_lock(&fake_lock);
+	(void)pthread_mutex_lock(&fake_mutex);
 	ck_assert_msg(qp->n_receives > 0, "no receive for a message");
 	ck_assert_uint_le(bytes, qp->receives[0].bytes);
 	memcpy(qp->receives[0].addr, message, bytes);
 	receive_complete(qp, wc);
-	(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_unlock(&fake_mutex);
 }
 
 void fake_receive_immediate(struct rdma_cm_id *id, uint32_t bytes)
@@ -293,7 +293,7 @@ bool fake_pop_send(struct rdma_cm_id *id, void *message, uint32_t bytes)
 	struct ibv_wc wc = { .opcode = IBV_WC_SEND };
 	bool sent;
 
-	(void)pthread_mutex_lock(&fake_lock);
+	(void)pthread_mutex_lock(&fake_mutex);
 	sent = qp->n_sends > 0;
 	if (sent) {
 		ck_assert_int_eq(qp->sends[0].opcode, IBV_WR_SEND);
@@ -305,7 +305,7 @@ bool fake_pop_send(struct rdma_cm_id *id, void *message, uint32_t bytes)
 		sends_remove(qp, 1);
 		fake_cq_put(qp->public.send_cq, wc);
 	}
-	(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_unlock(&fake_mutex);
 	return sent;
 }
 
@@ -315,7 +315,7 @@ static void post_check_signals(void)
 
 	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
 	post_blocked_sigpipe = sigismember(&mask, SIGPIPE) == 1;
-	if (fake.post_raises_sigpipe)
+	if (verbs_fake.post_raises_sigpipe)
 		ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
 }
 
@@ -332,13 +332,13 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 
 	post_check_signals();
 	ck_assert_msg(!qp->destroyed, "a request for a destroyed queue pair");
-	(void)pthread_mutex_lock(&fake_lock);
+	(void)pthread_mutex_lock(&fake_mutex);
 	posts++;
 	for (; wr; wr = wr->next) {
 		if (post_limit == 0) {
 			*bad = wr;
 			post_limit = -1;
-			(void)pthread_mutex_unlock(&fake_lock);
+			(void)pthread_mutex_unlock(&fake_mutex);
 			return ENOMEM;
 		}
 		if (post_limit > 0)
@@ -361,7 +361,7 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 			ck_assert_uint_eq(wr->wr.atomic.rkey, 9);
 		}
 	}
-	(void)pthread_mutex_unlock(&fake_lock);
+	(void)pthread_mutex_unlock(&fake_mutex);
 	if (!post_fail_all)
 		return 0;
 	post_fail_all = false;
@@ -386,7 +386,7 @@ unsigned fake_sends(struct fake_send sends[FAKE_SENDS])
 	return n;
 }
 
-void fake_complete(unsigned n)
+void fake_complete_sends(unsigned n)
 {
 	struct qp *qp = last_qp();
 

@@ -56,7 +56,7 @@ struct qp {
 	struct qp *next_lost, *next_destroyed;
 };
 
-/* Protected by fake_lock. */
+/* Protected by fake_mutex. */
 struct fake_state {
 	unsigned calls, fail_at;
 	const char *failed;
@@ -70,13 +70,13 @@ struct fake_state {
 };
 extern struct fake_state fake_state;
 
-extern pthread_mutex_t fake_lock;
+extern pthread_mutex_t fake_mutex;
 
-#define LOCKED(statement)                               \
-	do {                                            \
-		(void)pthread_mutex_lock(&fake_lock);   \
-		statement;                              \
-		(void)pthread_mutex_unlock(&fake_lock); \
+#define LOCKED(statement)                                \
+	do {                                             \
+		(void)pthread_mutex_lock(&fake_mutex);   \
+		statement;                               \
+		(void)pthread_mutex_unlock(&fake_mutex); \
 	} while (0)
 
 /* Whether this call must fail; sets errno. */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 
-struct fake_settings fake = {
+struct fake_settings verbs_fake = {
 	.max_cqe = 1000,
 	.max_mr_bytes = UINT64_C(1) << 30,
 	.max_qp_wr = 128,
@@ -18,7 +18,7 @@ struct fake_settings fake = {
 
 struct fake_state fake_state;
 
-pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t fake_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 bool fake_fails(const char *call)
 {
@@ -27,13 +27,13 @@ bool fake_fails(const char *call)
 	LOCKED(hit = ++fake_state.calls == fake_state.fail_at;
 	       if (hit) fake_state.failed = call);
 	if (hit)
-		errno = fake.fail_errno;
+		errno = verbs_fake.fail_errno;
 	return hit;
 }
 
 int fake_error(void)
 {
-	return fake.fail_errno ? fake.fail_errno : ENOMEM;
+	return verbs_fake.fail_errno ? verbs_fake.fail_errno : ENOMEM;
 }
 
 void fake_live_add(int n)

@@ -82,7 +82,7 @@ struct fake_settings {
 	 * connection is closed */
 	bool post_raises_sigpipe;
 };
-extern struct fake_settings fake;
+extern struct fake_settings verbs_fake;
 
 /* Fail the n-th call from now that can fail; 0: none. */
 void fake_fail_at(unsigned n);
@@ -173,7 +173,7 @@ struct fake_send {
  * number. */
 unsigned fake_sends(struct fake_send sends[FAKE_SENDS]);
 /* Complete the oldest n successfully, with completions for the signaled ones. */
-void fake_complete(unsigned n);
+void fake_complete_sends(unsigned n);
 /* Fail the oldest one and flush the others. */
 void fake_fail(enum ibv_wc_status status);
 /* Drop all without completions. */
