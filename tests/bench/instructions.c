@@ -341,6 +341,7 @@ static struct work work;
 
 START_TEST(work_time)
 {
+	null_device(false);
 	bare_open(&work);
 	library_open(&work);
 	for (unsigned i = 0; i < LOOPS; i++)
@@ -359,10 +360,9 @@ START_TEST(work_run)
 	const uint64_t pushes_max = PUSHES_MAX * (work.channels + 1);
 	uint64_t confirming, requests;
 
-	if (work.iwarp) {
+	if (work.iwarp)
 		(void)signal(SIGPIPE, SIG_IGN);
-		null_iwarp();
-	}
+	null_device(work.iwarp);
 	if (work.bare)
 		bare_open(&work);
 	else

@@ -14,9 +14,12 @@ rmem *null_session_open(void)
 	char uri[96];
 
 	n_fake_endpoints = 1;
-	fake_endpoints[0] = (struct fabric_endpoint){ .kind = FABRIC_VERBS,
-						      .device = NULL_DEVICE,
-						      .node = -1 };
+	fake_endpoints[0] = (struct fabric_endpoint){
+		.kind = FABRIC_VERBS,
+		.address = { .family = 4, .bytes = { 10, 1, 0, 1 } },
+		.device = NULL_DEVICE,
+		.node = -1,
+	};
 	core_init(&fake_server);
 	core_config.pools[0].bytes = UINT64_C(16) << 20;
 	core_config.heartbeat_ms = 2000;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of libibverbs and librdmacm that the client's half of src/fabric/verbs makes, over
- * a null device: it accepts every work request, moves no byte and completes it at once.  So a
- * benchmark counts only what runs above the device.  Threads: posting and polling [owner of the
- * completion queue], the rest [any]. */
+/* The first device of the unit tests' fake libibverbs as a null device: it accepts every work
+ * request, moves no byte and completes it at once.  So a benchmark counts only what runs above the
+ * device.  Threads: posting and polling [owner of the completion queue], the rest [any]. */
 #ifndef TESTS_BENCH_NULL_VERBS_H
 #define TESTS_BENCH_NULL_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
-#define NULL_DEVICE "null0"
+#define NULL_DEVICE "fake0"
 
 /* Work requests that this thread has posted, the signaled ones among them, and calls of
  * ibv_post_send(). */
@@ -17,8 +17,8 @@ struct null_counts {
 };
 extern _Thread_local struct null_counts null_counts;
 
-/* Make the device an iWARP device; to be called first. */
-void null_iwarp(void);
+/* Make it one; to be called first. */
+void null_device(bool iwarp);
 
 /* For the loop of bare verbs calls: a queue pair whose requests complete into `cq`. */
 struct ibv_cq *null_cq_create(int entries);

@@ -16,6 +16,7 @@
 
 #include "unit/unit.h"
 #include "null-session.h"
+#include "null-verbs.h"
 
 #define THREADS_MAX 32u
 #define BATCH_MAX 64u
@@ -120,8 +121,10 @@ static void worker_make(rmem *session, struct worker *worker)
 /* The core speaks through Check, so this is a test case of it. */
 START_TEST(threads_run)
 {
-	rmem *session = null_session_open();
+	rmem *session;
 
+	null_device(false);
+	session = null_session_open();
 	for (unsigned t = 0; t < n_threads; t++)
 		worker_make(session, &workers[t]);
 	ck_assert_int_eq(pthread_barrier_init(&start, NULL, n_threads), 0);
