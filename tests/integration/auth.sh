@@ -35,7 +35,9 @@ certificate()
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "$2" \
 		-keyout "$dir/$1.key" -out "$dir/$1.csr" 2>/dev/null
 	openssl x509 -req -in "$dir/$1.csr" -CA "$dir/$4.pem" -CAkey "$dir/$4.key" -CAcreateserial \
-		-days "${5:-2}" -extfile <(printf '%s\nextendedKeyUsage=%s\n' "${3:+subjectAltName=$3}" "${6:-serverAuth,clientAuth}") -out "$dir/$1.pem" 2>/dev/null
+		-days "${5:-2}" -out "$dir/$1.pem" -extfile <(
+			printf '%s\nextendedKeyUsage=%s\n' "${3:+subjectAltName=$3}" \
+				"${6:-serverAuth,clientAuth}") 2>/dev/null
 }
 
 # files_refused PATTERN SED...: --check-config and a start refuse the edited configuration with
@@ -205,8 +207,9 @@ certificate useless /CN=server "IP:$LISTEN" ca 2 clientAuth
 certificate expired /CN=server "IP:$LISTEN" ca -1
 chmod 600 "$dir"/*.key
 start_status=78
+its="its (subjectAltName|extended key usage) .*rmem-deployment"
 for name in nameless useless; do
-	files_refused "\\[server\\] certificate .*/$name.pem: its (subjectAltName|extended key usage) .*rmem-deployment" \
+	files_refused "\\[server\\] certificate .*/$name.pem: $its" \
 		-e "s,$dir/server,$dir/$name,"
 done
 files_refused '\[server\]: key .*/red.key: it is not that of the certificate' \

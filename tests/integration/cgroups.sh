@@ -42,7 +42,9 @@ grouped()
 	(in_group "$@")
 }
 
-refused="300 MiB wanted, [0-9.]+ (B|KiB|MiB) available: $outer/$limit is 100 MiB, of which .* are used and [0-9.]+ MiB are for rmemd itself: raise it \(MemoryMax= in a unit of systemd\), or make the pool smaller"
+refused="300 MiB wanted, [0-9.]+ (B|KiB|MiB) available: $outer/$limit is 100 MiB, of which .*"
+refused+=" are used and [0-9.]+ MiB are for rmemd itself"
+refused+=": raise it \(MemoryMax= in a unit of systemd\), or make the pool smaller"
 
 echo $((100 << 20)) >"$outer/$limit"
 netns_exec=(in_group)
@@ -57,17 +59,18 @@ expect_error 1 "^error start-failed: pool 'small': $refused\$" \
 grouped "$RMEMCTL" --json doctor -c "$dir/rmemd.conf" >"$dir/json" || true
 jq -e --arg file "$outer/$limit" '.findings[] | select(.check == "huge-pages" and .level == "error")
 	| (.text | test("needs 300 MiB, the limit of its control group leaves [0-9.]+ MiB$"))
-	and .seen[0].source == $file and (.seen[0].value | test("^100 MiB; [0-9.]+ MiB are used or for rmemd itself$"))
+	and .seen[0].source == $file and (.seen[0].value |
+		test("^100 MiB; [0-9.]+ MiB are used or for rmemd itself$"))
 	and (.fix[0] | test("^echo [0-9]+ >" + $file))' "$dir/json" >/dev/null ||
 	fail "the doctor: $(cat "$dir/json")"
 
 # ---- the size that fits, and a program that uses all of it ----
 
+share="its share is of what $outer/$limit leaves, 8[0-9.]+ MiB"
 for pool_size in auto 80M; do
 	server_config
 	server_restart
-	[ "$pool_size" = 80M ] ||
-		log_await "^pool-ready: 4[0-9.]+ MiB .*its share is of what $outer/$limit leaves, 8[0-9.]+ MiB" ||
+	[ "$pool_size" = 80M ] || log_await "^pool-ready: 4[0-9.]+ MiB .*$share" ||
 		fail "$(cat "$server_log")"
 	bytes=$(status_get .memory.bytes)
 	make_file "$dir/in" $((bytes - 8192))

@@ -93,14 +93,16 @@ examples()
 
 completions=$top_builddir/etc/completion
 shell=bash slash=/
-terminal "bash --norc --noprofile -i" \
-	"PS1='ready> '; . $library; for name in rmem rmemctl rmemd; do . $completions/bash/\$name; done"
+prompt="PS1='ready> '; . $library; "
+prompt+="for name in rmem rmemctl rmemd; do . $completions/bash/\$name; done"
+terminal "bash --norc --noprofile -i" "$prompt"
 examples
 terminal_end
 
 shell=zsh slash= # which zsh removes at the end of a word
-terminal "zsh -f -i" \
-	"PROMPT='ready> '; unsetopt prompt_sp; fpath=($completions/zsh \$fpath); autoload -U compinit; compinit -u -D"
+prompt="PROMPT='ready> '; unsetopt prompt_sp; "
+prompt+="fpath=($completions/zsh \$fpath); autoload -U compinit; compinit -u -D"
+terminal "zsh -f -i" "$prompt"
 examples
 terminal_end
 

@@ -9,7 +9,9 @@ need jq prlimit
 limit=600
 netns_exec=(prlimit "--nofile=100:$limit")
 server_start
-log_await "^descriptors-limited: $limit descriptors may be open, which is enough for ([0-9]+) sessions and ([0-9]+) channels over TCP, but \[limits\] allow 1024 and 131072: raise LimitNOFILE" ||
+text="^descriptors-limited: $limit descriptors may be open, which is enough for ([0-9]+) sessions"
+text+=" and ([0-9]+) channels over TCP, but \[limits\] allow 1024 and 131072: raise LimitNOFILE"
+log_await "$text" ||
 	fail "the daemon does not say what fits: $(cat "$server_log")"
 sessions=${BASH_REMATCH[1]}
 channels=${BASH_REMATCH[2]}

@@ -10,14 +10,14 @@
 #   .\" run: shell              commands: they run, with the programs of this build and a daemon on
 #                               loopback, whose name is mem1.example
 #   .\" run: config             a part of rmemd.conf: rmemd --check-config accepts it
-#   .\" run: config, and serve  ... and the daemon of the next displays has it, but for addresses and
-#                               pools
+#   .\" run: config, and serve  ... and the daemon of the next displays has it, but for addresses
+#                               and pools
 #   .\" run: compile NAME [ARGUMENT...]  a program: it is compiled and runs against the daemon
 #   .\" run: unit NAME          a unit: systemd-analyze accepts it
 #   .\" run: prometheus         a configuration of Prometheus: promtool accepts it
 #   .\" output of NAME          what the program has printed
-#   .\" not run: WHY            commands that need hardware or change a host: they run with programs in
-#                               place of those of the host, which know what words there are (see
+#   .\" not run: WHY            commands that need hardware or change a host: they run with programs
+#                               in place of those of the host, which know what words there are (see
 #                               `words`).  nft and ip are the real ones, in a network namespace.
 #
 # Files below /etc, /sys and /dev/shm are those of a folder, which is the host of all displays of a
@@ -104,7 +104,9 @@ programs_make()
 
 	cat >"$dir/bin/rmem" <<-END
 		#!/bin/bash
-		case "\$* \${RMEM_SERVER-} \${RMEM_CA+ca=}" in *ca=*) export RMEM_SERVERNAME=mem1.example ;; esac
+		case "\$* \${RMEM_SERVER-} \${RMEM_CA+ca=}" in
+		*ca=*) export RMEM_SERVERNAME=mem1.example ;;
+		esac
 		case " \$* " in
 		*" bench "*) exec '$RMEM' "\$@" --duration 20ms ;;
 		*" doctor"*) '$RMEM' "\$@" || [ \$? -ge 3 ] ;;
@@ -157,7 +159,10 @@ programs_make()
 		END
 		cat >"$dir/bin/nft" <<-END
 			#!/bin/bash
-			printf 'add table inet filter\nadd chain inet filter input { type filter hook input priority 0; }\n%s\n' "\$*" |
+			printf '%s\n' 'add table inet filter' \
+				'add chain inet filter input {
+					type filter hook input priority 0; }' \
+				"\$*" |
 				unshare -rn "$(command -v nft)" -c -f -
 		END
 	else
@@ -169,16 +174,19 @@ programs_make()
 
 host_make()
 {
-	local node pages
+	local node pages folder
 
 	rm -rf "$host" "$dir/work"
-	mkdir -p "$host"/etc/{rmem,modprobe.d,modules-load.d,security/limits.d,sysctl.d,systemd/system,tmpfiles.d} \
-		"$host"/sys/kernel/mm/transparent_hugepage "$host"/sys/kernel/config/rdma_cm/mlx5_0/ports/1 \
-		"$host/dev/shm" "$dir/work"
+	mkdir -p "$host"/etc/{rmem,modprobe.d,modules-load.d,security/limits.d,sysctl.d} \
+		"$host"/etc/{systemd/system,tmpfiles.d} \
+		"$host"/sys/kernel/mm/transparent_hugepage \
+		"$host"/sys/kernel/config/rdma_cm/mlx5_0/ports/1 "$host/dev/shm" "$dir/work"
 	for node in 0 1; do
 		for pages in 2048 1048576; do
-			mkdir -p "$host/sys/devices/system/node/node$node/hugepages/hugepages-${pages}kB"
-			echo 0 >"$host/sys/devices/system/node/node$node/hugepages/hugepages-${pages}kB/nr_hugepages"
+			folder=$host/sys/devices/system/node/node$node/hugepages
+			folder+=/hugepages-${pages}kB
+			mkdir -p "$folder"
+			echo 0 >"$folder/nr_hugepages"
 		done
 	done
 	echo never >"$host/sys/kernel/mm/transparent_hugepage/shmem_enabled"
@@ -203,7 +211,8 @@ units_verify()
 	rm -rf "$folder"
 	cp -R "$host/etc/systemd/system" "$folder"
 	for unit in rmemd.service rmemd.socket; do
-		sed -E 's|^ExecStart=.*|ExecStart=/bin/true|' "$top_builddir/systemd/$unit" >"$folder/$unit"
+		sed -E 's|^ExecStart=.*|ExecStart=/bin/true|' "$top_builddir/systemd/$unit" \
+			>"$folder/$unit"
 	done
 	SYSTEMD_UNIT_PATH=$folder: systemd-analyze verify --man=no "$folder"/*.{service,socket} \
 		>"$dir/verified" 2>&1 || { cat "$dir/verified" && return 1; }
@@ -238,7 +247,9 @@ serve()
 {
 	run_config "$1" || return 1
 	[ -z "$server_pid" ] || server_stop
-	config_extra=$(grep -vE '^(listen|insecure|size|node|page_size|devices|\[pool .*) *(=|\]|$)' "$dir/part.conf")
+	config_extra=$(grep -vE \
+		'^(listen|insecure|size|node|page_size|devices|\[pool .*) *(=|\]|$)' \
+		"$dir/part.conf")
 	server_start
 	[ "$(rmemctl --json status | jq -r .memory.lent_bytes)" = 0 ]
 }
@@ -250,9 +261,11 @@ run_compile()
 
 	cp "$1" "$dir/work/$name.c"
 	# shellcheck disable=SC2086 # words
-	"${compiler[@]}" -std=gnu17 -Wall -Wextra -Werror -o "$dir/work/$name" "$dir/work/$name.c" $flags || return 1
+	"${compiler[@]}" -std=gnu17 -Wall -Wextra -Werror -o "$dir/work/$name" \
+		"$dir/work/$name.c" $flags || return 1
 	read -ra arguments < <(here <(echo "${*:3}"))
-	(cd "$dir/work" && RMEM_SERVER=$uri timeout -k 5 $((60 * patience)) "./$name" "${arguments[@]}" \
+	(cd "$dir/work" &&
+		RMEM_SERVER=$uri timeout -k 5 $((60 * patience)) "./$name" "${arguments[@]}" \
 		>"$name.out")
 }
 
@@ -302,18 +315,22 @@ names_check()
 		word=$(tr ' ' '\n' <<<"$rest" | grep -m 1 '^[a-z]') || continue
 		if [ "$program" = ./dev ]; then
 			group=$(sed -nE 's/^attack ([a-z]+).*/\1/p' <<<"$rest")
-			[ -z "$group" ] || grep -q "{ \"$group\"," "$top_srcdir/tests/attack/attack.c" ||
+			[ -z "$group" ] ||
+				grep -q "{ \"$group\"," "$top_srcdir/tests/attack/attack.c" ||
 				fail "$1(7): there is no ./dev $rest"
 			word=$(sed -nE 's/^bench ([a-z-]+).*/\1/p' <<<"$rest")
 			[ -z "$word" ] || [ -f "$top_srcdir/tests/bench/$word.sh" ] ||
 				fail "$1(7): there is no ./dev $rest"
 		else
-			"$dir/bin/$program" --help | grep -qE "^  $word( |\$)" || fail "$1(7): there is no $program $word"
+			"$dir/bin/$program" --help | grep -qE "^  $word( |\$)" ||
+				fail "$1(7): there is no $program $word"
 		fi
-	done < <(sed -nE 's#^\.Ql (rmem|rmemctl|\./dev) #\1 #p' "$top_srcdir/man/$1.7" | sed -E 's/-o wide//')
+	done < <(sed -nE 's#^\.Ql (rmem|rmemctl|\./dev) #\1 #p' "$top_srcdir/man/$1.7" |
+		sed -E 's/-o wide//')
 	rmemctl metrics >"$dir/metrics"
 	while read -r word; do
-		grep -qE "^# TYPE $word( |\$)" "$dir/metrics" || fail "$1(7): there is no metric $word"
+		grep -qE "^# TYPE $word( |\$)" "$dir/metrics" ||
+			fail "$1(7): there is no metric $word"
 	done < <(sed -nE 's/^\.Va (rmemd_[a-z_]+).*/\1/p' "$top_srcdir/man/$1.7")
 }
 

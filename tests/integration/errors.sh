@@ -133,8 +133,10 @@ expect_error 1 'small' rmemd --config "$dir/bad.conf"
 
 # a socket that cannot be created is refused before the pools are populated
 sed "s,^socket = .*,socket = /proc/nowhere/admin.sock," "$dir/rmemd.conf" >"$dir/bad.conf"
-expect_error 1 '^error start-failed: .*there is no directory /proc/nowhere: make it' rmemd --config "$dir/bad.conf"
-! grep '^pool-ready' "$dir/stderr" || fail "the pool was populated before the admin socket was created"
+expect_error 1 '^error start-failed: .*there is no directory /proc/nowhere: make it' \
+	rmemd --config "$dir/bad.conf"
+! grep '^pool-ready' "$dir/stderr" ||
+	fail "the pool was populated before the admin socket was created"
 
 # ---- a running daemon ----
 
@@ -155,7 +157,8 @@ exec 3<>"/dev/tcp/$LISTEN/$port"
 printf 'rmmh\44\0\1\0' >&3
 cat <&3 >/dev/null
 exec 3>&-
-log_await '^request-refused: a data channel at the control port' || fail "no line for a data channel"
+log_await '^request-refused: a data channel at the control port' ||
+	fail "no line for a data channel"
 
 expect_error 1 'missing' client get missing "$dir/out"
 [ ! -e "$dir/out" ] || fail "a get that fails creates a file"

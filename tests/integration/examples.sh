@@ -8,7 +8,8 @@ need jq
 server_start
 for name in hello async named notify eventloop; do
 	for channels in 1 3; do
-		output=$("${client_exec[@]}" timeout -k 5 $((60 * patience)) "$(built "src/examples/$name")" \
+		output=$("${client_exec[@]}" timeout -k 5 $((60 * patience)) \
+			"$(built "src/examples/$name")" \
 			"$uri&channels=$channels") || fail "$name ended with status $?"
 		[ "$output" = "$name: OK" ] || fail "$name printed: $output"
 	done

@@ -14,7 +14,8 @@ timeout $((120 * patience)) "$(built tests/integration/fork)" "$uri" "${RMEM_ROU
 	>"$dir/out" || fail "fork: status $?"
 grep '^kept: ' "$dir/out"
 sed -n 's/^called: //p' "$dir/out" | sort -u >"$dir/called"
-sed -nE 's/^\t(rmem_[a-z0-9_]+);$/\1/p' "$top_srcdir/src/librmem/librmem.map" | sort >"$dir/exported"
+sed -nE 's/^\t(rmem_[a-z0-9_]+);$/\1/p' "$top_srcdir/src/librmem/librmem.map" |
+	sort >"$dir/exported"
 [ -s "$dir/exported" ] || fail "librmem.map has no functions"
 diff "$dir/exported" "$dir/called" || fail "fork.c does not call all functions of the library"
 lent_zero 20

@@ -12,13 +12,15 @@ mkdir -m 700 "$state"
 pool_size=1M
 # the smallest ledger
 config_extra=$'[limits]\nsessions = 64'
-text="no room: the ledger of .* needs .* more, and .* free: free some there, or make its file system larger"
+text="no room: the ledger of .* needs .* more, and .* free: free some there"
+text+=", or make its file system larger"
 
 # The mount outlives the daemon in the namespace of a process of its own.
 mount_kib()
 {
-	unshare -m sh -c "mount -t tmpfs -o mode=700,size=$1k none '$state' && echo ready && exec sleep 1000" \
-		>"$dir/holder" &
+	local mount="mount -t tmpfs -o mode=700,size=$1k none '$state'"
+
+	unshare -m sh -c "$mount && echo ready && exec sleep 1000" >"$dir/holder" &
 	holder=$!
 	pids+=("$holder")
 	poll_await 20 grep -q ready "$dir/holder" || fail "no tmpfs of $1 KiB"
@@ -58,7 +60,8 @@ refused()
 {
 	local status=0
 	mount_kib "$1"
-	timeout 30 "${netns_exec[@]}" "$RMEMD" --config "$dir/rmemd.conf" >"$dir/refused" 2>&1 || status=$?
+	timeout 30 "${netns_exec[@]}" "$RMEMD" --config "$dir/rmemd.conf" >"$dir/refused" 2>&1 ||
+		status=$?
 	[ "$status" -eq 1 ] || fail "status $status: $(cat "$dir/refused")"
 	grep -qE -- "$2" "$dir/refused" || fail "not '$2': $(cat "$dir/refused")"
 	kill "$holder"
@@ -67,7 +70,8 @@ refused()
 echo "-- too small to begin"
 refused 64 "start-failed: \[server\] state = $state: $text"
 refused 128 "start-failed: \[server\] state = $state: $text"
-refused 256 "start-failed: .*1 MiB wanted, 124 KiB free on the file system that its file is on: mount it"
+where="on the file system that its file is on"
+refused 256 "start-failed: .*1 MiB wanted, 124 KiB free $where: mount it"
 refused 1152 "start-failed: .*1 MiB wanted, 1020 KiB free on the file system"
 
 for kib in 1156 1300 1600 2500; do
@@ -86,12 +90,15 @@ for kib in 1156 1300 1600 2500; do
 	[ "$n" -ge 20 ] || fail "$n leases: $(cat "$dir/err")"
 	grep -qE "state = $state: $text" "$dir/err" || fail "$(cat "$dir/err")"
 	echo "$n leases"
-	log_await "^state-filling: \\[server\\] state = $state: the ledger .* is [0-9]+ % full" 15 ||
+	log_await \
+		"^state-filling: \\[server\\] state = $state: the ledger .* is [0-9]+ % full" 15 ||
 		fail "no line before it is full"
 	json_is status '.state | .bytes >= .bytes_max * 0.8 and .bytes <= .bytes_max' ||
 		fail "$(rmemctl --json status)"
-	rmemctl status | grep -E "^state +[0-9.]+ KiB in the ledger, limit: 32 KiB$" >"$dir/line" || fail "$(rmemctl status)"
-	rmemctl metrics | grep -x "rmemd_state_limit_bytes 32768" >"$dir/line" || fail "$(rmemctl metrics | grep state)"
+	rmemctl status | grep -E "^state +[0-9.]+ KiB in the ledger, limit: 32 KiB$" >"$dir/line" ||
+		fail "$(rmemctl status)"
+	rmemctl metrics | grep -x "rmemd_state_limit_bytes 32768" >"$dir/line" ||
+		fail "$(rmemctl metrics | grep state)"
 	for ((i = 0; i < 40; i++)); do
 		client get kept "$dir/out"
 		same "$dir/in" "$dir/out"

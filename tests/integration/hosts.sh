@@ -10,7 +10,8 @@ without_random=$(built tests/integration/without-random)
 if ! "$without_random" /bin/true; then
 	skip "no filters of system calls"
 fi
-refused='getrandom\(\), which a filter of system calls such as seccomp must allow: Operation not permitted$'
+refused='getrandom\(\), which a filter of system calls such as seccomp must allow: '
+refused+='Operation not permitted$'
 
 server_start
 make_file "$dir/data" 100000
@@ -29,7 +30,8 @@ limited()
 {
 	(ulimit -f "$1" && "${@:2}")
 }
-too_large='the file would be larger than its file system, or the limit of this process \(ulimit -f, LimitFSIZE=\), allows$'
+too_large='the file would be larger than its file system, or the limit of this process'
+too_large+=' \(ulimit -f, LimitFSIZE=\), allows$'
 
 mkdir "$dir/files"
 expect_error 1 "^rmem: get: writing the output: $too_large" \

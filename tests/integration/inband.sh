@@ -34,7 +34,8 @@ expect_error 1 'none' client copy none two
 # a copy replaces the lease that has its name
 client copy digits two
 [ "$(client get two)" = "JKJKJKJKJ" ] || fail "$(client get two)"
-client ping --data -c 2 -i 1ms | grep -q '^2 sent, 2 answered$' || fail "no answer on the data channel"
+client ping --data -c 2 -i 1ms | grep -q '^2 sent, 2 answered$' ||
+	fail "no answer on the data channel"
 client rm one two digits
 lent_zero 20
 ok "tool"

@@ -6,6 +6,7 @@
 need jq
 
 server_start
-timeout $((120 * patience)) "$(built tests/integration/isolation)" "$uri" || fail "isolation: status $?"
+timeout $((120 * patience)) "$(built tests/integration/isolation)" "$uri" ||
+	fail "isolation: status $?"
 lent_zero 20
 server_stop

@@ -70,8 +70,10 @@ def schemas($where):
 	"\(.): no command has printed it"),
 ([$below[] | select(.schema["$ref"] and (.where[0] | endswith("_refusals") | not)) |
 	{ name: .where[-1], ref: .schema["$ref"] | sub("_or_null$"; "") } |
-	select(.ref as $ref | { "$ref": $ref } | resolve | .type | . == "object" or . == "array" | not)] |
+	select(.ref as $ref | { "$ref": $ref } | resolve | .type |
+		. == "object" or . == "array" | not)] |
 	# the value of a notification is a number, that of what was seen a text
-	map(select(.name != "value")) | group_by(.name)[] | .[0].name as $name | map(.ref) | unique |
+	map(select(.name != "value")) | group_by(.name)[] |
+	.[0].name as $name | map(.ref) | unique |
 	select(length > 1) |
 	"\($name) has several types: \(join(", "))")

@@ -16,7 +16,8 @@ config_extra='[tenant default]
 printed()
 {
 	[ -s "$2" ] || fail "nothing was printed for $1"
-	jq -c --arg entry "$1" '{ entry: $entry, value: . }' "$2" >>"$dir/outputs" || fail "$1: $(cat "$2")"
+	jq -c --arg entry "$1" '{ entry: $entry, value: . }' "$2" >>"$dir/outputs" ||
+		fail "$1: $(cat "$2")"
 }
 
 # prints ENTRY COMMAND ARGUMENT...: what it prints is an output of this entry of the schema; an exit
@@ -33,7 +34,8 @@ watches()
 	background "$1" watch --json "$1"
 	# shellcheck disable=SC2016 # a variable of jq
 	poll_await 20 json_is leases --arg name "$1" \
-		'.leases | any(.name == $name and (.attached | length == 1))' || fail "$1 is not watched"
+		'.leases | any(.name == $name and (.attached | length == 1))' ||
+		fail "$1 is not watched"
 }
 
 # watched NAME PATTERN: wait until the client has printed such a line
@@ -117,7 +119,8 @@ ok "watchers"
 # faults OF SCHEMA [OUTPUTS]: the faults that the check finds
 faults()
 {
-	jq -s -r --slurpfile schema "$1" --arg unseen "$unseen" -f "$top_srcdir/tests/integration/json.jq" \
+	jq -s -r --slurpfile schema "$1" --arg unseen "$unseen" \
+		-f "$top_srcdir/tests/integration/json.jq" \
 		"${2:-$dir/outputs}" || fail "the check ends with an error"
 }
 
@@ -139,7 +142,8 @@ finds()
 # shellcheck disable=SC2016 # a name of the schema
 def='."$defs"'
 finds 'entry.bytes is not in the schema' "del($def.entry.properties.bytes)"
-finds 'lease.more: no command has printed it' "$def.lease.properties.more = { \"\$ref\": \"#/\$defs/count\" }"
+finds 'lease.more: no command has printed it' \
+	"$def.lease.properties.more = { \"\$ref\": \"#/\$defs/count\" }"
 finds 'lease.more is missing' "$def.lease.required += [\"more\"]"
 finds 'rmemctl-kick.kicked.leases: [01] is not of type string' \
 	"$def.\"rmemctl-kick\".properties.kicked.properties.leases = { \"type\": \"string\" }"
@@ -147,5 +151,6 @@ finds '"(tcp|rdma)" is not in the list' "$def.fabric.enum = [\"other\"]"
 finds 'is out of range' "$def.id.pattern = \"^x\""
 finds 'keyword maximum is not known' "$def.count.maximum = 9"
 finds 'other members are allowed' "$def.seen.additionalProperties = true"
-finds 'bytes has several types: .*/bytes, .*/ms$' "$def.entry.properties.bytes = { \"\$ref\": \"#/\$defs/ms\" }"
+finds 'bytes has several types: .*/bytes, .*/ms$' \
+	"$def.entry.properties.bytes = { \"\$ref\": \"#/\$defs/ms\" }"
 server_stop

@@ -52,7 +52,8 @@ printf '[pool more]\nsize = 16M\npage_size = base\n' >>"$dir/rmemd.conf"
 server_restart
 rmemctl metrics | grep -x "rmemd_restarts_survived_total [1-9]" >"$dir/restarts" ||
 	fail "the restart is not counted: $(rmemctl metrics | grep restarts)"
-grep -q '^pool-stays: configured otherwise now.*pool=small' "$server_log" || fail "no event pool-stays"
+grep -q '^pool-stays: configured otherwise now.*pool=small' "$server_log" ||
+	fail "no event pool-stays"
 [ "$(pool small bytes)" -eq $((192 << 20)) ] || fail "the pool in use has another size"
 [ "$(pool more bytes)" -eq $((16 << 20)) ] || fail "the new pool does not exist"
 client get kept "$dir/out"
@@ -121,18 +122,21 @@ refused "$state/$pool: Too many levels of symbolic links"
 mv "$state/aside" "$state/$pool"
 mv "$state/$pool" "$state/aside"
 (umask 077 && head -c 1000 /dev/zero >"$state/$pool")
-refused "[server] state = $state: pool 'small': its file, $pool, is damaged: it has 1000 bytes, and not whole pages of 4 KiB; remove the files in [server] state"
+text="[server] state = $state: pool 'small': its file, $pool, is damaged: it has 1000 bytes"
+refused "$text, and not whole pages of 4 KiB; remove the files in [server] state"
 mv "$state/aside" "$state/$pool"
 # a ledger that is gone, or empty, may come back
 rm "$state/ledger"
+text="the ledger of what is lent in them is empty"
 for _ in gone empty; do
-	refused "the ledger of what is lent in them is empty: put it back, or give them up: rm $state/pool-*"
+	refused "$text: put it back, or give them up: rm $state/pool-*"
 done
 cp "$dir/ledger" "$state/ledger"
 (umask 077 && : >"$state/pool-77")
 # the refused starts lost nothing
 server_restart
-grep -q "^file-dropped: \[server\] state = $state: pool-77 is of no pool in the ledger" "$server_log" ||
+grep -q "^file-dropped: \[server\] state = $state: pool-77 is of no pool in the ledger" \
+	"$server_log" ||
 	fail "a file was removed without a line"
 "$RMEM" -s "$uri&tenant=gone" get theirs "$dir/out" || fail "get as another tenant"
 same "$dir/in" "$dir/out"
@@ -145,7 +149,8 @@ if [ "$(stat -f -c %T "$dir/none")" != tmpfs ]; then
 fi
 if unshare -m true 2>/dev/null; then
 	refused "free on the file system that its file is on: mount it" \
-		unshare -m sh -c "mount -t tmpfs -o mode=700,size=64M none '$dir/none' && exec \"\$@\"" sh
+		unshare -m sh \
+		-c "mount -t tmpfs -o mode=700,size=64M none '$dir/none' && exec \"\$@\"" sh
 fi
 sed -i "s|^state = .*|state = here|" "$dir/rmemd.conf"
 refused "'here' is not an absolute path"

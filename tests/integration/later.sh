@@ -15,7 +15,9 @@ lengthen()
 {
 	local header=$later/tree/src/wire/msg.h name
 	for name in "${longer[@]}"; do
-		sed -i "/^#define WIRE_FIELDS_$name(/,/[^\\\\]\$/{s/[^\\\\]\$/& LATER U32(made_up)/}" "$header"
+		sed -i "/^#define WIRE_FIELDS_$name(/,/[^\\\\]\$/{
+			s/[^\\\\]\$/& LATER U32(made_up)/
+		}" "$header"
 	done
 	[ "$(grep -c 'LATER U32(made_up)$' "$header")" -eq ${#longer[@]} ]
 }
@@ -52,7 +54,8 @@ talk()
 	client rm a
 	process_await "$client_pid" 20 || fail "$name: the watch goes on"
 	! client get a "$dir/out" 2>"$dir/err" || fail "$name: it is still there"
-	grep -q "no lease" "$dir/err" || fail "$name: the error's text does not arrive: $(cat "$dir/err")"
+	grep -q "no lease" "$dir/err" ||
+		fail "$name: the error's text does not arrive: $(cat "$dir/err")"
 	client ping -c 1 >"$dir/ping" 2>&1
 	grep -q '1 answered' "$dir/ping" || fail "$name: no answer to a ping"
 	cat "$dir/ping" "$server_log" >"$dir/said"

@@ -221,7 +221,8 @@ log_mark()
 log_await()
 {
 	local pattern=$1 limit=$((${2:-20} * patience)) line tail_pid found=no fd
-	exec {fd}< <(exec tail -n "+$log_from" -s 0.1 -f --pid="$server_pid" "$server_log" 2>/dev/null)
+	exec {fd}< <(exec tail -n "+$log_from" -s 0.1 -f --pid="$server_pid" "$server_log" \
+		2>/dev/null)
 	tail_pid=$!
 	while IFS= read -r -t "$limit" -u "$fd" line; do
 		if [[ $line =~ $pattern ]]; then

@@ -19,7 +19,8 @@ log_of()
 	"$RMEMD" --config "$dir/rmemd.conf" "${@:2}" 2>"$dir/log" &
 	pid=$!
 	pids+=("$pid")
-	poll_await 60 grep -q 'ready: listening' "$dir/log" || fail "it is not ready: $(cat "$dir/log")"
+	poll_await 60 grep -q 'ready: listening' "$dir/log" ||
+		fail "it is not ready: $(cat "$dir/log")"
 	cp "$dir/rmemd.conf" "$dir/good.conf"
 	echo '[nothing]' >>"$dir/rmemd.conf"
 	kill -HUP "$pid"

@@ -76,7 +76,8 @@ ok "the numbers"
 # operations and bytes: the daemon's own numbers of TCP, the kernel's of RDMA
 port_sum()
 {
-	get /metrics | awk -v name="$1" 'index($1, name "{") == 1 && index($1, device) { sum += $2; n++ }
+	get /metrics | awk -v name="$1" '
+		index($1, name "{") == 1 && index($1, device) { sum += $2; n++ }
 		END { if (n) printf "%.0f\n", sum; else print "none" }' device="device=\"$2"
 }
 port_is_above()
@@ -100,7 +101,8 @@ rdma)
 		# at most a second old
 		poll_await 20 port_is_above rmemd_port_received_packets_total rxe 1000 ||
 			fail "packets received: $(get /metrics | grep rmemd_port)"
-		poll_await 20 port_is_above rmemd_port_sent_packets_total rxe 1000 || fail "packets sent"
+		poll_await 20 port_is_above rmemd_port_sent_packets_total rxe 1000 ||
+			fail "packets sent"
 		;;
 	*)
 		[ "$(port_sum rmemd_port_received_packets_total siw)" = none ] || fail "siw counts"

@@ -62,7 +62,7 @@ silent()
 		ip netns exec "$ns" nft flush ruleset
 	done
 	for ns; do
-		ip netns exec "$ns" nft -f - 2>"$dir/stderr" <<-END || skip "no nftables: $(cat "$dir/stderr")"
+		ip netns exec "$ns" nft -f - 2>"$dir/stderr" <<-END ||
 			table inet rmem {
 				chain output {
 					type filter hook output priority 0
@@ -71,6 +71,7 @@ silent()
 				}
 			}
 		END
+			skip "no nftables: $(cat "$dir/stderr")"
 	done
 }
 
@@ -104,7 +105,8 @@ finds()
 {
 	local found
 	found=$(examine)
-	[[ $found =~ $1 ]] || fail "the doctor says: $found ($(jq -c '.probes, .findings' "$dir/json"))"
+	[[ $found =~ $1 ]] ||
+		fail "the doctor says: $found ($(jq -c '.probes, .findings' "$dir/json"))"
 	ok "$found"
 }
 
@@ -114,7 +116,8 @@ works()
 	local found
 	found=$(examine)
 	[ -z "$found" ] || fail "the doctor says: $found"
-	jq -e '.probes[0].works' "$dir/json" >/dev/null || fail "the probe fails: $(cat "$dir/json")"
+	jq -e '.probes[0].works' "$dir/json" >/dev/null ||
+		fail "the probe fails: $(cat "$dir/json")"
 }
 
 make_file "$dir/short" 1000
@@ -144,7 +147,8 @@ for host in 10.7.0.2 "[fd07::2]"; do
 		fail "$(cat "$dir/json")"
 	# what is short passes
 	client put short "$dir/short"
-	expect_error 1 'its time was over: the server is there, but what was sent for it was not acknowledged; rmem doctor ' \
+	text='its time was over: the server is there, but what was sent for it was not acknowledged'
+	expect_error 1 "$text; rmem doctor " \
 		client --timeout 3s put long "$dir/long"
 	probing 2
 	works

@@ -51,7 +51,8 @@ ok "time to live"
 # ---- stat, and JSON ----
 
 client stat a b >"$dir/stat"
-for line in 'name      a' 'bytes     100000 \(97.7 KiB\)' 'sessions  0' 'segments  1' 'name      b'; do
+for line in 'name      a' 'bytes     100000 \(97.7 KiB\)' 'sessions  0' 'segments  1' \
+	'name      b'; do
 	grep -qE "^$line\$" "$dir/stat" || fail "stat lacks '$line': $(cat "$dir/stat")"
 done
 expect_error 1 '^rmem: stat: .*"missing"' client stat missing a
@@ -61,7 +62,8 @@ client put b "$dir/old"
 for what in "ls --json" "stat --json a b"; do
 	# shellcheck disable=SC2086 # words
 	client $what >"$dir/json"
-	jq -e 'sort_by(.name) | map(.name) == ["a", "b"]' "$dir/json" >/dev/null || fail "$(cat "$dir/json")"
+	jq -e 'sort_by(.name) | map(.name) == ["a", "b"]' "$dir/json" >/dev/null ||
+		fail "$(cat "$dir/json")"
 	# a member that both tools have has one type, and one value unless time changes it
 	rmemctl --json leases | jq -e --slurpfile ours "$dir/json" '
 		(.leases | map({key: .name, value: .}) | from_entries) as $theirs |
@@ -70,11 +72,13 @@ for what in "ls --json" "stat --json a b"; do
 			(.value | type) == ($t[.key] | type) and
 			(.value == $t[.key] or (.key | endswith("_ms")))] |
 		length >= 12 and all' >/dev/null ||
-		fail "rmem $what and rmemctl leases differ: $(cat "$dir/json" ; rmemctl --json leases)"
+		fail "rmem $what and rmemctl leases differ: $(cat "$dir/json")" \
+			"$(rmemctl --json leases)"
 done
 client bench --json --size 4K --region 64K --duration 50ms >"$dir/json"
 jq -e --arg fabric "$FABRIC" '.first_error == null and
-	(.device | if $fabric == "tcp" then . == null else type == "string" end)' "$dir/json" >/dev/null ||
+	(.device | if $fabric == "tcp" then . == null else type == "string" end)' "$dir/json" \
+	>/dev/null ||
 	fail "$(cat "$dir/json")"
 long=$(printf 'n%.0s' {1..250})
 client mv b "$long"
@@ -147,7 +151,8 @@ done
 # a name with such characters is a name
 client rm 'log/*'
 stored b c log/1 log/2 log/30 other
-expect_error 1 "^rmem: rm: 'log/\*' matches 3 names, and there is no terminal .*--force" client rm 'log/*'
+expect_error 1 "^rmem: rm: 'log/\*' matches 3 names, and there is no terminal .*--force" \
+	client rm 'log/*'
 expect_error 1 "^rmem: rm: no name matches 'x\*'" client rm -y 'x*'
 stored b c log/1 log/2 log/30 other
 if command -v script >/dev/null; then
@@ -158,7 +163,8 @@ if command -v script >/dev/null; then
 	}
 	! answered n || fail "rm without a yes succeeds: $(cat "$dir/typescript")"
 	grep -q 'Remove 2 names?' "$dir/typescript" || fail "$(cat "$dir/typescript")"
-	grep -q 'log/1' "$dir/typescript" || fail "the names are not shown: $(cat "$dir/typescript")"
+	grep -q 'log/1' "$dir/typescript" ||
+		fail "the names are not shown: $(cat "$dir/typescript")"
 	stored b c log/1 log/2 log/30 other
 	answered y || fail "$(cat "$dir/typescript")"
 	stored b c log/30 other

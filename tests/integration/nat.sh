@@ -47,7 +47,7 @@ ports_choose()
 # translate LINE...: the rules of the router, in place of those before
 translate()
 {
-	ip netns exec "$router" nft -f - 2>"$dir/stderr" <<-END || skip "no NAT: $(cat "$dir/stderr")"
+	ip netns exec "$router" nft -f - 2>"$dir/stderr" <<-END ||
 		flush ruleset
 		table ip rmem {
 			chain source {
@@ -60,6 +60,7 @@ translate()
 			}
 		}
 	END
+		skip "no NAT: $(cat "$dir/stderr")"
 }
 
 # ---- the client's addresses ----
@@ -72,7 +73,8 @@ translate "tcp dport 7460 snat to 10.7.0.11
 LISTEN=10.7.0.2
 make_file "$dir/in" 1000000
 server_start
-expect_error 1 'refuses a data stream: a channel from 10\.7\.0\.12 of a client at 10\.7\.0\.11, which \[tcp\] check_address ' \
+text='refuses a data stream: a channel from 10\.7\.0\.12 of a client at 10\.7\.0\.11'
+expect_error 1 "$text, which \[tcp\] check_address " \
 	client put name "$dir/in"
 log_await '^channel-refused:.*a channel from 10.7.0.12' 20 || fail "the log does not tell"
 [ "$(status_get .counters.refused.channel_address)" -gt 0 ] || fail "it is not counted"
@@ -116,7 +118,8 @@ advertise = $advertise"
 	server_restart
 	log_await "^ready: .*tcp port 7462 [(]clients are told ${advertise/\*/[*]}[)]" 20 ||
 		fail "the log does not tell"
-	rmemctl --json devices | jq -e --arg at "$advertise" '[.devices[].advertised] == [$at]' >/dev/null ||
+	rmemctl --json devices |
+		jq -e --arg at "$advertise" '[.devices[].advertised] == [$at]' >/dev/null ||
 		fail "$(rmemctl devices)"
 	published_put
 	server_stop

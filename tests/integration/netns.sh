@@ -135,7 +135,8 @@ uri="rmem://[fd09::3]:$port?fabric=tcp" client put name "$dir/in"
 client get name "$dir/out"
 same "$dir/in" "$dir/out"
 "${client_exec[@]}" bash -c "exec 3<>/dev/tcp/$LISTEN/9746 &&
-	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3" | grep ^rmemd_build_info >/dev/null ||
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 &&
+	cat <&3" | grep ^rmemd_build_info >/dev/null ||
 	fail "no metrics"
 server_stop
 ok "an address that comes later"
@@ -147,7 +148,8 @@ echo "nameserver 10.9.0.53" >"/etc/netns/$near/resolv.conf"
 ip -n "$near" neighbour add 10.9.0.53 lladdr 02:00:00:00:00:53 dev eth0
 uri=rmem://memory.example
 began=$(date +%s%N)
-client --timeout 1s ping -c 1 >"$dir/out" 2>"$dir/err" && fail "a name without an address is reached"
+client --timeout 1s ping -c 1 >"$dir/out" 2>"$dir/err" &&
+	fail "a name without an address is reached"
 took=$((($(date +%s%N) - began) / 1000000))
 grep -q 'resolving memory.example: the name servers do not answer' "$dir/err" ||
 	fail "the error is: $(cat "$dir/err")"

@@ -20,7 +20,8 @@ ok "fabric=auto"
 expect_error 1 "RDMA cannot be used: $why\$" "$RMEM" -s "rmem://$LISTEN:$port?fabric=rdma" ls
 for command in status devices; do
 	rmemctl "$command" >"$dir/out"
-	grep -q "^rdma  *not serving: $why\$" "$dir/out" || fail "rmemctl $command: $(cat "$dir/out")"
+	grep -q "^rdma  *not serving: $why\$" "$dir/out" ||
+		fail "rmemctl $command: $(cat "$dir/out")"
 done
 "$RMEM" doctor "rmem://$LISTEN:$port?fabric=rdma" >"$dir/out" && fail "nothing is wrong"
 grep -q "^error  *rdma-device  *$why\$" "$dir/out" || fail "rmem doctor: $(cat "$dir/out")"

@@ -115,12 +115,18 @@ ok "[metrics] names and page"
 
 # ---- in a browser ----
 
+# all SELECTOR: an array of the elements
+all()
+{
+	echo "Array.from(document.querySelectorAll('$1'))"
+}
+
 # row TABLE TEXT: the text of the first row that has it
 row()
 {
 	local text
 	text=$(jq -cn --arg text "$2" '$text')
-	echo "Array.from(document.querySelectorAll('#$1 tbody tr')).map((r) => r.textContent).find((t) => t.includes($text))"
+	echo "$(all "#$1 tbody tr").map((r) => r.textContent).find((t) => t.includes($text))"
 }
 
 browser_start
@@ -129,8 +135,8 @@ browser_call Page.navigate "{\"url\": \"$page/\"}"
 browser_await "document.getElementById('state').dataset.state === 'live'"
 browser_is "document.querySelectorAll('.map').length === 2"
 browser_is "document.querySelectorAll('[aria-label=\"Map of pool small\"] i').length === 256"
-browser_is "Array.from(document.querySelectorAll('.map i')).some((c) => c.getAttribute('aria-label').includes('lent to red'))"
-browser_is "Array.from(document.querySelectorAll('#legend button')).map((b) => b.textContent).join() === 'blue,default,red'"
+browser_is "$(all '.map i').some((c) => c.getAttribute('aria-label').includes('lent to red'))"
+browser_is "$(all '#legend button').map((b) => b.textContent).join() === 'blue,default,red'"
 browser_is "/NUMA node/.test(document.querySelector('#nodes h3').textContent)"
 browser_is "$(row leases soon).match(/soonblueready19\\.1 MiB/)"
 browser_is "$(row leases soon).match(/[45] min [0-9]+ s\$/)"
@@ -142,7 +148,8 @@ browser_is "$(row devices tcp)"
 ok "what there is"
 
 browser_is "document.querySelectorAll('img').length === 0 && document.title.endsWith('rmemd')"
-browser_eval "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title=1\">');
+browser_eval \
+	"document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title=1\">');
 	document.body.insertAdjacentHTML('beforeend', '<p id=probe style=\"color: red\">');
 	const script = document.createElement('script'); script.textContent = 'window.injected = 1';
 	document.body.append(script);
@@ -155,9 +162,11 @@ browser_eval "for (const e of document.querySelectorAll('img, #probe')) e.remove
 ok "names are text, and the policy holds where they would not be"
 
 as default put --ttl 50s short "$dir/in"
-browser_await "document.querySelector('#leases td.soon') && document.querySelector('#leases td.soon').closest('tr').textContent.startsWith('short')"
+browser_await "document.querySelector('#leases td.soon') &&
+	document.querySelector('#leases td.soon').closest('tr').textContent.startsWith('short')"
 as default rm -y short
-browser_eval "window.before = Array.from(document.querySelectorAll('#leases tbody tr')).find((r) => r.textContent.startsWith('kept'))"
+browser_eval \
+	"window.before = $(all '#leases tbody tr').find((r) => r.textContent.startsWith('kept'))"
 as default put --ttl 2h later "$dir/in"
 browser_await "$(row leases later)"
 browser_is "window.before.isConnected"
@@ -165,7 +174,8 @@ browser_await "$(row devices tcp).match(/[0-9] [KM]iB\\/s/)"
 browser_await "document.querySelector('#devices svg path').getAttribute('d').includes('L')"
 as default rm -y later
 browser_await "!$(row leases later)"
-text="Array.from(document.querySelectorAll('#leases tbody tr')).find((r) => r.textContent.includes('soon')).lastChild.textContent"
+soon=$(all '#leases tbody tr')".find((r) => r.textContent.includes('soon'))"
+text=$soon.lastChild.textContent
 browser_eval "$text"
 browser_await "$text !== $browser_value"
 ok "changes come without reload"
@@ -191,7 +201,8 @@ browser_key ArrowRight
 browser_is "document.activeElement.getAttribute('aria-activedescendant') === 'cell-small-1'"
 browser_key End
 browser_is "document.activeElement.getAttribute('aria-activedescendant') === 'cell-small-255'"
-browser_is "document.querySelector('#cell-small-255').closest('.pool').lastChild.textContent.includes(' free')"
+browser_is "document.querySelector('#cell-small-255').closest('.pool')
+	.lastChild.textContent.includes(' free')"
 browser_key ArrowUp
 browser_is "Number(document.activeElement.getAttribute('aria-activedescendant').slice(11)) < 255"
 browser_eval "document.querySelectorAll('#legend button')[2].click()"
@@ -206,7 +217,7 @@ browser_eval "const filter = document.getElementById('filter'); filter.value = '
 browser_is "document.querySelectorAll('#leases tbody tr').length === 1"
 browser_is "document.getElementById('leases-count').textContent === '1 of 3'"
 browser_eval "filter.value = 'short-lived'; filter.dispatchEvent(new Event('input'))"
-browser_is "Array.from(document.querySelectorAll('#events tbody tr')).every((r) => r.textContent.includes('short-lived'))"
+browser_is "$(all '#events tbody tr').every((r) => r.textContent.includes('short-lived'))"
 browser_eval "filter.value = ''; filter.dispatchEvent(new Event('input'))"
 ok "the keyboard, the legend, sorting and filtering"
 
@@ -229,7 +240,7 @@ printf '[pool more]\nsize = 4M\npage_size = base\n[pool vast]\nsize = 512T\npage
 	>>"$dir/rmemd.conf"
 rmemctl reload >/dev/null
 browser_await "document.querySelectorAll('[aria-label=\"Map of pool more\"] i').length === 256"
-browser_await "Array.from(document.querySelectorAll('.pool')).some((p) => p.textContent.includes('vastfailed: '))"
+browser_await "$(all .pool).some((p) => p.textContent.includes('vastfailed: '))"
 # the only error that is meant
 sed -i '/pool-not-added/d' "$server_log"
 ok "pools that come"
@@ -241,10 +252,12 @@ browser_await "document.getElementById('state').dataset.state === 'live'"
 kill -TERM "$client_pid"
 process_await "$client_pid" 20 || fail "rmem watch did not end"
 browser_await "document.querySelector('#sessions tbody tr').textContent === 'none'"
-! grep -h '"exceptionThrown"\|Runtime.exceptionThrown' "$dir/browser.events" || fail "the script failed"
+! grep -h '"exceptionThrown"\|Runtime.exceptionThrown' "$dir/browser.events" ||
+	fail "the script failed"
 server_stop
 browser_await "document.getElementById('state').dataset.state === 'lost'"
-browser_is "document.getElementById('state').textContent.startsWith('The daemon has not answered for')"
+browser_is \
+	"document.getElementById('state').textContent.startsWith('The daemon has not answered for')"
 ok "pause, and a daemon that is gone"
 
 # as many events as of the last one
@@ -257,7 +270,8 @@ for ((i = 0; i < before; i++)); do
 	rmemctl log-level debug >/dev/null
 done
 browser_await "document.getElementById('state').dataset.state === 'live'"
-browser_await "view.data.status.last_event > window.before + $before && view.events[view.events.length - 1].number >= view.data.status.last_event - 1"
+browser_await "view.data.status.last_event > window.before + $before &&
+	view.events[view.events.length - 1].number >= view.data.status.last_event - 1"
 browser_is "$(row events lease-revoked) === undefined && $(row events ready).includes('notice')"
 server_stop
 ok "the events of a daemon that was restarted"

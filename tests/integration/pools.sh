@@ -46,7 +46,8 @@ state_is()
 # happens EVENT POOL: wait for the event
 happens()
 {
-	log_await "^(error )?$1: .*pool=$2[] ]" 60 || fail "no event $1 of $2: $(tail -n 3 "$server_log")"
+	log_await "^(error )?$1: .*pool=$2[] ]" 60 ||
+		fail "no event $1 of $2: $(tail -n 3 "$server_log")"
 }
 
 # files_are N: there are as many files of pools
@@ -97,7 +98,8 @@ state_is high ready || fail "it is $(pool high state)"
 echo "-- its memory is not there"
 reload high=64M huge=900T
 happens pool-not-added huge
-grep -q '^error pool-not-added: .*make the pool smaller; fix that and reload.*pool=huge' "$server_log" ||
+grep -q '^error pool-not-added: .*make the pool smaller; fix that and reload.*pool=huge' \
+	"$server_log" ||
 	fail "$(grep 'pool-not-added' "$server_log")"
 state_is huge failed || fail "it is $(pool huge state)"
 rmemctl -o wide pools | grep -q '^huge .*failed.*900 TiB wanted' || fail "$(rmemctl -o wide pools)"

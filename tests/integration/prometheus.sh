@@ -46,7 +46,8 @@ scrape_configs:
       - targets: [ "$LISTEN:$metrics_port" ]
 END
 prometheus --config.file="$dir/prometheus.yml" --storage.tsdb.path="$dir/tsdb" \
-	--web.listen-address="127.0.0.1:$prometheus_port" --log.level=warn >"$dir/prometheus.log" 2>&1 &
+	--web.listen-address="127.0.0.1:$prometheus_port" --log.level=warn \
+	>"$dir/prometheus.log" 2>&1 &
 pids+=($!)
 
 # query EXPRESSION: the result, as JSON
@@ -69,7 +70,8 @@ mkfifo "$dir/fifo"
 background coming put coming "$dir/fifo"
 exec 7>"$dir/fifo"
 head -c 1000000 /dev/zero >&7
-poll_await 60 has_series 'up == 1' || fail "Prometheus does not scrape: $(cat "$dir/prometheus.log")"
+poll_await 60 has_series 'up == 1' ||
+	fail "Prometheus does not scrape: $(cat "$dir/prometheus.log")"
 client get kept "$dir/out"
 same "$dir/in" "$dir/out"
 poll_await 60 has_series 'rate(rmemd_port_sent_bytes_total[1m]) > 0' || fail "no traffic is seen"

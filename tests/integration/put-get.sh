@@ -32,7 +32,8 @@ round_trip $((64 * 1024 * 1024))
 client rm "pipe/$((64 * 1024 * 1024))"
 
 # a put from a pipe grows its lease in advance and shrinks it to the page at the end
-status_await ".memory.lent_bytes == $(client ls --json | jq '[.[].bytes / 4096 | ceil] | add * 4096')" \
+status_await \
+	".memory.lent_bytes == $(client ls --json | jq '[.[].bytes / 4096 | ceil] | add * 4096')" \
 	20 || fail "more is lent than the named leases have"
 ok "lent to the page"
 
@@ -42,7 +43,8 @@ for place in any node:0 interleave; do
 	client -v put --place "$place" placed "$dir/in" 2>"$dir/printed"
 	client get placed "$dir/out"
 	same "$dir/in" "$dir/out"
-	grep -qE "^rmem: asked for (anywhere|on node 0|interleaved), got 2.9 MiB on .*node.*, 1 segment$" \
+	asked='anywhere|on node 0|interleaved'
+	grep -qE "^rmem: asked for ($asked), got 2.9 MiB on .*node.*, 1 segment$" \
 		"$dir/printed" || fail "$(cat "$dir/printed")"
 done
 client copy --place interleave placed copied
@@ -65,7 +67,8 @@ client ls | sort -c
 [ "$(client ls pipe/ | wc -l)" -eq 6 ] || fail "ls pipe/ does not list 6 names"
 [ "$(client ls pipe/none)" = "" ] || fail "ls of an unknown name prints something"
 client ls -l size/4097 | grep -qE ' 4097 .* size/4097$' || fail "ls -l lacks a line"
-client ls --json | jq -e 'length == 13 and all(.bytes >= 0 and (.id | test("^[1-9][0-9]*$")))' >/dev/null ||
+client ls --json |
+	jq -e 'length == 13 and all(.bytes >= 0 and (.id | test("^[1-9][0-9]*$")))' >/dev/null ||
 	fail "ls --json is not as expected"
 ok "ls"
 

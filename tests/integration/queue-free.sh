@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 
 server_start
-timeout $((60 * patience)) "$(built tests/integration/queue-free)" "$uri" || fail "queue-free: status $?"
+timeout $((60 * patience)) "$(built tests/integration/queue-free)" "$uri" ||
+	fail "queue-free: status $?"
 lent_zero 20
 server_stop

@@ -23,8 +23,8 @@ pool()
 # configure SIZE SHRINK WAIT
 configure()
 {
-	sed -i "s/^size = .*/size = $1/; s/^shrink = .*/shrink = $2/; s/^shrink_wait = .*/shrink_wait = $3/" \
-		"$dir/rmemd.conf"
+	sed -i -e "s/^size = .*/size = $1/" -e "s/^shrink = .*/shrink = $2/" \
+		-e "s/^shrink_wait = .*/shrink_wait = $3/" "$dir/rmemd.conf"
 }
 
 # reload SIZE [SHRINK [WAIT]]: change the configuration and reload it
@@ -80,7 +80,8 @@ has_printed()
 # prints N LINE: wait until the program has printed LINE at least N times
 prints()
 {
-	poll_await 60 has_printed "$@" || fail "not printed $1 times '$2': $(tail -n 5 "$dir/printed")"
+	poll_await 60 has_printed "$@" ||
+		fail "not printed $1 times '$2': $(tail -n 5 "$dir/printed")"
 }
 
 # printed N LINE: wait until the program has printed LINE N times, and not more often
@@ -175,7 +176,8 @@ expect_error 1 'no room for' client put small "$dir/rmemd.conf"
 reload 64M refuse 1s
 resized pool-not-shrunk 160
 printed 32 'wanted 4194304 0'
-grep -qE '^pool-not-shrunk: it stays at 160 MiB: in the way are still 64 MiB of 16 leases: [0-9]+ of tenant default has 4 MiB, .*, \.\.\.; have them freed' \
+text='it stays at 160 MiB: in the way are still 64 MiB of 16 leases: [0-9]+ of tenant default'
+grep -qE "^pool-not-shrunk: $text has 4 MiB, .*, \.\.\.; have them freed" \
 	"$server_log" || fail "$(grep '^pool-not-shrunk' "$server_log")"
 printed 16 'wanted 0 0'
 client put small "$dir/rmemd.conf"
@@ -232,8 +234,9 @@ for i in {1..20}; do
 		half=$((half + 1))
 		grep -q '^pool-ready: 64 MiB ' "$server_log" ||
 			fail "the half grown pool is used: $(grep '^pool-ready' "$server_log")"
-		grep -q '^pool-not-grown: it stays at 64 MiB: the last process ended while it made it' \
-			"$server_log" || fail "the pool grows again without a reload"
+		text='it stays at 64 MiB: the last process ended while it made it'
+		grep -q "^pool-not-grown: $text" "$server_log" ||
+			fail "the pool grows again without a reload"
 	fi
 	# the pool may have been populated, but not recorded as grown
 	! grep -q '^pool-not-grown: .*reload to try again' "$server_log" || reload "${size}M"

@@ -11,8 +11,8 @@ examine()
 {
 	local want=$1 status=0
 	shift
-	"${client_exec[@]}" timeout -k 5 $((client_limit * patience)) "$RMEM" doctor --timeout 2s --json "$@" \
-		>"$dir/json" 2>"$dir/err" || status=$?
+	"${client_exec[@]}" timeout -k 5 $((client_limit * patience)) \
+		"$RMEM" doctor --timeout 2s --json "$@" >"$dir/json" 2>"$dir/err" || status=$?
 	[ "$status" -eq "$want" ] || {
 		cat "$dir/json" "$dir/err"
 		fail "the exit status is $status, not $want"
@@ -26,7 +26,8 @@ examine_clock()
 	local status=0
 	"$RMEM" doctor --json 127.0.0.1:1 >"$dir/json" || status=$?
 	[ "$status" -eq 4 ] || fail "no server, and the exit status is $status"
-	! jq -e '.findings | any(.check == "clock" and .level == "warning")' "$dir/json" >/dev/null || good=3
+	! jq -e '.findings | any(.check == "clock" and .level == "warning")' "$dir/json" \
+		>/dev/null || good=3
 }
 
 # fails STEP TEXT FIX: over TCP this step fails, and none after it was done
@@ -53,8 +54,8 @@ server_start
 
 examine "$good" "$uri"
 jq -e '.probes | length == 1 and .[0].works and .[0].failed == null
-	and ([.[0].steps[].step] == ["resolve", "connect", "welcome", "channel", "lease", "write", "read",
-		"compare", "free"])
+	and ([.[0].steps[].step] == ["resolve", "connect", "welcome", "channel", "lease",
+		"write", "read", "compare", "free"])
 	and all(.[0].steps[]; .ns > 0)
 	and .[0].ns >= ([.[0].steps[].ns] | add) * 0.99' "$dir/json" >/dev/null ||
 	fail "the healthy server: $(jq -c .probes "$dir/json")"
@@ -65,17 +66,20 @@ lent_zero 20
 ok "a healthy server"
 # this host has no RDMA device, or the server serves none
 examine 3 "rmem://$LISTEN:$port"
-jq -e '.probes | length == 2 and .[0].fabric == "rdma" and .[0].failed == "channel" and .[1].works' \
-	"$dir/json" >/dev/null || fail "both fabrics: $(jq -c .probes "$dir/json")"
+jq -e '.probes | length == 2 and .[0].fabric == "rdma" and .[0].failed == "channel"
+	and .[1].works' "$dir/json" >/dev/null || fail "both fabrics: $(jq -c .probes "$dir/json")"
 jq -e '.findings | any(.check == "server" and .level == "warning"
-	and any(.seen[]; .value | test("RDMA cannot be used")))' "$dir/json" >/dev/null || fail "no warning"
+	and any(.seen[]; .value | test("RDMA cannot be used")))' "$dir/json" >/dev/null ||
+	fail "no warning"
 examine 4 "rmem://$LISTEN:$port?fabric=rdma"
-jq -e '.probes | length == 1 and .[0].fabric == "rdma"' "$dir/json" >/dev/null || fail "$(cat "$dir/json")"
+jq -e '.probes | length == 1 and .[0].fabric == "rdma"' "$dir/json" >/dev/null ||
+	fail "$(cat "$dir/json")"
 ok "without RDMA"
 
 # ---- wrong words ----
 
-expect_error 2 'doctor: .*there is no option .nonsense' "$RMEM" doctor "$LISTEN:$port?fabric=tcp&nonsense=1"
+expect_error 2 'doctor: .*there is no option .nonsense' \
+	"$RMEM" doctor "$LISTEN:$port?fabric=tcp&nonsense=1"
 expect_error 2 'doctor: it takes at most one URI' "$RMEM" doctor a b
 examine 4 'nowhere.invalid?fabric=tcp'
 fails resolve 'resolving nowhere.invalid' '^getent ahosts'
@@ -151,7 +155,8 @@ examine "$good" "$uri"
 ip netns exec "$far" "$RMEMCTL" --json doctor -c "$dir/rmemd.conf" >"$dir/out" || [ $? -ge 3 ] ||
 	fail "rmemctl doctor ended with $?"
 told=$(jq -r '.findings[] | select(.check == "clients") | .fix[]' "$dir/out")
-[ "$told" = "rmem doctor rmem://10.9.0.1:$port   # on a client" ] || fail "the server's doctor: $(cat "$dir/out")"
+[ "$told" = "rmem doctor rmem://10.9.0.1:$port   # on a client" ] ||
+	fail "the server's doctor: $(cat "$dir/out")"
 
 # rules RULE...: the firewall of the server
 rules()

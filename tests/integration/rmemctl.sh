@@ -76,7 +76,8 @@ rmemctl holders -o wide | grep -qE "$session .*active .*read-write .*rmem\[" ||
 	fail "holders: $(rmemctl holders -o wide)"
 rmemctl --json leases --sort=-size |
 	jq -e '[.leases[].bytes] | . == (sort | reverse)' >/dev/null || fail "leases by size"
-expect_error 2 "rmemctl: leases: --sort: unknown column 'byts'; did you mean 'bytes'" rmemctl leases --sort byts
+expect_error 2 "rmemctl: leases: --sort: unknown column 'byts'; did you mean 'bytes'" \
+	rmemctl leases --sort byts
 expect_error 2 "rmemctl: sessions: --session: 'x' is not a number" rmemctl sessions --session x
 rmemctl events --name 'session-*' | grep -q "info session-opened: rmem.* \[session=$session " ||
 	fail "events: $(rmemctl events)"
@@ -101,13 +102,15 @@ log_await 'lease-revoked: "coming"' || fail "no line about the revoked lease"
 log_await "admin-acts: user $(id -u) .$(id -un)., pid [0-9]*: /v1/revoke lease=$id" ||
 	fail "no line about who revoked it"
 expect_error 1 "rmemd answers 404: there is no lease $id" rmemctl revoke "$id"
-expect_error 2 'revoke: it takes the number or name of one lease; see rmemctl revoke --help$' rmemctl revoke
+expect_error 2 'revoke: it takes the number or name of one lease; see rmemctl revoke --help$' \
+	rmemctl revoke
 client put 42 "$dir/in"
 expect_error 1 'rmemd answers 404: there is no lease 42' rmemctl revoke 42
 expect_error 1 'rmemd answers 404: there is no tenant blue' rmemctl revoke --tenant blue 42
 rmemctl --json revoke --tenant default 42 | jq -e '.revoked.name == "42"' >"$dir/out" ||
 	fail "revoke by name: $(cat "$dir/out")"
-expect_error 1 'rmemd answers 404: no tenant has a lease with the name "a&b [?]"' rmemctl revoke 'a&b ?'
+expect_error 1 'rmemd answers 404: no tenant has a lease with the name "a&b [?]"' \
+	rmemctl revoke 'a&b ?'
 expect_error 2 'the name of the lease is empty' rmemctl revoke ''
 ok "revoke"
 
@@ -158,7 +161,8 @@ jq -e '.changed == [] and .changed_more == 0 and .needs_restart_more == 0 and .n
 	fail "$(cat "$dir/out")"
 # a configuration that is refused changes nothing
 echo 'size = much' >>"$dir/rmemd.conf"
-expect_error 1 "rmemd answers 409: $dir/rmemd.conf:[0-9]+: 'size' is already in line [0-9]+" rmemctl reload
+expect_error 1 "rmemd answers 409: $dir/rmemd.conf:[0-9]+: 'size' is already in line [0-9]+" \
+	rmemctl reload
 cp "$dir/old.conf" "$dir/rmemd.conf"
 reload_says 0 <<-END
 	[limits] sessions: 78 -> 1024
@@ -172,8 +176,8 @@ ok "reload"
 # ---- the level of the log ----
 
 [ "$(rmemctl log-level)" = info ] || fail "log-level: $(rmemctl log-level)"
-expect_error 2 "log-level: 'warn' is not one of error, warning, notice, info, debug; see rmemctl log-level --help$" \
-	rmemctl log-level warn
+text="log-level: 'warn' is not one of error, warning, notice, info, debug"
+expect_error 2 "$text; see rmemctl log-level --help$" rmemctl log-level warn
 [ "$(rmemctl log-level error)" = 'error until the next reload or restart, then info' ] ||
 	fail "log-level: $(rmemctl log-level)"
 log_mark
@@ -183,7 +187,8 @@ rmemctl revoke quiet
 log_await "admin-acts: user $(id -u) .*: /v1/revoke name=quiet" || fail "the act is not logged"
 ! tail -n "+$log_from" "$server_log" | grep -v '^admin-acts: ' || fail "the level has no effect"
 rmemctl log-level debug
-log_await "admin-acts: user $(id -u) .*: /v1/log-level level=debug" || fail "the new level is not logged"
+log_await "admin-acts: user $(id -u) .*: /v1/log-level level=debug" ||
+	fail "the new level is not logged"
 client put loud "$dir/in"
 log_await '^lease-granted: ' || fail "no line for debugging"
 client rm loud
@@ -194,12 +199,15 @@ ok "log-level"
 # more acts than the limit of other lines in its ten seconds
 log_mark
 for i in {1..120}; do
-	curl -s --unix-socket "$dir/admin.sock" -X POST "http://rmemd/v1/kick?session=$i" >"$dir/out"
+	curl -s --unix-socket "$dir/admin.sock" -X POST "http://rmemd/v1/kick?session=$i" \
+		>"$dir/out"
 done
 log_await 'admin-failed: .*: /v1/kick session=120: ' || fail "the last act is not logged"
-[ "$(tail -n "+$log_from" "$server_log" | grep -c '^admin-acts: ')" -eq 120 ] || fail "acts are missing in the log"
-[ "$(rmemctl --json events -n admin-acts | jq '[.events[] | select(.text | contains("/v1/kick session="))] | length')" \
-	-ge 120 ] || fail "acts are missing in the events"
+[ "$(tail -n "+$log_from" "$server_log" | grep -c '^admin-acts: ')" -eq 120 ] ||
+	fail "acts are missing in the log"
+acts=$(rmemctl --json events -n admin-acts |
+	jq '[.events[] | select(.text | contains("/v1/kick session="))] | length')
+[ "$acts" -ge 120 ] || fail "acts are missing in the events"
 ok "many acts"
 
 # as_user GROUP ARGUMENT...: rmemctl of another user than the daemon's
@@ -218,7 +226,8 @@ if [ "$(id -u)" = 0 ] && "$(built src/rmemctl/rmemctl)" --version >"$dir/out" &&
 	chmod 666 "$dir/admin.sock"
 	expect_error 1 'rmemd answers 403: user 65534 may neither look nor act: .* view_group may' \
 		as_user 65534 status
-	[ "$(status_get '.counters.admin_acts_refused, .counters.admin_views_refused' | xargs)" = "1 1" ] ||
+	refused='.counters.admin_acts_refused, .counters.admin_views_refused'
+	[ "$(status_get "$refused" | xargs)" = "1 1" ] ||
 		fail "$(status_get .counters)"
 	ok "users and groups"
 fi
@@ -259,9 +268,12 @@ expect_error 2 '^rmemctl: unknown option -x; ' rmemctl -xh
 expect_error 2 '^rmemctl: -s needs a value; ' rmemctl -s
 expect_error 2 '^rmemctl: --json=yes: the option takes no value; ' rmemctl --json=yes
 expect_error 2 '^rmemctl: .*nonsense' rmemctl nonsense
-expect_error 2 '^rmemctl: pools: it takes no argument; see rmemctl pools --help$' rmemctl pools devices
+expect_error 2 '^rmemctl: pools: it takes no argument; see rmemctl pools --help$' \
+	rmemctl pools devices
 expect_error 2 '^rmemctl: pools: unknown option --nonsense; ' rmemctl pools --nonsense
-rmemctl pools --help | grep -q '^usage: rmemctl .* pools [[]--sort COLUMN[]]$' || fail "$(rmemctl pools --help)"
+rmemctl pools --help | grep -q '^usage: rmemctl .* pools [[]--sort COLUMN[]]$' ||
+	fail "$(rmemctl pools --help)"
 expect_error 2 "^rmemctl: --output: 'xml' is not wide, json or name; " rmemctl -o xml pools
-expect_error 2 '^rmemctl: status: --socket: the path is too long' "$RMEMCTL" -s "$(printf '/%.0s' {1..200})" status
+expect_error 2 '^rmemctl: status: --socket: the path is too long' \
+	"$RMEMCTL" -s "$(printf '/%.0s' {1..200})" status
 expect_error 2 '^rmemctl: status: --socket: the path is empty' "$RMEMCTL" -s "" status

@@ -31,7 +31,8 @@ ok "the library"
 
 make_file "$dir/in" 100000
 as red put thing "$dir/in"
-expect_error 1 'tenant red shares no lease named "thing" with tenant blue' as blue get --of red thing
+expect_error 1 'tenant red shares no lease named "thing" with tenant blue' \
+	as blue get --of red thing
 expect_error 1 'there is no tenant "green" on this server' as red share thing green
 as red share thing blue
 as blue get --of red thing >"$dir/out"

@@ -5,7 +5,8 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 
 ! sanitized || skip "sanitizers take more of the stack"
-kib=$(sed -n 's/^\.\\" tests\/integration\/small-stack.sh: \([0-9]*\) KiB/\1/p' "$top_srcdir/man/librmem.3")
+kib=$(sed -n 's/^\.\\" tests\/integration\/small-stack.sh: \([0-9]*\) KiB/\1/p' \
+	"$top_srcdir/man/librmem.3")
 "$RMEMCTL" keygen default "$dir" >/dev/null
 for auth in none psk; do
 	config_extra=

@@ -14,7 +14,8 @@ one_thread_with_tsan
 server_start
 soaks=()
 for client in 0 1; do
-	timeout $((seconds * 3 + 120)) "$soak" "$uri&channels=2" "$seconds" $((RMEM_SEED + client)) &
+	timeout $((seconds * 3 + 120)) "$soak" "$uri&channels=2" \
+		"$seconds" $((RMEM_SEED + client)) &
 	soaks+=($!)
 	pids+=($!)
 done
@@ -24,5 +25,6 @@ for pid in "${soaks[@]}"; do
 	[ "$status" -eq 0 ] || fail "a client ended with status $status"
 done
 pids=("$server_pid")
-status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "a lease or a session is left"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 ||
+	fail "a lease or a session is left"
 server_stop

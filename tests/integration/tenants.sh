@@ -70,7 +70,8 @@ ok "one name, two tenants"
 # ---- quotas ----
 
 make_file "$dir/long" 2100000
-expect_error 1 'longer than the 2 MiB that tenant red may have in one: .*raise \[tenant red\] lease_max' \
+expect_error 1 \
+	'longer than the 2 MiB that tenant red may have in one: .*raise \[tenant red\] lease_max' \
 	as red put more "$dir/long"
 expect_error 1 'shorter than the 4 KiB that tenant red must have' \
 	as red put more <(head -c 100 /dev/zero)
@@ -84,7 +85,8 @@ expect_error 1 'tenant red has 3 leases and may have 3, 1 more was asked for' \
 	as red put yet-more "$dir/blue"
 tenant_await red '.refused >= 5 and .leases == 3 and .leases_max == 3 and .sessions == 0'
 tenant_await blue '.refused == 0 and .leases == 1 and .ttl_max_ms == 3600000'
-rmemctl -o wide tenants | grep -qE '^red +open +0 +none +0 +none +3 +3 ' || fail "$(rmemctl tenants)"
+rmemctl -o wide tenants | grep -qE '^red +open +0 +none +0 +none +3 +3 ' ||
+	fail "$(rmemctl tenants)"
 as blue ls --json | jq -e '.[0].ttl_ms > 3500000 and .[0].ttl_ms <= 3600000' >/dev/null ||
 	fail "a lease got no time to live with its name"
 ok "quotas"
@@ -102,7 +104,8 @@ ok "sessions"
 
 # channels: one of the session itself, and those of its queue
 as 'narrow&channels=2' put data "$dir/blue"
-expect_error 1 'channel 3 of 3: tenant narrow has 3 channels and may have 3, 1 more was asked for: .*raise \[tenant narrow\] channels' \
+text='channel 3 of 3: tenant narrow has 3 channels and may have 3, 1 more was asked for'
+expect_error 1 "$text: .*raise \[tenant narrow\] channels" \
 	as 'narrow&channels=3' put more "$dir/blue"
 # the refused client has no channel left, and nothing is stored
 tenant_await narrow '.refused == 1 and .leases == 1 and .sessions + .channels + .keys == 0'
@@ -130,7 +133,8 @@ as green ls
 as red put yet-more "$dir/big"
 tenant_await red '.bytes_max == 67108864 and .leases == 4'
 printf '[tenant blue]\nttl_max = 2s\n' >>"$dir/rmemd.conf"
-reload 's/^lease_min = 4K/lease_min = 64K/; s/^lease_max = 2M/lease_max = 1M/; s/^leases = 4/leases = 5/'
+reload 's/^lease_min = 4K/lease_min = 64K/; s/^lease_max = 2M/lease_max = 1M/
+	s/^leases = 4/leases = 5/'
 expect_error 1 'longer than the 1 MiB that tenant red' as red put short "$dir/big"
 expect_error 1 'shorter than the 64 KiB that tenant red' as red put short "$dir/blue"
 as red put short "$dir/red"
@@ -175,16 +179,19 @@ as green put job-1 "$dir/blue"
 expect_error 1 'tenant green may not name a lease "data": \[tenant green\] names allows other' \
 	as green put data "$dir/blue"
 make_file "$dir/huge" 250000000
-expect_error 1 'no room for .*; \[tenant green\] pools allows no others' as green put job-2 "$dir/huge"
+expect_error 1 'no room for .*; \[tenant green\] pools allows no others' \
+	as green put job-2 "$dir/huge"
 rm "$dir/huge"
 reload 's/^access = read-write/access = read-only/'
 as green get job-1 >"$dir/out"
 same "$dir/blue" "$dir/out"
 [ "$(as green ls)" = job-1 ] || fail "green does not see its lease"
-expect_error 1 'tenant green may read leases and change nothing: \[tenant green\] access = read-only' \
+expect_error 1 \
+	'tenant green may read leases and change nothing: \[tenant green\] access = read-only' \
 	as green rm job-1
 expect_error 1 'tenant green may read leases' as green put job-3 "$dir/blue"
-tenant_await green '.access == "read-only" and .denied_names == 1 and .denied_pools == 1 and .denied_access == 2'
+tenant_await green '.access == "read-only" and .denied_names == 1 and .denied_pools == 1
+	and .denied_access == 2'
 reload 's/^access = read-only/access = read-write/; s/^names = job-\*//'
 as green put data "$dir/blue"
 as green rm job-1 data

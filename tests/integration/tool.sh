@@ -50,7 +50,8 @@ for op in read mixed:30 cas faa; do
 		continue
 	fi
 	jq -e --arg op "$op" --argjson bytes "$bytes" --argjson threads "$threads" '
-		.op == ($op | split(":")[0]) and .threads == $threads and .random and .errors == 0 and
+		.op == ($op | split(":")[0]) and .threads == $threads and
+		.random and .errors == 0 and
 		.read_percent == (if $op == "mixed:30" then 30 else null end) and
 		.size_bytes == $bytes and .operations > 8 * $threads and
 		.rate == null and .intervals == []' "$dir/json" >/dev/null ||
@@ -62,10 +63,12 @@ ok "bench with threads, mixed, random and atomic"
 client bench --size 64 --rate 500 --threads 2 --duration 2s --interval 500ms --json >"$dir/json"
 jq -e '.rate == 500 and .errors == 0 and .operations >= 500 and .operations <= 1100 and
 	(.intervals | length >= 3 and all(.operations_per_second > 0 and .latency_ns.p50 > 0) and
-		(map(.at_seconds) | . == sort))' "$dir/json" >/dev/null || fail "bench --rate: $(cat "$dir/json")"
+		(map(.at_seconds) | . == sort))' "$dir/json" >/dev/null ||
+		fail "bench --rate: $(cat "$dir/json")"
 client bench --size 1M --region 1M --depth 1 --rate 1000000 --duration 500ms --json >"$dir/json"
 jq -e '.operations_per_second < 500000 and .latency_ns.max > 0.4e9 and
-	.latency_ns.p50 > 0.1e9' "$dir/json" >/dev/null || fail "latency hides the wait: $(cat "$dir/json")"
+	.latency_ns.p50 > 0.1e9' "$dir/json" >/dev/null ||
+		fail "latency hides the wait: $(cat "$dir/json")"
 client bench --size 64 --duration 500ms --interval 100ms >"$dir/table"
 [ "$(grep -cE '^ +[0-9]\.[0-9]{3}( +[0-9.]+){5}$' "$dir/table")" -ge 3 ] ||
 	fail "no lines of intervals: $(cat "$dir/table")"

@@ -43,7 +43,8 @@ grep -q '^leases: 2, by AGE, the smallest first' "$dir/top" || fail "$(cat "$dir
 tail -n 1 "$dir/top" | grep -q 'kept$' || fail "the oldest is not the last: $(cat "$dir/top")"
 rmemctl top -b -n 2 -d 300ms tenants >"$dir/top"
 grep -q '^default ' "$dir/top" || fail "no tenant: $(cat "$dir/top")"
-expect_error 2 "rmemctl: top: this is no terminal: -b prints lines; see rmemctl top --help" rmemctl top
+expect_error 2 "rmemctl: top: this is no terminal: -b prints lines; see rmemctl top --help" \
+	rmemctl top
 expect_error 2 "rmemctl: top: 'x' is not leases, sessions or tenants" rmemctl top -b x
 expect_error 2 "rmemctl: top: --sort: unknown column 'x'" rmemctl top -b --sort x
 ok "lines"
@@ -69,7 +70,8 @@ terminal_silent()
 given_back()
 {
 	grep -qF "$begin" "$dir/screen" || fail "no screen: $(cat -v "$dir/screen")"
-	tail -c 40 "$dir/screen" | grep -qF "$end" || fail "not given back: $(tail -c 200 "$dir/screen" | cat -v)"
+	tail -c 40 "$dir/screen" | grep -qF "$end" ||
+		fail "not given back: $(tail -c 200 "$dir/screen" | cat -v)"
 }
 top="$RMEMCTL -s $dir/admin.sock top -d 200ms"
 {
@@ -80,12 +82,13 @@ top="$RMEMCTL -s $dir/admin.sock top -d 200ms"
 	done
 } | terminal "$top" || fail "top ended with $?"
 given_back
-for text in 'sessions: 1, by OPS/s, the smallest first' 'tenants: 1, by LENT' 'Keys of rmemctl top' \
-	'leases: 2, by AGE'; do
+for text in 'sessions: 1, by OPS/s, the smallest first' 'tenants: 1, by LENT' \
+	'Keys of rmemctl top' 'leases: 2, by AGE'; do
 	grep -qF "$text" "$dir/screen" || fail "no '$text' on the screen"
 done
 # by a signal
-terminal_silent "stty -a >$dir/before; $top </dev/tty & sleep 1; kill -TERM \$!; wait \$!; echo status \$?; stty -a >$dir/after"
+killed="$top </dev/tty & sleep 1; kill -TERM \$!; wait \$!; echo status \$?"
+terminal_silent "stty -a >$dir/before; $killed; stty -a >$dir/after"
 given_back_text=$(cat -v "$dir/screen")
 [[ $given_back_text == *'[?1049l'*status* ]] || fail "not given back at SIGTERM: $given_back_text"
 cmp "$dir/before" "$dir/after" || fail "the terminal is not as it was"

@@ -97,7 +97,8 @@ for name in lost lost-json; do
 	[ "$name" = lost-json ] || swap=$client_pid client_pid=$lost_pid
 	process_await "$client_pid" 40 || fail "$name does not end"
 	[ "$process_status" -eq 1 ] || fail "$name ended with $process_status"
-	grep -q '^rmem: watch: .*session' "$dir/$name.err" || fail "no error: $(cat "$dir/$name.err")"
+	grep -q '^rmem: watch: .*session' "$dir/$name.err" ||
+		fail "no error: $(cat "$dir/$name.err")"
 	client_pid=${swap:-$client_pid}
 done
 [ "$(tail -n 1 "$dir/lost.out")" = "server lost" ] || fail "$(cat "$dir/lost.out")"
