@@ -15,5 +15,6 @@ export RMEM_SOAK_SECONDS=${RMEM_SOAK_SECONDS:-5} RMEM_DEATHS=${RMEM_DEATHS:-20}
 stage
 
 for leg in $(legs 612:rxe 612:siw); do
-	parts_run "$leg" run --parallel --memory 2048 --timeout "${RMEM_RIG_SECONDS:-1500}" -- integration
+	parts_run "$leg" run --parallel --memory 2048 \
+		--timeout "${RMEM_RIG_SECONDS:-1500}" -- integration
 done

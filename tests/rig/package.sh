@@ -3,7 +3,8 @@
 # The life of the Debian packages: they are installed, the service runs in its sandbox, the tests of
 # debian/tests pass, an upgrade loses no lease and no client notices, removed and purged packages
 # leave nothing behind.
-#   RMEM_PACKAGES  folder of the packages, default build/package; made by ./dev package if it is empty
+#   RMEM_PACKAGES  folder of the packages, default build/package; made by ./dev package if it is
+#                  empty
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
 # cores: 1  seconds: 400
 set -u
@@ -26,9 +27,11 @@ for package in "$RMEM_PACKAGES"/*.deb; do
 	dpkg-deb -R "$package" "$tree" || exit 1
 	# also in the dependencies on the same version
 	sed -i "s/$(dpkg-deb -f "$package" Version)/$newer/g" "$tree/DEBIAN/control"
-	[ ! -f "$tree/etc/rmem/rmemd.conf" ] || echo "# as of version $newer" >>"$tree/etc/rmem/rmemd.conf"
+	[ ! -f "$tree/etc/rmem/rmemd.conf" ] ||
+		echo "# as of version $newer" >>"$tree/etc/rmem/rmemd.conf"
 	package=${package##*/}
-	dpkg-deb --root-owner-group -b -Znone "$tree" "$WORK/newer/${package%%_*}.deb" >/dev/null || exit 1
+	dpkg-deb --root-owner-group -b -Znone "$tree" "$WORK/newer/${package%%_*}.deb" >/dev/null ||
+		exit 1
 done
 
 cat >"$WORK/rmemd.conf" <<'CONF'
@@ -62,8 +65,8 @@ traces()
 {
 	{
 	find /etc /run /dev/shm /var -xdev \( -path '/var/log/journal' -o -path '/run/log' \
-		-o -path '/run/systemd' -o -path '/run/udev' -o -path '/var/cache' -o -path '/var/lib/apt' \
-		-o -path '/var/tmp' \) -prune -o -print
+		-o -path '/run/systemd' -o -path '/run/udev' -o -path '/var/cache' \
+		-o -path '/var/lib/apt' -o -path '/var/tmp' \) -prune -o -print
 	find /run /dev/shm -xdev -user rmem
 	find /tmp /var/tmp -maxdepth 3 -xdev -user rmem
 	} 2>/dev/null | sort -u
@@ -106,7 +109,8 @@ systemctl is-enabled rmemd.service rmemd.socket || fail "not enabled"
 rmemctl pools || fail pools
 
 echo "-- the units"
-systemd-analyze verify rmemd.service rmemd.socket >/tmp/verify 2>&1 || fail "verify: $(cat /tmp/verify)"
+systemd-analyze verify rmemd.service rmemd.socket >/tmp/verify 2>&1 ||
+	fail "verify: $(cat /tmp/verify)"
 ! grep -E 'rmemd\.(service|socket)' /tmp/verify || fail "systemd-analyze verify has complaints"
 systemd-analyze security --no-pager --threshold=15 rmemd.service >/tmp/security 2>&1 ||
 	fail "$(cat /tmp/security)"
@@ -149,7 +153,8 @@ load_start()
 load()
 {
 	echo "${*:2}" >&"${to_load[$1]}" || load_failed "$1"
-	read -r -t 600 -u "${from_load[$1]}" ok word answer && [ "$ok $word" = "ok $2" ] || load_failed "$1"
+	read -r -t 600 -u "${from_load[$1]}" ok word answer && [ "$ok $word" = "ok $2" ] ||
+		load_failed "$1"
 }
 
 load_failed()
@@ -209,7 +214,8 @@ wait_for()
 
 stopped()
 {
-	[ "$(show ActiveState rmemd.service) $(show ActiveState rmemd.socket)" = "inactive inactive" ]
+	[ "$(show ActiveState rmemd.service)" = inactive ] &&
+		[ "$(show ActiveState rmemd.socket)" = inactive ]
 }
 
 echo "-- drained"
@@ -237,7 +243,8 @@ done >/tmp/files
 dpkg --force-unsafe-io -r "${PACKAGES[@]}" >/tmp/dpkg.out 2>&1 || fail "$(cat /tmp/dpkg.out)"
 for unit in rmemd.service rmemd.socket; do
 	[ "$(show LoadState $unit) $(show ActiveState $unit)" = "masked inactive" ] ||
-		[ "$(show ActiveState $unit)" = inactive ] || fail "$unit is $(show ActiveState $unit)"
+		[ "$(show ActiveState $unit)" = inactive ] ||
+		fail "$unit is $(show ActiveState $unit)"
 done
 ! ss -Hltn | grep -E ':746[012] ' || fail "a port is still open"
 [ "$(cat $free)" = 70 ] || fail "$(cat $free) of 70 huge pages are free"
@@ -256,14 +263,18 @@ while read -r file; do
 done </tmp/files
 rm -f /tmp/{files,in,out,load-rdma,load-tcp,verify,security,dpkg.out}
 traces >/tmp/after
-comm -13 /tmp/before /tmp/after | grep -vE "^(/etc/(passwd|group|shadow|gshadow|subuid|subgid)-|/var/lib/dpkg(/.*)?|/var/lib/systemd/(linger|timers|random-seed)(/.*)?)$" >/tmp/traces
+kept='/etc/(passwd|group|shadow|gshadow|subuid|subgid)-|/var/lib/dpkg(/.*)?'
+kept+='|/var/lib/systemd/(linger|timers|random-seed)(/.*)?'
+comm -13 /tmp/before /tmp/after | grep -vE "^($kept)$" >/tmp/traces
 [ ! -s /tmp/traces ] || fail "left behind: $(cat /tmp/traces)"
-! grep -rl rmem /var/lib/dpkg/status /var/lib/dpkg/triggers /var/lib/systemd/deb-systemd-helper-* 2>/dev/null ||
+! grep -rl rmem /var/lib/dpkg/status /var/lib/dpkg/triggers \
+	/var/lib/systemd/deb-systemd-helper-* 2>/dev/null ||
 	fail "the package manager knows rmem"
 systemctl daemon-reload
 ! systemctl list-units --all --no-legend 'rmemd*' | grep . || fail "the service manager knows rmemd"
 # The user stays, so that nobody else gets its number; nobody can log in as it.
-[[ $(getent shadow rmem) == rmem:'!'* ]] || fail "the user rmem is not locked: $(getent shadow rmem)"
+[[ $(getent shadow rmem) == rmem:'!'* ]] ||
+	fail "the user rmem is not locked: $(getent shadow rmem)"
 kernel_clean
 CMD
 

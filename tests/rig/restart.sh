@@ -37,7 +37,8 @@ page_size = $far
 CONF
 
 cat >"$WORK/cmd.sh" <<CMD
-export rounds=$rounds pool=$((mib * 5 / 16)) pages="$near $far" cells=$((mib * 16)) fabrics="${RMEM_FABRICS:-rdma tcp}"
+export rounds=$rounds pool=$((mib * 5 / 16)) pages="$near $far" cells=$((mib * 16))
+export fabrics="${RMEM_FABRICS:-rdma tcp}"
 CMD
 cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
@@ -48,7 +49,8 @@ cp "$WORK/rmemd.conf" /etc/rmem/
 # huge PAGES NODE: reserve the huge pages of one pool on the node, and a few for the ledger
 huge()
 {
-	[ "$1" != 2M ] || echo $((pool + 3)) >"/sys/devices/system/node/node$2/hugepages/hugepages-2048kB/nr_hugepages"
+	[ "$1" != 2M ] || echo $((pool + 3)) \
+		>"/sys/devices/system/node/node$2/hugepages/hugepages-2048kB/nr_hugepages"
 }
 node=0
 for page in $pages; do
@@ -108,7 +110,8 @@ outage()
 restored()
 {
 	journalctl --sync
-	journalctl -u rmemd --no-pager -o cat "_PID=$(show MainPID)" | grep -E '^restored: 1 sessions' || {
+	journalctl -u rmemd --no-pager -o cat "_PID=$(show MainPID)" |
+		grep -E '^restored: 1 sessions' || {
 		journalctl -u rmemd --no-pager -n 40
 		fail "no session was restored"
 	}
@@ -136,7 +139,10 @@ watchdog_one()
 
 for fabric in $fabrics; do
 	echo "-- over $fabric"
-	coproc LOAD { exec "$BUILD/tests/fault/load" "rmem://10.9.0.1?fabric=$fabric" "$RMEM_SEED" 60000 65536 "$cells" 2>/tmp/load.err; }
+	coproc LOAD {
+		exec "$BUILD/tests/fault/load" "rmem://10.9.0.1?fabric=$fabric" "$RMEM_SEED" \
+			60000 65536 "$cells" 2>/tmp/load.err
+	}
 	load fill
 	rmemctl pools
 	for what in kill restart watchdog; do
@@ -180,7 +186,8 @@ echo "-- from the service manager to a directory on hugetlbfs"
 head -c 3000000 /dev/urandom >/tmp/in
 export RMEM_SERVER=10.9.0.1
 rmem put kept /tmp/in || fail "put"
-mountpoint -q /dev/hugepages || { mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; } ||
+mountpoint -q /dev/hugepages ||
+	{ mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; } ||
 	fail "mount"
 for node in 0 1; do
 	huge 2M $node
@@ -190,7 +197,9 @@ directory /dev/hugepages/rmem 2M
 cp /tmp/state.conf /etc/rmem/rmemd.conf
 ! systemctl restart rmemd || fail "rmemd starts without the leases"
 journalctl --sync
-journalctl -u rmemd --no-pager -o cat -p err | grep "manager keeps what was lent before: systemctl stop" || fail "the error does not name the cause"
+journalctl -u rmemd --no-pager -o cat -p err |
+	grep "manager keeps what was lent before: systemctl stop" ||
+	fail "the error does not name the cause"
 cp "$WORK/rmemd.conf" /etc/rmem/
 for ((i = 0; i < 100; i++)); do
 	! systemctl -q is-active rmemd || break
@@ -232,6 +241,7 @@ kernel_clean
 CMD
 
 for leg in $(legs 612:rxe); do
-	machine "$leg" run --systemd --numa 2 --node-memory "$((1024 + 2 * mib)),$((1024 + 2 * mib))" \
+	machine "$leg" run --systemd --numa 2 \
+		--node-memory "$((1024 + 2 * mib)),$((1024 + 2 * mib))" \
 		--timeout "${RMEM_RIG_SECONDS:-1500}" "bash $WORK/cmd.sh $WORK"
 done

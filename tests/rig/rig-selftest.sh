@@ -74,7 +74,8 @@ rping_client()
 test_usage()
 {
 	rig_run 2 && rig_run 2 run && rig_run 2 run --nonsense x && rig_run 2 kernel 5 &&
-		rig_run 2 run --cpus many true && rig_run 2 pair one && rig_run 2 pair --c-cpus 1 a b &&
+		rig_run 2 run --cpus many true && rig_run 2 pair one &&
+		rig_run 2 pair --c-cpus 1 a b &&
 		rig_run 2 run --systemd=1 true && rig_run 0 --help
 }
 

@@ -75,11 +75,13 @@ for address in 192.0.2.10 127.0.0.1; do
 		cat /tmp/sockets >&2
 		fail "$address:7460 is not a socket of rmemd.socket that rmemd uses"
 	}
-	grep -qE "^control .*$address:7460" /tmp/server-output || fail "the status does not show $address"
+	grep -qE "^control .*$address:7460" /tmp/server-output ||
+		fail "the status does not show $address"
 done
 grep -qE '^node0 .*256' /tmp/server-output || fail "no pool"
 rdma resource show cm_id | grep LISTEN >/tmp/listening
-if ! grep -qF 'src-addr 192.0.2.10:7461 ' /tmp/listening || grep -vF 192.0.2.10: /tmp/listening; then
+if ! grep -qF 'src-addr 192.0.2.10:7461 ' /tmp/listening ||
+	grep -vF 192.0.2.10: /tmp/listening; then
 	fail "RDMA listens on other addresses than [server] listen: $(cat /tmp/listening)"
 fi
 

@@ -12,6 +12,6 @@ stage
 
 for leg in $(legs 612:rxe); do
 	# pool-devices must be the last part: it leaves the second network without an address
-	parts_run "$leg" run --devices 2 --numa 2 --node-memory 1536,1536 --timeout "${RMEM_RIG_SECONDS:-1200}" -- \
-		channels placement pool-devices
+	parts_run "$leg" run --devices 2 --numa 2 --node-memory 1536,1536 \
+		--timeout "${RMEM_RIG_SECONDS:-1200}" -- channels placement pool-devices
 done

@@ -27,7 +27,8 @@ stage()
 			exit 1
 		}
 	fi
-	export RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))} RMEM_PATIENCE=${RMEM_PATIENCE:-4}
+	export RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))} \
+		RMEM_PATIENCE=${RMEM_PATIENCE:-4}
 	echo "RMEM_SEED=$RMEM_SEED"
 	{
 		echo "WORK=$WORK BUILD=$top_builddir"

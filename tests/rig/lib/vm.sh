@@ -15,8 +15,10 @@ vm_option_kind()
 {
 	case $1 in
 	systemd | icount | parallel) echo flag ;;
-	kernel | memory | cpus | timeout | device | devices | numa | node-memory | \
-	distance | hugepages-2m | hugepages-1g | share | append | qemu | cable | lives) echo value ;;
+	kernel | memory | cpus | timeout | device | devices | numa | node-memory | distance | \
+	hugepages-2m | hugepages-1g | share | append | qemu | cable | lives)
+		echo value
+		;;
 	*) usage_error "unknown option --$1" ;;
 	esac
 }
@@ -98,7 +100,8 @@ vm_quote()
 
 vm_9p()
 {
-	VM_ARGS+=(-virtfs "local,path=$(vm_quote "$1"),mount_tag=$2,security_model=none,multidevs=remap${3-}")
+	VM_ARGS+=(-virtfs \
+		"local,path=$(vm_quote "$1"),mount_tag=$2,security_model=none,multidevs=remap${3-}")
 }
 
 # The default memory of a node in MB: a base, the huge pages, and 1 GiB to align pages of 1 GiB.
@@ -176,7 +179,8 @@ readonly VM_MASKED="systemd-udev-trigger systemd-udev-settle systemd-timesyncd
 # that boots on a busy host may find another one, and its clock is then fast or slow.
 vm_tsc_khz()
 {
-	dmesg 2>/dev/null | sed -nE 's/.*tsc: Detected ([0-9]+)\.([0-9]{3}) MHz (processor|TSC)$/\1\2/p' |
+	dmesg 2>/dev/null |
+		sed -nE 's/.*tsc: Detected ([0-9]+)\.([0-9]{3}) MHz (processor|TSC)$/\1\2/p' |
 		tail -n 1
 }
 
@@ -205,16 +209,17 @@ vm_cmdline()
 	VM_CMDLINE+=("${VM_APPEND[@]}")
 }
 
-# One end of each cable: a UNIX datagram socket; the sides may start in any order.
 vm_args_cables()
 {
-	local other=a host=01 socket n
+	local other=a host=01 socket n netdev card
 	[ "$VM_SIDE" = b ] || other=b
 	[ "$VM_SIDE" = a ] || host=02
 	for ((n = 0; n < VM_DEVICES; n++)); do
 		socket=$(vm_quote "$VM_CABLE/wire$n-")
-		VM_ARGS+=(-netdev "dgram,id=n$n,local.type=unix,local.path=$socket$VM_SIDE,remote.type=unix,remote.path=$socket$other"
-			-device "virtio-net-pci,netdev=n$n,host_mtu=9000,mrg_rxbuf=on,mac=52:54:00:00:0$n:$host")
+		netdev="dgram,id=n$n,local.type=unix,local.path=$socket$VM_SIDE"
+		netdev+=",remote.type=unix,remote.path=$socket$other"
+		card="virtio-net-pci,netdev=n$n,host_mtu=9000,mrg_rxbuf=on,mac=52:54:00:00:0$n:$host"
+		VM_ARGS+=(-netdev "$netdev" -device "$card")
 	done
 	vm_9p "$VM_CABLE/peer" peer
 }
@@ -324,8 +329,8 @@ vm_lives_again()
 		[ $((VM_LIVES -= 1)) -gt 0 ]
 }
 
-# Whether the VM's kernel ended with a double fault or a soft lockup.  On a busy host the emulator at
-# times resumes an interrupted kernel with wrong registers; a program in the VM cannot.
+# Whether the VM's kernel ended with a double fault or a soft lockup.  On a busy host the emulator
+# at times resumes an interrupted kernel with wrong registers; a program in the VM cannot.
 vm_kernel_failed()
 {
 	grep -Eqs 'PANIC: double fault|Kernel panic - not syncing: softlockup' "$SCRATCH/console"

@@ -40,15 +40,18 @@ config_write /tmp/rmemd.conf \
 	"pool main: size=16M devices=rxe0"
 server_start /tmp/rmemd.conf
 cat /tmp/rmemd.log
-grep -q 'endpoint-awaited: rdma: an RDMA device is waited for: ' /tmp/rmemd.log || fail "no line says it"
-rdma_status '(.serving | not) and .awaited and .why == "its device, or the address of that, is not there"'
+grep -q 'endpoint-awaited: rdma: an RDMA device is waited for: ' /tmp/rmemd.log ||
+	fail "no line says it"
+rdma_status '(.serving | not) and .awaited
+	and .why == "its device, or the address of that, is not there"'
 expect_device '.device == null and .address == null and .can == null'
 admin devices || fail devices
 
 echo "-- the address alone"
 ip addr add "$RIG_ADDR/24" dev dummy0 || fail "no address"
 await 60 rmem -s "rmem://$RIG_ADDR?fabric=tcp" ls || fail "TCP is not served"
-! rmem -s "rmem://$RIG_ADDR?fabric=rdma" put file /tmp/file 2>/tmp/err || fail "RDMA without a device"
+! rmem -s "rmem://$RIG_ADDR?fabric=rdma" put file /tmp/file 2>/tmp/err ||
+	fail "RDMA without a device"
 cat /tmp/err
 grep -q 'the server waits for its RDMA device, or for the address of that' /tmp/err ||
 	fail "the client is not told"
@@ -58,7 +61,8 @@ modprobe rdma_ucm || fail rdma_ucm
 rdma link add rxe0 type rxe netdev dummy0 || fail "no device"
 log_await "endpoint-news: rdma: RDMA device rxe0 serves now, at $RIG_ADDR:7461" 1
 rdma_status '.serving and (.awaited | not) and .why == null'
-expect_device ".device == \"rxe0\" and .address == \"$RIG_ADDR\" and .device_port.state == \"active\""
+expect_device \
+	".device == \"rxe0\" and .address == \"$RIG_ADDR\" and .device_port.state == \"active\""
 transfer "$RIG_ADDR"
 
 echo "-- the address is gone, and back"
@@ -78,7 +82,8 @@ config_write /tmp/rmemd.conf \
 	"rdma: devices=rxe0,rxe9" \
 	"pool main: size=16M"
 server_start /tmp/rmemd.conf
-grep -q 'endpoint-awaited: rdma: RDMA device rxe9 is waited for: ' /tmp/rmemd.log || fail "no line says it"
+grep -q 'endpoint-awaited: rdma: RDMA device rxe9 is waited for: ' /tmp/rmemd.log ||
+	fail "no line says it"
 rdma_status .serving
 transfer "$RIG_ADDR"
 admin devices | grep -q '^rxe9: is not there$' || fail "$(admin devices)"

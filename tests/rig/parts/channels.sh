@@ -18,13 +18,14 @@ load()
 	[ "$2" != 1M ] || depth=16
 	a=$(packets rxe0) b=$(packets rxe1)
 	megabytes=$(timeout 100 rmem --server "rmem://10.9.0.1?fabric=rdma&channels=$3" \
-		bench --op "$1" --size "$2" --depth "$depth" --batch 16 --duration "${RMEM_BENCH_MS:-500}ms" \
-		--region 16M --json | jq -r '.bytes_per_second / 1e6') || fail "bench"
+		bench --op "$1" --size "$2" --depth "$depth" --batch 16 \
+		--duration "${RMEM_BENCH_MS:-500}ms" --region 16M --json |
+		jq -r '.bytes_per_second / 1e6') || fail "bench"
 	a=$(($(packets rxe0) - a)) b=$(($(packets rxe1) - b))
 	awk -v op="$1" -v size="$2" -v n="$3" -v a="$a" -v b="$b" -v mbs="$megabytes" 'BEGIN {
 		share = 2 * a / (a + b)
-		printf "%-5s %4s, %d channels: rxe0 %6d rxe1 %6d packets, rxe0 has %.3f of its half, %.1f MB/s\n",
-			op, size, n, a, b, share, mbs
+		printf "%-5s %4s, %d channels: rxe0 %6d rxe1 %6d packets, ", op, size, n, a, b
+		printf "rxe0 has %.3f of its half, %.1f MB/s\n", share, mbs
 		if (n == 1)
 			exit !(a + b > 100 && (a < 50 || b < 50))
 		exit !(a + b > 100 && share > 0.95 && share < 1.05) }' ||

@@ -29,13 +29,16 @@ rxe*)
 	expect_device '.can.transport == "RoCE" and .can.atomics == "HCA" and .can.write_immediate'
 	expect_device '.can.inline_bytes > 0'
 	gid="::ffff:$RIG_ADDR"
-	expect_device "[.device_port.gids[] | select(.served)] | length == 1 and .[0].gid == \"$gid\""
-	index=$(jq '.devices[].device_port // empty | .gids[] | select(.served).index' /tmp/devices.json)
+	expect_device \
+		"[.device_port.gids[] | select(.served)] | length == 1 and .[0].gid == \"$gid\""
+	index=$(jq '.devices[].device_port // empty | .gids[] | select(.served).index' \
+		/tmp/devices.json)
 	grep -q 'RoCE v2' "/sys/class/infiniband/$device/ports/1/gid_attrs/types/$index" ||
 		fail "GID $index"
 	;;
 *)
-	expect_device '.can.transport == "iWARP" and .can.atomics == "none" and (.can.write_immediate | not)'
+	expect_device '.can.transport == "iWARP" and .can.atomics == "none"
+		and (.can.write_immediate | not)'
 	;;
 esac
 

@@ -45,12 +45,14 @@ heals rdma-port
 
 ip link set dummy0 down
 host "the interface is down" "${quiet[@]}"
-says warning rdma-port 'rxe0, port 1 is not active' 'dummy0/flags: .*is not up' '^ip link set dev dummy0 up$'
+says warning rdma-port 'rxe0, port 1 is not active' 'dummy0/flags: .*is not up' \
+	'^ip link set dev dummy0 up$'
 host "the interface is down, for clients" rmem doctor -q --timeout 4s rmem://127.0.0.1
 says warning rdma-port 'rxe0, port 1 is not active' 'dummy0/flags' '^ip link set dev dummy0 up$'
 says warning server "over rdma the step .channel. fails" 'RDMA cannot be used' 'rmemctl doctor'
 says ok server 'works over tcp' '' ''
-host "the interface is down, for clients that ask for RDMA" rmem doctor -q --timeout 4s "rmem://127.0.0.1?fabric=rdma"
+host "the interface is down, for clients that ask for RDMA" rmem doctor -q --timeout 4s \
+	"rmem://127.0.0.1?fabric=rdma"
 says error server "over rdma the step .channel. fails" 'RDMA cannot be used' ''
 rmemctl --json doctor -c /tmp/rmemd.conf >/tmp/doctor.json || true
 fixes rdma-port
@@ -77,23 +79,28 @@ server_stop
 sed -i 's/^channels = 8$/channels = 128/' /tmp/rmemd.conf
 server_start /tmp/rmemd.conf
 host "few descriptors for [limits]" "${quiet[@]}"
-says warning descriptors 'only 20000 descriptors' "/proc/$SERVER_PID/limits: RLIMIT_NOFILE 20000" 'LimitNOFILE='
+says warning descriptors 'only 20000 descriptors' "/proc/$SERVER_PID/limits: RLIMIT_NOFILE 20000" \
+	'LimitNOFILE='
 server_stop
 sed -i 's/^channels = 128$/channels = 8/' /tmp/rmemd.conf
 # not as root, who may lock all
 install -d -o nobody /tmp/nobody
 sed "s,^socket = .*,socket = /tmp/nobody/admin.sock," /tmp/rmemd.conf >/tmp/nobody.conf
-limited=(setpriv --reuid=nobody --regid=nogroup --clear-groups -- "${quiet[@]:0:2}" -q -c /tmp/nobody.conf)
+limited=(setpriv --reuid=nobody --regid=nogroup --clear-groups -- \
+	"${quiet[@]:0:2}" -q -c /tmp/nobody.conf)
 host "8 MiB of memory may be locked" prlimit --memlock=8388608:8388608 "${limited[@]}"
-says error memlock 'only 8 MiB.* need 64 MiB' '/proc/self/limits: RLIMIT_MEMLOCK 8388608' 'ulimit -l unlimited'
+says error memlock 'only 8 MiB.* need 64 MiB' '/proc/self/limits: RLIMIT_MEMLOCK 8388608' \
+	'ulimit -l unlimited'
 
 # ---- the daemon ----
 
 busybox nc -l -p 7462 </dev/null >/tmp/nc.out 2>&1 &
 nc=$!
-await 20 bash -c "ss -Hltn 'sport = :7462' | grep -q 7462" || fail "nc does not listen: $(cat /tmp/nc.out)"
+await 20 bash -c "ss -Hltn 'sport = :7462' | grep -q 7462" ||
+	fail "nc does not listen: $(cat /tmp/nc.out)"
 host "another program has a port of the daemon" "${quiet[@]}"
-says error ports 'nc has TCP port 7462 of \[tcp\]|busybox has TCP port 7462 of \[tcp\]' '/proc/net/tcp6?: .*7462' 'ss -ltnp'
+says error ports 'nc has TCP port 7462 of \[tcp\]|busybox has TCP port 7462 of \[tcp\]' \
+	'/proc/net/tcp6?: .*7462' 'ss -ltnp'
 kill "$nc"
 wait "$nc" 2>/dev/null
 
@@ -120,7 +127,8 @@ says error configuration 'is wrong' 'local.conf:[0-9]+: .*no_such_key' 'editor'
 
 chmod 600 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0
 host "only root may open the devices" "${limited[@]}"
-says warning rdma-files 'rdma_cm cannot be opened' 'Permission denied' 'chmod 0666 /dev/infiniband/rdma_cm'
+says warning rdma-files 'rdma_cm cannot be opened' 'Permission denied' \
+	'chmod 0666 /dev/infiniband/rdma_cm'
 says warning rdma-files 'uverbs0 cannot be opened' 'Permission denied' ''
 chmod 666 /dev/infiniband/rdma_cm /dev/infiniband/uverbs0
 
@@ -131,7 +139,8 @@ in_container()
 		touch /run/.containerenv && exec "$@"' container "$@"
 }
 host "a container without /dev/infiniband" in_container "${quiet[@]}"
-says warning rdma-files 'uverbs0 is missing: this container \(podman\)' 'uverbs0: exists' 'podman run --device=/dev/infiniband'
+says warning rdma-files 'uverbs0 is missing: this container \(podman\)' 'uverbs0: exists' \
+	'podman run --device=/dev/infiniband'
 says warning rdma-files 'rdma_cm is missing: this container' '' ''
 
 rmmod rdma_ucm || fail rmmod
@@ -150,7 +159,8 @@ server=$!
 await 20 bash -c 'rdma resource show cm_id | grep -q 9999' || fail "rping does not listen"
 rping -c -a "$RIG_ADDR" -p 9999 -C 1000000 -S 64 >/tmp/rping-client 2>&1 &
 client=$!
-await 20 bash -c 'rdma resource show cm_id | grep -q "state CONNECT"' || fail "rping does not connect"
+await 20 bash -c 'rdma resource show cm_id | grep -q "state CONNECT"' ||
+	fail "rping does not connect"
 ip route flush table local dev dummy0
 ip route add unreachable "$RIG_ADDR"
 kill "$client"
@@ -166,7 +176,8 @@ ip link set dummy0 up
 kill "$server" 2>/dev/null
 wait "$server" 2>/dev/null
 host "the queue pair of rdma_cm is in ERR" "${quiet[@]}"
-says warning rdma-gsi 'can make no connections' 'state ERR' '^rdma link delete rxe0; rdma link add rxe0 type rxe netdev dummy0$'
+says warning rdma-gsi 'can make no connections' 'state ERR' \
+	'^rdma link delete rxe0; rdma link add rxe0 type rxe netdev dummy0$'
 server_stop
 fixes rdma-gsi
 await 20 [ -e /dev/infiniband/uverbs0 ] || fail "the device does not come back"

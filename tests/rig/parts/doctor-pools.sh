@@ -28,7 +28,8 @@ says ok numa "'main' is on node 1" '' ''
 
 sed -i 's/^node = 1$/node = 0/' /tmp/rmemd.conf
 host "the pool is on one node, the device on the other" "${doctor[@]}"
-says warning numa "'main' is on node 0, its RDMA device rxe0 on node 1" "net/$card/device/.*numa_node: 1" 'node = 1'
+says warning numa "'main' is on node 0, its RDMA device rxe0 on node 1" \
+	"net/$card/device/.*numa_node: 1" 'node = 1'
 
 sed -i 's/^size = 64M$/size = 512M/' /tmp/rmemd.conf
 host "too few huge pages" "${doctor[@]}"
@@ -50,7 +51,8 @@ server_stop
 sed -i 's/^node = 0$/node = 4/' /tmp/rmemd.conf
 host "a node without memory" "${doctor[@]}"
 says error numa "'main' is to be on node 4, which has no memory" 'has_memory: 0-1' ''
-sed -i -e 's/^node = 4$/node = 0/' -e 's/^size = 64M$/size = 64G/' -e 's/^page_size = thp$/page_size = base/' /tmp/rmemd.conf
+sed -i -e 's/^node = 4$/node = 0/' -e 's/^size = 64M$/size = 64G/' \
+	-e 's/^page_size = thp$/page_size = base/' /tmp/rmemd.conf
 host "too little memory" "${doctor[@]}"
 says error huge-pages "'main' needs 64 GiB on node 0, .* are available" 'node0/meminfo' ''
 echo "$broken broken hosts"

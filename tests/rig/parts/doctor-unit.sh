@@ -16,10 +16,12 @@ says ok memlock 'not limited \(rmemd.service\)' '' ''
 says ok descriptors '^262144 descriptors' '' ''
 
 mkdir -p /etc/systemd/system/rmemd.service.d
-printf '[Service]\nLimitMEMLOCK=8M\nLimitNOFILE=4096\n' >/etc/systemd/system/rmemd.service.d/limits.conf
+printf '[Service]\nLimitMEMLOCK=8M\nLimitNOFILE=4096\n' \
+	>/etc/systemd/system/rmemd.service.d/limits.conf
 systemctl daemon-reload
 host "the unit limits memory and descriptors" rmemctl doctor -q
-says error memlock 'only 8 MiB.* need 64 MiB' 'rmemd.service: RLIMIT_MEMLOCK 8388608' 'systemctl edit rmemd .*LimitMEMLOCK=infinity'
+says error memlock 'only 8 MiB.* need 64 MiB' 'rmemd.service: RLIMIT_MEMLOCK 8388608' \
+	'systemctl edit rmemd .*LimitMEMLOCK=infinity'
 says warning descriptors 'only 4096' 'rmemd.service: RLIMIT_NOFILE 4096' 'LimitNOFILE=[0-9]+'
 
 # a limit that pools do not fit into is named, and nothing is killed
@@ -27,10 +29,13 @@ printf '[Service]\nMemoryMax=60M\n' >/etc/systemd/system/rmemd.service.d/limits.
 systemctl daemon-reload
 host "the unit limits memory" rmemctl doctor -q
 says error huge-pages "'main' needs 64 MiB, the limit of its control group leaves 35.5 MiB" \
-	'rmemd.service: 60 MiB; 24.5 MiB are used or for rmemd itself' 'systemctl edit rmemd .*MemoryMax=[0-9]+M; then restart it$'
+	'rmemd.service: 60 MiB; 24.5 MiB are used or for rmemd itself' \
+	'systemctl edit rmemd .*MemoryMax=[0-9]+M; then restart it$'
 timeout 60 systemctl start rmemd.service && fail "it starts"
 systemctl stop rmemd.socket rmemd.service
-refused="pool 'main': 64 MiB wanted, [0-9.]+ MiB available: /sys/fs/cgroup/system.slice/rmemd.service/memory.max is 60 MiB, .*: raise it \(MemoryMax= in a unit of systemd\), or make the pool smaller"
+refused="pool 'main': 64 MiB wanted, [0-9.]+ MiB available"
+refused+=": /sys/fs/cgroup/system.slice/rmemd.service/memory.max is 60 MiB, .*"
+refused+=": raise it \(MemoryMax= in a unit of systemd\), or make the pool smaller"
 journalctl -u rmemd --no-pager -n 100 >/tmp/journal
 grep -E "$refused" /tmp/journal | tail -n 1
 grep -qE "$refused" /tmp/journal || fail "$(tail -n 20 /tmp/journal)"

@@ -11,7 +11,8 @@ head -c 12000000 /dev/urandom >/tmp/in
 # write FROM BYTES: a part of the file into the pipe
 write()
 {
-	tail -c "+$(($1 + 1))" /tmp/in | head -c "$2" >&7 || fail "the put has ended: $(cat /tmp/put.err)"
+	tail -c "+$(($1 + 1))" /tmp/in | head -c "$2" >&7 ||
+		fail "the put has ended: $(cat /tmp/put.err)"
 }
 
 for fabric in rdma tcp; do
@@ -28,7 +29,8 @@ for fabric in rdma tcp; do
 	started=$SECONDS
 	write 8000000 4000000
 	exec 7>&-
-	wait "$put" || fail "the put over $fabric ended with $? after $((SECONDS - started)) s: $(cat /tmp/put.err)"
+	wait "$put" || fail "the put over $fabric ended with $? after" \
+		"$((SECONDS - started)) s: $(cat /tmp/put.err)"
 	echo "over $fabric: $((SECONDS - started)) s"
 	rig-mark "ended.$fabric"
 	rmem -s "$uri" get "$fabric" /tmp/out || fail "get"

@@ -14,7 +14,8 @@ nft -f - <<-END || fail "no rules"
 			flags dynamic
 		}
 		chain seen {
-			meta l4proto { tcp, udp } th dport { 4791, 7461, 7462 } add @flows { th sport }
+			meta l4proto { tcp, udp } th dport { 4791, 7461, 7462 } \
+				add @flows { th sport }
 		}
 		chain input {
 			type filter hook input priority 0
@@ -35,7 +36,8 @@ for fabric in rdma tcp; do
 		th sport @flows counter drop || fail "no rule"
 	rig-mark "forgotten.$fabric"
 	rig-await "ended.$fabric" 300 || fail "the client does not end over $fabric"
-	nft list chain ip rmem input | grep -q 'packets 0 ' && fail "nothing was dropped over $fabric"
+	nft list chain ip rmem input | grep -q 'packets 0 ' &&
+		fail "nothing was dropped over $fabric"
 	nft flush chain ip rmem input
 	nft flush set ip rmem flows
 	! grep ^session-fenced: /tmp/rmemd.log || fail "the session was lost"

@@ -5,9 +5,9 @@
 #                   use the fabric, on iWARP those that depend on the device
 : "${top_srcdir:?}"
 rxe_tests="integration/acting integration/atomics integration/bad-memory integration/examples
-	integration/inband integration/isolation integration/metrics integration/soak integration/kill
-	integration/resize integration/shares integration/tenants integration/watch fault/channels
-	fault/hostile fault/killstep attack/attack sweep/sample"
+	integration/inband integration/isolation integration/metrics integration/soak
+	integration/kill integration/resize integration/shares integration/tenants
+	integration/watch fault/channels fault/hostile fault/killstep attack/attack sweep/sample"
 siw_tests="integration/acting integration/atomics integration/bad-memory integration/inband
 	integration/isolation integration/metrics integration/vectors integration/shares
 	integration/soak integration/watch fault/channels attack/attack sweep/sample"

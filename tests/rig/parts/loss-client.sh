@@ -18,7 +18,8 @@ for percent in 1 5; do
 	rig-await "lossy.$percent"
 	loss_begin "$percent"
 	timeout $((${RMEM_LOSS_SECONDS:-3} * 3 + 120)) "$BUILD/tests/integration/soak" "$uri" \
-		"${RMEM_LOSS_SECONDS:-3}" "$RMEM_SEED" 16 262144 || fail "soak with $percent %: status $?"
+		"${RMEM_LOSS_SECONDS:-3}" "$RMEM_SEED" 16 262144 ||
+		fail "soak with $percent %: status $?"
 	loss_end
 	rig-mark "end.$percent"
 done

@@ -12,7 +12,8 @@ for percent in 1 5; do
 	rig-mark "lossy.$percent"
 	rig-await "end.$percent" 600 || fail "the client does not end"
 	loss_end
-	echo "$percent %: sessions fenced so far: $(admin --json status | jq .counters.sessions_fenced)"
+	fenced=$(admin --json status | jq .counters.sessions_fenced)
+	echo "$percent %: sessions fenced so far: $fenced"
 done
 
 if [ ! -e /sys/class/infiniband/siw0 ]; then

@@ -24,7 +24,8 @@ heal()
 # write BYTES: the next part of the file into the pipe
 write()
 {
-	tail -c "+$((written + 1))" /tmp/in | head -c "$1" >&7 || fail "the put has ended: $(cat /tmp/put.err)"
+	tail -c "+$((written + 1))" /tmp/in | head -c "$1" >&7 ||
+		fail "the put has ended: $(cat /tmp/put.err)"
 	written=$((written + $1))
 }
 
@@ -59,12 +60,15 @@ control_is_on 0 || fail "the control connection is not on the first network"
 for network in 1 0; do
 	lose "$network"
 	started=$SECONDS
-	await 60 carries $((1 - network)) || fail "the other device carries nothing without network $network"
+	await 60 carries $((1 - network)) ||
+		fail "the other device carries nothing without network $network"
 	write 2000000
-	[ "$network" = 1 ] || await 60 control_is_on 1 || fail "the session does not resume over the other network"
+	[ "$network" = 1 ] || await 60 control_is_on 1 ||
+		fail "the session does not resume over the other network"
 	echo "without network $network: 2.5 MB in $((SECONDS - started)) s"
 	heal "$network"
-	await 60 carries "$network" || fail "device $network carries nothing after its network is back"
+	await 60 carries "$network" ||
+		fail "device $network carries nothing after its network is back"
 done
 # the control connection has moved, and channels are where they were
 control_is_on 1 || fail "the control connection is not on the second network"

@@ -14,7 +14,8 @@ for network in 1 0; do
 	rig-await "heal.$network" 300 || fail "the client does not go on without network $network"
 	network_heal "$network"
 	rig-mark "healed.$network"
-	[ "$network" = 0 ] || ! grep ^session-fenced: /tmp/rmemd.log || fail "the session was lost with network 1"
+	[ "$network" = 0 ] || ! grep ^session-fenced: /tmp/rmemd.log ||
+		fail "the session was lost with network 1"
 done
 rig-await ended 300 || fail "the client does not end"
 server_stop

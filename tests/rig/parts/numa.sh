@@ -30,7 +30,8 @@ admin --json pools >/tmp/pools.json
 expect()
 {
 	local line other=$((1 - $2))
-	line=$(grep -F "memfd:rmem-pool-$1" "/proc/$SERVER_PID/numa_maps") || fail "no mapping of $1"
+	line=$(grep -F "memfd:rmem-pool-$1" "/proc/$SERVER_PID/numa_maps") ||
+		fail "no mapping of $1"
 	echo "$line"
 	[[ $line == *" N$2="* ]] || fail "$1 has no page on node $2"
 	[[ $line != *" N$other="* ]] || fail "$1 has pages on node $other"
@@ -61,7 +62,8 @@ rmem rm file || fail rm
 # resized EVENT POOL MIB: wait for the event of the pool; the pool then has this size
 resized()
 {
-	await 30 grep "^$1: .*pool=$2\]" /tmp/rmemd.log || { tail /tmp/rmemd.log; fail "no $1 of $2"; }
+	await 30 grep "^$1: .*pool=$2\]" /tmp/rmemd.log ||
+		{ tail /tmp/rmemd.log; fail "no $1 of $2"; }
 	admin --json pools |
 		jq -e --arg n "$2" --argjson bytes $(($3 << 20)) \
 			'.pools[] | select(.name == $n) | .bytes == $bytes' >/dev/null ||
@@ -81,8 +83,8 @@ kill -HUP "$SERVER_PID"
 resized pool-shrunk huge0 64
 [ "$(free_2m 0)" = $((free0 + 32)) ] || fail "$(free_2m 0) pages are free, were $free0"
 resized pool-not-grown giant1 1024
-grep -q '^pool-not-grown: it stays at 1 GiB: 1 page of 1G wanted on node 1, 0 free there: echo 2 >' \
-	/tmp/rmemd.log || fail "the event does not name the missing page"
+text='it stays at 1 GiB: 1 page of 1G wanted on node 1, 0 free there: echo 2 >'
+grep -q "^pool-not-grown: $text" /tmp/rmemd.log || fail "the event does not name the missing page"
 # overcommit of one page is not enough
 sed -i '/pool huge0/,/page_size/s/^size = 63M/size = 600M/' /tmp/rmemd.conf
 echo 1 >/proc/sys/vm/nr_overcommit_hugepages
@@ -168,7 +170,8 @@ thp_is()
 	[ "$kib" = $(($1 << 10)) ] || fail "node 1 has $kib KiB of $1 MiB in huge pages"
 	admin --json pools |
 		jq -e --argjson bytes $(($1 << 20)) \
-			'.pools[0] | .bytes == $bytes and .node == 1 and .pages == "thp"' >/dev/null ||
+			'.pools[0] | .bytes == $bytes and .node == 1 and .pages == "thp"' \
+			>/dev/null ||
 		fail "rmemctl shows another size, node or page size of thp1"
 }
 
@@ -244,7 +247,8 @@ if timeout 60 rmemd --config /tmp/late.conf >/tmp/late.log 2>&1; then
 	fail "rmemd started without the pages"
 fi
 cat /tmp/late.log
-grep -q "pool 'late1': $((${before#*,} + 50)) pages of 2M wanted on node 1, ${before#*,} free" /tmp/late.log ||
+grep -q "pool 'late1': $((${before#*,} + 50)) pages of 2M wanted on node 1, ${before#*,} free" \
+	/tmp/late.log ||
 	fail "the error does not say that node 1 has too few pages"
 [ "$(free_2m 0),$(free_2m 1)" = "$before" ] || fail "huge pages are not freed"
 # page_size = auto takes smaller pages instead

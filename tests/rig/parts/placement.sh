@@ -26,11 +26,14 @@ store()
 {
 	local uri from
 	for uri in "fabric=rdma&channels=4" "fabric=rdma" "fabric=tcp&channels=2"; do
-		RMEM_SERVER="rmem://10.9.0.1?$uri" rmem -v put --place "$3" "$1" "$2" 2>/tmp/printed ||
+		RMEM_SERVER="rmem://10.9.0.1?$uri" rmem -v put --place "$3" "$1" "$2" \
+			2>/tmp/printed ||
 			fail "put over $uri: $(cat /tmp/printed)"
-		grep '^rmem: asked' /tmp/printed || fail "the placement is not printed: $(cat /tmp/printed)"
+		grep '^rmem: asked' /tmp/printed ||
+			fail "the placement is not printed: $(cat /tmp/printed)"
 		for from in "fabric=rdma&channels=3" "fabric=tcp"; do
-			RMEM_SERVER="rmem://10.9.0.1?$from" rmem get "$1" - | cmp - "$2" || fail "get over $from"
+			RMEM_SERVER="rmem://10.9.0.1?$from" rmem get "$1" - | cmp - "$2" ||
+				fail "get over $from"
 		done
 	done
 }
@@ -43,7 +46,8 @@ placed both '[.nodes[].node] == [0, 1] and (.nodes | map(.bytes) | add) == 40000
 placed both '(.nodes[0].bytes - .nodes[1].bytes | fabs) < 4194304'
 # a lease that grows, as for a pipe of unknown length, stays interleaved
 # shellcheck disable=SC2002 # a pipe is intended
-cat /tmp/file | RMEM_SERVER="rmem://10.9.0.1?fabric=rdma" rmem put --place interleave both || fail pipe
+cat /tmp/file | RMEM_SERVER="rmem://10.9.0.1?fabric=rdma" rmem put --place interleave both ||
+	fail pipe
 RMEM_SERVER="rmem://10.9.0.1?fabric=tcp" rmem get both - | cmp - /tmp/file || fail "grown"
 placed both '[.nodes[].node] == [0, 1] and (.nodes[0].bytes - .nodes[1].bytes | fabs) < 16777216'
 RMEM_SERVER=rmem://10.9.0.1 rmem rm both || fail rm
@@ -61,7 +65,8 @@ cat /tmp/file /tmp/file >/tmp/more
 store uneven /tmp/file interleave
 placed uneven '.placement == "interleave" and (.nodes | map(.bytes) | add) == 40000000'
 RMEM_SERVER=rmem://10.9.0.1 rmem put --place interleave uneven /tmp/more || fail "uneven"
-RMEM_SERVER="rmem://10.9.0.1?fabric=rdma&channels=2" rmem get uneven - | cmp - /tmp/more || fail "uneven"
+RMEM_SERVER="rmem://10.9.0.1?fabric=rdma&channels=2" rmem get uneven - | cmp - /tmp/more ||
+	fail "uneven"
 placed uneven '.nodes[0].bytes > .nodes[1].bytes and (.nodes | map(.bytes) | add) == 80000000'
 admin leases
 RMEM_SERVER=rmem://10.9.0.1 rmem rm uneven on1 || fail rm

@@ -5,7 +5,8 @@
 # - over TCP every lease is accessible;
 # - a session without a path to a device gets memory of the other pool, or an error with the cause;
 # - a device that appears later is used after a restart.
-ip link add dummy2 type dummy && ip link set dummy2 mtu 9000 up && ip addr add 10.11.0.1/24 dev dummy2 ||
+ip link add dummy2 type dummy && ip link set dummy2 mtu 9000 up &&
+	ip addr add 10.11.0.1/24 dev dummy2 ||
 	fail "no third network"
 config_write /tmp/rmemd.conf \
 	"server: listen=10.9.0.1,10.10.0.1,10.11.0.1 insecure=yes state=/tmp/state" \
@@ -15,10 +16,12 @@ config_write /tmp/rmemd.conf \
 mkdir /tmp/state
 mount -t tmpfs -o size=300M,mode=700 none /tmp/state || fail mount
 server_start /tmp/rmemd.conf
-grep '\[pool right\] devices: no RDMA device none7 is served, or waited for' /tmp/rmemd.log || fail "the log does not name none7"
+grep '\[pool right\] devices: no RDMA device none7 is served, or waited for' /tmp/rmemd.log ||
+	fail "the log does not name none7"
 admin pools
 admin --json pools |
-	jq -e '[.pools[].devices] == [["rxe0"], ["rxe1", "none7"]]' >/dev/null || fail "devices of the pools"
+	jq -e '[.pools[].devices] == [["rxe0"], ["rxe1", "none7"]]' >/dev/null ||
+	fail "devices of the pools"
 
 # through DEVICE OTHER CMD...: CMD transfers through DEVICE; OTHER has only packets for the set-up
 # of channels
@@ -44,9 +47,11 @@ for channels in 1 4; do
 		[ $name = one ] || set -- rxe1 rxe0
 		through "$1" "$2" rmem get --force $name /tmp/back
 		cmp /tmp/file /tmp/back || fail "$name"
-		rmem --server "rmem://10.9.0.1?fabric=tcp" get $name - | cmp - /tmp/file || fail "$name over TCP"
+		rmem --server "rmem://10.9.0.1?fabric=tcp" get $name - | cmp - /tmp/file ||
+			fail "$name over TCP"
 		# the tool asks the server for the CRC on the channel of synchronous calls
-		[ "$(rmem crc $name | cut -c1-8)" = "$(rmem --server 'rmem://10.9.0.1?fabric=tcp' crc $name | cut -c1-8)" ] ||
+		[ "$(rmem crc $name | cut -c1-8)" = \
+			"$(rmem --server 'rmem://10.9.0.1?fabric=tcp' crc $name | cut -c1-8)" ] ||
 			fail "crc of $name"
 	done
 	# an interleaved lease: each stripe through the device of its pool
@@ -54,15 +59,18 @@ for channels in 1 4; do
 	rmem -v put --place interleave both /tmp/file || fail "interleave"
 	a=$(($(packets rxe0) - a)) b=$(($(packets rxe1) - b))
 	echo "interleaved: rxe0 $a, rxe1 $b packets"
-	awk -v a="$a" -v b="$b" 'BEGIN { exit !(a > 1000 && b > 1000 && a < 2 * b && b < 2 * a) }' ||
+	awk -v a="$a" -v b="$b" \
+		'BEGIN { exit !(a > 1000 && b > 1000 && a < 2 * b && b < 2 * a) }' ||
 		fail "the devices do not carry equal parts"
 	rmem get both - | cmp - /tmp/file || fail "both"
-	rmem --server "rmem://10.9.0.1?fabric=tcp" get both - | cmp - /tmp/file || fail "both over TCP"
+	rmem --server "rmem://10.9.0.1?fabric=tcp" get both - | cmp - /tmp/file ||
+		fail "both over TCP"
 	# no device can access both leases
 	if rmem copy --place node:1 one copied 2>/tmp/err; then
 		fail "a copy between memory of different devices is accepted"
 	fi
-	grep 'no RDMA device that this queue has a channel to reaches both leases' /tmp/err || fail "$(cat /tmp/err)"
+	grep 'no RDMA device that this queue has a channel to reaches both leases' /tmp/err ||
+		fail "$(cat /tmp/err)"
 	rmem copy --place node:0 one copied || fail "a copy in memory of one device"
 	rmem get copied - | cmp - /tmp/file || fail "copied"
 	rmem rm copied both || fail rm
@@ -74,7 +82,8 @@ through rxe1 none7 rmem get --force two /tmp/back
 server_stop
 server_start /tmp/rmemd.conf
 admin --json pools |
-	jq -e '[.pools[].devices] | sort == [["rxe0"], ["rxe1", "none7"]]' >/dev/null || fail "devices after a restart"
+	jq -e '[.pools[].devices] | sort == [["rxe0"], ["rxe1", "none7"]]' >/dev/null ||
+	fail "devices after a restart"
 through rxe1 rxe0 rmem get --force two /tmp/back
 cmp /tmp/file /tmp/back || fail "two after a restart"
 ! grep 'no RDMA device none7' /tmp/rmemd.log || fail "the log says that none7 is not served"
@@ -95,7 +104,8 @@ if rmem get two - >/dev/null 2>/tmp/err; then
 	fail "two is read without a path to its device"
 fi
 cat /tmp/err
-grep -q 'lies in pool right, which is lent through other RDMA devices than this session uses' /tmp/err ||
+grep -q 'lies in pool right, which is lent through other RDMA devices than this session uses' \
+	/tmp/err ||
 	fail "the error does not name the pool"
 head -c 80M /dev/zero >/tmp/large
 if rmem put large /tmp/large 2>/tmp/err; then

@@ -59,11 +59,13 @@ for round in 1 2; do
 	[ "$(pool .state)" = ready ] || fail "$(admin pools)"
 	rm -f /tmp/to && mkfifo /tmp/to
 	sent=$(packets rxe0)
-	LD_LIBRARY_PATH=$BUILD/.libs "$BUILD/tests/integration/.libs/resize" 'rmem://10.9.0.1?fabric=rdma' keep 4 $((4 << 20)) </tmp/to >/tmp/printed 2>&1 &
+	LD_LIBRARY_PATH=$BUILD/.libs "$BUILD/tests/integration/.libs/resize" \
+		'rmem://10.9.0.1?fabric=rdma' keep 4 $((4 << 20)) </tmp/to >/tmp/printed 2>&1 &
 	program=$!
 	exec {to}>/tmp/to
 	printed 1 ready
-	[ "$(pool .lent_bytes)" -eq $((16 << 20)) ] || fail "its leases are elsewhere: $(admin pools)"
+	[ "$(pool .lent_bytes)" -eq $((16 << 20)) ] ||
+		fail "its leases are elsewhere: $(admin pools)"
 	[ $(($(packets rxe0) - sent)) -gt 1000 ] || fail "it did not write over RDMA"
 	reload
 	event pool-leaving
@@ -81,7 +83,8 @@ for round in 1 2; do
 	printed 4 ended
 	echo check >&"$to"
 	printed 1 'good 0'
-	[ "$(regions)" -eq $((before_end - 4)) ] || fail "of $before_end memory regions $(regions) are left"
+	[ "$(regions)" -eq $((before_end - 4)) ] ||
+		fail "of $before_end memory regions $(regions) are left"
 	[ "$(pool .state)" = null ] || fail "$(admin pools)"
 	echo "round $round: $before_end memory regions, then $(regions)"
 	echo end >&"$to"

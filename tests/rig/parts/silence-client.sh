@@ -14,7 +14,8 @@ stubborn_start()
 {
 	local word
 	: >"/tmp/ready.$1"
-	"$BUILD/tests/rig/stubborn" 10.8.0.1 7460 "${marks[$1]}" >"/tmp/ready.$1" 2>"/tmp/stubborn.$1" &
+	"$BUILD/tests/rig/stubborn" 10.8.0.1 7460 "${marks[$1]}" >"/tmp/ready.$1" \
+		2>"/tmp/stubborn.$1" &
 	keepers[$1]=$!
 	until read -r word _ "writers[$1]" "ports[$1]" <"/tmp/ready.$1" && [ "$word" = ready ]; do
 		kill -0 "${keepers[$1]}" 2>/dev/null || return 1
