@@ -57,6 +57,7 @@ for size in 4096 1048576; do
 		tls=$(rate 17480 "$op" "$size")
 		LC_ALL=C awk -v op="$op" -v size="$size" -v a="$plain" -v b="$tls" 'BEGIN {
 			printf "%-6s %5s %12.0f %12.0f %12.0f %12.0f %6.2f\n", op,
-				(size > 4096 ? "1M" : "4K"), a / 1e6, b / 1e6, a / size, b / size, b / a }'
+				(size > 4096 ? "1M" : "4K"), a / 1e6, b / 1e6,
+				a / size, b / size, b / a }'
 	done
 done

@@ -1,17 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# 10,000 idle sessions and 1,000 that come and go; takes --json, --idle N, --churn N, --pause-ms N, --seconds N, --auth none|psk
+# 10,000 idle sessions and 1,000 that come and go
+# takes --json, --idle N, --churn N, --pause-ms N, --seconds N, --auth none|psk
 #
 # Sessions are under TLS with pre-shared keys, on loopback.  The idle ones have no channels, and a
-# heartbeat each 5 s.  The honest client is of another tenant; it pings, writes 4 KiB and opens a session, alone and then
-# beside the others.  The sessions that come and go are those of four programs, each of which closes
-# its oldest session and opens another, each 40 ms: a session lives for 10 s.  --pause-ms 0: as fast as
-# it can, so that the daemon is busy all the time, and the programs take the cores of this machine.
+# heartbeat each 5 s.  The honest client is of another tenant; it pings, writes 4 KiB and opens a
+# session, alone and then beside the others.  The sessions that come and go are those of four
+# programs, each of which closes its oldest session and opens another, each 40 ms: a session lives
+# for 10 s.  --pause-ms 0: as fast as it can, so that the daemon is busy all the time, and the
+# programs take the cores of this machine.
 #
 # Columns: median and 99th percentile of the honest client alone and beside them, and their ratios;
-# then the daemon's anonymous memory with the idle sessions, at a tenth of the time, and the most and
-# the last after that; sessions opened; the longest turn of the main loop in CPU time; how often an
-# honest session was fenced.
+# then the daemon's anonymous memory with the idle sessions, at a tenth of the time, and the most
+# and the last after that; sessions opened; the longest turn of the main loop in CPU time; how often
+# an honest session was fenced.
 #
 # The daemon needs 2 descriptors for a session: where no more than 20,000 may be open, --idle 8500.
 # --seconds is the time beside them, 300 by default; alone it is 20 s at most.
@@ -127,22 +129,32 @@ jq -cn --arg auth "$AUTH" --argjson idle "$IDLE" --argjson churn "$CHURN" \
 	--argjson turn "$turn" \
 	--argjson fenced "$fenced" \
 	'def times(path): ($beside[0] | path) / ($alone[0] | path) * 100 | round / 100;
-	 {auth: $auth, idle: $idle, churn: $churn, seconds: $seconds, alone: $alone[0], beside: $beside[0],
-	  times: {ping: [times(.ping.p50_us), times(.ping.p99_us)], write: [times(.write.p50_us), times(.write.p99_us)],
+	 {auth: $auth, idle: $idle, churn: $churn, seconds: $seconds,
+	  alone: $alone[0], beside: $beside[0],
+	  times: {ping: [times(.ping.p50_us), times(.ping.p99_us)],
+		write: [times(.write.p50_us), times(.write.p99_us)],
 		open: [times(.open.p50_us), times(.open.p99_us)]},
-	  memory_kib: {none: $none, idle: $quiet, first: $kib[0], most: ($kib | max), last: $kib[-1]},
+	  memory_kib: {none: $none, idle: $quiet, first: $kib[0], most: ($kib | max),
+		last: $kib[-1]},
 	  opened: $opened, turn_ms: $turn, fenced: $fenced}
-	 | .worst = {times_median: ([.times[][0]] | max), memory_times: (.memory_kib | .most / .first * 100 | round / 100),
+	 | .worst = {times_median: ([.times[][0]] | max),
+		memory_times: (.memory_kib | .most / .first * 100 | round / 100),
 		fenced: .fenced}' >"$WORK/result"
 if [ -n "$JSON" ]; then
 	cat "$WORK/result"
 else
-	jq -r 'def row(op): "  \(op)   alone \(.alone[op] | "\(.p50_us) \(.p99_us)")   beside \(.beside[op] | "\(.p50_us) \(.p99_us), failed \(.failed)")   times \(.times[op] | "\(.[0]) \(.[1])")";
-"\(.idle) idle sessions, \(.churn) that come and go, auth = \(.auth), \(.seconds) s; microseconds, p50 and p99:",
+	jq -r 'def row(op): "  \(op)   alone \(.alone[op] | "\(.p50_us) \(.p99_us)")" +
+	"   beside \(.beside[op] | "\(.p50_us) \(.p99_us), failed \(.failed)")" +
+	"   times \(.times[op] | "\(.[0]) \(.[1])")";
+"\(.idle) idle sessions, \(.churn) that come and go, auth = \(.auth), \(.seconds) s; " +
+	"microseconds, p50 and p99:",
 row("ping"), row("write"), row("open"),
-"  memory of rmemd in KiB: \(.memory_kib.none) before, \(.memory_kib.idle) with the idle, \(.memory_kib.first) at a tenth, then \(.memory_kib.most) at most, \(.memory_kib.last) at last",
+"  memory of rmemd in KiB: \(.memory_kib.none) before, \(.memory_kib.idle) with the idle, " +
+	"\(.memory_kib.first) at a tenth, then \(.memory_kib.most) at most, " +
+	"\(.memory_kib.last) at last",
 "  \(.opened) sessions were opened; longest turn \(.turn_ms) ms; fenced \(.fenced)",
-"worst: times_median \(.worst.times_median) memory_times \(.worst.memory_times) fenced \(.worst.fenced)"' "$WORK/result"
+"worst: times_median \(.worst.times_median) memory_times \(.worst.memory_times) " +
+	"fenced \(.worst.fenced)"' "$WORK/result"
 fi
 program_go idle
 program_go bystanders

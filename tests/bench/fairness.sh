@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# an honest client beside clients that attack the daemon; takes --json, --seconds N, --attacks "NAME...", --rdma
+# an honest client beside clients that attack the daemon
+# takes --json, --seconds N, --attacks "NAME...", --rdma
 #
 # The honest client pings and writes 4 KiB each millisecond, from two sessions, and opens a session
 # each 50 ms; 100 more of its sessions are idle.  The time of an operation begins when it is due, so
@@ -16,8 +17,8 @@
 #   leases       rmemctl leases each second, at 65,000 leases
 #   watchers     500 sessions watch a lease that four of them notify without a pause
 #   channels     eight sessions open, use and close 16 channels each, under TLS as all others
-#   labels       65,000 named leases, each made in a session with a label of its own, which are removed
-#                and made again, beside rmemctl sessions and leases each second
+#   labels       65,000 named leases, each made in a session with a label of its own, which are
+#                removed and made again, beside rmemctl sessions and leases each second
 #   names        700 sessions attach and watch 290 named leases, which are removed and made again
 #   halfopen     64 rdma_cm connections that are never completed; only with --rdma
 #
@@ -58,7 +59,8 @@ for attack in $ATTACKS; do
 done
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
-make -s -C "$top_builddir" tests/bench/idle tests/bench/fairness-{channels,checksums,client,connections} \
+make -s -C "$top_builddir" tests/bench/idle \
+	tests/bench/fairness-{channels,checksums,client,connections} \
 	tests/bench/fairness-{halfopen,hellos,holder,labels,lister,names,waiters,watchers} >&2
 
 # run ATTACK...: the rows, with those of the client alone
@@ -80,7 +82,8 @@ if [ -n "$RDMA" ]; then
 		exec 3>&1 >&2
 		guest_install
 		mkdir /tmp/fairness
-		export BIN=\$BUILD/tests/bench RMEMD=rmemd RMEMCTL=rmemctl ADDRESS=\$RIG_ADDR FABRIC=rdma
+		export BIN=\$BUILD/tests/bench RMEMD=rmemd RMEMCTL=rmemctl
+		export ADDRESS=\$RIG_ADDR FABRIC=rdma
 		export DIR=/tmp/fairness SECONDS_EACH=$SECONDS INTERVAL_US=20000
 		bash "\$1/run" halfopen >&3 || fail halfopen
 	CMD
@@ -91,7 +94,8 @@ if [ -n "$RDMA" ]; then
 else
 	mkdir "$WORK/legs"
 	export top_srcdir top_builddir BIN=$top_builddir/tests/bench
-	export RMEMD=${RMEMD:-$top_builddir/src/rmemd/rmemd} RMEMCTL=${RMEMCTL:-$top_builddir/src/rmemctl/rmemctl}
+	export RMEMD=${RMEMD:-$top_builddir/src/rmemd/rmemd} \
+		RMEMCTL=${RMEMCTL:-$top_builddir/src/rmemctl/rmemctl}
 	export ADDRESS=127.0.0.1 FABRIC=tcp DIR=$WORK/legs SECONDS_EACH=$SECONDS INTERVAL_US=1000
 	# shellcheck disable=SC2086 # a list
 	bash "$WORK/run" $ATTACKS >"$WORK/rows"
@@ -100,7 +104,8 @@ fi
 jq -cs '
 def ms: . / 10 | round / 100;
 def is_alone: .attack == "alone" or .attack == "again";
-(map(select(is_alone)) | {ping: (map(.ops.ping.p999_us) | min), write: (map(.ops.write.p999_us) | min),
+(map(select(is_alone)) | {ping: (map(.ops.ping.p999_us) | min),
+	write: (map(.ops.write.p999_us) | min),
 	open: (map(.ops.open.p999_us) | min)}) as $alone
 | map(.ops |= with_entries(.key as $op | .value |= {
 	n, failed, p50_ms: (.p50_us | ms), p99_ms: (.p99_us | ms), p999_ms: (.p999_us | ms),
@@ -113,14 +118,16 @@ if [ -n "$JSON" ]; then
 	cat "$WORK/result"
 	exit 0
 fi
-printf '%-12s %-6s %6s %6s %9s %9s %9s %9s %9s  %8s %6s %8s %8s\n' attack op n failed "p50 ms" "p99 ms" \
-	"p99.9 ms" "worst ms" "above ms" "turn ms" fenced "done" refused
+printf '%-12s %-6s %6s %6s %9s %9s %9s %9s %9s  %8s %6s %8s %8s\n' attack op n failed \
+	"p50 ms" "p99 ms" "p99.9 ms" "worst ms" "above ms" "turn ms" fenced "done" refused
 jq -r '.rows[] | . as $row | .ops | to_entries[] | [$row.attack, .key, .value.n, .value.failed,
 	.value.p50_ms, .value.p99_ms, .value.p999_ms, .value.worst_ms, .value.above_ms]
-	+ (if .key == "ping" then [$row.turn_ms // "-", $row.fenced, $row.done, $row.refused] else [] end)
+	+ (if .key == "ping" then [$row.turn_ms // "-", $row.fenced, $row.done, $row.refused]
+		else [] end)
 	| map(tostring) | join(" ")' "$WORK/result" |
 	LC_ALL=C awk '{
-		printf "%-12s %-6s %6d %6d %9.2f %9.2f %9.2f %9.2f %9.2f", $1, $2, $3, $4, $5, $6, $7, $8, $9
+		printf "%-12s %-6s %6d %6d", $1, $2, $3, $4
+		printf " %9.2f %9.2f %9.2f %9.2f %9.2f", $5, $6, $7, $8, $9
 		if (NF > 9)
 			printf "  %8s %6d %8d %8d", $10, $11, $12, $13
 		printf "\n"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# the time of grants and frees, by size, against a ping; takes --json, --rdma, --rounds N, --steps N, --seed N
+# the time of grants and frees, by size, against a ping
+# takes --json, --rdma, --rounds N, --steps N, --seed N
 #
 # Over TCP on loopback, where nothing is registered; takes 9 GiB of memory.  A round makes calls of
 # rmem_alloc(), rmem_destroy() and, as often, rmem_ping(), a round trip on the same control
@@ -61,7 +62,8 @@ if [ -n "$RDMA" ]; then
 		exec 3>&1 >&2
 		guest_install
 		mkdir /tmp/grant
-		bash "\$1/measure" "\$BUILD/tests/bench/grant" rmemd rmemctl "\$RIG_ADDR" rdma /tmp/grant 1024 \
+		bash "\$1/measure" "\$BUILD/tests/bench/grant" rmemd rmemctl \
+			"\$RIG_ADDR" rdma /tmp/grant 1024 \
 			$SEED $ROUNDS $STEPS $((768 << 20)) ${SIZES[@]} >&3 ||
 			{ tail -n 20 /tmp/grant/rmemd.log; fail grant; }
 	CMD
@@ -103,7 +105,8 @@ if [ -n "$JSON" ]; then
 	exit 0
 fi
 printf '%-10s %11s %6s %9s %9s %7s\n' "" bytes n "p50 us" "p99 us" ratio
-jq -r '.rows[] | [.what, .bytes, .n, .p50_us, .p99_us, (.ratio // "-")] | map(tostring) | join(" ")' \
+jq -r '.rows[] | [.what, .bytes, .n, .p50_us, .p99_us, (.ratio // "-")] |
+	map(tostring) | join(" ")' \
 	"$WORK/result" | while read -r what bytes n p50 p99 ratio; do
 	LC_ALL=C printf '%-10s %11s %6s %9.2f %9.2f %7s\n' \
 		"$what" "$bytes" "$n" "$p50" "$p99" "$ratio"

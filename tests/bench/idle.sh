@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# the share of a core that rmemd takes for 100 idle sessions; takes --json, --sessions N, --seconds N, --auth
+# the share of a core that rmemd takes for 100 idle sessions
+# takes --json, --sessions N, --seconds N, --auth
 #
 # Heartbeats have their default interval.  The first row is measured over TCP on loopback.  The
 # next two, over TCP and over RDMA, are counted in a machine of the rig with --icount, 2 ns for an
@@ -52,7 +53,9 @@ ran()
 	cat /proc/$DAEMON_PID/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
 }
 memory=$(memory)
-coproc PROGRAM { exec "$BUILD/tests/bench/idle" "rmem://$address:17460?fabric=$fabric${9:+&$9}" "$n"; }
+coproc PROGRAM {
+	exec "$BUILD/tests/bench/idle" "rmem://$address:17460?fabric=$fabric${9:+&$9}" "$n"
+}
 # bash unsets the variable when the process ends
 program=$PROGRAM_PID to=${PROGRAM[1]}
 read -r line <&"${PROGRAM[0]}"
@@ -80,22 +83,28 @@ if [ -n "$AUTH" ]; then
 	auth_files "$WORK" 127.0.0.1 default
 	for kind in none psk certificate; do
 		mkdir "$WORK/$kind"
-		BUILD=$top_builddir bash "$WORK/measure" "$top_builddir/src/rmemd/rmemd" "$RMEMCTL" \
-			127.0.0.1 tcp "$WORK/$kind" "$SESSIONS" "$SECONDS" \
-			"$(auth_config "$kind" "$WORK" default)" "$(auth_options "$kind" "$WORK" default)" >"$WORK/row"
+		BUILD=$top_builddir bash "$WORK/measure" \
+			"$top_builddir/src/rmemd/rmemd" "$RMEMCTL" 127.0.0.1 tcp \
+			"$WORK/$kind" "$SESSIONS" "$SECONDS" "$(auth_config "$kind" "$WORK" default)" \
+			"$(auth_options "$kind" "$WORK" default)" >"$WORK/row"
 		jq -c --arg auth "$kind" '{auth: $auth} + .' "$WORK/row" >>"$WORK/rows"
 	done
-	jq -cs '.[0] as $none | {rows: map(. + {times_of_none: (.percent_of_core / $none.percent_of_core * 100 | round / 100)}),
-		worst: {kib_per_session: (map(.kib_per_session) | max)}}' "$WORK/rows" >"$WORK/result"
+	jq -cs '.[0] as $none | {rows: map(. + {times_of_none:
+			(.percent_of_core / $none.percent_of_core * 100 | round / 100)}),
+		worst: {kib_per_session: (map(.kib_per_session) | max)}}' "$WORK/rows" \
+		>"$WORK/result"
 	[ -z "$JSON" ] || { cat "$WORK/result" && exit 0; }
-	jq -r '(.rows[] | "auth = \(.auth): \(.sessions) idle sessions take \(.kib_per_session) KiB each and \(.percent_of_core) % of a core over \(.seconds) s, \(.times_of_none) times that of none"),
+	jq -r '(.rows[] | "auth = \(.auth): \(.sessions) idle sessions take " +
+			"\(.kib_per_session) KiB each and \(.percent_of_core) % of a core over " +
+			"\(.seconds) s, \(.times_of_none) times that of none"),
 		"worst: KiB per session \(.worst.kib_per_session)"' "$WORK/result"
 	exit 0
 fi
 
 mkdir "$WORK/tcp"
 BUILD=$top_builddir bash "$WORK/measure" "$top_builddir/src/rmemd/rmemd" \
-	"$top_builddir/src/rmemctl/rmemctl" 127.0.0.1 tcp "$WORK/tcp" "$SESSIONS" "$SECONDS" >"$WORK/row"
+	"$top_builddir/src/rmemctl/rmemctl" 127.0.0.1 tcp "$WORK/tcp" "$SESSIONS" "$SECONDS" \
+	>"$WORK/row"
 jq -c '{where: "this machine"} + .' "$WORK/row" >"$WORK/rows"
 for leg in $(legs 612:rxe); do
 	cat >"$WORK/cmd.sh" <<-CMD
@@ -105,7 +114,8 @@ for leg in $(legs 612:rxe); do
 		export BUILD
 		mkdir /tmp/idle
 		for fabric in tcp rdma; do
-			bash "\$1/measure" rmemd rmemctl "\$RIG_ADDR" \$fabric /tmp/idle $SESSIONS $SECONDS >&3 ||
+			bash "\$1/measure" rmemd rmemctl "\$RIG_ADDR" \$fabric /tmp/idle \
+				$SESSIONS $SECONDS >&3 ||
 				{ tail -n 20 /tmp/idle/rmemd.log; fail "\$fabric"; }
 		done
 	CMD
@@ -125,7 +135,7 @@ worst='map(select(.where | startswith("this machine")).percent_of_core) | max'
 if [ -n "$JSON" ]; then
 	jq -cs "{rows: ., worst: {percent_of_core: ($worst)}}" "$WORK/rows"
 else
-	jq -r '"\(.sessions) idle sessions, \(.fabric), \(.where): \(.percent_of_core) % of a core over \(.seconds) s"' \
-		"$WORK/rows"
+	jq -r '"\(.sessions) idle sessions, \(.fabric), \(.where): " +
+		"\(.percent_of_core) % of a core over \(.seconds) s"' "$WORK/rows"
 	jq -rs "\"worst: percent of a core \\($worst)\"" "$WORK/rows"
 fi

@@ -70,9 +70,10 @@ row()
 		echo "$above" >>"$WORK/batched"
 	fi
 	if [ -n "$JSON" ]; then
-		printf '%s{"call":"%s","op":"%s","bytes":%d,"channels":%d,"batch":%d,"device":"%s","bare":%s,"librmem":%s,"above":%s,"rate":%s,"aa":%s}' \
-			"$SEPARATOR" "$call" "$@" "$bare" "$library" "$above" "${rate/#-/null}" \
-			"${aa/#-/null}"
+		printf '%s{"call":"%s",' "$SEPARATOR" "$call"
+		printf '"op":"%s","bytes":%d,"channels":%d,"batch":%d,"device":"%s",' "$@"
+		printf '"bare":%s,"librmem":%s,"above":%s,' "$bare" "$library" "$above"
+		printf '"rate":%s,"aa":%s}' "${rate/#-/null}" "${aa/#-/null}"
 		SEPARATOR=,
 	else
 		printf '%-10s %-6s %6d %9d %6d %-6s %9s %9s %9s %6s %6s\n' "$call" "$@" "$bare" \

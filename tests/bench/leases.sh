@@ -93,7 +93,8 @@ split("\n") | map(select(. != "") | split(" ")
 | ["grant", "list", "resume", "reload", "close", "fence"]
 | map(. as $what | [$all[] | select(.what == $what)] as $at | {what: $what, ms: ($at | map(.ms)),
 	exponent: (if ($at | length) < 2 then null
-		else (($at[-1].ms / $at[-2].ms | log) / ($at[-1].n / $at[-2].n | log) * 100 | round / 100) end)})
+		else (($at[-1].ms / $at[-2].ms | log) / ($at[-1].n / $at[-2].n | log)
+			* 100 | round / 100) end)})
 | {leases: ($all | map(.n) | unique), rows: ., worst: {exponent: (map(.exponent) | max)}}' \
 	"$WORK/rows" >"$WORK/result"
 if [ -n "$JSON" ]; then

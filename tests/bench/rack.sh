@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# 1,000 clients that reconnect at once, by kind of authentication; takes --json, --sessions N, --seconds N,
-# --auth "KIND...", --busy N
+# 1,000 clients that reconnect at once, by kind of authentication
+# takes --json, --sessions N, --seconds N, --auth "KIND...", --busy N
 #
 # One program has all the sessions.  It cuts all their control connections, and waits until all are
 # resumed: that is a round.  An honest client beside it pings each 4 ms, and 50 more of its sessions
@@ -11,18 +11,20 @@
 # Columns:
 #   rounds      number of rounds
 #   all back    median time of a round, and the longest
-#   per second  sessions resumed per second of the median round: program and daemon share this machine
+#   per second  sessions resumed per second of the median round: program and daemon share this
+#               machine
 #   resumes     how often a session was resumed in a round; beyond 1 it was lost again meanwhile
 #   lost        sessions that were lost for good, in all rounds
 #   us each     CPU time of the daemon for a session that is resumed, handshake included
 #   refused     connections that were refused for lack of a place, or time, in all rounds
 #   p50 p99 max of pings, beside the rounds; each counts from when it was due
 #   times       p50 and p99 beside the rounds, divided by those of the client alone
-#   turn, long  the longest turn of the daemon's main loop, in CPU time, and turns beyond 2 ms of all
+#   turn, long  the longest turn of the daemon's main loop, in CPU time, and turns beyond 2 ms of
+#               all
 #   fenced      how often an honest session was fenced
 #
-# --seconds is the duration of a measurement, alone and beside: three kinds take about two minutes.  The
-# last line has the worst figures.
+# --seconds is the duration of a measurement, alone and beside: three kinds take about two minutes.
+# The last line has the worst figures.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench rack}" "${top_builddir:?}"
@@ -136,7 +138,8 @@ size = 64M" "$top_builddir/src/rmemd/rmemd"
 		--argjson beside "$(grep p50 "$LEG/beside.out")" \
 		'def median: sort | .[(length - 1) / 2 | floor];
 		 def count(path): ($after | path) - ($before | path);
-		 {auth: $auth, rounds: ($rack.round_ms | length), round_ms: ($rack.round_ms | median),
+		 {auth: $auth, rounds: ($rack.round_ms | length),
+		  round_ms: ($rack.round_ms | median),
 		  longest_ms: ($rack.round_ms | max),
 		  per_second: (1000 * $n / ($rack.round_ms | median) | round),
 		  resumes: ($rack.resumes / $n / ($rack.round_ms | length)),
@@ -154,7 +157,8 @@ for kind in $AUTH; do
 	leg "$kind" >>"$WORK/rows"
 done
 jq -cs '{rows: ., worst: {round_ms: (map(.longest_ms) | max), turn_ms: (map(.turn_ms) | max),
-	resumes: (map(.resumes) | max), lost: (map(.lost) | add), fenced: (map(.fenced) | add)}}' "$WORK/rows" >"$WORK/result"
+	resumes: (map(.resumes) | max), lost: (map(.lost) | add), fenced: (map(.fenced) | add)}}' \
+	"$WORK/rows" >"$WORK/result"
 if [ -n "$JSON" ]; then
 	cat "$WORK/result"
 	exit 0
@@ -163,9 +167,15 @@ printf '%-12s %6s %9s %9s %10s %7s %5s %8s %8s %8s %8s %8s %6s %6s %8s %6s %6s\n
 	"all back" "longest" "per second" \
 	resumes lost "us each" refused "p50 ms" "p99 ms" "max ms" "times" "times" "turn ms" \
 	"long %" fenced
-jq -r '.rows[] | [.auth, .rounds, .round_ms, .longest_ms, .per_second, .resumes, .lost, .us_each, .refused,
-	(.pings.beside | .p50_us, .p99_us, .worst_us), .pings.p50_times, .pings.p99_times, .turn_ms, .long_percent, .fenced]
+jq -r '.rows[] | [.auth, .rounds, .round_ms, .longest_ms, .per_second, .resumes, .lost, .us_each,
+	.refused, (.pings.beside | .p50_us, .p99_us, .worst_us), .pings.p50_times, .pings.p99_times,
+	.turn_ms, .long_percent, .fenced]
 	| map(tostring) | join(" ")' "$WORK/result" |
-	LC_ALL=C awk '{ printf "%-12s %6d %9.0f %9.0f %10.0f %7.2f %5d %8.0f %8d %8.2f %8.2f %8.2f %6.1f %6.1f %8.2f %6.2f %6d\n",
-		$1, $2, $3, $4, $5, $6, $7, $8, $9, $10 / 1000, $11 / 1000, $12 / 1000, $13, $14, $15, $16, $17 }'
-jq -r '.worst | "worst: round_ms \(.round_ms) resumes \(.resumes) lost \(.lost) turn_ms \(.turn_ms) fenced \(.fenced)"' "$WORK/result"
+	LC_ALL=C awk '{
+		printf "%-12s %6d %9.0f %9.0f %10.0f", $1, $2, $3, $4, $5
+		printf " %7.2f %5d %8.0f %8d", $6, $7, $8, $9
+		printf " %8.2f %8.2f %8.2f", $10 / 1000, $11 / 1000, $12 / 1000
+		printf " %6.1f %6.1f %8.2f %6.2f %6d\n", $13, $14, $15, $16, $17
+	}'
+jq -r '.worst | "worst: round_ms \(.round_ms) resumes \(.resumes) lost \(.lost) " +
+	"turn_ms \(.turn_ms) fenced \(.fenced)"' "$WORK/result"

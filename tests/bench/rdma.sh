@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# librmem against bare verbs calls in the rig, bandwidth and latency; takes --json, --slices N, --processes N, --plot FILE.svg
+# librmem against bare verbs calls in the rig, bandwidth and latency
+# takes --json, --slices N, --processes N, --plot FILE.svg
 #
 # Both loops run in one process, in alternating slices, with one device, server, lease and buffer.
 # A/A is the bare loop against itself; a cell with an A/A outside 0.98 to 1.02 is measured again,
@@ -11,8 +12,8 @@
 #   medians over the processes; the lowest and the highest stand beside that of the bandwidth.
 # - By instructions of kernel, library and program together, with --icount on one CPU, where one
 #   process and fewer slices are enough.
-# --plot draws the bandwidth of both, by time, with the lowest and the highest ratio as bars of librmem.
-# `<` marks a bandwidth below 0.97 and a latency above 1.05.
+# --plot draws the bandwidth of both, by time, with the lowest and the highest ratio as bars of
+# librmem.  `<` marks a bandwidth below 0.97 and a latency above 1.05.
 #
 # At depth 1, by time, both loops pause for 30 us before each post; no figure includes the pause.
 # In software devices a thread of the kernel does the work of the device and sleeps after each
@@ -34,7 +35,9 @@ PLOT=
 . "${top_srcdir:?}/tests/bench/lib/options.sh"
 # shellcheck source=tests/bench/lib/plot.sh
 . "$top_srcdir/tests/bench/lib/plot.sh"
-options "rdma.sh [--json] [--clock time|instructions] [--slices N] [--processes N] [--slice-ms MS] [--rest-us US] [--op read|write] [--bytes N] [--depth N] [--plot FILE.svg]" "$@"
+usage="rdma.sh [--json] [--clock time|instructions] [--slices N] [--processes N] [--slice-ms MS]"
+usage+=" [--rest-us US] [--op read|write] [--bytes N] [--depth N] [--plot FILE.svg]"
+options "$usage" "$@"
 
 [ "$PROCESSES" -gt 0 ] || {
 	echo "rdma: --processes $PROCESSES: at least 1" >&2
@@ -229,8 +232,9 @@ row_print()
 	function mark(bad) { return bad ? "<" : " " }
 	$1 == "row" {
 		spread = $16 > 1 ? sprintf("  %.3f to %.3f", $14, $15) : ""
-		printf "%-5s %7d %5d | %9.2f %9.2f %6.3f%s %6.3f | %10.1f %10.1f %6.3f%s %6.3f%s%s\n",
-			$2, $3, $4, $5, $6, $7, mark($7 < 0.97), $8,
+		printf "%-5s %7d %5d | %9.2f %9.2f %6.3f%s %6.3f | ",
+			$2, $3, $4, $5, $6, $7, mark($7 < 0.97), $8
+		printf "%10.1f %10.1f %6.3f%s %6.3f%s%s\n",
 			$9, $10, $11, mark($11 > 1.05), $12, spread,
 			$13 == "true" ? "" : " invalid"
 	}
@@ -246,9 +250,10 @@ plot()
 
 	jq -r "$timed | \$cell" "$WORK/rows" >"$WORK/cells"
 	jq -r "$timed"' | "\($cell) \(.bare) \(.bare) \(.bare)"' "$WORK/rows" >"$WORK/plot.bare"
-	jq -r "$timed"' | "\($cell) \(.librmem) \(.bare * .low) \(.bare * .high)"' "$WORK/rows" >"$WORK/plot.librmem"
-	plot_svg "$1" "librmem and bare verbs calls, over emulated devices in virtual machines" "MB/s" \
-		"$WORK/cells" bare librmem
+	jq -r "$timed"' | "\($cell) \(.librmem) \(.bare * .low) \(.bare * .high)"' "$WORK/rows" \
+		>"$WORK/plot.librmem"
+	plot_svg "$1" "librmem and bare verbs calls, over emulated devices in virtual machines" \
+		"MB/s" "$WORK/cells" bare librmem
 }
 
 # table KERNEL DEVICE CLOCK SLICES OPTION_OF_RIG...
@@ -270,7 +275,8 @@ table()
 
 	if [ -z "$JSON" ]; then
 		echo
-		echo "== kernel $kernel, $device, by $clock: $processes x $slices slices of each, medians"
+		echo "== kernel $kernel, $device, by $clock: $processes x $slices slices of each," \
+			"medians"
 		printf '%-5s %7s %5s | %9s %9s %6s  %6s | %10s %10s %6s  %6s\n' '' '' '' \
 			'MB/s bare' librmem ratio A/A 'us bare' librmem ratio A/A
 	fi
@@ -289,15 +295,16 @@ table()
 		fi
 		row_print "$tagged"
 	done < <("$RIG" run --parallel --kernel "$kernel" --device "$device" "$@" \
-		"bash $WORK/cmd.sh $WORK '$cells' $processes --slices $slices --slice-ms $slice_ms --rest-us $rest_us" || echo "$?" >"$WORK/failed")
+		"bash $WORK/cmd.sh $WORK '$cells' $processes --slices $slices \
+			--slice-ms $slice_ms --rest-us $rest_us" || echo "$?" >"$WORK/failed")
 	if [ -s "$WORK/failed" ]; then
 		status=$(cat "$WORK/failed")
 		echo "FAILED on $kernel:$device: $status" >&2
 		exit 1
 	fi
 	if [ -z "$JSON" ]; then
-		worst_print ".kernel == \"$kernel\" and .device == \"$device\" and .clock == \"$clock\"" \
-			"worst of this table" || true
+		table=".kernel == \"$kernel\" and .device == \"$device\" and .clock == \"$clock\""
+		worst_print "$table" "worst of this table" || true
 	fi
 }
 

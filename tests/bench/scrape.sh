@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# a Prometheus that reads the metrics each second; takes --json, --sessions N, --leases N, --seconds N, --settle N
+# a Prometheus that reads the metrics each second
+# takes --json, --sessions N, --leases N, --seconds N, --settle N
 # packages: prometheus
 #
 # The daemon has idle sessions without channels, with a heartbeat each 5 s, and leases of 4 KiB.  It
@@ -63,7 +64,8 @@ leg()
 	done
 	jq -s --arg name "$1" --argjson ns "$(($(cpu) - before))" --argjson seconds "$SECONDS" \
 		'{name: $name, cpu_percent: ($ns / $seconds / 1e7 * 1000 | round / 1000),
-		  turn_cpu_us: (map(.cpu_recent_us) | max), turn_wall_us: (map(.wall_recent_us) | max)}' \
+		  turn_cpu_us: (map(.cpu_recent_us) | max),
+		  turn_wall_us: (map(.wall_recent_us) | max)}' \
 		"$WORK/$1.turns"
 }
 
@@ -110,7 +112,8 @@ jq -cn --argjson scrapes "$(query 'count_over_time(up[1h])')" \
 	--argjson most "$(query 'max_over_time(scrape_duration_seconds[1h])')" \
 	--argjson samples "$(query scrape_samples_scraped)" \
 	'{scrapes: $scrapes, failed: $failed, samples: $samples,
-	  mean_ms: ($mean * 1e5 | round / 100), most_ms: ($most * 1e5 | round / 100)}' >"$WORK/waits"
+	  mean_ms: ($mean * 1e5 | round / 100), most_ms: ($most * 1e5 | round / 100)}' \
+	>"$WORK/waits"
 kill "${PROGRAMS[prometheus]}"
 wait "${PROGRAMS[prometheus]}" 2>/dev/null || true
 unset "PROGRAMS[prometheus]"
@@ -119,17 +122,22 @@ leg again >"$WORK/again"
 jq -cn --argjson sessions "$SESSIONS" --argjson leases "$LEASES" --argjson seconds "$SECONDS" \
 	--slurpfile alone "$WORK/alone" --slurpfile scraped "$WORK/scraped" \
 	--slurpfile again "$WORK/again" --slurpfile waits "$WORK/waits" \
-	'{sessions: $sessions, leases: $leases, seconds: $seconds, legs: [$alone[0], $scraped[0], $again[0]],
+	'{sessions: $sessions, leases: $leases, seconds: $seconds,
+	  legs: [$alone[0], $scraped[0], $again[0]],
 	  prometheus: $waits[0]}
-	 | .worst = {cpu_percent_more: ((.legs[1].cpu_percent - .legs[0].cpu_percent) * 1000 | round / 1000),
+	 | .worst = {cpu_percent_more:
+			((.legs[1].cpu_percent - .legs[0].cpu_percent) * 1000 | round / 1000),
 		turn_cpu_us_more: (.legs[1].turn_cpu_us - .legs[0].turn_cpu_us)}' >"$WORK/result"
 if [ -n "$JSON" ]; then
 	cat "$WORK/result"
 else
 	jq -r '"\(.sessions) sessions, \(.leases) leases, \(.seconds) s each:",
-(.legs[] | "  \(.name): \(.cpu_percent) % of a core, longest turn \(.turn_cpu_us) us of the CPU, \(.turn_wall_us) us by the clock"),
-(.prometheus | "  \(.scrapes) scrapes of \(.samples) series, \(.failed) failed, in \(.mean_ms) ms on average, \(.most_ms) ms at most"),
-"worst: cpu_percent_more \(.worst.cpu_percent_more) turn_cpu_us_more \(.worst.turn_cpu_us_more)"' "$WORK/result"
+(.legs[] | "  \(.name): \(.cpu_percent) % of a core, longest turn \(.turn_cpu_us) us of the CPU, " +
+	"\(.turn_wall_us) us by the clock"),
+(.prometheus | "  \(.scrapes) scrapes of \(.samples) series, \(.failed) failed, " +
+	"in \(.mean_ms) ms on average, \(.most_ms) ms at most"),
+"worst: cpu_percent_more \(.worst.cpu_percent_more) " +
+	"turn_cpu_us_more \(.worst.turn_cpu_us_more)"' "$WORK/result"
 fi
 program_go idle
 program_await idle

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# set-up rate and memory of 1,000 sessions; takes --json, --sessions N, --connect cm|direct, --icount
+# set-up rate and memory of 1,000 sessions
+# takes --json, --sessions N, --connect cm|direct, --icount
 #
 # In a machine of the rig, in alternating blocks of 20 (see sessions.h):
 # - a session, set up until it has read a word: rmem_open(), a registered buffer, rmem_attach(),
@@ -53,7 +54,9 @@ memory()
 	awk '/^(Slab|KernelStack|PageTables|Percpu):/ { sum += $2 } END { print sum }' /proc/meminfo
 }
 
-coproc PROGRAM { "$BUILD/tests/bench/sessions" "rmem://$RIG_ADDR?fabric=rdma" "$RIG_ADDR" 7999 "$n"; }
+coproc PROGRAM {
+	"$BUILD/tests/bench/sessions" "rmem://$RIG_ADDR?fabric=rdma" "$RIG_ADDR" 7999 "$n"
+}
 # step WORD: wait until the program prints it
 step()
 {
@@ -89,7 +92,8 @@ jq -cn --argjson sessions "$n" --argjson times "$times" --arg objects "$objects"
 CMD
 
 for leg in $(legs 612:rxe); do
-	"$RIG" run --parallel ${ICOUNT:+--icount} --kernel "${leg%:*}" --device "${leg#*:}" --memory 6144 --timeout 1200 \
+	"$RIG" run --parallel ${ICOUNT:+--icount} --kernel "${leg%:*}" --device "${leg#*:}" \
+		--memory 6144 --timeout 1200 \
 		"bash $WORK/cmd.sh $WORK $SESSIONS $CONNECT" >"$WORK/row"
 	jq -c --arg leg "$leg" --arg connect "$CONNECT" \
 		--arg clock "${ICOUNT:+instructions}" \
@@ -97,7 +101,8 @@ for leg in $(legs 612:rxe); do
 		  clock: (if $clock == "" then "time" else $clock end)} + .' \
 		"$WORK/row" >>"$WORK/rows"
 	[ -z "$JSON" ] || continue
-	jq -r '"kernel and device \(.leg), connect = \(.connect), \(.sessions) sessions, by \(.clock):
+	jq -r '"kernel and device \(.leg), connect = \(.connect), " +
+"\(.sessions) sessions, by \(.clock):
   microseconds each      librmem   bare rdma_cm
   set-up                 \(.librmem_us.setup)    \(.bare_us.setup)    ratio \(.setup)
     open, connect        \(.librmem_us.open)    \(.bare_us.open)
@@ -106,13 +111,14 @@ for leg in $(legs 612:rxe); do
   close                  \(.librmem_us.close)    \(.bare_us.close)    ratio \(.close)
   control connection     \(.control_us.setup)    (alone; bare rdma_cm and this: ratio \(.both))
   rmemd, per session     \(.daemon_bytes_per_session) bytes of anonymous memory
-  kernel, per session    \(.kernel_bytes_per_session) bytes, both ends, a bare and a control connection
+  kernel, per session    \(.kernel_bytes_per_session) bytes, both ends, a bare and a control " +
+"connection
   objects of the device  \(.objects)"' < <(tail -n 1 "$WORK/rows")
 done
 if [ -n "$JSON" ]; then
 	jq -cs '{rows: ., worst: {setup: (map(.setup) | min),
 		daemon_bytes_per_session: (map(.daemon_bytes_per_session) | max)}}' "$WORK/rows"
 else
-	jq -rs '"worst: set-up \(map(.setup) | min) memory \(map(.daemon_bytes_per_session) | max)"' \
-		"$WORK/rows"
+	jq -rs '"worst: set-up \(map(.setup) | min) " +
+		"memory \(map(.daemon_bytes_per_session) | max)"' "$WORK/rows"
 fi

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # rmem over TCP against Redis, memcached, nbdkit, UCX, libfabric, iperf3, sockperf and bare sockets
-# packages: redis-tools libsasl2-2 nbdkit fio ucx-utils libfabric-bin iperf3 sockperf gnuplot-nox strace
+# packages: redis-tools libsasl2-2 nbdkit fio ucx-utils libfabric-bin
+# packages: iperf3 sockperf gnuplot-nox strace
 #
 # Reads and writes of 64 B to 1 MiB at depth 1, 16 and 128 by one and four clients, on loopback, or
 # with --veth between two network namespaces.  A round measures all programs in each cell, in a
@@ -35,8 +36,9 @@
 #   --quick                   one round of a few cells
 #   --cells PATTERN,...       cells are OP-BYTES-DEPTH-CLIENTS: 'read-64-*,*-65536-16-1'
 #   --peers NAME,...          of the programs above; rmem is always measured
-#   --congestion NAME         congestion control of all programs; default that of this host.  It decides
-#                             much on loopback, too: bbr paces large reads to half of what cubic takes
+#   --congestion NAME         congestion control of all programs; default that of this host.  It
+#                             decides much on loopback, too: bbr paces large reads to half of what
+#                             cubic takes
 #   --syscalls                then count rmem's system calls for an operation, with one client
 #   --plot FILE.svg           operations per second
 #
@@ -54,7 +56,9 @@ VETH='' QUICK='' SYSCALLS='' PLOT='' PEERS='' CONGESTION=''
 # shellcheck source=tests/bench/lib/plot.sh
 . "$top_srcdir/tests/bench/lib/plot.sh"
 ARGUMENTS=("$@")
-options "tcp.sh [--json] [--quick] [--veth] [--rounds N] [--seconds N] [--cells PATTERN,...] [--peers NAME,...] [--congestion NAME] [--syscalls] [--plot FILE.svg]" "$@"
+usage="tcp.sh [--json] [--quick] [--veth] [--rounds N] [--seconds N] [--cells PATTERN,...]"
+usage+=" [--peers NAME,...] [--congestion NAME] [--syscalls] [--plot FILE.svg]"
+options "$usage" "$@"
 
 # ---- before the namespaces ----
 
@@ -89,7 +93,8 @@ if [ -z "${RMEM_BENCH_TCP-}" ]; then
 	WORK=$(mktemp -d "${TMPDIR:-/tmp}/rmem-bench.XXXXXX")
 	export RMEM_BENCH_TCP=yes MEMCACHED WORK
 	user=() child=
-	trap '[ -z "$child" ] || { kill -KILL "$child"; wait "$child"; } 2>/dev/null || true; rm -rf "$WORK"' EXIT
+	trap '[ -z "$child" ] || { kill -KILL "$child"; wait "$child"; } 2>/dev/null || true
+		rm -rf "$WORK"' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 	[ "$(id -u)" -eq 0 ] || user=(--user --map-root-user)
@@ -149,7 +154,11 @@ programs_find()
 	PROGRAMS=(rmem again) MISSING=()
 	for name in ${PEERS//,/ }; do
 		[[ " ${PEER_NAMES[*]} ${LIMIT_NAMES[*]} " == *" $name "* ]] ||
-			{ echo "tcp: no program '$name'; there are ${PEER_NAMES[*]} ${LIMIT_NAMES[*]}" >&2; exit 2; }
+			{
+				echo "tcp: no program '$name'; there are" \
+					"${PEER_NAMES[*]} ${LIMIT_NAMES[*]}" >&2
+				exit 2
+			}
 	done
 	for name in "${PEER_NAMES[@]}" "${LIMIT_NAMES[@]}"; do
 		[[ -z $PEERS || ",$PEERS," == *",$name,"* ]] || continue
@@ -211,7 +220,8 @@ congestion=/proc/sys/net/ipv4/tcp_congestion_control
 congestion_set()
 {
 	[ -z "$CONGESTION" ] || echo "$CONGESTION" 2>/dev/null >"$congestion" || {
-		echo "tcp: this host does not allow $CONGESTION: sysctl net.ipv4.tcp_allowed_congestion_control='$(
+		echo "tcp: this host does not allow $CONGESTION: sysctl" \
+			"net.ipv4.tcp_allowed_congestion_control='$(
 			cat /proc/sys/net/ipv4/tcp_available_congestion_control)'" >&2
 		exit 1
 	}
@@ -239,7 +249,9 @@ network_make()
 	ip address add 10.99.0.1/24 dev wire
 	ip link set wire up
 	"${ENTER[@]}" ip link set lo up
-	"${ENTER[@]}" bash -c "$(declare -f congestion_set); CONGESTION='$CONGESTION' congestion=$congestion; congestion_set"
+	"${ENTER[@]}" bash -c "$(declare -f congestion_set)
+		CONGESTION='$CONGESTION' congestion=$congestion
+		congestion_set"
 	"${ENTER[@]}" ip address add 10.99.0.2/24 dev wire
 	"${ENTER[@]}" ip link set wire up
 	# UCX looks for devices there; both ends have one name
@@ -442,7 +454,8 @@ strace_run()
 	)
 	kill -INT "$server"
 	wait "$server" || true
-	echo "$(jq .operations "$RUN/out") $(strace_calls "$RUN/client.calls") $(strace_calls "$RUN/server.calls")"
+	echo "$(jq .operations "$RUN/out")" \
+		"$(strace_calls "$RUN/client.calls") $(strace_calls "$RUN/server.calls")"
 }
 
 # The difference of a long and a short run, without the calls of the session's start and end.
@@ -459,8 +472,10 @@ cell_syscalls()
 		--argjson operations $((long[0] - short[0])) \
 		--argjson client $((long[1] - short[1])) \
 		--argjson server $((long[2] - short[2])) '
-		def each: if $operations > 0 then . / $operations * 1000 | round / 1000 else null end;
-		{$op, $size, $depth, client: ($client | each), server: ($server | each)}' >>"$WORK/syscalls"
+		def each: if $operations > 0 then . / $operations * 1000 | round / 1000
+			else null end;
+		{$op, $size, $depth, client: ($client | each), server: ($server | each)}' \
+		>>"$WORK/syscalls"
 }
 
 # ---- the result ----
@@ -468,7 +483,8 @@ cell_syscalls()
 # Standard input: the rows of all rounds.
 # shellcheck disable=SC2016 # a program of jq
 SUMMARY='
-def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
+def median: sort | if length % 2 == 1 then .[length / 2 | floor]
+	else (.[length / 2 - 1] + .[length / 2]) / 2 end;
 def digits(n): . * n | round / n;
 def cell: "\(.op)-\(.size)-\(.depth)-\(.clients)";
 def lowest: map(.ratio) | min;
@@ -481,7 +497,8 @@ def lowest: map(.ratio) | min;
 		lowest: (map(.rate) | min | round), highest: (map(.rate) | max | round),
 		spread: ((map(.rate) | max - min) / $rate | digits(1000)),
 		bytes_per_second: ($rate * .[0].size | round),
-		p50_us: (map(.p50_ns) | median | if . > 0 then . / 1000 | digits(100) else null end),
+		p50_us: (map(.p50_ns) | median |
+			if . > 0 then . / 1000 | digits(100) else null end),
 		client_s_per_gib: (map(.client) | median | digits(1000)),
 		server_s_per_gib: (map(.server) | median | digits(1000)),
 		ratio: (if .[0].program == "rmem" then null else $rmem / $rate | digits(1000) end)})
@@ -505,20 +522,23 @@ table()
 {
 	local row='%-28s %-12s %9s %6s %9s %9s %7s %9s %9s\n'
 
-	jq -r '"rmem over TCP \(.network), \(.congestion), \(.rounds) rounds of \(.seconds) s, CPU in s/GiB"' "$WORK/result"
+	jq -r '"rmem over TCP \(.network), \(.congestion), \(.rounds) rounds of \(.seconds) s, " +
+		"CPU in s/GiB"' "$WORK/result"
 	# shellcheck disable=SC2059 # a format
 	printf "$row" "operation bytes depth clients" program op/s spread MB/s "p50 us" ratio \
 		"client" "server"
 	jq -r '.rows[] | ["\(.op)-\(.size)-\(.depth)-\(.clients)", .program, .operations_per_second,
-		"\(.spread * 100 | round)%", (.bytes_per_second / 1e5 | round / 10), (.p50_us // "-"),
-		(.ratio // "-"), .client_s_per_gib, .server_s_per_gib] | map(tostring) | join(" ")' "$WORK/result" |
+		"\(.spread * 100 | round)%", (.bytes_per_second / 1e5 | round / 10),
+		(.p50_us // "-"), (.ratio // "-"), .client_s_per_gib, .server_s_per_gib] |
+		map(tostring) | join(" ")' "$WORK/result" |
 		while read -ra fields; do
 			# shellcheck disable=SC2059 # a format
 			printf "$row" "${fields[@]}"
 		done
 	if [ -n "$SYSCALLS" ]; then
 		printf '\n%-28s %9s %9s\n' "rmem's calls per operation" client server
-		jq -r '.syscalls[] | "\(.op)-\(.size)-\(.depth)-1 \(.client // "-") \(.server // "-")"' "$WORK/result" |
+		jq -r '.syscalls[] | "\(.op)-\(.size)-\(.depth)-1 " +
+			"\(.client // "-") \(.server // "-")"' "$WORK/result" |
 			while read -ra fields; do
 				printf '%-28s %9s %9s\n' "${fields[@]}"
 			done
@@ -526,9 +546,10 @@ table()
 	jq -r 'def figure: "\(.ratio // "-")";
 		(.missing[] | "left out: \(.)"),
 		"A/A of rmem: \(.aa | map(tostring) | join(" to "))",
-		(.worst | "peer \(.peer.program // "-") at \(.peer.cell // "-"), stream at \(.stream.cell // "-"), roundtrip at \(.roundtrip.cell // "-")"),
-		(.worst | "worst: peer \(.peer | figure) stream \(.stream | figure) roundtrip \(.roundtrip | figure)")' \
-		"$WORK/result"
+		(.worst | "peer \(.peer.program // "-") at \(.peer.cell // "-"), " +
+			"stream at \(.stream.cell // "-"), roundtrip at \(.roundtrip.cell // "-")"),
+		(.worst | "worst: peer \(.peer | figure) stream \(.stream | figure) " +
+			"roundtrip \(.roundtrip | figure)")' "$WORK/result"
 }
 
 # plot FILE: operations per second of all programs in all cells
@@ -540,8 +561,8 @@ plot()
 		| "\(.op)-\(.size)-\(.depth)-\(.clients)"' "$WORK/result" >"$WORK/cells"
 	for name in "${PROGRAMS[@]}"; do
 		jq -r --arg name "$name" '.rows[] | select(.program == $name)
-			| "\(.op)-\(.size)-\(.depth)-\(.clients) \(.operations_per_second) \(.lowest) \(.highest)"' \
-			"$WORK/result" >"$WORK/plot.$name"
+			| "\(.op)-\(.size)-\(.depth)-\(.clients) \(.operations_per_second) " +
+				"\(.lowest) \(.highest)"' "$WORK/result" >"$WORK/plot.$name"
 	done
 	plot_svg "$1" "rmem over TCP $NETWORK, $(cat "$congestion")" "operations per second" \
 		"$WORK/cells" \

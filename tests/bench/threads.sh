@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# the cost of a lease and a buffer that threads share, each with its own queue; takes --json, --slices N, --threads N
+# the cost of a lease and a buffer that threads share, each with its own queue
+# takes --json, --slices N, --threads N
 #
 # Measures a thread's time for a small read over a null device, in alternating slices: with the
 # lease and the buffer that all threads use (shared), and with a lease and a buffer of its own

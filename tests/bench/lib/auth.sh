@@ -23,7 +23,8 @@ auth_certificate()
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$2" \
 		-keyout "$1/$2.key" -out "$1/$2.csr" 2>/dev/null
 	openssl x509 -req -in "$1/$2.csr" -CA "$1/ca.pem" -CAkey "$1/ca.key" -CAcreateserial \
-		-days 2 -extfile <(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth\n' "$3") -out "$1/$2.pem" 2>/dev/null
+		-days 2 -out "$1/$2.pem" 2>/dev/null -extfile <(
+			printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth,clientAuth\n' "$3")
 }
 
 # auth_config none|psk|certificate DIR TENANT...: sections of the configuration

@@ -21,7 +21,9 @@ plot_svg()
 	for name in "${names[@]}"; do
 		awk 'NR == FNR { at[$1] = FNR; next } { print at[$1], $2, $3, $4 }' "$cells" \
 			"$WORK/plot.$name" >"$WORK/series.$name"
-		series+=("'$WORK/series.$name' using (\$1 + $((i++)) * 0.8 / ${#names[@]} - 0.4):2:3:4 with yerrorbars pointsize 0.6 title '$name' noenhanced")
+		series+=("'$WORK/series.$name' \
+			using (\$1 + $((i++)) * 0.8 / ${#names[@]} - 0.4):2:3:4 \
+			with yerrorbars pointsize 0.6 title '$name' noenhanced")
 	done
 	gnuplot <<-PLOT
 		set terminal svg size $((300 + 40 * n)),700 background '#ffffff'
@@ -30,7 +32,8 @@ plot_svg()
 		set ylabel '$label'
 		set logscale y
 		set xrange [0.5:$n.5]
-		set xtics rotate by -60 noenhanced ($(awk '{ printf "%s\"%s\" %d", (NR > 1 ? ", " : ""), $1, NR }' "$cells"))
+		set xtics rotate by -60 noenhanced ($(
+			awk '{ printf "%s\"%s\" %d", (NR > 1 ? ", " : ""), $1, NR }' "$cells"))
 		set key outside right
 		set grid
 		plot $(printf '%s, ' "${series[@]}" | sed 's/, $//')

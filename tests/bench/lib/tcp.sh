@@ -6,7 +6,8 @@
 #   PROGRAM_start    starts its servers, before the first round
 #   PROGRAM_serve I  instead, for servers that serve one client: becomes the server of client I
 #   PROGRAM_can      whether it has the cell: OP SIZE DEPTH CLIENTS
-#   PROGRAM_client I COUNT   client I in the cell; those that end by a number of operations get COUNT
+#   PROGRAM_client I COUNT   client I in the cell; those that end by a number of operations get
+#                    COUNT
 #   PROGRAM_result   of the client's output: OPERATIONS SECONDS, and the median latency in ns or 0
 #
 # ADDRESS is the server's, ENTER the command that enters the clients' network namespace.
@@ -336,9 +337,12 @@ sockperf_client()
 
 sockperf_result()
 {
-	sed -nE -e 's/.*Valid Duration\] RunTime=([0-9.]+) .*ReceivedMessages=([0-9]+).*/rate \2 \1/p' \
+	sed -nE -e '/.*Valid Duration\] RunTime=([0-9.]+) .*ReceivedMessages=([0-9]+).*/{
+			s//rate \2 \1/p
+		}' \
 		-e 's/.*percentile 50\.000 = *([0-9.]+).*/p50 \1/p' |
-		awk '$1 == "rate" { rate = $2 " " $3 } $1 == "p50" { printf "%s %.0f\n", rate, $2 * 1e3 }'
+		awk '$1 == "rate" { rate = $2 " " $3 }
+			$1 == "p50" { printf "%s %.0f\n", rate, $2 * 1e3 }'
 }
 
 # ---- send(2) and recv(2) ----
