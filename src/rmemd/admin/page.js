@@ -623,8 +623,8 @@ function summaryFill({ memory, sessions, leases, uptime_ms: uptime, version }) {
 		["Lent", `${bytesText(memory.lent_bytes)} (${lent})`],
 		["Free", bytesText(memory.free_bytes)],
 		["Being zeroed", bytesText(memory.scrubbing_bytes)],
-		["Sessions",
-			sessions.active + (sessions.fenced ? ` and ${sessions.fenced} fenced` : "")],
+		["Sessions", sessions.active +
+			(sessions.fenced ? ` and ${sessions.fenced} fenced` : "")],
 		["Channels", String(sessions.channels)],
 		["Leases", String(leases.named + leases.ephemeral)],
 		["Running for", timeText(uptime + since())],
