@@ -651,8 +651,8 @@ enum rmem_notice_type {
  * not 0, or the type is not RMEM_NOTICE_VALUE. */
 struct rmem_notice {
 	rmem_lease *lease; /* the program's handle */
-	uint32_t
-		type; /* enum rmem_notice_type; a program ignores one it does not know */
+	/* enum rmem_notice_type; a program ignores one it does not know */
+	uint32_t type;
 	uint32_t reason;   /* RMEM_NOTICE_ENDED: enum rmem_reason */
 	uint32_t value;    /* RMEM_NOTICE_VALUE: of the notification */
 	uint32_t lost;     /* number of lost notices of this lease before this one;

@@ -19,8 +19,8 @@ struct notice {
 	struct notice_source *source;
 	unsigned type; /* defined by the user */
 	uint32_t value;
-	uint32_t
-		lost; /* of the source, before this notice; NOTICES_LOST_MAX: or more */
+	/* values of the source lost before this notice; NOTICES_LOST_MAX: or more */
+	uint32_t lost;
 };
 
 /* Embedded in the object that the notices are about. */
@@ -32,8 +32,8 @@ struct notice_source {
 struct notices {
 	struct notice *ring;
 	unsigned room, first, n;
-	struct list
-		late; /* sources whose last notice is outside the ring, which is full */
+	/* sources whose last notice is outside the ring, which is full */
+	struct list late;
 };
 
 void notice_source_init(struct notice_source *source);

@@ -26,8 +26,8 @@ struct option_row {
 	int (*parse)(const char *text, void *value); /* -EINVAL with text */
 	const char *argument; /* the name of the value in --help */
 	const char *help;     /* indent further lines with OPTION_INDENT */
-	const struct option_row
-		*more; /* instead of an option: those of another table */
+	/* options of another table, instead of this one */
+	const struct option_row *more;
 };
 
 /* Indents a further line of a help text. */

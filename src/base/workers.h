@@ -19,8 +19,8 @@ struct mailbox;
 
 /* All members belong to the workers, under their lock. */
 struct workers_queue {
-	struct list
-		link; /* in workers->queues, while it has jobs and none is under way */
+	/* link in workers->queues, while it has jobs and none is under way */
+	struct list link;
 	struct list jobs;
 	bool running;     /* a job of it is under way */
 	uint64_t used_ns; /* the threads' time */

@@ -23,32 +23,32 @@ struct host_port {
 	bool infiniband;     /* its link layer */
 	bool software;       /* soft-RoCE or soft-iWARP */
 	int node;            /* NUMA node of the device; -1: unknown */
-	char node_path[128]; /* that tells it */
+	char node_path[128]; /* sysfs file with it */
 	char state[32];      /* as the kernel writes it: "4: ACTIVE" */
 	bool active;
 	char netdev[IFNAMSIZ];        /* "": unknown */
 	unsigned netdev_mtu;          /* 0: unknown */
 	unsigned active_mtu, max_mtu; /* of RDMA; 0: unknown */
-	unsigned n_gids; /* that peers can reach: RoCE v2, not link-local */
+	unsigned n_gids; /* GIDs that peers can reach: RoCE v2, not link-local */
 	char address[HOST_ADDRESSES_MAX][16]; /* IPv4, by which it is reached */
 	unsigned n_addresses;
-	char gsi_state
-		[16]; /* of the queue pair of rdma_cm: "RTS", "ERR"; "": unknown */
-	int pfc;      /* priorities with flow control, a bit each; -1: unknown */
+	/* state of the queue pair of rdma_cm: "RTS", "ERR"; "": unknown */
+	char gsi_state[16];
+	int pfc; /* priorities with flow control, a bit each; -1: unknown */
 };
 
 /* Whether this side uses RDMA. */
 enum host_rdma { HOST_RDMA_UNUSED, HOST_RDMA_WANTED, HOST_RDMA_REQUIRED };
 
 struct host {
-	const char *
-		root; /* "": this host; else files below this folder are read, nothing else */
+	/* folder below which files are read, and nothing else is examined; "": this host */
+	const char *root;
 	struct report *report;
 	enum host_rdma rdma;
 	/* the devices that may be used; NULL: all */
 	const char *const *devices;
 	unsigned n_devices;
-	int traffic_class; /* that is configured; -1: that of the system */
+	int traffic_class; /* as configured; -1: the system's */
 
 	struct host_port ports[HOST_PORTS_MAX]; /* of devices that may be used */
 	unsigned n_ports;

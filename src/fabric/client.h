@@ -94,9 +94,9 @@ struct fabric_channel_params {
 	uint8_t tls_key[FABRIC_TLS_KEY_BYTES];
 	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
-	unsigned
-		silence_ms; /* tcp: the channel ends when its peer acknowledges nothing for this
-			      * time; 0: for half a minute */
+	/* tcp: time without an acknowledgement of the peer after which the channel ends; 0: half a
+	 * minute */
+	unsigned silence_ms;
 	/* connect() fails soon, with -ECANCELED, when another thread sets it; NULL: never.  Over
 	 * siw a system call that connects is finished first */
 	const atomic_bool *cancelled;

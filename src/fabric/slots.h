@@ -17,7 +17,7 @@ struct slots {
 	unsigned n_taken;
 	struct list origins; /* addresses of these, and of those that wait */
 	unsigned n_waiting;
-	uint64_t n_come; /* that have begun to wait */
+	uint64_t n_come; /* number of all that have begun to wait */
 };
 
 struct slot {

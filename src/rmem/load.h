@@ -34,8 +34,8 @@ struct load_plan {
 	uint64_t rate;   /* operations a second, in even intervals; 0: no limit */
 	bool has_recent; /* load_take_recent() is called */
 	uint64_t seed;   /* of the random numbers */
-	atomic_bool
-		stop; /* set to end the threads; set by one whose operation has failed */
+	/* request to end for the threads: also set by one whose operation has failed */
+	atomic_bool stop;
 };
 
 struct load_result {

@@ -6,9 +6,9 @@
 
 /* Lengths of IP packets, in bytes. */
 struct path {
-	unsigned sent; /* that TCP makes of many bytes */
-	unsigned
-		arrives; /* the longest that is acknowledged; 0: none as long as any link carries */
+	unsigned sent; /* length that TCP gives packets of many bytes */
+	/* longest that is acknowledged; 0: not even what every link carries */
+	unsigned arrives;
 	unsigned wait_ms; /* for an acknowledgement of others */
 };
 

@@ -47,9 +47,9 @@ struct transfer {
 	rmem_lease *lease; /* of this transfer, with the opcode */
 	enum rmem_opcode opcode;
 	unsigned n_slots, n_lost;
-	uint64_t
-		lost_ns; /* time of the first failure since the last success; 0: none */
-	int err;         /* of the first operation that failed */
+	/* time of the first failure since the last success; 0: none */
+	uint64_t lost_ns;
+	int err;                /* of the first operation that failed */
 	uint64_t done_bytes;    /* completed */
 	bool wrote;             /* some of what was read has gone to the file */
 	uint64_t refused_bytes; /* length that the server refused; 0: none */

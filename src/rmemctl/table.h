@@ -26,8 +26,8 @@ enum cell {
 /* A value in running text. */
 struct field {
 	const char *before; /* printed first; NULL ends the fields */
-	const char
-		*object; /* that has the value, in the printed object; NULL: that one */
+	/* member of the printed object that has the value; NULL: the object itself */
+	const char *object;
 	const char *key; /* NULL: there is no value */
 	enum cell cell;
 	const char *null; /* printed for a missing value; NULL: neither is `before` */

@@ -20,7 +20,7 @@ struct tls_params {
 	struct tls_keys *keys;   /* owned by the context, also on failure */
 	const char *certificate; /* with those between it and the root behind it */
 	const char *key;         /* of the certificate; NULL: in its file */
-	const char *ca;          /* that sign the other side's certificates */
+	const char *ca;          /* certificates that sign the other side's */
 };
 
 /* Keep OpenSSL to the very end of the program, as threads may use it while exit(3) runs.  No effect

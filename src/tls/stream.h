@@ -35,20 +35,20 @@ struct stream {
 	int fd;             /* -1: none */
 	struct ssl_st *ssl; /* NULL: no TLS */
 	struct tls_context *context;
-	struct channel_secrets
-		*channel; /* borrowed until the handshake is done; NULL: none */
+	/* secrets borrowed until the handshake is done; NULL: none */
+	struct channel_secrets *channel;
 	bool handshaken;
 	bool answered;  /* server: the client's first message is answered */
 	bool wants_out; /* TLS has something to send before it goes on */
 	bool unknown;   /* server: the identity of the client's key is not known */
 	bool named;     /* server: the client's first message has named a key */
 	struct stream_input *input; /* while stream_handshake() runs */
-	size_t handshake_bytes;     /* that were received for the handshake */
-	unsigned key_updates;       /* that were received too soon */
+	size_t handshake_bytes;     /* those received for the handshake */
+	unsigned key_updates;       /* those received too soon */
 	unsigned receives;          /* since the last one */
 	uint64_t records;           /* sent since this side has changed its keys */
 	bool dry;                   /* the socket was empty at the last look */
-	/* server: that the client names, and after the handshake has; the context's; NULL: none */
+	/* server: key that the client names, and has after the handshake; borrowed; NULL: none */
 	const struct tls_key *key;
 };
 

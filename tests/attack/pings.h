@@ -9,7 +9,7 @@
 #define PINGS_MAX (1u << 20)
 
 struct pings {
-	_Atomic uint32_t n; /* that were begun, PINGS_MAX or less of them kept */
+	_Atomic uint32_t n; /* number of those begun: PINGS_MAX at most are kept */
 	_Atomic uint32_t us[PINGS_MAX]; /* 0: not back yet */
 };
 

@@ -64,8 +64,8 @@ struct requests {
 	bool iwarp;
 	uint16_t port;
 	uint64_t n;
-	uint32_t
-		first; /* number of a request: it has an id and a queue pair of its own */
+	/* number of a request: it has an id and a queue pair of its own */
+	uint32_t first;
 	/* iWARP: a ring; 0: none */
 	int fds[UNDER_WAY];
 	/* RoCE */

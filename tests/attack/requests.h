@@ -11,9 +11,9 @@
 
 /* The addresses are IPv4 ones, and RoCE's alone: over iWARP a connection is where it comes from. */
 struct request {
-	struct fabric_address from; /* what rdma_cm calls the peer's address */
-	struct fabric_address
-		route; /* of the GID that the queue pair is to answer to */
+	struct fabric_address from; /* address of the peer, as rdma_cm calls it */
+	/* address of the GID that the queue pair is to answer to */
+	struct fabric_address route;
 	uint8_t data[REQUEST_DATA_BYTES];
 };
 

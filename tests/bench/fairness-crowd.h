@@ -22,8 +22,8 @@ struct crowd_member {
 
 struct crowd {
 	unsigned n;
-	struct pollfd
-		*polls; /* fd -1: the daemon refused the session or has ended it */
+	/* sockets; fd -1: the daemon refused the session or has ended it */
+	struct pollfd *polls;
 	struct crowd_member *members;
 	uint64_t beat_ms; /* time of the next pings */
 	unsigned waiting; /* sum over the members */

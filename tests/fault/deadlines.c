@@ -72,8 +72,8 @@ struct worker {
 	pthread_t thread;
 	unsigned number;
 	uint64_t seed, value;
-	struct part
-		parts[NAMES + 1]; /* by name; the last one is of leases without one */
+	/* parts by name; the last one is of leases without one */
+	struct part parts[NAMES + 1];
 };
 
 static rmem *session;

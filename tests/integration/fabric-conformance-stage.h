@@ -40,8 +40,8 @@ struct party {
 	struct fabric_domain *domain;
 	struct fabric_cq *cq;
 	struct fabric_channel *channels[PARTY_CHANNELS_MAX];
-	uint32_t numbers
-		[PARTY_CHANNELS_MAX]; /* of the channels; 0: the server closed it */
+	/* numbers of the channels; 0: the server closed it */
+	uint32_t numbers[PARTY_CHANNELS_MAX];
 	/* reported by the server */
 	unsigned ups, downs;
 	bool closed;

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every C file is formatted by the tree's .clang-format.  --write formats the files, for ./dev
-# format.
+# Every C file is formatted by the tree's .clang-format, and no declaration is torn: the formatter
+# breaks one before its name if the comment behind it is too long for the line.  --write formats the
+# files, for ./dev format.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
@@ -18,5 +19,14 @@ fi
 status=0
 printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" clang-format --dry-run --Werror ||
 	status=1
+awk '
+	/^\t+ *(\**[A-Za-z_][A-Za-z0-9_]*)?(\[[^]]*\])*;[ \t]*\/\*/ && FNR > 1 &&
+			before ~ /^\t+[A-Za-z_][A-Za-z0-9_ *]*,?$/ &&
+			match($0, /[^\t ]/) > match(before, /[^\t ]/) {
+		print FILENAME ":" FNR ": a comment tears this declaration: write it above"
+		torn = 1
+	}
+	{ before = $0 }
+	END { exit torn }' "${files[@]}" || status=1
 echo "format: ${#files[@]} files; ./dev format formats them"
 exit "$status"

@@ -9,9 +9,9 @@
 /* What a process that ran a history leaves. */
 struct outcome {
 	uint64_t steps; /* taken */
-	const char *
-		broken; /* format of the text of the rule that was broken; NULL: none */
-	int error;      /* that a client got; 0: none */
+	/* format of the text of the rule that was broken; NULL: none */
+	const char *broken;
+	int error; /* error that a client got; 0: none */
 	uint64_t at_step;
 	char text[256];
 };

@@ -12,7 +12,7 @@ struct known_place {
 	const char *library;  /* a part of the file's name */
 	const char *function; /* an exported one, on the stack; NULL: any */
 	bool innermost;       /* it is the first frame outside of libc */
-	const char *call;     /* that does not fail there; NULL: any */
+	const char *call;     /* call that does not fail there; NULL: any */
 	const char *why;
 };
 

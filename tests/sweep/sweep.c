@@ -55,7 +55,7 @@ static struct {
 	const char *fabric;
 	const char *address;
 	const char *auth;
-	bool daemon; /* whose calls fail */
+	bool daemon; /* the daemon's calls fail */
 	bool wanted[N_CALL_CLASSES];
 	uint64_t first, last, every, seed;
 	unsigned jobs;

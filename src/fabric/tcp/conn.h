@@ -81,8 +81,8 @@ struct tcp_conn {
 	struct tcp_traffic *traffic;
 	/* owned by the receiver of the command or event */
 	struct tcp_command command;
-	struct tcp_event
-		event; /* the stream has ended, and its thread has forgotten it */
+	/* end of the stream, which its thread has forgotten */
+	struct tcp_event event;
 	struct tcp_event up_event;      /* the handshake of TLS is done */
 	struct tcp_event refused_event; /* under way while `refused` is not 0 */
 	atomic_uint refused;            /* requests, not yet reported */

@@ -68,8 +68,8 @@ struct fabric_mr {
 	unsigned rights;
 	struct mailbox *box; /* to the loop, for notifications */
 	struct fabric_notifications notifications;
-	struct tcp_event
-		notifications_event; /* under way while notifications.event_pending */
+	/* under way while notifications.event_pending */
+	struct tcp_event notifications_event;
 	/* no stream uses the region; owned by the receiver of the event */
 	struct tcp_event event;
 	atomic_uint pending; /* threads that have not carried out the command */

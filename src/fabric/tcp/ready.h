@@ -14,8 +14,8 @@
 
 /* The thread's tenants, a tenant's sessions, or a session's streams. */
 struct tcp_group {
-	struct list link;         /* in parent->members, while it has members */
-	struct list members;      /* that have something to do, the next one first */
+	struct list link;    /* in parent->members, while it has members */
+	struct list members; /* those that have something to do, the next one first */
 	struct tcp_group *parent; /* NULL: the thread's */
 	bool has_streams;
 	uint64_t used_ns; /* of the thread's time */

@@ -68,7 +68,7 @@ static inline unsigned domain_index(const struct domain_set *set,
 /* The endpoints of one fabric that may be tried, in this order: those at the address that the
  * control connection has reached, then the others as the server lists them. */
 struct domain_candidates {
-	struct wire_welcome welcome;  /* which describes them, */
+	struct wire_welcome welcome;  /* description of them, */
 	struct sockaddr_storage peer; /* of this server */
 	unsigned n;
 	uint8_t numbers[WIRE_ENDPOINTS_MAX];

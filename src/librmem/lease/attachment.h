@@ -21,7 +21,7 @@ struct attachment_key {
 
 struct attachment {
 	struct attachment *older; /* under the session's lock */
-	/* counts the attachments of the session's leases from the first on; set when published */
+	/* number among the attachments of the session's leases; set when published */
 	uint64_t generation;
 	uint64_t bytes;       /* length of the lease */
 	uint64_t plain_bytes; /* `bytes` if the lease has one segment, else 0 */

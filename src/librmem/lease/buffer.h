@@ -27,8 +27,8 @@ struct rmem_buffer {
 	bool device_only;
 	int dmabuf_fd; /* device_only: the dma-buf; else -1 */
 	uint64_t dmabuf_offset;
-	struct fabric_local_mr
-		*mrs[WIRE_ENDPOINTS_MAX]; /* by domain; NULL: not needed */
+	/* registrations by domain; NULL: not needed */
+	struct fabric_local_mr *mrs[WIRE_ENDPOINTS_MAX];
 
 	_Atomic unsigned outstanding; /* uses not counted by a queue (inflight.h) */
 	/* the highest end of this buffer and those before it in the table; changed as the table */

@@ -89,8 +89,8 @@ struct listing {
 	struct wire_msg request;
 	struct wire_entries page;
 	uint64_t n; /* leases so far */
-	uint64_t
-		left_ns; /* of the call's time-out, which counts while it waits for pages */
+	/* rest of the call's time-out, which counts while it waits for pages */
+	uint64_t left_ns;
 };
 
 static int page_received(void *ctx, const struct wire_msg *reply)

@@ -209,9 +209,9 @@ struct optable {
 	unsigned endpoints; /* bit mask of the channels' endpoints */
 	/* wait lists that are not empty, in order of their turns */
 	struct list stalled;
-	unsigned n_sets;         /* that have come up; the first one is `endpoints` */
-	struct wait_set *sets;   /* WAIT_SETS_MAX */
-	struct wait_list *plain; /* WAIT_PLAIN for all endpoints */
+	unsigned n_sets; /* sets of endpoints so far; the first one is `endpoints` */
+	struct wait_set *sets;                     /* WAIT_SETS_MAX */
+	struct wait_list *plain;                   /* WAIT_PLAIN for all endpoints */
 	struct list free_fragments, refused, lost; /* lists of fragments */
 };
 

@@ -23,10 +23,10 @@ struct credentials_file {
 #define CREDENTIALS_FILES 4 /* psk, cert, key, ca */
 
 struct credentials {
-	struct tls_context *tls; /* that of the last attempt; NULL: no TLS */
+	struct tls_context *tls; /* context of the last attempt; NULL: no TLS */
 	bool psk;                /* by a pre-shared key; or by certificates */
 	bool once;               /* the key is from the program, which is asked once */
-	struct credentials_file files[CREDENTIALS_FILES]; /* that were loaded last */
+	struct credentials_file files[CREDENTIALS_FILES]; /* those loaded last */
 };
 
 /* Load the files that the URI or the environment names, or ask the program for its key; the tenant

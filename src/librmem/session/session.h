@@ -252,7 +252,7 @@ struct session_late {
 	const _Atomic int *status;
 	/* under the session's lock */
 	bool passed;                  /* `done` was called, or will be */
-	struct connection_call *call; /* that has no answer yet; NULL: none */
+	struct connection_call *call; /* call without an answer yet; NULL: none */
 };
 
 /* As session_call(), with no late answer outstanding. */

@@ -17,9 +17,9 @@ struct server_limits {
 	uint64_t nofile;
 	bool locks_all;                 /* CAP_IPC_LOCK: memlock does not count */
 	char source[SERVER_TEXT_BYTES]; /* where they were read; "": unknown */
-	char process[24];           /* whose they are; "": of the unit, or unknown */
-	uint64_t memory;            /* of the unit */
-	const char *memory_setting; /* which has it: MemoryMax=, MemoryHigh= */
+	char process[24];               /* owner of these; "": the unit, or unknown */
+	uint64_t memory;                /* of the unit */
+	const char *memory_setting;     /* its name: MemoryMax=, MemoryHigh= */
 };
 
 struct server {
@@ -32,8 +32,8 @@ struct server {
 	struct config config;
 	const char *devices[CONFIG_LIST_MAX];
 
-	json_t *status,
-		*pools; /* of the daemon; NULL: it does not run, or did not answer */
+	/* answers of the daemon; NULL: it does not run, or did not answer */
+	json_t *status, *pools;
 	int daemon_err; /* why not */
 	char daemon_text[SERVER_TEXT_BYTES];
 	long pid; /* 0: it does not run */

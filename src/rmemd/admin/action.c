@@ -94,7 +94,7 @@ struct search {
 	unsigned n_tenants; /* of that name */
 	unsigned n;
 	struct lease_status found; /* the last one */
-	char tenants[120];         /* that have one, for an error text */
+	char tenants[120];         /* names of those that have one, for an error text */
 };
 
 static int search_tenant(const struct tenant *tenant, void *arg)

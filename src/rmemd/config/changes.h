@@ -27,7 +27,7 @@ struct config_changes {
 
 /* The result of a reload. */
 struct config_reloaded {
-	struct config_changes changed;       /* is in force now */
+	struct config_changes changed;       /* those in force now */
 	struct config_changes needs_restart; /* old: what is in force, new: the file */
 };
 

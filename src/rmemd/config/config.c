@@ -25,7 +25,7 @@
 struct parse {
 	const char *path;
 	FILE *file;
-	unsigned line; /* that was read last, or is being checked */
+	unsigned line; /* number of the one read last, or being checked */
 	int err;
 	unsigned err_line;
 	struct config config;

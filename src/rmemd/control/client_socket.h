@@ -55,7 +55,7 @@ struct client_socket {
 	struct list link; /* in connections->active or ->unchecked */
 	enum socket_state state;
 	struct slot slot;            /* while it has no session */
-	struct handshake *handshake; /* has the stream until it is done; or NULL */
+	struct handshake *handshake; /* owner of the stream until it is done; or NULL */
 	struct stream stream;
 	struct event *readable, *writable, *deadline;
 	struct slice_work work;    /* to handle input */
@@ -65,10 +65,10 @@ struct client_socket {
 	size_t unread_bytes;
 	size_t behind_bytes;     /* of input behind the request that is being handled */
 	struct evbuffer *output; /* not sent yet */
-	uint64_t
-		answered_ns; /* when the handshake's first message was answered; or 0 */
-	bool hung_up;        /* stream_end() was called */
-	bool stalled;        /* input waits, as the output is full */
+	/* time of the answer to the handshake's first message; 0: none yet */
+	uint64_t answered_ns;
+	bool hung_up;         /* stream_end() was called */
+	bool stalled;         /* input waits, as the output is full */
 	enum refusal refusal; /* the reason of `why` */
 	const char *why;
 };

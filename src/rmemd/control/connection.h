@@ -41,10 +41,10 @@ struct connection {
 	const struct connection_ops *ops;
 	struct control *control;
 	struct session *session; /* NULL before the hello and after the end */
-	struct session *awaited; /* whose waiting_connection it is */
+	struct session *awaited; /* session whose waiting_connection it is */
 	const char *auth;        /* how its client was known: none, psk, certificate */
 	uint16_t version;        /* of the protocol, as agreed */
-	uint32_t capabilities;   /* that both sides know */
+	uint32_t capabilities;   /* those that both sides know */
 	/* from the hello to the end; the welcome tells the client, and it admits channels */
 	uint8_t secret[WIRE_SECRET_BYTES];
 	/* since input had arrived last, read or not, when that which is handled now was read */
@@ -52,8 +52,8 @@ struct connection {
 	bool hello_pending; /* no other frame is handled until the hello is answered */
 	bool closed;        /* close() was called */
 	struct fabric_address address; /* of the client */
-	struct fabric_address
-		reached; /* of this host, where the client has reached it */
+	/* address of this host at which the client has reached it */
+	struct fabric_address reached;
 	char name[FABRIC_ADDRESS_TEXT]; /* the address and its port */
 };
 

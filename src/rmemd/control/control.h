@@ -68,7 +68,7 @@ struct control {
 	struct drain drain;
 	/* Sessions for which there are descriptors; 0: not known. */
 	uint32_t sessions_fit;
-	unsigned newcomers_max;          /* that may wait for a slot */
+	unsigned newcomers_max;          /* connections that may wait for a slot */
 	uint64_t memory_bytes;           /* of all pools */
 	char server[WIRE_LABEL_MAX + 1]; /* the name of this host for clients */
 	struct control_counters counters;

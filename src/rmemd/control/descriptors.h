@@ -24,9 +24,9 @@ uint64_t descriptors_limit(void);
 #define DESCRIPTORS_NEWCOMERS_MAX 1024
 
 struct descriptors_plan {
-	struct descriptors wanted; /* what the configuration allows */
+	struct descriptors wanted; /* descriptors that the configuration allows */
 	uint64_t needed;           /* the limit at which all that is wanted fits */
-	/* That may wait for a slot: up to an eighth of what is free below the limit. */
+	/* Connections that may wait for a slot: up to an eighth of what is free below the limit. */
 	unsigned newcomers;
 	/* What fits below the limit: sessions get at least half of the rest, if they want it. */
 	struct descriptors fits;

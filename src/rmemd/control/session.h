@@ -41,8 +41,8 @@ struct sessions {
 	/* When a session is due depends on this time and on the configuration, which may change.
 	 * An active session that has been heard since is moved when its old time is due. */
 	struct tree heard; /* active ones, by heard_ms and their ids */
-	struct tree
-		fenced; /* those whose clients may come back, by fenced_ms and their ids */
+	/* sessions whose clients may come back, by fenced_ms and their ids */
+	struct tree fenced;
 	struct list unsent; /* with events beyond the limit of a turn */
 	bool stopping;      /* log lost connections at LOG_DEBUG */
 };
@@ -64,8 +64,8 @@ struct session {
 	enum wire_session_state state;
 	uint8_t token[WIRE_TOKEN_BYTES];
 	char client[WIRE_LABEL_MAX + 1];
-	const char *
-		auth; /* of its connection, or of the last one; NULL: of another process */
+	/* auth of its connection, or of the last one; NULL: that was another process's */
+	const char *auth;
 	char address[64];              /* of its connection, or of the last one */
 	struct connection *connection; /* NULL unless active */
 	struct map_node by_id;

@@ -14,8 +14,8 @@
 struct fanout {
 	struct lease *lease;
 	struct notice_source source;
-	struct notices waiting; /* has room while there are any */
-	struct notice now;      /* what the watchers are told in this round */
+	struct notices waiting; /* room is reserved while there are any */
+	struct notice now;      /* notice of this round */
 	bool round;             /* the watchers with this value were told */
 	struct slice_work work;
 };

@@ -45,7 +45,7 @@ struct lease_status {
 	uint64_t bytes;               /* its exact length */
 	uint64_t lent;                /* bytes of its extents */
 	unsigned segments;
-	unsigned sessions; /* that have it attached */
+	unsigned sessions; /* number of those that have it attached */
 	unsigned writers;  /* sessions that may write */
 	uint64_t age_ms;
 	uint64_t ttl_ms; /* left; 0: for ever */
@@ -182,8 +182,8 @@ unsigned leases_count(const struct leases *leases);
 struct leases_counters {
 	/* since the table was opened */
 	uint64_t granted, expired;
-	uint64_t waited,
-		waited_ms; /* requests that waited for clean memory, and their waits */
+	/* requests that waited for clean memory, and their waits */
+	uint64_t waited, waited_ms;
 	/* from the request to the grant; from the start of a registration until its key is live */
 	struct durations grants, registrations;
 	/* leases that there are, including those not granted yet */

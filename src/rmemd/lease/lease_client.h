@@ -36,10 +36,10 @@ struct lease_client {
 	int nodes[WIRE_ENDPOINTS_MAX];
 	unsigned n_nodes;
 	struct list attachments;
-	struct list
-		unfenced; /* attachments whose keys lease_client_fence() is to end */
-	unsigned
-		leaving; /* ports whose keys lease_client_leave() is to end, a bit each */
+	/* attachments whose keys lease_client_fence() is to end */
+	struct list unfenced;
+	/* ports whose keys lease_client_leave() is to end, a bit each */
+	unsigned leaving;
 	unsigned n_leaves;       /* how often ports were added to them */
 	struct list owned;       /* ephemeral leases */
 	struct list with_events; /* attachments with events */

@@ -40,8 +40,8 @@ struct lease_head {
 	uint64_t bytes;
 	uint64_t align;
 	uint64_t owner; /* session; 0: named */
-	uint64_t
-		granted_ms; /* by the monotonic clock, which a restart of the process keeps */
+	/* time by the monotonic clock, which a restart of the process keeps */
+	uint64_t granted_ms;
 	uint64_t due_ms; /* by that clock; 0: never */
 	uint64_t ttl_ms;
 	uint32_t generation;

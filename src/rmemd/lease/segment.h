@@ -14,8 +14,8 @@ struct lease;
 struct segment {
 	struct lease *lease; /* outlives it; its tenant is charged for the extent */
 	struct extent extent;
-	uint64_t bytes;        /* that the lease uses, from the start */
-	uint64_t dirty;        /* that may not read as zero, from the start */
+	uint64_t bytes;        /* those that the lease uses, from the start */
+	uint64_t dirty;        /* bytes that may not read as zero, from the start */
 	unsigned refs;         /* one of each MR, and one of the lease */
 	struct list releasing; /* in leases->releasing, once released */
 };

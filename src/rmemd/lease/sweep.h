@@ -22,8 +22,8 @@ struct sweep {
 	uint64_t after; /* the session whose attachment was looked at last */
 	bool ends;      /* attachments, of which stays() is false */
 	bool (*stays)(const struct attachment *attachment);
-	unsigned
-		reason; /* told to the clients, enum wire_reason; 0: they are not told */
+	/* enum wire_reason for the clients; 0: they are not told */
+	unsigned reason;
 	uint64_t except;     /* a session that is not told */
 	bool cuts;           /* keys of the others */
 	uint64_t cut_except; /* a session that is not told of that */

@@ -47,7 +47,7 @@ struct tenant {
 	uint64_t accesses_refused;       /* wrong key, bounds or rights */
 	struct map names;                /* struct lease by its name */
 	struct tree named;               /* the same leases, by their ids */
-	uint32_t n_replies;              /* that its sessions remember; of control/ */
+	uint32_t n_replies; /* replies that its sessions remember; of control/ */
 	/* channels not connected yet, the oldest first; of control/ */
 	struct list granted;
 	struct slice_queue slices; /* its work of the loop */

@@ -25,8 +25,8 @@ struct slice_queue {
 	unsigned weight;
 	uint64_t used_ns; /* of the loop, as often as it counts */
 	struct list work;
-	struct tree_node
-		node; /* in slices->queues, while it has work and is not served */
+	/* node of slices->queues, while it has work and is not served */
+	struct tree_node node;
 };
 
 struct slice_work {
@@ -42,7 +42,7 @@ struct slices {
 	struct tree queues; /* with work, by used_ns and by when they were added */
 	uint64_t n_added;   /* to the tree */
 	uint64_t used_ns;   /* of the queue served last: an idle one saves up no time */
-	struct slice_queue *served; /* whose work runs, unless that has freed it */
+	struct slice_queue *served; /* queue of the work that runs, if it lives */
 	const struct slice_work *running;
 	bool woken; /* wake() was called, or slices_run() runs */
 	/* slices_run() is to be called in the next turn. */

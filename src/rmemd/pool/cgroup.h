@@ -17,8 +17,8 @@ struct cgroup_limit {
 	bool service;        /* the group is that of rmemd.service */
 	uint64_t bytes;
 	uint64_t used; /* without what the kernel can drop */
-	uint64_t
-		kept; /* for the process itself, and what the kernel needs beside each page */
+	/* bytes for the process itself, and for what the kernel needs beside each page */
+	uint64_t kept;
 	uint64_t left; /* for pools */
 };
 

@@ -20,8 +20,8 @@ enum pool_job_kind { POOL_JOB_OPEN, POOL_JOB_RESIZE, POOL_JOB_CLOSE };
 struct pool_job {
 	struct list link;
 	enum pool_job_kind kind;
-	struct memory
-		memory; /* the result; of resizing, a copy of the pool's until then */
+	/* result; of resizing, a copy of the pool's until then */
+	struct memory memory;
 	uint64_t bytes; /* of resizing: the new size, whole pages */
 	struct memory_work work;
 	atomic_bool stop;        /* give up opening or growing */
@@ -31,7 +31,7 @@ struct pool_job {
 struct pool {
 	struct list link; /* in `coming` or `going`; in the table it is in neither */
 	struct pool_params params;
-	bool opened;        /* has memory and extents */
+	bool opened;        /* it has memory and extents */
 	unsigned endpoints; /* through which it is lent, a bit each */
 	struct memory memory;
 	struct extents extents;
@@ -48,7 +48,7 @@ struct pool {
 };
 
 struct pools {
-	struct pool **pool; /* has room for all that are coming, too */
+	struct pool **pool; /* table with room for all that are coming, too */
 	unsigned n_pools;
 	struct list coming;          /* pools_add() */
 	struct list going;           /* pools_drop(), pools_remove() */

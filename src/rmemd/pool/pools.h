@@ -61,7 +61,7 @@ struct pool_status {
 	int node_got; /* pools_node() when it was opened or last resized */
 	enum pool_pages pages_asked, pages_got;
 	uint64_t page_bytes;
-	int file;             /* that holds the memory, borrowed */
+	int file;             /* descriptor of the memory, borrowed */
 	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
 	/* bytes: without the part being added; closed: free bytes in the closed end */
 	uint64_t bytes, lent, scrubbing, free, closed, largest_free;
@@ -237,8 +237,8 @@ uint64_t pools_add_progress(const struct pool *pool, uint64_t *ret_bytes);
 struct pools_added {
 	struct pool *pool;
 	int err;
-	const char *
-		text; /* of the error, or a note, or ""; borrowed until the next call */
+	/* text of the error, or a note, or ""; borrowed until the next call */
+	const char *text;
 	struct pool_status status; /* without an error */
 };
 /* The result of opening a pool, which the caller enters or drops.  False: no result yet. */
@@ -253,7 +253,7 @@ void pools_remove(struct pools *pools, unsigned i);
 struct pools_dropped {
 	uint32_t id;
 	char name[POOL_NAME_MAX + 1];
-	uint64_t bytes; /* that it had */
+	uint64_t bytes; /* bytes that it had */
 	bool entered;   /* it was in the table */
 };
 /* The kernel has all memory of a pool back.  False: of none. */

@@ -12,8 +12,8 @@
 /* Embedded in the owner. */
 struct worker {
 	pthread_t thread;
-	struct mailbox
-		jobs; /* post jobs here; the caller keeps them alive until they are done */
+	/* mailbox to which jobs are posted; the caller keeps them alive until they are done */
+	struct mailbox jobs;
 	struct mailbox *done;
 	struct list stop_message; /* wakes the thread for `stop` */
 	atomic_bool stop;

@@ -16,7 +16,7 @@ struct pool_head {
 	uint64_t bytes;
 	uint32_t pages;
 	uint32_t share;
-	uint32_t pages_kept; /* that the pool got */
+	uint32_t pages_kept; /* pages that the pool got */
 	uint32_t unused;
 	uint64_t bytes_kept;  /* of the file that belong to the pool; 0: all */
 	uint64_t bytes_grown; /* the size that the pool grows to; 0: it does not grow */

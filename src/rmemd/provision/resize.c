@@ -19,8 +19,8 @@
 /* The configured size of one pool. */
 struct resize {
 	uint64_t target; /* the pool's own size: nothing to do; 0: it is removed */
-	uint64_t
-		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or passed */
+	/* deadline of POOL_RECLAIMS; UINT64_MAX: none, or passed */
+	uint64_t until_ms;
 	bool moving; /* its end; there is more to do in the next turn of the loop */
 	struct pool_holders holders; /* POOL_RECLAIMS, after the deadline */
 	uint64_t ignored; /* size configured for another node or pages; 0: none */

@@ -68,8 +68,8 @@ int ledger_each(const struct ledger *ledger, uint32_t kind,
 
 struct ledger_usage {
 	uint64_t bytes; /* of the values */
-	uint64_t
-		max; /* with more a lease finds no room; UINT64_MAX: no limit is known */
+	/* bytes above which a lease finds no room; UINT64_MAX: no limit is known */
+	uint64_t max;
 };
 
 /* How full it is, if it grows as far as its file system has room. */

@@ -104,8 +104,8 @@ struct fake {
 	/* the server's device whose counterpart on this host is removed; "": none */
 	char removed[FABRIC_DEVICE_MAX];
 	_Atomic unsigned disassociations, opens, closes; /* of domains */
-	_Atomic unsigned
-		looks; /* at whether a device was removed: in each turn of the driver */
+	/* looks for removed devices: in each turn of the driver */
+	_Atomic unsigned looks;
 	_Atomic unsigned arms;         /* of cqs: in each turn of a wait */
 	bool holds_device;             /* a left domain still holds its device */
 	struct fabric_endpoint opened; /* of the domain opened last */
@@ -117,7 +117,7 @@ struct fake {
 	uint32_t inline_max; /* of every channel; verbs only */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device without atomics */
 	char no_inband[FABRIC_DEVICE_MAX];  /* without in-band requests */
-	char silent[FABRIC_DEVICE_MAX];     /* that no channel reaches */
+	char silent[FABRIC_DEVICE_MAX];     /* device that no channel reaches */
 	/* called when domain_supports() is asked for atomics; or NULL */
 	void (*at_able)(void);
 	/* called by every connect(), which fails with its error; or NULL */

@@ -21,8 +21,8 @@ struct proxy {
 	_Atomic unsigned deny;  /* bit mask of endpoints that get no channels */
 	atomic_bool mute;       /* drop all requests */
 	atomic_bool forget;     /* change the token of sessions that resume */
-	atomic_bool
-		change; /* send the event `changed` before each answer to an attach */
+	/* send the event `changed` before each answer to an attach */
+	atomic_bool change;
 	/* Edit each message of the server. */
 	void (*_Atomic edit)(struct wire_msg *msg);
 	/* Results; counters unless noted. */

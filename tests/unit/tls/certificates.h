@@ -10,8 +10,8 @@ struct test_certificate {
 	const char *names;   /* subjectAltName as in openssl.cnf; NULL: none */
 	int days;       /* it is valid for, from now on; negative: it has expired */
 	int begin_days; /* it is valid from then on; 0: it is valid already */
-	const char
-		*usage; /* extendedKeyUsage; NULL: of servers and clients; "": none */
+	/* extendedKeyUsage; NULL: of servers and clients; "": none */
+	const char *usage;
 	const char *key_usage; /* as in openssl.cnf; NULL: any */
 	bool leaf;             /* signed by itself, but not as a CA */
 };

@@ -9,7 +9,7 @@
 struct client_hello {
 	uint16_t suite;    /* 0: that of pre-shared keys */
 	uint16_t group;    /* of the first key share, which is 32 bytes; 0: X25519 */
-	unsigned n_groups; /* that do not exist, before it */
+	unsigned n_groups; /* groups before it that do not exist */
 	unsigned n_shares; /* of such groups, before it */
 	unsigned n_identities; /* of pre-shared keys that nobody has */
 	size_t padding;        /* bytes that mean nothing */

@@ -18,8 +18,8 @@
 struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
-	struct list
-		link; /* of the session: in `channels`, once it has ended in `ending` */
+	/* link in the session's `channels`, once it has ended in `ending` */
+	struct list link;
 	/* The channel fails when this is due.  Pending: unless it is established first; in ERROR:
 	 * unless the client disconnects first. */
 	struct verbs_delayed wait;
@@ -38,9 +38,9 @@ struct verbs_channel {
 	struct ibv_qp *qp;                  /* also the id's; NULL once destroyed */
 	struct verbs_inband_server *inband; /* of the queue pair */
 	struct verbs_rd_atomic depths;
-	struct verbs_qp_limits
-		limits;          /* with rdma_cm: the client's, then those in effect */
-	struct verbs_port local; /* connected directly */
+	/* with rdma_cm: limits of the client, then those in effect */
+	struct verbs_qp_limits limits;
+	struct verbs_port local;     /* connected directly */
 	struct fabric_qp_info ours;  /* the same */
 	uint64_t failed_ms;          /* until connecting it failed; or 0 */
 	bool accepted, disconnected; /* the id, by rdma_accept(), rdma_disconnect() */

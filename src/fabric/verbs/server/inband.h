@@ -28,7 +28,7 @@ struct verbs_inband_server {
 	struct ibv_mr *mr;
 	uint64_t number; /* the channel's, from the device's channel ids */
 	struct fair_lock *lock;
-	struct inband_memory memory; /* that requests may access */
+	struct inband_memory memory; /* what requests may access */
 	struct list leaked;
 	/* with the lock held */
 	const char *violation; /* static: the rule that the client broke; NULL: none */

@@ -32,8 +32,8 @@ struct verbs_channel_id {
 	unsigned use;        /* generation */
 	void *channel;       /* NULL: free */
 	bool flush_reported; /* flushed() was called for the channel */
-	struct verbs_inband_server
-		*inband; /* under inband_lock, with `use` and `closed` */
+	/* as `use` and `closed` under inband_lock */
+	struct verbs_inband_server *inband;
 	bool closed;
 	struct verbs_channel_id *next_free;
 };

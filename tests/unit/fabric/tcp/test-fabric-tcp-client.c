@@ -39,7 +39,7 @@ static const struct fabric_hello hello = { .session = 1, .channel = 2, .token = 
 /* The client's objects, and the raw server's sockets. */
 static struct {
 	int listener, peer; /* peer: -1 when not connected */
-	uint32_t status;    /* that the raw server sends */
+	uint32_t status;    /* status that the raw server sends */
 	unsigned status_bytes;
 	const char *text; /* behind the status */
 	uint32_t text_bytes;
@@ -181,8 +181,8 @@ _Static_assert(4 * (sizeof(LONG) - 1) == STREAM_TEXT_MAX + 1, "one byte too long
 
 static const struct {
 	uint32_t status;
-	const char *text, *told; /* what the server sends, and what is told */
-	uint32_t bytes;          /* that it announces */
+	const char *text, *told; /* text that the server sends, and the one told */
+	uint32_t bytes;          /* length that it announces */
 	int err;
 } refusals[] = {
 	{ WIRE_CODE_forbidden, "from 192.0.2.1", "a data stream: from 192.0.2.1", 14,

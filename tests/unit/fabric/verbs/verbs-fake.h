@@ -59,8 +59,8 @@ struct fake_settings {
 	/* called before a request is rejected; may be NULL */
 	void (*before_reject)(void);
 	void (*before_destroy_qp)(void); /* the same */
-	unsigned
-		dereg_refusals; /* next calls of ibv_dereg_mr that fail and free nothing */
+	/* next calls of ibv_dereg_mr that fail and free nothing */
+	unsigned dereg_refusals;
 	/* the key that died last is handed out again first */
 	bool repeats_keys;
 	int fail_errno; /* of the call of fake_fail_at(); 0: it leaves that in errno */

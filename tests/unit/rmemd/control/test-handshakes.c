@@ -134,7 +134,7 @@ START_TEST(address__is_one_queue)
 {
 	static const struct {
 		struct fabric_address address;
-		unsigned like; /* which one before it */
+		unsigned like; /* number of the one before it that it is like */
 	} rows[HANDSHAKES] = {
 		{ { .family = 4, .bytes = { 10, 0, 0, 1 }, .port = 1 }, 0 },
 		{ { .family = 4, .bytes = { 10, 0, 0, 1 }, .port = 2 }, 0 },

@@ -29,7 +29,7 @@ extern struct fake {
 	bool done;        /* pools_resized() returns `resized` */
 	struct pools_resized resized;
 	bool leased;                  /* leases are in the closed end */
-	unsigned n_steps, n_searches; /* that take another turn before the last one */
+	unsigned n_steps, n_searches; /* turns that they take before the last one */
 	uint64_t searched;
 } fake;
 
