@@ -104,6 +104,20 @@ START_TEST(alloc__tries_again_if_the_lease_ends_meanwhile)
 }
 END_TEST
 
+/* It is being granted to another session, and the client does not take the server's time for it: its
+ * pauses are of 10, 20, 40, and then 80 ms at least. */
+START_TEST(alloc__pauses_between_attempts)
+{
+	rmem_lease *lease;
+
+	ck_assert_int_eq(open_within(0, 1000), 0);
+	ck_assert_int_eq(rmem_detach(alloc(1000, "shared")), 0);
+	proxy_fail(WIRE_TYPE_attach, ENOENT, UINT_MAX);
+	ck_assert_int_eq(alloc_or_attach("shared", &lease), -EBUSY);
+	ck_assert_uint_le(proxy.seen[WIRE_TYPE_attach], 20);
+}
+END_TEST
+
 START_TEST(alloc__refuses_wrong_flags)
 {
 	struct rmem_alloc_params params = rmem_alloc_params_init();
@@ -162,6 +176,7 @@ int main(void)
 	tcase_add_test(tc, open__takes_the_server_from_the_environment);
 	tcase_add_test(tc, alloc__attaches_the_lease_that_has_the_name);
 	tcase_add_test(tc, alloc__tries_again_if_the_lease_ends_meanwhile);
+	tcase_add_test(tc, alloc__pauses_between_attempts);
 	tcase_add_test(tc, alloc__refuses_wrong_flags);
 	tcase_add_test(tc, lease_name__is_copied);
 	return unit_main();
