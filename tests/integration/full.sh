@@ -20,6 +20,8 @@ mount_kib()
 {
 	local mount="mount -t tmpfs -o mode=700,size=$1k none '$state'"
 
+	# not that of the mount before
+	: >"$dir/holder"
 	unshare -m sh -c "$mount && echo ready && exec sleep 1000" >"$dir/holder" &
 	holder=$!
 	pids+=("$holder")
