@@ -41,6 +41,7 @@ head -c 10000 "$dir/data" >"$dir/files/read"
 expect_error 1 "^rmem: get: " limited 64 client get data "$dir/files/read"
 [ "$(ls -A "$dir/files")" = read ] || fail "files are left: $(ls -A "$dir/files")"
 head -c 10000 "$dir/data" | cmp - "$dir/files/read" || fail "the old file has changed"
+expect_error 1 "^rmemctl: writing the output: $too_large" limited 1 rmemctl metrics
 server_stop
 expect_error 1 "^error start-failed: pool 'small': a file of [0-9]+ bytes: $too_large" \
 	limited 20000 "$RMEMD" --config "$dir/rmemd.conf" --log-target plain
