@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 
+#include "base/clock.h"
 #include "simulate/clients.h"
 #include "simulate/daemon.h"
 #include "simulate/sim.h"
@@ -173,6 +174,7 @@ int __wrap_getsockname(int fd, struct sockaddr *at, socklen_t *bytes);
 int __wrap_shutdown(int fd, int how);
 ssize_t __wrap_send(int fd, const void *from, size_t bytes, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
+struct timespec __wrap_clock_monotonic_timespec(uint64_t ns);
 int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 				  clockid_t clock, const struct timespec *until);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
@@ -408,6 +410,12 @@ ssize_t __wrap_send(int fd, const void *from, size_t bytes, int)
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
 {
 	return socket_receive(fds_socket(fd), to, bytes, flags & MSG_PEEK);
+}
+
+/* Whatever time it is on this machine. */
+struct timespec __wrap_clock_monotonic_timespec(uint64_t ns)
+{
+	return clock_timespec(ns);
 }
 
 /* A session has one thread here, so nobody would signal. */
