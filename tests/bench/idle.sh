@@ -85,7 +85,8 @@ if [ -n "$AUTH" ]; then
 		mkdir "$WORK/$kind"
 		BUILD=$top_builddir bash "$WORK/measure" \
 			"$top_builddir/src/rmemd/rmemd" "$RMEMCTL" 127.0.0.1 tcp \
-			"$WORK/$kind" "$SESSIONS" "$SECONDS" "$(auth_config "$kind" "$WORK" default)" \
+			"$WORK/$kind" "$SESSIONS" "$SECONDS" \
+			"$(auth_config "$kind" "$WORK" default)" \
 			"$(auth_options "$kind" "$WORK" default)" >"$WORK/row"
 		jq -c --arg auth "$kind" '{auth: $auth} + .' "$WORK/row" >>"$WORK/rows"
 	done

@@ -27,6 +27,8 @@ RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))}
 # a blank in a value.
 soak_table()
 {
+	local both=612:rxe,612:siw
+
 	cat <<-TABLE
 	ledger test-ledger RMEM_LEDGER_STRIDE=1 # the daemon dies after each store to its ledger
 	zeros test-zeros RMEM_ZEROS_SECONDS=$SOAK_SECONDS;RMEM_ZEROS_SEED=$RMEM_SEED \
@@ -72,10 +74,10 @@ soak_table()
 		RMEM_RIG_PARTS=blackhole;RMEM_RIG_LEGS=612:rxe;RMEM_ROUNDS=10 \
 		# a cable that loses every packet
 	rig-silence tests/rig/two-machines.sh \
-		RMEM_RIG_PARTS=silence;RMEM_RIG_LEGS=612:rxe,612:siw;RMEM_SILENCES=20 \
+		RMEM_RIG_PARTS=silence;RMEM_RIG_LEGS=$both;RMEM_SILENCES=20 \
 		# 20 rounds of each way to fall silent
 	rig-loss tests/rig/two-machines.sh \
-		RMEM_RIG_PARTS=loss;RMEM_RIG_LEGS=612:rxe,612:siw;RMEM_LOSS_SECONDS=60;RMEM_ADDS=3000 \
+		RMEM_RIG_PARTS=loss;RMEM_RIG_LEGS=$both;RMEM_LOSS_SECONDS=60;RMEM_ADDS=3000 \
 		# a minute of verified traffic for each rate of loss
 	rig-transfer tests/rig/two-machines.sh \
 		RMEM_RIG_PARTS=transfer,knobs;RMEM_RIG_LEGS=612:rxe,61:rxe,612:siw;RMEM_MIB=512 \

@@ -218,7 +218,8 @@ vm_args_cables()
 		socket=$(vm_quote "$VM_CABLE/wire$n-")
 		netdev="dgram,id=n$n,local.type=unix,local.path=$socket$VM_SIDE"
 		netdev+=",remote.type=unix,remote.path=$socket$other"
-		card="virtio-net-pci,netdev=n$n,host_mtu=9000,mrg_rxbuf=on,mac=52:54:00:00:0$n:$host"
+		card="virtio-net-pci,netdev=n$n,host_mtu=9000,mrg_rxbuf=on"
+		card+=",mac=52:54:00:00:0$n:$host"
 		VM_ARGS+=(-netdev "$netdev" -device "$card")
 	done
 	vm_9p "$VM_CABLE/peer" peer

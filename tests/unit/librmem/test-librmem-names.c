@@ -104,8 +104,8 @@ START_TEST(alloc__tries_again_if_the_lease_ends_meanwhile)
 }
 END_TEST
 
-/* It is being granted to another session, and the client does not take the server's time for it: its
- * pauses are of 10, 20, 40, and then 80 ms at least. */
+/* It is being granted to another session, and the client does not take the server's time for it:
+ * its pauses are of 10, 20, 40, and then 80 ms at least. */
 START_TEST(alloc__pauses_between_attempts)
 {
 	rmem_lease *lease;
