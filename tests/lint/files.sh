@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every source file has the licence line, and no line ends in blanks or marks unfinished work.  No
-# text has the marks of a merge that was not finished; lines of C and of pages have at most 100
-# columns.  Long files and functions are printed, not refused.  Each file and function that src/README.md names
+# Every source file has the licence line, and no line ends in blanks or marks unfinished work.  Long
+# files and functions are printed, not refused.  Each file and function that src/README.md names
 # exists.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
@@ -42,21 +41,6 @@ while IFS=: read -r file line _; do
 	report "$file:$line: says that something is left to do"
 done < <(grep -HnE '\b(TO''DO|FIX''ME|XX''X)\b' "${texts[@]}" || true)
 
-while IFS=: read -r file line _; do
-	report "$file:$line: a mark of an unfinished merge"
-done < <(grep -IHnE '^(<{7}|={7}|>{7}|\|{7})( |$)' "${sources[@]}" ./*.md NEWS configure.ac Makefile.am ||
-	true)
-
-while IFS=: read -r file line; do
-	report "$file:$line: more than 100 columns"
-done < <(for file in "${sources[@]}" ./*.md; do
-	case $file in
-	*.[ch]) expand "$file" | awk -v file="$file" 'length > 100 { print file ":" FNR }' ;;
-	# a row of a table, and what is shown as it is, cannot be wrapped
-	*.md) awk -v file="$file" 'length > 100 && !/^(\||    )/ { print file ":" FNR }' "$file" ;;
-	esac
-done)
-
 for file in "${sources[@]}"; do
 	[[ $file == *.[ch] ]] || continue
 	lines=$(wc -l <"$file")
@@ -90,7 +74,8 @@ done
 # the page of the sources names files that exist
 printf -v listed '%s\n' "${sources[@]}"
 while read -r name; do
-	grep -qE "(^|/)${name//\*/[a-z_]*}\$" <<<"$listed" || report "src/README.md: there is no $name"
+	grep -qE "(^|/)${name//\*/[a-z_]*}\$" <<<"$listed" ||
+		report "src/README.md: there is no $name"
 done < <(grep -oE '[a-z_*/]+\.(c|h|map)\b' src/README.md | sort -u)
 # ... and functions, structures and constants of these names
 while read -r name; do
