@@ -38,10 +38,11 @@ static const struct {
 	const char *text;
 } refusals[] = {
 	{ SSL_R_BINDER_DOES_NOT_VERIFY, EACCES, "the client has another key" },
+	/* OpenSSL 3.5 sends the former for a wrong pre-shared key, earlier ones the latter */
 	{ SSL_R_TLSV1_ALERT_DECRYPT_ERROR, EACCES,
 	  "the other side does not accept this key" },
 	{ SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER, EACCES,
-	  "the other side does not know this key" },
+	  "the other side does not accept this key" },
 	{ SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, EACCES,
 	  "the other side asks for something else, a pre-shared key or a certificate" },
 	{ SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, EACCES,

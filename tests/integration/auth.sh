@@ -104,7 +104,7 @@ expect_error 1 'there is no lease named "data"' with "psk=$dir/default.psk" get 
 expect_error 1 'it has no key of tenant red' with "psk=$dir/default.psk&tenant=red" ls
 expect_error 1 'this server asks for TLS: give a psk' client ls
 refused tls 1
-expect_error 1 'the other side does not know this key' with "psk=$dir/stranger/red.psk" ls
+expect_error 1 'the other side does not accept this key' with "psk=$dir/stranger/red.psk" ls
 refused unknown_key 1
 chmod 604 "$dir/red.psk"
 expect_error 1 'others must not read it' with "psk=$dir/red.psk" ls
@@ -123,7 +123,7 @@ grep -v "$(cut -d: -f2 "$dir/red.psk")" "$dir/all.psk" >"$dir/rmemd.psk"
 reload
 refused removed 1
 status_await '.sessions.active == 0' 20 || fail "the session of a removed key is active"
-expect_error 1 'does not know this key' client ls
+expect_error 1 'does not accept this key' client ls
 # a new key of the tenant in the client's file, behind another tenant's: the session goes on
 cat "$dir/all.psk" "$dir/stranger/red.psk" >"$dir/rmemd.psk"
 cat "$dir/default.psk" "$dir/stranger/red.psk" >"$dir/red.psk"
@@ -152,7 +152,7 @@ status_await '.sessions.active == 1' 20 || fail "no session: $(cat "$dir/holder.
 cp "$dir/default.psk" "$dir/rmemd.psk"
 reload
 process_await "$client_pid" 60 || fail "a client whose key was removed does not end"
-grep 'its grace time was over before it could be resumed: .*does not know this key' \
+grep 'its grace time was over before it could be resumed: .*does not accept this key' \
 	"$dir/holder.err" ||
 	fail "$(cat "$dir/holder.err")"
 

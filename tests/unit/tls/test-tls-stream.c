@@ -198,7 +198,7 @@ START_TEST(key__that_is_wrong_is_refused)
 	server_with_key("a", key_a);
 	client_with_key("a", key_b);
 	expect_failed("TLS: the client has another key",
-		      "TLS: the other side does not know this key");
+		      "TLS: the other side does not accept this key");
 	ck_assert(server.unknown);
 }
 END_TEST
@@ -209,7 +209,7 @@ START_TEST(key__of_an_unknown_tenant_is_refused_alike)
 	server_with_key("a", key_a);
 	client_with_key("b", key_a);
 	expect_failed("TLS: the client has another key",
-		      "TLS: the other side does not know this key");
+		      "TLS: the other side does not accept this key");
 	ck_assert(server.unknown);
 }
 END_TEST
@@ -227,7 +227,7 @@ START_TEST(key__is_needed_beside_its_identity)
 	server_with_key("a", key_a);
 	ck_assert_int_eq(tls_context_client(&params, "localhost", &client_context), 0);
 	expect_failed("TLS: the client has another key",
-		      "TLS: the other side does not know this key");
+		      "TLS: the other side does not accept this key");
 	ck_assert(!server.unknown);
 	ck_assert_int_eq(server_failed.err, -EACCES);
 }
