@@ -204,7 +204,7 @@ expect_error 1 'the certificate of the other side: ' with "psk=$dir/red.psk" ls
 
 certificate nameless "/CN=$LISTEN" '' ca
 certificate useless /CN=server "IP:$LISTEN" ca 2 clientAuth
-certificate expired /CN=server "IP:$LISTEN" ca -1
+certificate expired /CN=server "IP:$LISTEN" ca 0
 chmod 600 "$dir"/*.key
 start_status=78
 its="its (subjectAltName|extended key usage) .*rmem-deployment"
