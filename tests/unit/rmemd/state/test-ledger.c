@@ -858,7 +858,8 @@ START_TEST(crash__between_any_two_instructions_loses_no_commit)
 	printf("# %u instructions, %u stores, %u checks\n", steps, stores, n_checks);
 	check_copy(states, &found);
 	ck_assert_uint_eq(found, GROUPS);
-	ck_assert_uint_gt(n_checks, 1000);
+	/* several in each group, however wide the stores of this compiler are */
+	ck_assert_uint_gt(n_checks, 5 * GROUPS);
 	ck_assert_int_eq(ledger_open(fd, &ledger), 0);
 	ck_assert(holds(ledger, states[GROUPS]));
 }
