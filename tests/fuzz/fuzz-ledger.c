@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/utf8.h"
 #include "fuzz/real-pools.h"
 #include "fuzz/target.h"
 #include "rmemd/lease/ledger_record.h"
@@ -156,11 +155,6 @@ static void on_detached(void *, uint64_t, uint64_t)
 {
 }
 
-static void on_renamed(void *, uint64_t, const char *name, const char *)
-{
-	ck_assert(utf8_clean(name, strlen(name)));
-}
-
 /* The length of a value's head goes before it. */
 static void value_read(struct fuzz_input *input)
 {
@@ -184,7 +178,6 @@ static void test_values(struct fuzz_input *input)
 					     .client = sessions_lease_client,
 					     .lost = on_lost,
 					     .detached = on_detached,
-					     .renamed = on_renamed,
 					     .ctx = &stage_control };
 
 	control_setup();

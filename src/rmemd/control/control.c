@@ -283,21 +283,12 @@ static void on_detached(void *ctx, uint64_t session, uint64_t lease)
 		  "the lease any more");
 }
 
-static void on_renamed(void *, uint64_t id, const char *name, const char *tenant)
-{
-	log_event(LOG_WARNING, "lease-renamed",
-		  &(struct log_ctx){ .lease = id, .tenant = tenant },
-		  "its name has characters that are refused now, so it is \"%s\"",
-		  name);
-}
-
 static int restore_tables(struct control *control)
 {
 	const struct leases_restore with = { .tenant = restored_tenant,
 					     .client = sessions_lease_client,
 					     .lost = on_lost,
 					     .detached = on_detached,
-					     .renamed = on_renamed,
 					     .ctx = control };
 	int err = sessions_restore(control->sessions, &with);
 	unsigned n;

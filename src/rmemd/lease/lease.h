@@ -97,8 +97,6 @@ struct leases_restore {
 		     const char *why);
 	/* A session does not have the lease attached any more. */
 	void (*detached)(void *ctx, uint64_t session, uint64_t lease);
-	/* The ledger has a name that requests may not have, so the lease has this one now. */
-	void (*renamed)(void *ctx, uint64_t id, const char *name, const char *tenant);
 	void *ctx;
 };
 

@@ -220,6 +220,7 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 	if (!ret_record->name || !numbers_are_good(key, &ret_record->head) ||
 	    !*ret_record->name == !ret_record->head.owner ||
 	    !utf8_clean(ret_record->tenant, strlen(ret_record->tenant)) ||
+	    !utf8_clean(ret_record->name, strlen(ret_record->name)) ||
 	    !utf8_clean(device, strlen(device)) || !shares_parse(&value, ret_record))
 		return set_malformed_error("lease", key);
 	creator_parse(&value, ret_record);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Restoring the leases and attachments of the last process. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/utf8.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/lease/lease_table.h"
@@ -68,43 +65,6 @@ static void *row_add(struct rows *rows, size_t row_bytes)
 
 /* ---- reading the ledger ---- */
 
-/* A name that an older daemon accepted and no request may have now: '?' stands for what is refused,
- * and the lease's id makes the name unique again. */
-static char *name_repair(const char *name, uint64_t id)
-{
-	char text[WIRE_NAME_MAX + 1], mark[24];
-	size_t bytes = strlen(name), used = 0, len;
-	size_t room =
-		WIRE_NAME_MAX - (size_t)snprintf(mark, sizeof(mark), "#%" PRIu64, id);
-	bool clean;
-
-	for (size_t i = 0; i < bytes; i += len) {
-		len = utf8_next(name + i, bytes - i, &clean);
-		if (used + (clean ? len : 1) > room)
-			break;
-		if (clean)
-			memcpy(text + used, name + i, len);
-		else
-			text[used] = '?';
-		used += clean ? len : 1;
-	}
-	(void)strcpy(text + used, mark);
-	return strdup(text);
-}
-
-static char *name_restore(const struct restore *restore, const char *name, uint64_t id,
-			  const char *tenant)
-{
-	char *repaired;
-
-	if (utf8_clean(name, strlen(name)))
-		return strdup(name);
-	repaired = name_repair(name, id);
-	if (repaired)
-		restore->with->renamed(restore->with->ctx, id, repaired, tenant);
-	return repaired;
-}
-
 /* The leases of a session that there still is share its origin, unless it connected from elsewhere
  * since. */
 static struct origin *creator_restore(const struct restore *restore,
@@ -147,8 +107,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 		lease->creator = creator_restore(restore, record);
 	lease->segments = calloc(head->n_segments, sizeof(struct segment *));
 	if (*record->name)
-		lease->name =
-			name_restore(restore, record->name, lease->id, record->tenant);
+		lease->name = strdup(record->name);
 	else
 		lease->owner = with->client(with->ctx, head->owner);
 	if ((head->n_segments && !lease->segments) || (*record->name && !lease->name))

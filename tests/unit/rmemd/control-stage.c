@@ -155,11 +155,6 @@ static void on_lease_lost(void *, uint64_t id, const char *name, const char *,
 	ck_abort_msg("lease %" PRIu64 " \"%s\" was not restored: %s", id, name, why);
 }
 
-static void on_lease_renamed(void *, uint64_t id, const char *name, const char *)
-{
-	ck_abort_msg("lease %" PRIu64 " has the new name \"%s\"", id, name);
-}
-
 static int check_unused(const struct tenant *tenant, void *)
 {
 	ck_assert_uint_eq(tenant->refs, !tenant->leaving);
@@ -195,8 +190,8 @@ int control_restart_with(const struct leases_restore *with)
 void control_restart(void)
 {
 	const struct leases_restore with = { control_find_tenant, sessions_lease_client,
-					     on_lease_lost,       on_detached,
-					     on_lease_renamed,    &stage_control };
+					     on_lease_lost, on_detached,
+					     &stage_control };
 
 	ck_assert_int_eq(control_restart_with(&with), 0);
 }

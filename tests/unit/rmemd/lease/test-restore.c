@@ -24,7 +24,7 @@ static struct call one, two;
 static unsigned lost;
 static uint64_t lost_id;
 static unsigned detached;
-static char lost_why[64], new_name[WIRE_NAME_MAX + 1];
+static char lost_why[64];
 static bool tenant_gone, client_gone;
 
 /* ---- a crash ---- */
@@ -70,19 +70,11 @@ static void on_detached(void *ctx, uint64_t session, uint64_t lease)
 	detached++;
 }
 
-static void on_renamed(void *ctx, uint64_t id, const char *name, const char *tenant)
-{
-	(void)ctx;
-	ck_assert_str_eq(tenant, "default");
-	ck_assert_uint_ne(id, 0);
-	(void)snprintf(new_name, sizeof(new_name), "%s", name);
-}
-
 /* The process dies and the next one starts: only the ledger's file and the pools stay. */
 static int crash(void)
 {
 	const struct leases_restore with = { find_tenant, find_client, on_lost,
-					     on_detached, on_renamed,  NULL };
+					     on_detached, NULL };
 	const struct leases_events *events = stage_leases->events;
 	int err;
 
@@ -357,37 +349,6 @@ START_TEST(restore__has_the_recorded_size)
 }
 END_TEST
 
-/* An older daemon accepted these names, and no request may have them now. */
-START_TEST(restore__repairs_names_that_are_refused)
-{
-	static const struct {
-		const char *old, *new;
-	} names[] = {
-		{ "fdp\xe2\x80\xae"
-		  "cod.exe",
-		  "fdp?cod.exe#8" },
-		{ "caf\xc3\xa9\xed\xa0\x80", "caf\xc3\xa9???#8" },
-	};
-	char longest[WIRE_NAME_MAX + 1], expected[WIRE_NAME_MAX + 1];
-	struct lease *lease;
-
-	(void)new_lease(&one, &stage_a, FAKE_PAGE, "plain");
-	memset(longest, 'x', sizeof(longest) - 1);
-	longest[0] = '\x80';
-	longest[WIRE_NAME_MAX] = '\0';
-	(void)new_lease(&two, &stage_a, FAKE_PAGE, _i < 2 ? names[_i].old : longest);
-	ledger_commit(stage_ledger);
-	ck_assert_int_eq(crash(), 0);
-	longest[0] = '?';
-	(void)snprintf(expected, sizeof(expected), "%.253s#8", longest);
-	ck_assert_str_eq(new_name, _i < 2 ? names[_i].new : expected);
-	lease = leases_find_id(stage_leases, two.lease.lease);
-	ck_assert_ptr_nonnull(lease);
-	ck_assert_str_eq(lease->name, new_name);
-	ck_assert_str_eq(leases_find_id(stage_leases, one.lease.lease)->name, "plain");
-}
-END_TEST
-
 START_TEST(restore__reports_lost_leases_once)
 {
 	(void)new_lease(&one, &stage_a, 3 * FAKE_PAGE, _i == 0 ? "" : "n");
@@ -582,7 +543,11 @@ START_TEST(restore__ends_what_is_malformed_alone)
 	crash_with(&id_max, good, bytes, 1);
 	/* no lease has two records */
 	crash_with(&again, good, bytes, 1);
-	/* nor has it this alignment, with which it could grow */
+	/* nor has it a name that no request may have */
+	good[bytes - 2] = 0x80;
+	crash_with(&record_key, good, bytes, 1);
+	good[bytes - 2] = 'm';
+	/* nor this alignment, with which it could grow */
 	((struct lease_head *)good)->align = 3;
 	crash_with(&record_key, good, bytes, 1);
 	ck_assert_uint_eq(stage_tenant.n_leases, 1);
@@ -683,7 +648,6 @@ int main(void)
 	tcase_add_test(tc, restore__drops_freed_leases);
 	tcase_add_loop_test(tc, restore__has_the_recorded_size, 0, 2);
 	tcase_add_loop_test(tc, restore__reports_lost_leases_once, 0, 2);
-	tcase_add_loop_test(tc, restore__repairs_names_that_are_refused, 0, 3);
 	tcase_add_test(tc, restore__without_memory_keeps_the_ledger);
 	tcase_add_test(tc, restore__grants_no_lease_in_the_future);
 	tcase_add_test(tc, restore__ends_leases_with_the_same_memory);
