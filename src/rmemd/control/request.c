@@ -29,14 +29,14 @@ static bool may_forget(const struct session *session, const struct reply *reply)
 void request_remember(struct session *session, const struct reply *reply,
 		      const char *text)
 {
-	if (!may_forget(session, reply)) {
-		uint64_t dropped = reply_cache_add(&session->replies, reply, text);
+	uint64_t dropped = may_forget(session, reply)
+				   ? reply->id
+				   : reply_cache_add(&session->replies, reply, text);
 
-		if (dropped)
-			reply_unrecord(session, dropped);
-		if (dropped != reply->id)
-			reply_record(session, reply);
-	}
+	if (dropped)
+		reply_unrecord(session, dropped);
+	if (dropped != reply->id)
+		reply_record(session, reply);
 }
 
 /* ---- requests that wait ---- */
@@ -45,7 +45,6 @@ void request_free(struct request *request)
 {
 	list_remove(&request->link);
 	request->session->n_requests--;
-	ledger_unpromise(request->session->sessions->control->ledger);
 	free(request);
 }
 
@@ -81,7 +80,6 @@ int request_create(struct session *session, const struct wire_msg *msg, unsigned
 		   struct request **ret_request)
 {
 	struct request *request;
-	int err;
 
 	if (session->n_requests == REQUESTS_MAX)
 		return err_set(-EDQUOT, "%d requests of this session wait already",
@@ -89,12 +87,6 @@ int request_create(struct session *session, const struct wire_msg *msg, unsigned
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return err_set(-ENOMEM, "no memory for a request");
-	/* for its reply */
-	err = ledger_promise(session->sessions->control->ledger);
-	if (err) {
-		free(request);
-		return err;
-	}
 	request->waiter.done = request_done;
 	request->session = session;
 	request->connection = session->connection;
@@ -203,7 +195,7 @@ int request_begin(struct session *session, const struct wire_msg *msg, unsigned 
 			reply_cache_reserve(&session->replies, session->n_requests + 1);
 
 		if (!err)
-			err = reply_record_reserve(session);
+			err = reply_record_reserve(session, msg->id);
 		if (err)
 			return err;
 	}
@@ -239,6 +231,8 @@ void requests_orphan(struct session *session)
 
 		if (!lease_waiter_cancel(&request->waiter))
 			request_remember(session, &done, NULL);
+		else if (request->flags & REQUEST_REMEMBERED)
+			reply_unrecord(session, request->id);
 		request_free(request);
 	}
 	ledger_commit(session->sessions->control->ledger);

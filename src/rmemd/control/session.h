@@ -280,8 +280,8 @@ int session_reserve_channels(struct session *session);
 void session_unrecord(const struct session *session);
 /* Without its text.  Without memory it is not recorded: any reply may be dropped. */
 void reply_record(const struct session *session, const struct reply *reply);
-/* Reserve room for a reply.  -ENOMEM, -ENOSPC */
-int reply_record_reserve(const struct session *session);
+/* Reserve for the reply to this request, until it is recorded or unrecorded.  -ENOMEM, -ENOSPC */
+int reply_record_reserve(const struct session *session, uint64_t id);
 void reply_unrecord(const struct session *session, uint64_t id);
 
 /* ---- for control/ alone: channels ---- */

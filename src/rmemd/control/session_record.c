@@ -107,7 +107,7 @@ void session_unrecord(const struct session *session)
 	ledger_remove(ledger_of(session), &key);
 	list_for_each_entry(const struct reply, reply, &session->replies.replies, link)
 		reply_unrecord(session, reply->id);
-	/* replies that request_begin() recorded in advance */
+	/* replies that request_begin() recorded or reserved */
 	list_for_each_entry(struct request, request, &session->requests, link)
 		reply_unrecord(session, request->id);
 }
@@ -123,12 +123,14 @@ void reply_record(const struct session *session, const struct reply *reply)
 		.dropped_id = session->replies.dropped_id,
 	};
 
-	(void)ledger_put_promised(ledger_of(session), &key, &head, sizeof(head));
+	(void)ledger_put(ledger_of(session), &key, &head, sizeof(head));
 }
 
-int reply_record_reserve(const struct session *session)
+int reply_record_reserve(const struct session *session, uint64_t id)
 {
-	return ledger_reserve(ledger_of(session), sizeof(struct reply_head));
+	struct ledger_key key = reply_key(session, id);
+
+	return ledger_reserve(ledger_of(session), &key, sizeof(struct reply_head));
 }
 
 void reply_unrecord(const struct session *session, uint64_t id)

@@ -96,7 +96,9 @@ int lease_record(const struct lease *lease)
 
 int lease_record_reserve(const struct lease *lease)
 {
-	return ledger_reserve(lease->leases->ledger, RECORD_BYTES);
+	struct ledger_key key = lease_key(lease->id);
+
+	return ledger_reserve(lease->leases->ledger, &key, RECORD_BYTES);
 }
 
 int attachment_record(const struct attachment *attachment)

@@ -152,7 +152,8 @@ static bool record_counts(const struct ledger *ledger, const struct record *reco
 			  const struct entry *entry)
 {
 	if (record->removed)
-		return !entry && ledger->move.from >= ledger->move.began;
+		return (!entry || !entry_has_record(ledger, entry)) &&
+		       ledger->move.from >= ledger->move.began;
 	return entry && entry_at(ledger, entry) == ledger->move.from;
 }
 
@@ -170,7 +171,7 @@ static uint64_t copy_step(struct ledger *ledger)
 			return size;
 		}
 		memcpy(ledger->map + move->offset + move->end, record, size);
-		if (entry)
+		if (!record->removed)
 			entry->at[1 - ledger_slot(ledger)] = move->end;
 		move->end += size;
 	}
@@ -285,32 +286,6 @@ static int make_room(struct ledger *ledger, uint32_t kind, size_t bytes)
 	return ledger_grow(ledger, area);
 }
 
-static int set_memory_error(void)
-{
-	return err_set(-ENOMEM, "no memory for an entry of the ledger");
-}
-
-int ledger_reserve(struct ledger *ledger, size_t bytes)
-{
-	if (spares_fill(ledger, ledger->n_promised + 1))
-		return set_memory_error();
-	return make_room(ledger, 0, bytes);
-}
-
-int ledger_promise(struct ledger *ledger)
-{
-	if (spares_fill(ledger, ledger->n_promised + 1))
-		return set_memory_error();
-	ledger->n_promised++;
-	return 0;
-}
-
-void ledger_unpromise(struct ledger *ledger)
-{
-	ledger->n_promised--;
-	spares_trim(ledger, ledger->n_promised + 1);
-}
-
 int ledger_hold(struct ledger *ledger, uint64_t bytes)
 {
 	uint64_t area = ledger_area(ledger)->bytes;
@@ -342,15 +317,41 @@ static bool has_value(const struct ledger *ledger, const struct ledger_key *key,
 	const struct entry *entry = entry_find(ledger, key);
 	const struct record *record;
 
-	if (!entry)
+	if (!entry || !entry_has_record(ledger, entry))
 		return false;
 	record = record_at(ledger, entry_at(ledger, entry));
 	return record->bytes == bytes &&
 	       (!bytes || memcmp(record + 1, value, bytes) == 0);
 }
 
-static int put(struct ledger *ledger, const struct ledger_key *key, const void *value,
-	       size_t bytes, bool promised)
+/* The key's entry, with room for its next record. */
+static int entry_reserve(struct ledger *ledger, const struct ledger_key *key,
+			 size_t bytes, struct entry **ret_entry)
+{
+	struct entry *entry = entry_make(ledger, key);
+	bool is_new;
+	int err;
+
+	if (!entry)
+		return err_set(-ENOMEM, "no memory for an entry of the ledger");
+	is_new = !entry_has_record(ledger, entry);
+	err = make_room(ledger, is_new ? key->kind : 0, bytes);
+	if (!err)
+		*ret_entry = entry;
+	else if (is_new)
+		entry_drop(ledger, entry);
+	return err;
+}
+
+int ledger_reserve(struct ledger *ledger, const struct ledger_key *key, size_t bytes)
+{
+	struct entry *entry;
+
+	return entry_reserve(ledger, key, bytes, &entry);
+}
+
+int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
+	       size_t bytes)
 {
 	struct entry *entry;
 	int err;
@@ -359,28 +360,13 @@ static int put(struct ledger *ledger, const struct ledger_key *key, const void *
 		return err_set(-EINVAL, "%zu bytes for one entry of the ledger", bytes);
 	if (has_value(ledger, key, value, bytes))
 		return 0;
-	err = make_room(ledger, entry_find(ledger, key) ? 0 : key->kind, bytes);
+	err = entry_reserve(ledger, key, bytes, &entry);
 	if (err)
 		return err;
-	entry = entry_make(ledger, key, promised);
-	if (!entry)
-		return set_memory_error();
 	record_write(ledger, key, value, bytes, false);
 	entry_move(ledger, entry, ledger->tail);
 	ledger->tail += record_bytes(record_at(ledger, ledger->tail));
 	return 0;
-}
-
-int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
-	       size_t bytes)
-{
-	return put(ledger, key, value, bytes, false);
-}
-
-int ledger_put_promised(struct ledger *ledger, const struct ledger_key *key,
-			const void *value, size_t bytes)
-{
-	return put(ledger, key, value, bytes, true);
 }
 
 void ledger_remove(struct ledger *ledger, const struct ledger_key *key)
@@ -389,9 +375,11 @@ void ledger_remove(struct ledger *ledger, const struct ledger_key *key)
 
 	if (!entry)
 		return;
-	record_write(ledger, key, NULL, 0, true);
+	if (entry_has_record(ledger, entry)) {
+		record_write(ledger, key, NULL, 0, true);
+		ledger->tail += sizeof(struct record);
+	}
 	entry_drop(ledger, entry);
-	ledger->tail += sizeof(struct record);
 }
 
 void ledger_commit(struct ledger *ledger)
@@ -453,7 +441,7 @@ static int record_load(struct ledger *ledger, uint64_t at)
 			entry_drop(ledger, entry);
 		return 0;
 	}
-	entry = entry_make(ledger, &key, false);
+	entry = entry_make(ledger, &key);
 	if (!entry)
 		return err_set(-ENOMEM, "no memory for the ledger's entries");
 	entry_move(ledger, entry, at);
@@ -592,11 +580,11 @@ int ledger_each(const struct ledger *ledger, uint32_t kind,
 
 	while ((node = map_next(&ledger->entries, node))) {
 		const struct entry *entry = container_of(node, struct entry, node);
-		const struct record *record =
-			record_at(ledger, entry_at(ledger, entry));
+		const struct record *record;
 
-		if (entry->key.kind != kind)
+		if (entry->key.kind != kind || !entry_has_record(ledger, entry))
 			continue;
+		record = record_at(ledger, entry_at(ledger, entry));
 		result = each(&entry->key, record + 1, record->bytes, arg);
 		if (result)
 			return result;

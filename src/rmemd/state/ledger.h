@@ -40,20 +40,14 @@ void ledger_set_place(struct ledger *ledger, const char *place);
 int ledger_hold(struct ledger *ledger, uint64_t bytes);
 
 /* Stage a value for a key, which replaces its former one; the same value again takes no room.
- * -ENOMEM, -ENOSPC */
+ * -ENOMEM, -ENOSPC: what was reserved for the key, if it has no value, is given up */
 int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
 	       size_t bytes);
-/* Reserve room for a value of `bytes`: the next put of up to that cannot fail, for a key that has a
- * value, or by ledger_put_promised().  -ENOMEM, -ENOSPC */
-int ledger_reserve(struct ledger *ledger, size_t bytes);
-/* Keep the memory that ledger_put_promised() needs for one more new key, until it is no longer
- * promised.  -ENOMEM */
-int ledger_promise(struct ledger *ledger);
-void ledger_unpromise(struct ledger *ledger);
-/* As ledger_put(), by those for whom memory was reserved or promised.  -ENOSPC */
-int ledger_put_promised(struct ledger *ledger, const struct ledger_key *key,
-			const void *value, size_t bytes);
-/* Stage the removal of a value.  Cannot fail, as each put reserves room for it. */
+/* Reserve for a key: if the next put is its own, with up to `bytes`, it cannot fail, and a later one
+ * only for want of room, until the key is removed.  -ENOMEM, -ENOSPC */
+int ledger_reserve(struct ledger *ledger, const struct ledger_key *key, size_t bytes);
+/* Stage the removal of a value, or give up what is reserved for one.  Cannot fail, as each put
+ * reserves room for it. */
 void ledger_remove(struct ledger *ledger, const struct ledger_key *key);
 /* Staged changes take effect. */
 void ledger_commit(struct ledger *ledger);
@@ -74,7 +68,7 @@ struct ledger_usage {
 
 /* How full it is, if it grows as far as its file system has room. */
 struct ledger_usage ledger_usage(const struct ledger *ledger);
-/* The number of keys with a value. */
+/* The number of keys with a value, or that are reserved. */
 size_t ledger_count(const struct ledger *ledger);
 
 #endif

@@ -65,57 +65,31 @@ struct entry *entry_find(const struct ledger *ledger, const struct ledger_key *k
 	return NULL;
 }
 
+/* It does not count any more. */
+static void record_forget(struct ledger *ledger, const struct entry *entry)
+{
+	if (entry_has_record(ledger, entry))
+		ledger->fresh -=
+			record_bytes(record_at(ledger, entry_at(ledger, entry)));
+}
+
 void entry_drop(struct ledger *ledger, struct entry *entry)
 {
-	ledger->fresh -= record_bytes(record_at(ledger, entry_at(ledger, entry)));
+	record_forget(ledger, entry);
 	map_remove(&ledger->entries, &entry->node);
 	free(entry);
 }
 
-int spares_fill(struct ledger *ledger, unsigned n)
-{
-	for (; ledger->n_spares < n; ledger->n_spares++) {
-		struct entry *entry = malloc(sizeof(*entry));
-
-		if (!entry)
-			return -ENOMEM;
-		entry->spare = ledger->spares;
-		ledger->spares = entry;
-	}
-	return 0;
-}
-
-static struct entry *spare_take(struct ledger *ledger)
-{
-	struct entry *entry = ledger->spares;
-
-	if (!entry)
-		return NULL;
-	ledger->spares = entry->spare;
-	ledger->n_spares--;
-	return entry;
-}
-
-void spares_trim(struct ledger *ledger, unsigned n)
-{
-	while (ledger->n_spares > n)
-		free(spare_take(ledger));
-}
-
-struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key,
-			 bool promised)
+struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key)
 {
 	struct entry *entry = entry_find(ledger, key);
 
 	if (entry)
 		return entry;
 	entry = malloc(sizeof(*entry));
-	if (!entry && promised)
-		entry = spare_take(ledger);
 	if (!entry)
 		return NULL;
 	*entry = (struct entry){ .key = *key, .at = { UINT64_MAX, UINT64_MAX } };
-	/* cannot fail once the map has had a node */
 	if (!map_insert(&ledger->entries, &entry->node, key_hash(key)))
 		return entry;
 	free(entry);
@@ -124,10 +98,7 @@ struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key,
 
 void entry_move(struct ledger *ledger, struct entry *entry, uint64_t at)
 {
-	uint64_t before = entry_at(ledger, entry);
-
-	if (before != UINT64_MAX)
-		ledger->fresh -= record_bytes(record_at(ledger, before));
+	record_forget(ledger, entry);
 	entry->at[ledger_slot(ledger)] = at;
 	ledger->fresh += record_bytes(record_at(ledger, at));
 }
@@ -136,7 +107,6 @@ void entries_destroy(struct ledger *ledger)
 {
 	struct map_node *node = map_next(&ledger->entries, NULL), *next;
 
-	spares_trim(ledger, 0);
 	/* without removing: each search from the start takes longer than the one before */
 	for (; node; node = next) {
 		next = map_next(&ledger->entries, node);

@@ -38,10 +38,10 @@ struct record {
 
 struct entry {
 	struct map_node node;
-	struct entry *spare; /* next one, while it is spare */
 	struct ledger_key key;
-	/* its record, from the area's start; by slot.  That of the slot which is not active
-	 * counts while the ledger moves, if the record was copied */
+	/* its record, from the area's start, UINT64_MAX: reserved, there is none yet; by slot.
+	 * That of the slot which is not active counts while the ledger moves, if the record was
+	 * copied */
 	uint64_t at[2];
 };
 
@@ -68,8 +68,6 @@ struct ledger {
 	uint64_t tail;  /* end of the staged records, from the area's start */
 	uint64_t fresh; /* bytes of the records that count */
 	struct map entries;
-	struct entry *spares; /* memory for promised entries, and for one more */
-	unsigned n_spares, n_promised;
 	struct move move;
 };
 
@@ -112,17 +110,18 @@ uint32_t record_crc(const struct record *record);
 
 /* NULL: none */
 struct entry *entry_find(const struct ledger *ledger, const struct ledger_key *key);
-/* The entry of a key; a new one has its record at UINT64_MAX.  promised: it may be a spare one.
- * NULL: no memory */
-struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key,
-			 bool promised);
-/* Have n spare entries, or no more than that.  -ENOMEM */
-int spares_fill(struct ledger *ledger, unsigned n);
-void spares_trim(struct ledger *ledger, unsigned n);
+/* The entry of a key; a new one has no record.  NULL: no memory */
+struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key);
 /* The place of its record, from the active area's start. */
 static inline uint64_t entry_at(const struct ledger *ledger, const struct entry *entry)
 {
 	return entry->at[ledger_slot(ledger)];
+}
+
+static inline bool entry_has_record(const struct ledger *ledger,
+				    const struct entry *entry)
+{
+	return entry_at(ledger, entry) != UINT64_MAX;
 }
 
 void entry_move(struct ledger *ledger, struct entry *entry, uint64_t at);

@@ -19,8 +19,10 @@ int __real_ledger_put(struct ledger *ledger, const struct ledger_key *key,
 		      const void *value, size_t bytes);
 int __wrap_ledger_put(struct ledger *ledger, const struct ledger_key *key,
 		      const void *value, size_t bytes);
-int __real_ledger_reserve(struct ledger *ledger, size_t bytes);
-int __wrap_ledger_reserve(struct ledger *ledger, size_t bytes);
+int __real_ledger_reserve(struct ledger *ledger, const struct ledger_key *key,
+			  size_t bytes);
+int __wrap_ledger_reserve(struct ledger *ledger, const struct ledger_key *key,
+			  size_t bytes);
 
 int __wrap_ledger_put(struct ledger *ledger, const struct ledger_key *key,
 		      const void *value, size_t bytes)
@@ -29,10 +31,11 @@ int __wrap_ledger_put(struct ledger *ledger, const struct ledger_key *key,
 			   : __real_ledger_put(ledger, key, value, bytes);
 }
 
-int __wrap_ledger_reserve(struct ledger *ledger, size_t bytes)
+int __wrap_ledger_reserve(struct ledger *ledger, const struct ledger_key *key,
+			  size_t bytes)
 {
 	return ledger_full ? err_set(-ENOSPC, "the ledger is full")
-			   : __real_ledger_reserve(ledger, bytes);
+			   : __real_ledger_reserve(ledger, key, bytes);
 }
 
 static void setup(void)

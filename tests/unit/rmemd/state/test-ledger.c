@@ -85,7 +85,7 @@ int __wrap_fstatfs(int file, struct statfs *fs)
 /* ---- a model: the seed and size of each key's value ---- */
 
 struct item {
-	bool present;
+	bool present, reserved;
 	unsigned char seed;
 	unsigned bytes;
 };
@@ -107,7 +107,7 @@ static void fill(unsigned char *dst, const struct item *value)
 static int put(struct item *values, unsigned key, unsigned char seed, unsigned bytes)
 {
 	static unsigned char data[LEDGER_VALUE_MAX];
-	struct item value = { true, seed, bytes };
+	struct item value = { .present = true, .seed = seed, .bytes = bytes };
 	struct ledger_key at = key_of(key);
 	int err;
 
@@ -123,7 +123,15 @@ static void drop(struct item *values, unsigned key)
 	struct ledger_key at = key_of(key);
 
 	ledger_remove(ledger, &at);
-	values[key].present = false;
+	values[key].present = values[key].reserved = false;
+}
+
+static void reserve(struct item *values, unsigned key, unsigned bytes)
+{
+	struct ledger_key at = key_of(key);
+
+	ck_assert_int_eq(ledger_reserve(ledger, &at, bytes), 0);
+	values[key].reserved = !values[key].present;
 }
 
 struct seen {
@@ -150,14 +158,16 @@ static int compare(const struct ledger_key *key, const void *data, size_t bytes,
 static bool holds(const struct ledger *opened, const struct item *values)
 {
 	struct seen seen = { .values = values };
-	unsigned n = 0;
+	unsigned n = 0, n_reserved = 0;
 
-	for (unsigned i = 0; i < KEYS; i++)
+	for (unsigned i = 0; i < KEYS; i++) {
 		n += values[i].present;
+		n_reserved += values[i].reserved;
+	}
 	for (uint32_t kind = 1; kind <= 3; kind++)
 		if (ledger_each(opened, kind, compare, &seen))
 			return false;
-	return seen.n == n && ledger_count(opened) == n;
+	return seen.n == n && ledger_count(opened) == n + n_reserved;
 }
 
 static int memfd(void)
@@ -289,6 +299,9 @@ START_TEST(random_operations__agree_with_a_model)
 			ledger_commit(ledger);
 			memcpy(committed, model, sizeof(model));
 			break;
+		case 4:
+			reserve(model, key, (unsigned)random() % 300);
+			break;
 		default:
 			ck_assert_int_eq(put(model, key, (unsigned char)random(),
 					     (unsigned)random() % 300),
@@ -301,6 +314,8 @@ START_TEST(random_operations__agree_with_a_model)
 		if (step % 5000 == 0) {
 			reopen();
 			memcpy(model, committed, sizeof(model));
+			for (unsigned i = 0; i < KEYS; i++)
+				model[i].reserved = false;
 			ck_assert(holds(ledger, model));
 		}
 	}
@@ -369,37 +384,30 @@ static void remove_all(uint32_t kind, unsigned n)
 		memory_out = false; \
 	} while (0)
 
-/* What was promised, and one more that was reserved, is not taken by others. */
-START_TEST(put_promised__needs_no_memory)
+/* What is reserved is there for its key alone, until that is removed. */
+START_TEST(reserve__needs_no_memory_later)
 {
 	const struct ledger_key others = { LEDGER_SESSION, 1, 0 };
 	struct ledger_key key = { LEDGER_REPLY, 1, 0 };
 	int err;
 
-	ck_assert_int_eq(ledger_put(ledger, &key, "first", 5), 0);
-	for (unsigned i = 0; i < 3; i++)
-		ck_assert_int_eq(ledger_promise(ledger), 0);
+	for (; key.b < 3; key.b++)
+		ck_assert_int_eq(ledger_reserve(ledger, &key, 5), 0);
+	ck_assert_uint_eq(ledger_count(ledger), 3);
 	/* one is not needed after all */
-	ledger_unpromise(ledger);
-	ck_assert_int_eq(ledger_reserve(ledger, 5), 0);
+	key.b = 2;
+	ledger_remove(ledger, &key);
+	STARVED(err, ledger_reserve(ledger, &key, 5));
+	ck_assert_int_eq(err, -ENOMEM);
 	STARVED(err, ledger_put(ledger, &others, "other", 5));
 	ck_assert_int_eq(err, -ENOMEM);
-	STARVED(err, ledger_promise(ledger));
-	ck_assert_int_eq(err, 0);
-	STARVED(err, ledger_promise(ledger));
-	ck_assert_int_eq(err, -ENOMEM);
-	for (unsigned i = 0; i < 3; i++) {
-		key.b = i + 1;
-		STARVED(err, ledger_put_promised(ledger, &key, "reply", 5));
+	for (key.b = 0; key.b < 2; key.b++) {
+		STARVED(err, ledger_put(ledger, &key, "reply", 5));
 		ck_assert_int_eq(err, 0);
-		ledger_unpromise(ledger);
+		STARVED(err, ledger_reserve(ledger, &key, 5));
+		ck_assert_int_eq(err, 0);
 	}
-	key.b++;
-	STARVED(err, ledger_put_promised(ledger, &key, "reply", 5));
-	ck_assert_int_eq(err, -ENOMEM);
-	STARVED(err, ledger_reserve(ledger, 5));
-	ck_assert_int_eq(err, -ENOMEM);
-	ck_assert_uint_eq(ledger_count(ledger), 4);
+	ck_assert_uint_eq(ledger_count(ledger), 2);
 }
 END_TEST
 
@@ -878,7 +886,7 @@ int main(void)
 	tcase_add_test(tc, put__of_the_same_value_writes_nothing);
 	tcase_add_test(tc, random_operations__agree_with_a_model);
 	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
-	tcase_add_test(tc, put_promised__needs_no_memory);
+	tcase_add_test(tc, reserve__needs_no_memory_later);
 	tcase_add_test(tc, full__what_is_lent_leaves_room_for_its_users);
 	tcase_add_loop_test(tc, open__refuses_another_version, 0, 2);
 	tcase_add_test(tc, compact__needs_little_space);
