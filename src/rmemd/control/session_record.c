@@ -142,70 +142,16 @@ void reply_unrecord(const struct session *session, uint64_t id)
 
 /* ---- reading ---- */
 
-static int set_malformed_error(const char *what, const struct ledger_key *key)
-{
-	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
-		       key->a);
-}
-
-/* A value of the ledger. */
-struct row {
-	struct ledger_key key;
-	const void *data;
-	size_t bytes;
-};
-
-struct rows {
-	struct row *at;
-	size_t n;
-};
-
-static int row_add(const struct ledger_key *key, const void *data, size_t bytes,
-		   void *arg)
-{
-	struct rows *rows = arg;
-
-	rows->at[rows->n++] = (struct row){ *key, data, bytes };
-	return 0;
-}
-
-static int row_order(const void *a, const void *b)
-{
-	const struct ledger_key *x = &((const struct row *)a)->key;
-	const struct ledger_key *y = &((const struct row *)b)->key;
-
-	if (x->a != y->a)
-		return x->a < y->a ? -1 : 1;
-	return x->b < y->b ? -1 : x->b > y->b;
-}
-
 /* The state of sessions_restore(). */
 struct restore {
 	struct sessions *sessions;
 	const struct leases_restore *with;
 };
 
-/* As ledger_each(), in the order of keys; each() may remove its own key. */
-static int restore_each(struct restore *restore, uint32_t kind,
-			int (*each)(struct restore *restore, const struct row *row))
-{
-	struct ledger *ledger = restore->sessions->control->ledger;
-	struct rows rows = { .at = calloc(ledger_count(ledger) + 1, sizeof(*rows.at)) };
-	int err = 0;
-
-	if (!rows.at)
-		return err_set(-ENOMEM, "no memory for the sessions that were there");
-	(void)ledger_each(ledger, kind, row_add, &rows);
-	qsort(rows.at, rows.n, sizeof(*rows.at), row_order);
-	for (size_t i = 0; !err && i < rows.n; i++)
-		err = each(restore, &rows.at[i]);
-	free(rows.at);
-	return err;
-}
-
 /* What cannot be read ends, and not the start.  session NULL: there is none. */
-static void row_lose(const struct restore *restore, const struct row *row,
-		     const struct session *session, const char *event, const char *then)
+static void value_lose(const struct restore *restore, const struct ledger_key *key,
+		       const struct session *session, const char *event,
+		       const char *then)
 {
 	struct log_ctx ctx = { 0 };
 
@@ -214,7 +160,7 @@ static void row_lose(const struct restore *restore, const struct row *row,
 		ctx.tenant = session->lease_client.tenant->name;
 	}
 	log_event(LOG_ERR, event, &ctx, "%s: %s", err_text(), then);
-	ledger_remove(restore->sessions->control->ledger, &row->key);
+	ledger_remove(restore->sessions->control->ledger, key);
 }
 
 /* A text of the ledger that is shown in logs and to the administrator. */
@@ -224,10 +170,9 @@ static const char *text_shown(const char *text)
 }
 
 static int session_fill(struct session *session, const struct leases_restore *with,
-			const struct row *row)
+			const struct ledger_key *key, struct value value)
 {
 	struct tenant *held;
-	struct value value = { row->data, row->bytes };
 	const char *tenant = NULL, *client = NULL, *address = NULL;
 	struct session_head head;
 
@@ -237,15 +182,15 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 		client = value_parse_text(&value, sizeof(session->client) - 1);
 	if (client)
 		address = value_parse_text(&value, sizeof(session->address) - 1);
-	if (!address || !row->key.a || row->key.a > LEDGER_ID_MAX || row->key.b ||
+	if (!address || !key->a || key->a > LEDGER_ID_MAX || key->b ||
 	    !utf8_clean(tenant, strlen(tenant)))
-		return set_malformed_error("session", &row->key);
+		return value_malformed("session", key);
 	client = text_shown(client);
 	address = text_shown(address);
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
 		return -ENOMEM;
-	session_set_tenant(session, row->key.a, held);
+	session_set_tenant(session, key->a, held);
 	/* the lease_client has a reference of its own */
 	tenant_unref(held);
 	memcpy(session->token, head.token, sizeof(session->token));
@@ -259,27 +204,29 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	return 0;
 }
 
-static int restore_session(struct restore *restore, const struct row *row)
+static int restore_session(const struct ledger_key *key, const void *data, size_t bytes,
+			   void *arg)
 {
+	const struct restore *restore = arg;
 	struct sessions *sessions = restore->sessions;
 	struct session *session = session_new(sessions);
 	int err;
 
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session that was there");
-	err = session_fill(session, restore->with, row);
+	err = session_fill(session, restore->with, key, (struct value){ data, bytes });
 	if (err) {
 		free(session);
 		if (err != -EBADMSG)
 			return err;
-		row_lose(restore, row, NULL, "session-lost", "it has ended");
+		value_lose(restore, key, NULL, "session-lost", "it has ended");
 		return 0;
 	}
 	wire_session_move(&session->state, WIRE_STEP_RESTART);
 	/* its grace time begins now */
 	session->heard_ms = session->fenced_ms = clock_now_ms();
-	if (sessions->next_id <= row->key.a)
-		sessions->next_id = row->key.a + 1;
+	if (sessions->next_id <= key->a)
+		sessions->next_id = key->a + 1;
 	err = session_insert(session);
 	if (err) {
 		session_free(session);
@@ -289,27 +236,30 @@ static int restore_session(struct restore *restore, const struct row *row)
 	return 0;
 }
 
-static int restore_reply(struct restore *restore, const struct row *row)
+static int restore_reply(const struct ledger_key *key, const void *data, size_t bytes,
+			 void *arg)
 {
-	struct session *session = sessions_find(restore->sessions, row->key.a);
-	struct value value = { row->data, row->bytes };
+	const struct restore *restore = arg;
+	struct session *session = sessions_find(restore->sessions, key->a);
+	struct value value = { data, bytes };
 	struct reply_head head;
 	struct reply reply;
 	uint64_t dropped;
 
 	/* the last process ended while it removed the session */
 	if (!session) {
-		ledger_remove(restore->sessions->control->ledger, &row->key);
+		ledger_remove(restore->sessions->control->ledger, key);
 		return 0;
 	}
 	if (!value_parse_head(&value, &head, sizeof(head))) {
-		(void)set_malformed_error("answer in session", &row->key);
-		row_lose(restore, row, session, "answer-lost",
-			 "if the request comes again, what became of it is not known");
-		session->last_id = session->replies.dropped_id = row->key.b;
+		(void)value_malformed("answer in session", key);
+		value_lose(
+			restore, key, session, "answer-lost",
+			"if the request comes again, what became of it is not known");
+		session->last_id = session->replies.dropped_id = key->b;
 		return 0;
 	}
-	reply = (struct reply){ .id = row->key.b,
+	reply = (struct reply){ .id = key->b,
 				.lease = head.lease,
 				.type = (enum wire_type)head.type,
 				.code = head.code };
@@ -326,11 +276,12 @@ static int restore_reply(struct restore *restore, const struct row *row)
 int sessions_restore(struct sessions *sessions, const struct leases_restore *with)
 {
 	struct restore restore = { .sessions = sessions, .with = with };
-	int err = restore_each(&restore, LEDGER_SESSION, restore_session);
+	struct ledger *ledger = sessions->control->ledger;
+	int err = ledger_walk(ledger, LEDGER_SESSION, restore_session, &restore);
 
 	if (!err)
-		err = restore_each(&restore, LEDGER_REPLY, restore_reply);
+		err = ledger_walk(ledger, LEDGER_REPLY, restore_reply, &restore);
 	if (!err)
-		ledger_commit(sessions->control->ledger);
+		ledger_commit(ledger);
 	return err;
 }

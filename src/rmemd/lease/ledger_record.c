@@ -2,7 +2,6 @@
 #include "rmemd/lease/ledger_record.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -198,12 +197,6 @@ static void creator_parse(struct value *value, struct lease_record *record)
 	record->creator_peer = peer;
 }
 
-static int set_malformed_error(const char *what, const struct ledger_key *key)
-{
-	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
-		       key->a);
-}
-
 int lease_record_decode(const struct ledger_key *key, const void *data, size_t bytes,
 			struct lease_record *ret_record)
 {
@@ -224,7 +217,7 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 	    !utf8_clean(ret_record->tenant, strlen(ret_record->tenant)) ||
 	    !utf8_clean(ret_record->name, strlen(ret_record->name)) ||
 	    !utf8_clean(device, strlen(device)) || !shares_parse(&value, ret_record))
-		return set_malformed_error("lease", key);
+		return value_malformed("lease", key);
 	creator_parse(&value, ret_record);
 	return 0;
 }
@@ -236,7 +229,7 @@ int attachment_record_decode(const struct ledger_key *key, const void *data,
 
 	if (!value_parse_head(&value, ret_head, sizeof(*ret_head)) ||
 	    !rights_are_good(ret_head->rights))
-		return set_malformed_error("attachment of session", key);
+		return value_malformed("attachment of session", key);
 	return 0;
 }
 

@@ -20,24 +20,13 @@ struct claim {
 	struct segment_row row;
 };
 
-/* An attachment that is being restored. */
-struct attached {
-	struct ledger_key key;
-	struct attachment_head head;
-};
-
-struct rows {
-	void *at;
-	size_t n, room;
-};
-
 struct restore {
 	struct leases *leases;
 	const struct leases_restore *with;
-	struct tree found;    /* leases by their ids; ENDED: it cannot be restored */
-	struct rows claims;   /* struct claim */
-	struct rows attached; /* struct attached */
-	struct rows unread;   /* struct ledger_key: what they hold cannot be read */
+	struct list
+		found; /* leases in the order of ids; ENDED: it cannot be restored */
+	struct claim *claims;
+	size_t n_claims, claims_max;
 };
 
 static int no_memory(void)
@@ -45,22 +34,20 @@ static int no_memory(void)
 	return err_set(-ENOMEM, "no memory for the leases of the last process");
 }
 
-/* Append a row, not initialized.  NULL: -ENOMEM */
-static void *row_add(struct rows *rows, size_t row_bytes)
+static int claim_add(struct restore *restore, const struct claim *claim)
 {
-	size_t room = rows->room ? 2 * rows->room : 64;
-	void *grown;
+	size_t max = restore->claims_max ? 2 * restore->claims_max : 64;
+	struct claim *grown;
 
-	if (rows->n == rows->room) {
-		grown = reallocarray(rows->at, room, row_bytes);
-		if (!grown) {
-			(void)no_memory();
-			return NULL;
-		}
-		rows->at = grown;
-		rows->room = room;
+	if (restore->n_claims == restore->claims_max) {
+		grown = reallocarray(restore->claims, max, sizeof(*grown));
+		if (!grown)
+			return no_memory();
+		restore->claims = grown;
+		restore->claims_max = max;
 	}
-	return (char *)rows->at + rows->n++ * row_bytes;
+	restore->claims[restore->n_claims++] = *claim;
+	return 0;
 }
 
 /* ---- reading the ledger ---- */
@@ -122,16 +109,6 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	return 0;
 }
 
-static int add_unread(struct restore *restore, const struct ledger_key *key)
-{
-	struct ledger_key *row = row_add(&restore->unread, sizeof(*row));
-
-	if (!row)
-		return -ENOMEM;
-	*row = *key;
-	return 0;
-}
-
 static int on_lease(const struct ledger_key *key, const void *value, size_t bytes,
 		    void *arg)
 {
@@ -142,39 +119,17 @@ static int on_lease(const struct ledger_key *key, const void *value, size_t byte
 
 	if (lease_record_decode(key, value, bytes, &record)) {
 		restore->with->lost(restore->with->ctx, key->a, "", NULL, err_text());
-		return add_unread(restore, key);
+		ledger_remove(restore->leases->ledger, key);
+		return 0;
 	}
 	lease = lease_blank(restore->leases, key->a);
 	if (!lease)
 		return no_memory();
-	tree_insert(&restore->found, &lease->by_id, lease->id, 0);
+	list_append(&restore->found, &lease->all);
 	err = lease_fill(restore, lease, &record);
-	for (unsigned i = 0; !err && i < record.head.n_segments; i++) {
-		struct claim *claim = row_add(&restore->claims, sizeof(*claim));
-
-		if (!claim)
-			return -ENOMEM;
-		*claim = (struct claim){ lease, i, record.rows[i] };
-	}
+	for (unsigned i = 0; !err && i < record.head.n_segments; i++)
+		err = claim_add(restore, &(struct claim){ lease, i, record.rows[i] });
 	return err;
-}
-
-static int on_attachment(const struct ledger_key *key, const void *value, size_t bytes,
-			 void *arg)
-{
-	struct restore *restore = arg;
-	struct attachment_head head;
-	struct attached *one;
-
-	if (attachment_record_decode(key, value, bytes, &head)) {
-		restore->with->detached(restore->with->ctx, key->a, key->b);
-		return add_unread(restore, key);
-	}
-	one = row_add(&restore->attached, sizeof(*one));
-	if (!one)
-		return -ENOMEM;
-	*one = (struct attached){ *key, head };
-	return 0;
 }
 
 /* ---- their memory ---- */
@@ -245,18 +200,18 @@ static int claim_serve(const struct restore *restore, const struct claim *claim,
 
 static int claims_serve(const struct restore *restore)
 {
-	const struct claim *claims = restore->claims.at, *before = NULL;
+	const struct claim *before = NULL;
 	int err = 0;
 
-	if (restore->claims.n)
-		qsort(restore->claims.at, restore->claims.n, sizeof(*claims),
+	if (restore->n_claims)
+		qsort(restore->claims, restore->n_claims, sizeof(*restore->claims),
 		      claim_order);
-	for (size_t i = 0; !err && i < restore->claims.n; i++) {
-		struct lease *lease = claims[i].lease;
+	for (size_t i = 0; !err && i < restore->n_claims; i++) {
+		const struct claim *claim = &restore->claims[i];
 
-		err = claim_serve(restore, &claims[i], &before);
-		if (lease->n_segments <= claims[i].segment)
-			lease->n_segments = claims[i].segment + 1;
+		err = claim_serve(restore, claim, &before);
+		if (claim->lease->n_segments <= claim->segment)
+			claim->lease->n_segments = claim->segment + 1;
 	}
 	return err;
 }
@@ -279,13 +234,11 @@ static void lease_discard(struct lease *lease)
 static int leases_enter(struct restore *restore, int err)
 {
 	struct leases *leases = restore->leases;
-	struct tree_node *node;
+	struct lease *lease;
 
 	/* the table lists leases in the order of their ids */
-	while ((node = tree_above(&restore->found, 0, 0))) {
-		struct lease *lease = container_of(node, struct lease, by_id);
-
-		tree_remove(&restore->found, node);
+	while ((lease = list_first(&restore->found, struct lease, all))) {
+		list_remove(&lease->all);
 		if (!err && lease->state != WIRE_LEASE_ENDED) {
 			err = lease_insert(lease);
 			if (!err) {
@@ -302,65 +255,49 @@ static int leases_enter(struct restore *restore, int err)
 	return err;
 }
 
-static int attachments_enter(const struct restore *restore)
+/* After the leases. */
+static int on_attachment(const struct ledger_key *key, const void *value, size_t bytes,
+			 void *arg)
 {
+	const struct restore *restore = arg;
 	const struct leases_restore *with = restore->with;
 	struct leases *leases = restore->leases;
-	const struct attached *attached = restore->attached.at;
+	struct lease_client *client = with->client(with->ctx, key->a);
+	struct lease *lease = leases_find_id(leases, key->b);
+	struct attachment_head head;
 	struct attachment *attachment;
-	int err;
+	int err = attachment_record_decode(key, value, bytes, &head);
 
-	for (size_t i = 0; i < restore->attached.n; i++) {
-		const struct attached *one = &attached[i];
-		struct lease_client *client = with->client(with->ctx, one->key.a);
-		struct lease *lease = leases_find_id(leases, one->key.b);
-
-		/* the last process may have ended while it ended the session, the lease or a
-		 * share */
-		if (!client || !lease ||
-		    !share_covers(lease, client->tenant, one->head.rights)) {
-			ledger_remove(leases->ledger, &one->key);
-			continue;
-		}
-		err = attachment_add(lease, client, one->head.rights, &attachment);
-		if (err)
-			return err;
-		attachment->fenced = true;
-		if (one->head.watching)
-			err = lease_watch(leases, client, lease->id);
-		if (err)
-			return err;
+	if (err)
+		with->detached(with->ctx, key->a, key->b);
+	/* the last process may have ended while it ended the session, the lease or a share */
+	if (err || !client || !lease ||
+	    !share_covers(lease, client->tenant, head.rights)) {
+		ledger_remove(leases->ledger, key);
+		return 0;
 	}
-	return 0;
-}
-
-static void unread_remove(const struct restore *restore)
-{
-	const struct ledger_key *keys = restore->unread.at;
-
-	for (size_t i = 0; i < restore->unread.n; i++)
-		ledger_remove(restore->leases->ledger, &keys[i]);
+	err = attachment_add(lease, client, head.rights, &attachment);
+	if (err)
+		return err;
+	attachment->fenced = true;
+	return head.watching ? lease_watch(leases, client, lease->id) : 0;
 }
 
 int leases_restore(struct leases *leases, const struct leases_restore *with)
 {
 	struct restore restore = { .leases = leases, .with = with };
-	int err = ledger_each(leases->ledger, LEDGER_LEASE, on_lease, &restore);
+	int err;
 
-	if (!err)
-		err = ledger_each(leases->ledger, LEDGER_ATTACHMENT, on_attachment,
-				  &restore);
+	list_init(&restore.found);
+	err = ledger_walk(leases->ledger, LEDGER_LEASE, on_lease, &restore);
 	if (!err)
 		err = claims_serve(&restore);
 	err = leases_enter(&restore, err);
 	if (!err)
-		err = attachments_enter(&restore);
-	if (!err) {
-		unread_remove(&restore);
+		err = ledger_walk(leases->ledger, LEDGER_ATTACHMENT, on_attachment,
+				  &restore);
+	if (!err)
 		ledger_commit(leases->ledger);
-	}
-	free(restore.unread.at);
-	free(restore.claims.at);
-	free(restore.attached.at);
+	free(restore.claims);
 	return err;
 }

@@ -2,7 +2,6 @@
 #include "rmemd/provision/plan.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -32,11 +31,6 @@ struct ids_head {
 static const struct ledger_key ids_key = { LEDGER_IDS, 0, 0 };
 
 /* ---- the pools of the last process ---- */
-
-static int set_malformed_error(const struct ledger_key *key)
-{
-	return err_set(-EBADMSG, "the ledger's pool %" PRIu64 " is malformed", key->a);
-}
 
 static bool devices_parse(struct value *value, uint64_t n, struct pool_params *params)
 {
@@ -68,7 +62,7 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 	if (!name || key->a > UINT32_MAX || key->a == 0 || key->b ||
 	    !pool_pages_name((enum pool_pages)head.pages) ||
 	    !pool_pages_name((enum pool_pages)head.pages_kept))
-		return set_malformed_error(key);
+		return value_malformed("pool", key);
 	*params = (struct pool_params){ .node = head.node,
 					.bytes = head.bytes,
 					.pages = (enum pool_pages)head.pages,
@@ -80,7 +74,7 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 					.bytes_grown = head.bytes_grown };
 	memcpy(params->name, name, strlen(name) + 1);
 	if (!devices_parse(&value, head.n_devices, params))
-		return set_malformed_error(key);
+		return value_malformed("pool", key);
 	before->n_pools++;
 	return 0;
 }

@@ -570,9 +570,7 @@ void ledger_close(struct ledger *ledger)
 
 /* ---- reading ---- */
 
-int ledger_each(const struct ledger *ledger, uint32_t kind,
-		int (*each)(const struct ledger_key *key, const void *value,
-			    size_t bytes, void *arg),
+int ledger_each(const struct ledger *ledger, uint32_t kind, ledger_visit *each,
 		void *arg)
 {
 	struct map_node *node = NULL;
@@ -590,6 +588,50 @@ int ledger_each(const struct ledger *ledger, uint32_t kind,
 			return result;
 	}
 	return 0;
+}
+
+static int key_order(const void *a, const void *b)
+{
+	const struct ledger_key *x = a, *y = b;
+
+	if (x->a != y->a)
+		return x->a < y->a ? -1 : 1;
+	return x->b < y->b ? -1 : x->b > y->b;
+}
+
+struct keys {
+	struct ledger_key *at;
+	size_t n;
+};
+
+static int key_add(const struct ledger_key *key, const void *, size_t, void *arg)
+{
+	struct keys *keys = arg;
+
+	keys->at[keys->n++] = *key;
+	return 0;
+}
+
+int ledger_walk(struct ledger *ledger, uint32_t kind, ledger_visit *each, void *arg)
+{
+	struct keys keys = { .at = calloc(ledger_count(ledger) + 1, sizeof(*keys.at)) };
+	int result = 0;
+
+	if (!keys.at)
+		return err_set(-ENOMEM, "no memory for the keys of the ledger");
+	(void)ledger_each(ledger, kind, key_add, &keys);
+	qsort(keys.at, keys.n, sizeof(*keys.at), key_order);
+	for (size_t i = 0; !result && i < keys.n; i++) {
+		const struct entry *entry = entry_find(ledger, &keys.at[i]);
+		const struct record *record;
+
+		if (!entry || !entry_has_record(ledger, entry))
+			continue;
+		record = record_at(ledger, entry_at(ledger, entry));
+		result = each(&keys.at[i], record + 1, record->bytes, arg);
+	}
+	free(keys.at);
+	return result;
 }
 
 struct ledger_usage ledger_usage(const struct ledger *ledger)

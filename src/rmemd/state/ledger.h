@@ -52,13 +52,16 @@ void ledger_remove(struct ledger *ledger, const struct ledger_key *key);
 /* Staged changes take effect. */
 void ledger_commit(struct ledger *ledger);
 
+typedef int ledger_visit(const struct ledger_key *key, const void *value, size_t bytes,
+			 void *arg);
 /* Call each() for every value of a kind, staged or committed, in no order, until it returns
  * non-zero, and return that.  The value is borrowed until each() returns; the ledger must not
  * change meanwhile. */
-int ledger_each(const struct ledger *ledger, uint32_t kind,
-		int (*each)(const struct ledger_key *key, const void *value,
-			    size_t bytes, void *arg),
+int ledger_each(const struct ledger *ledger, uint32_t kind, ledger_visit *each,
 		void *arg);
+/* As ledger_each(), in the order of keys, and each() may change the ledger: then the value is
+ * borrowed until it does.  -ENOMEM */
+int ledger_walk(struct ledger *ledger, uint32_t kind, ledger_visit *each, void *arg);
 
 struct ledger_usage {
 	uint64_t bytes; /* of the values */

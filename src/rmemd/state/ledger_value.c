@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/state/ledger_value.h"
 
-#include <stdint.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
+
+#include "base/err.h"
+#include "rmemd/state/ledger.h"
 
 char *value_add(char *end, const void *data, size_t bytes)
 {
@@ -53,4 +57,10 @@ const char *value_parse_text(struct value *value, size_t max)
 	value->left -= (size_t)(end - text) + 1;
 	value->at = end + 1;
 	return text;
+}
+
+int value_malformed(const char *what, const struct ledger_key *key)
+{
+	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
+		       key->a);
 }

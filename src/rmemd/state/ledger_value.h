@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ledger_key;
+
 /* The kinds of keys.  A number keeps its meaning once a release has written it. */
 enum ledger_kind {
 	LEDGER_POOL = 1,       /* pool id */
@@ -36,6 +38,8 @@ struct value {
 
 /* The head, as far as its writer knew it; the rest of it is zero.  False: there is none. */
 bool value_parse_head(struct value *value, void *head, size_t bytes);
+/* -EBADMSG: the key's value is not what it is said to be. */
+int value_malformed(const char *what, const struct ledger_key *key);
 /* `bytes` bytes.  False: there are fewer. */
 bool value_parse(struct value *value, void *data, size_t bytes);
 /* A text of at most `max` bytes, in the value.  NULL: there is none. */

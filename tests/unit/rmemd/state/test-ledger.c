@@ -324,6 +324,40 @@ START_TEST(random_operations__agree_with_a_model)
 }
 END_TEST
 
+/* It removes its own value and the one after the next, and moves all others. */
+static int change(const struct ledger_key *key, const void *value, size_t bytes,
+		  void *arg)
+{
+	static const unsigned char large[LEDGER_VALUE_MAX];
+	const struct ledger_key after_next = { key->kind, key->a + 2, 0 };
+	const struct ledger_key other = { key->kind + 1, key->a, 0 };
+	uint64_t *last = arg;
+
+	ck_assert_uint_gt(key->a, *last);
+	ck_assert_uint_eq(bytes, sizeof(key->a));
+	ck_assert_mem_eq(value, &key->a, sizeof(key->a));
+	*last = key->a;
+	ledger_remove(ledger, key);
+	ledger_remove(ledger, &after_next);
+	return ledger_put(ledger, &other, large, sizeof(large));
+}
+
+START_TEST(walk__is_in_order_and_may_change_the_ledger)
+{
+	uint64_t last = 0;
+
+	for (uint64_t a = 50; a > 0; a--) {
+		const struct ledger_key key = { LEDGER_REPLY, a, 0 };
+
+		ck_assert_int_eq(ledger_put(ledger, &key, &a, sizeof(a)), 0);
+	}
+	ck_assert_int_eq(ledger_walk(ledger, LEDGER_REPLY, change, &last), 0);
+	/* 1, 2, 5, 6, 9, ... */
+	ck_assert_uint_eq(last, 50);
+	ck_assert_uint_eq(ledger_count(ledger), 26);
+}
+END_TEST
+
 START_TEST(remove__works_in_a_full_ledger)
 {
 	unsigned n = 0;
@@ -885,6 +919,7 @@ int main(void)
 	tcase_add_test(tc, put__refuses_a_large_value);
 	tcase_add_test(tc, put__of_the_same_value_writes_nothing);
 	tcase_add_test(tc, random_operations__agree_with_a_model);
+	tcase_add_test(tc, walk__is_in_order_and_may_change_the_ledger);
 	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
 	tcase_add_test(tc, reserve__needs_no_memory_later);
 	tcase_add_test(tc, full__what_is_lent_leaves_room_for_its_users);
