@@ -188,15 +188,16 @@ static void on_drained(void *user)
 	stop(daemon, "drained", false);
 }
 
-static int log_leaving(const struct tenant *tenant, void *)
+static void log_leaving(const struct tenants *tenants)
 {
-	if (tenant->leaving)
-		log_event(LOG_NOTICE, "tenant-leaving",
-			  &(struct log_ctx){ .tenant = tenant->name },
-			  "it has no section any more, and is removed when these have "
-			  "ended: %" PRIu32 " sessions, %" PRIu32 " leases",
-			  tenant->n_sessions, tenant->n_leases);
-	return 0;
+	list_for_each_entry(const struct tenant, tenant, &tenants->all, link)
+		if (tenant->leaving)
+			log_event(
+				LOG_NOTICE, "tenant-leaving",
+				&(struct log_ctx){ .tenant = tenant->name },
+				"it has no section any more, and is removed when these "
+				"have ended: %" PRIu32 " sessions, %" PRIu32 " leases",
+				tenant->n_sessions, tenant->n_leases);
 }
 
 /* Load the configuration anew, with its keys and certificates; nothing is changed on failure. */
@@ -285,7 +286,7 @@ static void log_reloaded(const struct daemon *daemon)
 		  daemon->config_path ? daemon->config_path : "the defaults",
 		  left->n ? "; needs a restart: " : "",
 		  config_changes_names(left, names, sizeof(names)));
-	(void)tenants_each(&daemon->tenants, log_leaving, NULL);
+	log_leaving(&daemon->tenants);
 	log_set_level(new_level);
 }
 

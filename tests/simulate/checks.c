@@ -132,12 +132,11 @@ static void check_grown(const char *tenant, const char *what, uint64_t before,
 			 (number)max, what, (number)now);
 }
 
-static int check_tenant(const struct tenant *tenant, void *arg)
+static void check_tenant(const struct tenant *tenant)
 {
 	const struct sums *sum = sums_of(tenant);
 	struct usage *usage = &usages[sum - sums];
 
-	(void)arg;
 	if (tenant->bytes != sum->bytes)
 		sim_fail("tenant %s counts %llu bytes, and its leases have %llu",
 			 tenant->name, (number)tenant->bytes, (number)sum->bytes);
@@ -151,17 +150,9 @@ static int check_tenant(const struct tenant *tenant, void *arg)
 	check_grown(tenant->name, "keys", usage->n_keys, tenant->n_keys,
 		    tenant->limits.keys_max);
 	*usage = (struct usage){ tenant->bytes, tenant->n_leases, tenant->n_keys };
-	return 0;
 }
 
 static uint32_t n_keys;
-
-static int add_keys(const struct tenant *tenant, void *arg)
-{
-	(void)arg;
-	n_keys += tenant->n_keys;
-	return 0;
-}
 
 static void check_key(const char *addr, uint64_t bytes, uint64_t lease)
 {
@@ -196,9 +187,12 @@ void check_step(void)
 		return;
 	owners_find(daemon_control.leases, daemon_control.pools);
 	sums_find();
-	(void)tenants_each(daemon_control.tenants, check_tenant, NULL);
 	n_keys = 0;
-	(void)tenants_each(daemon_control.tenants, add_keys, NULL);
+	list_for_each_entry(const struct tenant, tenant, &daemon_control.tenants->all,
+			    link) {
+		check_tenant(tenant);
+		n_keys += tenant->n_keys;
+	}
 	if (n_keys != fabric_keys())
 		sim_fail("the tenants count %u keys, and the devices have %u", n_keys,
 			 fabric_keys());

@@ -87,52 +87,38 @@ static int act_reload(const struct admin_sources *from, const struct evkeyvalq *
 
 /* ---- revoke ---- */
 
-/* The leases of a name. */
-struct search {
-	const char *name;
-	const char *tenant; /* NULL: of any */
-	unsigned n_tenants; /* of that name */
-	unsigned n;
-	struct lease_status found; /* the last one */
-	char tenants[120];         /* names of those that have one, for an error text */
-};
-
-static int search_tenant(const struct tenant *tenant, void *arg)
-{
-	struct search *search = arg;
-	size_t used = strlen(search->tenants);
-
-	if (search->tenant && strcmp(search->tenant, tenant->name) != 0)
-		return 0;
-	search->n_tenants++;
-	if (!leases_find_named(tenant, search->name, &search->found))
-		return 0;
-	search->n++;
-	(void)snprintf(search->tenants + used, sizeof(search->tenants) - used, "%s%s",
-		       used ? ", " : "", tenant->name);
-	return 0;
-}
-
 static int find_by_name(const struct control *control, const char *name,
-			const char *tenant, struct lease_status *ret_lease)
+			const char *owner, struct lease_status *ret_lease)
 {
-	struct search search = { .name = name, .tenant = tenant };
+	unsigned n_tenants = 0, n = 0;
+	struct lease_status found;
+	char names[120] = ""; /* of tenants that have one */
+	size_t used = 0;
 
-	(void)tenants_each(control->tenants, search_tenant, &search);
-	if (tenant && !search.n_tenants)
-		return err_set(-ENOENT, "there is no tenant %s", tenant);
-	if (tenant && !search.n)
+	list_for_each_entry(const struct tenant, tenant, &control->tenants->all, link) {
+		if (owner && strcmp(owner, tenant->name) != 0)
+			continue;
+		n_tenants++;
+		if (!leases_find_named(tenant, name, &found))
+			continue;
+		(void)snprintf(names + used, sizeof(names) - used, "%s%s",
+			       n++ ? ", " : "", tenant->name);
+		used = strlen(names);
+	}
+	if (owner && !n_tenants)
+		return err_set(-ENOENT, "there is no tenant %s", owner);
+	if (owner && !n)
 		return err_set(-ENOENT, "tenant %s has no lease with the name \"%s\"",
-			       tenant, name);
-	if (!search.n)
+			       owner, name);
+	if (!n)
 		return err_set(-ENOENT, "no tenant has a lease with the name \"%s\"",
 			       name);
-	if (search.n > 1)
+	if (n > 1)
 		return err_set(-EEXIST,
 			       "%u tenants have a lease with the name \"%s\" (%s): "
 			       "give the number of the lease, or its tenant (--tenant)",
-			       search.n, name, search.tenants);
-	*ret_lease = search.found;
+			       n, name, names);
+	*ret_lease = found;
 	return 0;
 }
 

@@ -500,11 +500,11 @@ json_t *view_devices(const struct admin_sources *from)
 
 /* ---- /v1/tenants ---- */
 
-static int tenant_view(const struct tenant *tenant, void *arg)
+static json_t *tenant_view(const struct tenant *tenant)
 {
 	const struct tenant_limits *limits = &tenant->limits;
 	const struct rights *rights = &tenant->rights;
-	json_t **array = arg, *object = json_object();
+	json_t *object = json_object();
 
 	view_text(&object, "name", tenant->name);
 	view_text(&object, "state", tenant->leaving ? "leaving" : "open");
@@ -536,14 +536,15 @@ static int tenant_view(const struct tenant *tenant, void *arg)
 	view_number(&object, "denied_names", tenant->denied[RIGHTS_DENY_NAMES]);
 	view_number(&object, "denied_shares", tenant->denied[RIGHTS_DENY_SHARES]);
 	view_number(&object, "accesses_refused", tenant->accesses_refused);
-	view_append(array, object);
-	return *array ? 0 : 1;
+	return object;
 }
 
 json_t *view_tenants(const struct admin_sources *from)
 {
 	json_t *array = json_array();
 
-	(void)tenants_each(from->control->tenants, tenant_view, &array);
+	list_for_each_entry(const struct tenant, tenant, &from->control->tenants->all,
+			    link)
+		view_append(&array, tenant_view(tenant));
 	return list_view("tenants", array);
 }

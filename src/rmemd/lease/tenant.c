@@ -387,16 +387,3 @@ struct tenant *tenants_next(const struct tenants *tenants, const struct tenant *
 
 	return next == &tenants->all ? NULL : container_of(next, struct tenant, link);
 }
-
-int tenants_each(const struct tenants *tenants,
-		 int (*each)(const struct tenant *tenant, void *arg), void *arg)
-{
-	int result;
-
-	list_for_each_entry(const struct tenant, tenant, &tenants->all, link) {
-		result = each(tenant, arg);
-		if (result)
-			return result;
-	}
-	return 0;
-}

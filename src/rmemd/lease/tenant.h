@@ -126,8 +126,5 @@ bool tenants_over_reserve(const struct tenants *tenants, const struct tenant *te
 /* The tenant after this one (NULL: the first), or NULL.  A tenant is in the table as long as
  * somebody has a reference. */
 struct tenant *tenants_next(const struct tenants *tenants, const struct tenant *after);
-/* Call each() for every tenant until it returns non-zero, and return its result. */
-int tenants_each(const struct tenants *tenants,
-		 int (*each)(const struct tenant *tenant, void *arg), void *arg);
 
 #endif

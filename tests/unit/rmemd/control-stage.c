@@ -155,13 +155,15 @@ static void on_lease_lost(void *, uint64_t id, const char *name, const char *,
 	ck_abort_msg("lease %" PRIu64 " \"%s\" was not restored: %s", id, name, why);
 }
 
-static int check_unused(const struct tenant *tenant, void *)
+static void check_unused(void)
 {
-	ck_assert_uint_eq(tenant->refs, !tenant->leaving);
-	ck_assert_uint_eq(tenant->n_sessions + tenant->n_channels + tenant->n_leases,
-			  0);
-	ck_assert_uint_eq(tenant->n_attachments + tenant->bytes + tenant->n_keys, 0);
-	return 0;
+	list_for_each_entry(const struct tenant, tenant, &stage_tenants.all, link) {
+		ck_assert_uint_eq(tenant->refs, !tenant->leaving);
+		ck_assert_uint_eq(
+			tenant->n_sessions + tenant->n_channels + tenant->n_leases, 0);
+		ck_assert_uint_eq(
+			tenant->n_attachments + tenant->bytes + tenant->n_keys, 0);
+	}
 }
 
 static void on_detached(void *, uint64_t session, uint64_t lease)
@@ -176,7 +178,7 @@ int control_restart_with(const struct leases_restore *with)
 	fake_fabric_close();
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
-	ck_assert_int_eq(tenants_each(&stage_tenants, check_unused, NULL), 0);
+	check_unused();
 	stage_control.pools = control_pools_open_again();
 	stage_control.ledger = stage_ledger_again(stage_control.ledger);
 	open_tables();
@@ -224,7 +226,7 @@ void control_close_tables(void)
 	sessions_close(stage_control.sessions);
 	control_pools_close();
 	ledger_close(stage_control.ledger);
-	ck_assert_int_eq(tenants_each(&stage_tenants, check_unused, NULL), 0);
+	check_unused();
 	tenants_destroy(&stage_tenants);
 	clock_set_source(NULL);
 	log_set_sink(NULL);

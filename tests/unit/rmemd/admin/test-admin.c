@@ -448,10 +448,8 @@ START_TEST(query__too_long_is_refused)
 }
 END_TEST
 
-static int set_uses(const struct tenant *tenant, void *)
+static void set_uses(struct tenant *t)
 {
-	struct tenant *t = (struct tenant *)(uintptr_t)tenant;
-
 	t->n_sessions = 1;
 	t->n_channels = 2;
 	t->n_leases = 3;
@@ -463,7 +461,6 @@ static int set_uses(const struct tenant *tenant, void *)
 	t->denied[RIGHTS_DENY_NAMES] = 22;
 	t->denied[RIGHTS_DENY_SHARES] = 23;
 	t->accesses_refused = 7;
-	return 0;
 }
 
 static void check_tenants(size_t n, const char *expected)
@@ -494,7 +491,8 @@ START_TEST(tenants__show_quotas_and_uses)
 
 	tenants_init(&tenants);
 	ck_assert_int_eq(tenants_set(&tenants, params, 2), 0);
-	(void)tenants_each(&tenants, set_uses, NULL);
+	list_for_each_entry(struct tenant, tenant, &tenants.all, link)
+		set_uses(tenant);
 	check_tenants(2,
 		      "{'tenants': [{'name': 'a', 'state': 'open', 'sessions': 1,"
 		      " 'channels': 2, 'leases': 3, 'lent_bytes': 4, 'keys': 5,"

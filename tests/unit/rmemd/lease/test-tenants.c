@@ -26,28 +26,13 @@ static void configure(unsigned n)
 	ck_assert_int_eq(tenants_set(&stage_tenants, params, n), 0);
 }
 
-struct search {
-	const char *name;
-	const struct tenant *found;
-};
-
-static int match(const struct tenant *tenant, void *arg)
-{
-	struct search *search = arg;
-
-	if (strcmp(tenant->name, search->name) != 0)
-		return 0;
-	search->found = tenant;
-	return 1;
-}
-
 /* NULL: it does not exist, not even as one that is leaving. */
 static const struct tenant *tenant_of(const char *name)
 {
-	struct search search = { name, NULL };
-
-	(void)tenants_each(&stage_tenants, match, &search);
-	return search.found;
+	list_for_each_entry(const struct tenant, tenant, &stage_tenants.all, link)
+		if (strcmp(tenant->name, name) == 0)
+			return tenant;
+	return NULL;
 }
 
 static struct wire_msg *allocate_ttl(uint64_t bytes, const char *name, uint64_t ttl_ms)
