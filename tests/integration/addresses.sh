@@ -105,6 +105,12 @@ expect_error 1 "$text" \
 	client --timeout 1s ping -c 1
 named 4
 expect_error 1 "10\.8\.0\.4:$port: connecting: Connection refused$" client ping -c 1
+# all the time is told, not what the silent address has left
+named 1 3
+kill -STOP "$server_pid"
+expect_error 1 "10\.8\.0\.3:$port: no answer within 1000 ms; 10\.8\.0\.1:$port: no answer" \
+	client --timeout 1s ping -c 1
+kill -CONT "$server_pid"
 
 # ---- a server that moves ----
 
