@@ -8,6 +8,7 @@
 
 #include "base/moves.h"
 #include "librmem/channel/channel.h"
+#include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
 #include "simulate/sim.h"
 #include "wire/states.h"
@@ -23,13 +24,15 @@
 #define CHANNEL(from, step, to)                                  \
 	{ { CHANNEL_##from, CHANNEL_STEP_##step, CHANNEL_##to }, \
 	  "channel " #from " " #step },
+#define LEASE(from, step, to) \
+	{ { LEASE_##from, LEASE_STEP_##step, LEASE_##to }, "lease " #from " " #step },
 static const struct row {
 	struct move move;
 	const char *text;
 } tables[][ROWS_MAX] = {
 	{ WIRE_SESSION_MOVES(SERVER) }, { WIRE_CHANNEL_MOVES(SERVER) },
 	{ WIRE_LEASE_MOVES(SERVER) },   { SESSION_MOVES(SESSION) },
-	{ CHANNEL_MOVES(CHANNEL) },
+	{ CHANNEL_MOVES(CHANNEL) },     { LEASE_MOVES(LEASE) },
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -45,6 +48,8 @@ static const char *const elsewhere[] = {
 	"session REKEY ROB",
 	"session UP ROB",
 	"session WAIT ROB",
+	/* forks: unit/librmem/test-librmem-fork */
+	"lease ENDED_LEAVING FREE",
 	/* a server that does not answer one request: unit/librmem/test-librmem-session-channels */
 	"channel CLOSING SILENCE",
 };

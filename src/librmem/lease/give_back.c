@@ -4,7 +4,6 @@
 #include "librmem/lease/lease.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -31,7 +30,7 @@ static int given_back(void *ctx, int err, const struct wire_msg *reply)
 	}
 	list_remove(&lease->node);
 	lease->session->leases->n_unwanted--;
-	free(lease);
+	lease_handle_free(lease);
 	return 0;
 }
 
@@ -49,6 +48,7 @@ static void give_back_send(struct rmem_lease *lease)
 
 void lease_give_back(struct rmem_lease *handle, uint64_t id, unsigned flags)
 {
+	lease_move(handle, LEASE_STEP_LATE);
 	handle->id = id;
 	handle->detach_flags = flags;
 	list_append(&handle->session->leases->unwanted, &handle->node);
@@ -89,6 +89,6 @@ void give_backs_drop(struct lease_table *table)
 	list_for_each_entry_safe(struct rmem_lease, lease, &table->unwanted, node) {
 		session_late_drop(&lease->ended_late);
 		list_remove(&lease->node);
-		free(lease);
+		lease_handle_free(lease);
 	}
 }

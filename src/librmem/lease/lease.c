@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/modular.h"
+#include "base/moves.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
@@ -18,6 +19,17 @@
 
 /* Calls of queues are far shorter. */
 #define FREE_STEP_NS NS_PER_MS
+
+#define MOVE(from, step, to) { LEASE_##from, LEASE_STEP_##step, LEASE_##to },
+static const struct move moves[] = { LEASE_MOVES(MOVE) };
+
+/* What queues read without the lock follows. */
+void lease_move(struct rmem_lease *lease, enum lease_step step)
+{
+	lease->state = (enum lease_state)MOVES_NEXT(moves, lease->state, step);
+	if (lease->state == LEASE_ENDED || lease->state == LEASE_ENDED_LEAVING)
+		atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
+}
 
 void lease_table_init(struct lease_table *table)
 {
@@ -110,7 +122,7 @@ void lease_end(struct rmem_lease *lease, enum rmem_reason reason)
 		return;
 	}
 	atomic_store_explicit(&lease->reason, reason, memory_order_relaxed);
-	atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
+	lease_move(lease, LEASE_STEP_END);
 	(void)keep_stop(lease);
 	watch_ended(lease);
 	SESSION_NOTIFY(lease->session, wake, lease->session);
@@ -135,6 +147,7 @@ int lease_enter(struct rmem_lease *lease)
 
 	if (map_insert(&session->leases->by_id, &lease->by_id, map_hash_u64(lease->id)))
 		return err_set(-ENOMEM, "no memory for a lease's handle");
+	lease_move(lease, LEASE_STEP_GRANT);
 	lease->known = true;
 	list_append(&session->leases->all, &lease->node);
 	list_init(&lease->superseded);
@@ -443,6 +456,12 @@ MODULAR bool lease_verified(const struct rmem_lease *lease, unsigned count)
 		     count) >= 0;
 }
 
+void lease_handle_free(struct rmem_lease *lease)
+{
+	lease_move(lease, LEASE_STEP_FREE);
+	free(lease);
+}
+
 void lease_drop(struct rmem_lease *lease)
 {
 	rekey_abandon(lease);
@@ -459,7 +478,7 @@ void lease_drop(struct rmem_lease *lease)
 	list_remove(&lease->superseded);
 	attachment_free(lease_attachment(lease));
 	lease_name_set(lease, "");
-	free(lease);
+	lease_handle_free(lease);
 }
 
 void leases_destroy(struct rmem *session)
@@ -597,9 +616,10 @@ static void leases_inherited(struct rmem *session)
 {
 	lease_names_reset();
 	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
-		if (!lease_ended(lease))
-			atomic_store(&lease->reason, RMEM_REASON_LOST);
-		atomic_store(&lease->status, -ESTALE);
+		if (lease_ended(lease))
+			continue;
+		atomic_store(&lease->reason, RMEM_REASON_LOST);
+		lease_move(lease, LEASE_STEP_END);
 	}
 	watch_fd_close(session);
 }

@@ -30,6 +30,39 @@
 #define ATOMIC_DEVICE_TEXT_BYTES 192
 #define LEASE_LABEL_BYTES 128
 
+/* clang-format off */
+#define LEASE_STATES(S)                                                                  \
+	S(ASKED)         /* the server has not answered */                               \
+	S(USED)                                                                          \
+	S(LEAVING)       /* used; no thread takes it again until the request that ends   \
+			    it is answered */                                            \
+	S(ENDED)         /* the program still has the handle */                          \
+	S(ENDED_LEAVING) /* likewise, and the request that ends it is under way */       \
+	S(UNWANTED)      /* granted when its caller had gone */                          \
+	S(FREED)
+#define LEASE_STEPS(S) S(GRANT) S(LATE) S(LEAVE) S(ANSWER) S(END) S(FREE)
+/* State, step, next state, and what follows: all that there are. */
+#define LEASE_MOVES(M)                                                                       \
+	M(ASKED, GRANT, USED)             /* events find it */                               \
+	M(ASKED, LATE, UNWANTED)          /* given back until the server has confirmed it */ \
+	M(USED, LEAVE, LEAVING)           /* the request is sent */                          \
+	M(LEAVING, ANSWER, USED)          /* freed, or ends, unless it was refused */        \
+	M(USED, END, ENDED)               /* operations fail; the last notice */             \
+	M(LEAVING, END, ENDED_LEAVING)    /* likewise */                                     \
+	M(ENDED, LEAVE, ENDED_LEAVING)    /* the request is sent if none was before */       \
+	M(ENDED_LEAVING, ANSWER, ENDED)   /* freed if it was the last reference */           \
+	M(ASKED, FREE, FREED)             /* refused */                                      \
+	M(USED, FREE, FREED)              /* the last reference, or its session is closed */ \
+	M(ENDED, FREE, FREED)             /* likewise */                                     \
+	M(ENDED_LEAVING, FREE, FREED)     /* in the child of a fork() */                     \
+	M(UNWANTED, FREE, FREED)          /* confirmed, or its session is closed */
+/* clang-format on */
+
+#define LEASE_STATE_ENUM(state) LEASE_##state,
+enum lease_state { LEASE_STATES(LEASE_STATE_ENUM) };
+#define LEASE_STEP_ENUM(step) LEASE_STEP_##step,
+enum lease_step { LEASE_STEPS(LEASE_STEP_ENUM) };
+
 enum atomic_device_state {
 	ATOMIC_DEVICE_UNKNOWN,
 	ATOMIC_DEVICE_KNOWN,
@@ -101,7 +134,7 @@ struct rmem_lease {
 	unsigned rights;
 
 	/* [any] */
-	_Atomic int status; /* 0 or -ESTALE */
+	_Atomic int status; /* 0 or -ESTALE; follows `state` */
 	_Atomic int reason; /* enum rmem_reason: why it has ended; set before status */
 	_Atomic uint64_t bytes;
 	_Atomic int numa_node; /* node of the first byte; RMEM_NODE_ANY: unknown */
@@ -129,7 +162,7 @@ struct rmem_lease {
 	char *name; /* see lease_name.c; NULL: none */
 	/* calls that have returned the handle, less those that have given it back */
 	unsigned references;
-	bool ending; /* the request that ends the last one is under way */
+	enum lease_state state;
 	/* of a request that ends the lease, whose caller has gone */
 	struct session_late ended_late;
 	struct list node; /* in `all`, or in `unwanted` */
@@ -263,6 +296,8 @@ static inline int lease_error(const struct rmem_lease *lease, int err, const cha
 void lease_table_init(struct lease_table *table);
 /* Free all handles and the table.  Without the lock. */
 void leases_destroy(struct rmem *session);
+/* Take a step, which there must be from this state.  Under the lock once a list has the lease. */
+void lease_move(struct rmem_lease *lease, enum lease_step step);
 /* Publish the server's answer as the lease's attachment.  The old attachment stays while a queue
  * may read it.  Under the lock.  -EPROTO, -ENOMEM. */
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
@@ -284,6 +319,8 @@ bool lease_verified(const struct rmem_lease *lease, unsigned count);
 /* The server grants the lease with this id afresh: a handle that the session has of it ends, and is
  * not found any more.  Under the lock. */
 void lease_replace(struct rmem *session, uint64_t id);
+/* Free a handle that is in no list. */
+void lease_handle_free(struct rmem_lease *lease);
 /* Free the handle, which nothing may use.  Under the lock. */
 void lease_drop(struct rmem_lease *lease);
 

@@ -66,7 +66,7 @@ static int attached(void *ctx, const struct wire_msg *reply)
 static int allocated_late(void *ctx, int err, const struct wire_msg *reply)
 {
 	if (err)
-		free(ctx);
+		lease_handle_free(ctx);
 	else
 		lease_give_back(ctx, reply->lease.lease, WIRE_DETACH_UNDO);
 	return 0;
@@ -77,7 +77,7 @@ static int attached_late(void *ctx, int err, const struct wire_msg *reply)
 	struct rmem_lease *lease = ctx;
 
 	if (err) {
-		free(lease);
+		lease_handle_free(lease);
 		return 0;
 	}
 	lease_replace(lease->session, reply->lease.lease);
@@ -115,7 +115,7 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	if (!err)
 		*ret_lease = lease;
 	else if (!late.passed)
-		free(lease);
+		lease_handle_free(lease);
 	return err;
 }
 
@@ -229,7 +229,7 @@ static int reference_take(struct rmem *session, uint64_t id, unsigned rights,
 
 	(void)pthread_mutex_lock(&session->lock);
 	lease = lease_find(session, id);
-	if (!lease || lease->ending || lease->ended_late.call || lease_ended(lease))
+	if (!lease || lease->state != LEASE_USED || lease->ended_late.call)
 		err = err_set(-EAGAIN, "another thread is about to detach it");
 	else if (rights & ~lease->rights)
 		err = err_set(-EBUSY, "this session has attached it for reading only");

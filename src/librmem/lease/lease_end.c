@@ -20,9 +20,11 @@ int lease_check_idle(const struct rmem_lease *lease)
 	return 0;
 }
 
-static bool is_ending(const void *lease)
+static bool is_leaving(const void *arg)
 {
-	return ((const struct rmem_lease *)lease)->ending;
+	const struct rmem_lease *lease = arg;
+
+	return lease->state == LEASE_LEAVING || lease->state == LEASE_ENDED_LEAVING;
 }
 
 /* Wait for the request of another thread that ends the lease for all.  Under the lock, which is
@@ -31,7 +33,7 @@ static int ending_await(const struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
-	if (session_await(session, session_end_ns(session), is_ending, lease))
+	if (session_await(session, session_end_ns(session), is_leaving, lease))
 		return 0;
 	return err_set(-ETIMEDOUT, "another thread still ends it, after %u ms",
 		       session_timeout_ms(session));
@@ -50,7 +52,7 @@ static int reference_drop(struct rmem_lease *lease, bool all)
 	if (!err && last)
 		err = lease_check_idle(lease);
 	if (!err && last)
-		lease->ending = true;
+		lease_move(lease, LEASE_STEP_LEAVE);
 	else if (!last)
 		lease->references--;
 	(void)pthread_mutex_unlock(&lease->session->lock);
@@ -61,7 +63,7 @@ static int reference_drop(struct rmem_lease *lease, bool all)
  * error.  Under the session's lock. */
 static int reference_dropped(struct rmem_lease *lease, int err)
 {
-	lease->ending = false;
+	lease_move(lease, LEASE_STEP_ANSWER);
 	if (err && err != -ESTALE && err != -ENOENT)
 		return err;
 	if (--lease->references > 0)

@@ -8,6 +8,7 @@
 
 #include "base/moves.h"
 #include "librmem/channel/channel.h"
+#include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
 #include "unit/unit.h"
 #include "wire/states.h"
@@ -22,7 +23,7 @@ static const struct move session_rows[] = { WIRE_SESSION_MOVES(ROW) };
 static const struct move channel_rows[] = { WIRE_CHANNEL_MOVES(ROW) };
 static const struct move lease_rows[] = { WIRE_LEASE_MOVES(ROW) };
 
-static unsigned session_move(unsigned state, unsigned step)
+static unsigned server_session_move(unsigned state, unsigned step)
 {
 	enum wire_session_state at = state;
 
@@ -30,7 +31,7 @@ static unsigned session_move(unsigned state, unsigned step)
 	return at;
 }
 
-static unsigned channel_move(unsigned state, unsigned step)
+static unsigned server_channel_move(unsigned state, unsigned step)
 {
 	enum wire_channel_state at = state;
 
@@ -38,7 +39,7 @@ static unsigned channel_move(unsigned state, unsigned step)
 	return at;
 }
 
-static unsigned lease_move(unsigned state, unsigned step)
+static unsigned server_lease_move(unsigned state, unsigned step)
 {
 	enum wire_lease_state at = state;
 
@@ -52,9 +53,11 @@ static unsigned lease_move(unsigned state, unsigned step)
 	{ SESSION_##from, SESSION_STEP_##step, SESSION_##to },
 #define CHANNEL_ROW(from, step, to) \
 	{ CHANNEL_##from, CHANNEL_STEP_##step, CHANNEL_##to },
+#define LEASE_ROW(from, step, to) { LEASE_##from, LEASE_STEP_##step, LEASE_##to },
 
 static const struct move own_session_rows[] = { SESSION_MOVES(SESSION_ROW) };
 static const struct move own_channel_rows[] = { CHANNEL_MOVES(CHANNEL_ROW) };
+static const struct move own_lease_rows[] = { LEASE_MOVES(LEASE_ROW) };
 
 static unsigned own_session_move(unsigned state, unsigned step)
 {
@@ -64,6 +67,11 @@ static unsigned own_session_move(unsigned state, unsigned step)
 static unsigned own_channel_move(unsigned state, unsigned step)
 {
 	return MOVES_NEXT(own_channel_rows, state, step);
+}
+
+static unsigned own_lease_move(unsigned state, unsigned step)
+{
+	return MOVES_NEXT(own_lease_rows, state, step);
 }
 
 /* ---- all ---- */
@@ -78,11 +86,12 @@ static const struct machine {
 	unsigned n_rows, n_states, n_steps;
 	unsigned (*move)(unsigned state, unsigned step);
 } machines[] = {
-	MACHINE(session_rows, WIRE_SESSION_STATES, WIRE_STEPS, session_move),
-	MACHINE(channel_rows, WIRE_CHANNEL_STATES, WIRE_STEPS, channel_move),
-	MACHINE(lease_rows, WIRE_LEASE_STATES, WIRE_STEPS, lease_move),
+	MACHINE(session_rows, WIRE_SESSION_STATES, WIRE_STEPS, server_session_move),
+	MACHINE(channel_rows, WIRE_CHANNEL_STATES, WIRE_STEPS, server_channel_move),
+	MACHINE(lease_rows, WIRE_LEASE_STATES, WIRE_STEPS, server_lease_move),
 	MACHINE(own_session_rows, SESSION_STATES, SESSION_STEPS, own_session_move),
 	MACHINE(own_channel_rows, CHANNEL_STATES, CHANNEL_STEPS, own_channel_move),
+	MACHINE(own_lease_rows, LEASE_STATES, LEASE_STEPS, own_lease_move),
 };
 #define N_MACHINES (sizeof(machines) / sizeof(machines[0]))
 
