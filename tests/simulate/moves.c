@@ -43,7 +43,7 @@ static const char *const elsewhere[] = {
 	"server's CHANNEL ADMITTED BREAK",
 	"server's CHANNEL ADMITTED CLOSE",
 	"server's CHANNEL ADMITTED LEAVE",
-	/* programs that close descriptors of others: integration/closed.sh */
+	/* programs that close descriptors of others: unit/librmem/test-librmem-driven */
 	"session HELLO ROB",
 	"session REKEY ROB",
 	"session UP ROB",

@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "librmem/session/session.h"
 #include "unit/librmem/core-case.h"
 
 static void wait_readable(void)
@@ -112,11 +114,35 @@ START_TEST(program__sends_heartbeats_while_it_writes)
 }
 END_TEST
 
+/* In each state of a session that is not lost, the program closes a descriptor of it. */
+START_TEST(closed_descriptor__ends_the_session)
+{
+	static const enum session_state states[] = { SESSION_UP, SESSION_WAIT,
+						     SESSION_HELLO, SESSION_REKEY };
+	const enum session_state state = states[_i];
+
+	(void)open_with_lease(RMEM_NO_THREAD);
+	proxy.hold = state == SESSION_HELLO   ? WIRE_TYPE_hello
+		     : state == SESSION_REKEY ? WIRE_TYPE_attach
+					      : 0;
+	if (state != SESSION_UP)
+		proxy_cut();
+	while (client->state != state)
+		(void)rmem_process(client);
+	ck_assert_int_eq(close(client->wake.epfd), 0);
+	/* look now */
+	client->look_ns = 0;
+	ck_assert_int_eq(rmem_process(client), -ESTALE);
+	ck_assert(client->state == SESSION_LOST && client->robbed);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = core_case("driven");
 
 	tcase_add_test(tc, program__drives_the_session);
+	tcase_add_loop_test(tc, closed_descriptor__ends_the_session, 0, 4);
 	tcase_add_test(tc, program__opens_slow_devices);
 	tcase_add_test(tc, program__waits_for_a_channel);
 	tcase_add_test(tc, program__connects_to_a_slow_server);
