@@ -57,16 +57,17 @@ static unsigned char local[LOCAL_BYTES];
 
 /* ---- the fabric ---- */
 
-static int fabric_connect(struct fabric_channel *channel)
+static int fabric_connect(struct fabric_channel *channel,
+			  const struct fabric_channel_params *)
 {
 	/* only compared with NULL */
-	channel->session = (struct fabric_session *)(void *)&fake;
+	channel->peer = &fake;
 	return 0;
 }
 
 static void fabric_disconnect(struct fabric_channel *channel)
 {
-	channel->session = NULL;
+	channel->peer = NULL;
 }
 
 static bool range_allowed(uint64_t addr, uint64_t bytes)

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include "simulate/daemon.h"
+#include "simulate/fabric.h"
 #include "simulate/fds.h"
 #include "simulate/keys.h"
 #include "simulate/mates.h"
@@ -74,6 +75,7 @@ static void client_init(struct client *client)
 void clients_init(unsigned n)
 {
 	n_clients = n;
+	fabric_clients_begin();
 	for (unsigned i = 0; i < n; i++) {
 		client_init(&clients[i]);
 		client_init(&clients[SIM_CLIENTS + i]);

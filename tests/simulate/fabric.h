@@ -13,6 +13,8 @@
 
 extern const struct fabric_server_ops sim_verbs_server, sim_tcp_server;
 
+/* Before the first client. */
+void fabric_clients_begin(void);
 /* When the next packet arrives, or the next registration ends. */
 uint64_t fabric_due_ns(void);
 /* Let something that is due happen; false: nothing is. */

@@ -6,8 +6,9 @@
 #include "base/list.h"
 #include "fabric/client.h"
 #include "simulate/network.h"
+#include "unit/librmem/fake-fabric.h"
 
-#define WIRE_OP_BYTES 4096u
+#define WIRE_OP_BYTES FAKE_MAX_BYTES
 
 enum packet_kind {
 	/* to the daemon */

@@ -133,20 +133,30 @@ void fake_drop_late(const void *owner)
 	fake_unlock();
 }
 
+/* The oldest operation; returns its status. */
+static int execute(const struct fabric_channel *channel, int status)
+{
+	const struct fake_wr *wr = &channel->posted[0];
+
+	if (status == 0 && fake.server && !channel->peer)
+		status = -ECONNRESET;
+	else if (status == 0 && fake.server && !fake.server->allows(channel, wr))
+		status = -EACCES;
+	if (status == 0)
+		wire_perform(wr);
+	else if (status == -ECONNRESET && wr->opcode == FABRIC_WRITE)
+		late_add(channel, wr);
+	return status;
+}
+
 void wire_complete(struct fabric_channel *channel, int status)
 {
 	struct fabric_cq *cq = channel->cq;
 
 	if (channel->n == 0 || cq->n >= cq->max)
 		abort();
-	if (status == 0 && fake.server)
-		status = !channel->session ? -ECONNRESET
-			 : fake.server->allows(channel, &channel->posted[0]) ? 0
-									     : -EACCES;
-	if (status == 0)
-		wire_perform(&channel->posted[0]);
-	else if (status == -ECONNRESET && channel->posted[0].opcode == FABRIC_WRITE)
-		late_add(channel, &channel->posted[0]);
+	if (!fake.server || !fake.server->post)
+		status = execute(channel, status);
 	if (cq->n > 0 && cq->wcs[cq->n - 1].owner == channel->owner &&
 	    cq->wcs[cq->n - 1].status == status)
 		cq->wcs[cq->n - 1].n++;
@@ -214,7 +224,7 @@ void wire_peer_gone(struct fabric_channel *channel)
 void fake_peer_gone(struct fabric_channel *channel)
 {
 	fake_lock();
-	if (channel->session)
+	if (channel->peer)
 		fake.server->disconnect(channel);
 	wire_peer_gone(channel);
 	fake_unlock();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit/librmem/fake-fabric.h"
 
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -37,6 +36,7 @@ void fake_reset(void)
 	fake.dmabufs = 0;
 	fake.at_able = NULL;
 	fake.at_connect = NULL;
+	fake.at_reg_mr = NULL;
 	fake.at_prepare = NULL;
 	fake.sge_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
@@ -183,7 +183,8 @@ static void fake_domain_close(struct fabric_domain *domain)
 {
 	if (!domain)
 		return;
-	ck_assert_uint_eq(domain->objects, 0);
+	if (domain->objects)
+		abort();
 	fake.closes++;
 	object_free(domain);
 }
@@ -212,10 +213,11 @@ static int fake_domain_supports(const struct fabric_domain *domain,
 static int fake_reg_mr(struct fabric_domain *domain, void *addr, size_t bytes,
 		       struct fabric_local_mr **ret_mr)
 {
+	int err = fake.at_reg_mr ? fake.at_reg_mr() : fake.mr_err;
 	struct fabric_local_mr *mr;
 
-	if (fake.mr_err)
-		return err_set(fake.mr_err, "no fake mr");
+	if (err)
+		return err_set(err, "no fake mr");
 	mr = object_new(sizeof(*mr));
 	mr->domain = domain;
 	domain->objects++;
@@ -364,7 +366,7 @@ static int fake_connect(struct fabric_cq *cq,
 	channel->qpn = qpn;
 	channel->inline_max = fake.inline_max;
 	channel->alive_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	err = fake.server ? fake.server->connect(channel) : 0;
+	err = fake.server ? fake.server->connect(channel, params) : 0;
 	if (err) {
 		(void)close(channel->alive_fd);
 		object_free(channel);
@@ -529,6 +531,8 @@ static int fake_post(struct fabric_channel *channel)
 		return (int)n;
 	}
 	channel->n += n;
+	for (unsigned i = n; fake.server && fake.server->post && i > 0; i--)
+		fake.server->post(channel, &channel->posted[channel->n - i]);
 	while (fake.automatic && channel->n > 0 &&
 	       !(fake.black_hole && channel->cq->domain->endpoint.kind == FABRIC_VERBS))
 		wire_complete(channel, fake.refused_rkey && channel->posted[0].rkey ==
@@ -573,6 +577,8 @@ static void fake_abort(struct fabric_channel *channel)
 	fake_lock();
 	fake.aborts++;
 	channel->aborted = true;
+	if (fake.server && fake.server->abort)
+		fake.server->abort(channel);
 	if (!fake.hold_flush)
 		wire_flush(channel);
 	fake_unlock();
@@ -606,7 +612,7 @@ static void fake_channel_free(struct fabric_channel *channel)
 	unsigned kept = 0;
 
 	fake_lock();
-	if (channel->session)
+	if (channel->peer)
 		fake.server->disconnect(channel);
 	for (struct fabric_channel **at = &fake.channels; *at; at = &(*at)->next)
 		if (*at == channel) {

@@ -61,8 +61,9 @@ struct fabric_channel {
 	struct fabric_hello hello;
 	int alive_fd;
 	bool aborted, peer_gone;
-	uint32_t qpn;                   /* 0: connected by rdma_cm, or TCP */
-	struct fabric_session *session; /* the server's side; NULL: none, or ended */
+	uint32_t qpn;    /* 0: connected by rdma_cm, or TCP */
+	void *peer;      /* the server's side; NULL: none, or ended */
+	int connect_err; /* for the server's side */
 	void *owner;
 	unsigned depth, n, n_put;
 	uint32_t inline_max; /* of writes that need no mr */
@@ -73,11 +74,17 @@ struct fabric_channel {
 /* The server's side of the fabric; all but connect() are called under the lock. */
 struct fake_server_side {
 	/* Connect the channel; blocks. */
-	int (*connect)(struct fabric_channel *channel);
-	/* End the channel; sets `session` to NULL. */
+	int (*connect)(struct fabric_channel *channel,
+		       const struct fabric_channel_params *params);
+	/* End the channel; sets `peer` to NULL. */
 	void (*disconnect)(struct fabric_channel *channel);
 	/* Whether the operation's rkeys are valid. */
 	bool (*allows)(const struct fabric_channel *channel, const struct fake_wr *wr);
+	/* Take the operation, and call wire_complete() when it was executed, or failed.  NULL:
+	 * the fake executes what is allowed. */
+	void (*post)(struct fabric_channel *channel, const struct fake_wr *wr);
+	/* The client has aborted the channel; or NULL. */
+	void (*abort)(struct fabric_channel *channel);
 };
 
 /* Settings of the test, and counters. */
@@ -122,6 +129,8 @@ struct fake {
 	void (*at_able)(void);
 	/* called by every connect(), which fails with its error; or NULL */
 	int (*at_connect)(void);
+	/* called by every registration, which fails with its error; or NULL */
+	int (*at_reg_mr)(void);
 	/* called, with the channel's owner, when an operation is prepared; or NULL */
 	void (*at_prepare)(const void *owner);
 	/* the error of every registration of a dma-buf; and how often, and from which descriptor

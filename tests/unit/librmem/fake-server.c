@@ -63,7 +63,7 @@ static uint64_t next_rkey = 100;
 static void channel_end(struct server_channel *channel)
 {
 	if (channel->client) {
-		channel->client->session = NULL;
+		channel->client->peer = NULL;
 		wire_peer_gone(channel->client);
 	}
 	list_remove(&channel->link);
@@ -88,7 +88,7 @@ static void channel_add(struct fabric_session *session, struct fabric_channel *c
 	channel->qpn = qpn;
 	list_append(&session->channels, &channel->link);
 	if (client)
-		client->session = session;
+		client->peer = session;
 }
 
 /* The channel with this queue pair, or, if qpn is 0, with this number; NULL: none. */
@@ -115,7 +115,7 @@ static void connect_direct(struct fabric_channel *client)
 	if (!channel)
 		return;
 	channel->client = client;
-	client->session = session;
+	client->peer = session;
 }
 
 static int connect_cm(struct fabric_channel *channel)
@@ -136,7 +136,8 @@ static int connect_cm(struct fabric_channel *channel)
 	return connect.err ? err_set(connect.err, "the fake server refused it") : 0;
 }
 
-static int side_connect(struct fabric_channel *channel)
+static int side_connect(struct fabric_channel *channel,
+			const struct fabric_channel_params *)
 {
 	int err = 0;
 
@@ -151,9 +152,9 @@ static int side_connect(struct fabric_channel *channel)
 
 static void side_disconnect(struct fabric_channel *client)
 {
-	struct fabric_session *session = client->session;
+	struct fabric_session *session = client->peer;
 
-	client->session = NULL;
+	client->peer = NULL;
 	list_for_each_entry(struct server_channel, channel, &session->channels, link) {
 		if (channel->client == client)
 			channel->client = NULL;
@@ -192,7 +193,7 @@ static unsigned rights_for(enum fabric_opcode opcode)
 
 static bool side_allows(const struct fabric_channel *channel, const struct fake_wr *wr)
 {
-	const struct fabric_session *session = channel->session;
+	const struct fabric_session *session = channel->peer;
 
 	/* a device checks no key for a write without bytes */
 	if (wr->opcode == FABRIC_PING || (wr->opcode == FABRIC_WRITE && wr->bytes == 0))
@@ -254,7 +255,7 @@ void fake_server_end_channel(uint32_t number)
 	channel = channel_find(number, 0, &session);
 	ck_assert_ptr_nonnull(channel);
 	if (channel->client)
-		channel->client->session = NULL;
+		channel->client->peer = NULL;
 	channel->client = NULL;
 	channel_end(channel);
 	fake_unlock();
