@@ -4,29 +4,15 @@
 # and the name is looked up again when the server is away.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
-need jq ip nft
-[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+. "$(dirname "$0")/lib-netns.sh"
+need jq nft
 
 state_keep
 FABRIC=tcp
 far=rmem-far.$$
 near=rmem-near.$$
-test_cleanup()
-{
-	ip netns del "$far" 2>/dev/null || true
-	ip netns del "$near" 2>/dev/null || true
-	rm -rf "/etc/netns/$near"
-}
-ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
-ip netns add "$near"
-ip -n "$far" link add eth0 type veth peer name eth0 netns "$near" 2>"$dir/stderr" ||
-	skip "no veth here: $(cat "$dir/stderr")"
-ip -n "$far" link set lo up
-ip -n "$near" link set lo up
-ip -n "$far" address add 10.9.0.1/24 dev eth0
-ip -n "$near" address add 10.9.0.2/24 dev eth0
-ip -n "$far" link set eth0 up
-ip -n "$near" link set eth0 up
+namespaces_add "$far" "$near"
+cable "$far" eth0 "$near" eth0 9
 # behind a router, so that the resolver leaves their order alone
 for host in {1..4}; do
 	ip -n "$far" address add "10.8.0.$host/32" dev lo
@@ -69,12 +55,6 @@ named()
 {
 	# the file is mounted: it is written, not replaced
 	printf '10.8.0.%s memory.example\n' "$@" >"/etc/netns/$near/hosts"
-}
-
-# all ports of the new namespaces are free
-ports_choose()
-{
-	port=7460
 }
 
 LISTEN=10.8.0.3

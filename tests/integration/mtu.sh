@@ -4,40 +4,19 @@
 # doctor names the length that arrives.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
-need jq ip nft
-[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+. "$(dirname "$0")/lib-netns.sh"
+need jq nft
 
 FABRIC=tcp
 near=rmem-near.$$
 left=rmem-left.$$
 right=rmem-right.$$
 far=rmem-far.$$
-test_cleanup()
-{
-	local ns
-	for ns in "$near" "$left" "$right" "$far"; do
-		ip netns del "$ns" 2>/dev/null || true
-	done
-}
-for ns in "$near" "$left" "$right" "$far"; do
-	ip netns add "$ns" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
-	ip -n "$ns" link set lo up
+namespaces_add "$near" "$left" "$right" "$far"
+for ns in "${namespaces[@]}"; do
 	ip netns exec "$ns" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward
 		echo 1 >/proc/sys/net/ipv6/conf/all/forwarding'
 done
-# cable NAMESPACE INTERFACE NAMESPACE INTERFACE NETWORK MTU: with the addresses .1 and .2
-cable()
-{
-	local side ns interface number mtu=$6
-	ip -n "$1" link add "$2" type veth peer name "$4" netns "$3" 2>"$dir/stderr" ||
-		skip "no veth here: $(cat "$dir/stderr")"
-	for side in "$1 $2 1" "$3 $4 2"; do
-		read -r ns interface number <<<"$side"
-		ip -n "$ns" address add "10.$5.0.$number/24" dev "$interface"
-		ip -n "$ns" address add "fd0$5::$number/64" dev "$interface" nodad
-		ip -n "$ns" link set "$interface" mtu "$mtu" up
-	done
-}
 cable "$near" eth0 "$left" eth0 9 1500
 cable "$left" eth1 "$right" eth1 8 1400
 cable "$right" eth0 "$far" eth0 7 1500
@@ -85,12 +64,6 @@ probing()
 		ip -n "$ns" route flush cache
 		ip -n "$ns" -6 route flush cache
 	done
-}
-
-# all ports of the new namespaces are free
-ports_choose()
-{
-	port=7460
 }
 
 # examine: what the doctor finds of the path: its level and its text

@@ -3,46 +3,20 @@
 # Daemon and client in two network namespaces, with a router between them that translates addresses.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
-need jq ip nft
-[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+. "$(dirname "$0")/lib-netns.sh"
+need jq nft
 
 FABRIC=tcp
 far=rmem-far.$$
 near=rmem-near.$$
 router=rmem-router.$$
-test_cleanup()
-{
-	local ns
-	for ns in "$far" "$near" "$router"; do
-		ip netns del "$ns" 2>/dev/null || true
-	done
-}
-for ns in "$far" "$near" "$router"; do
-	ip netns add "$ns" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
-	ip -n "$ns" link set lo up
-done
-# cable NAMESPACE NETWORK: between the router's interface of that network and eth0, with .1 and .2
-cable()
-{
-	ip -n "$1" link add eth0 type veth peer name "net$2" netns "$router" 2>"$dir/stderr" ||
-		skip "no veth here: $(cat "$dir/stderr")"
-	ip -n "$router" address add "10.$2.0.1/24" dev "net$2"
-	ip -n "$1" address add "10.$2.0.2/24" dev eth0
-	ip -n "$router" link set "net$2" up
-	ip -n "$1" link set eth0 up
-}
-cable "$far" 7
-cable "$near" 9
+namespaces_add "$far" "$near" "$router"
+cable "$router" net7 "$far" eth0 7
+cable "$router" net9 "$near" eth0 9
 ip -n "$near" route add default via 10.9.0.1
 ip netns exec "$router" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
 netns_exec=(ip netns exec "$far")
 client_exec=(ip netns exec "$near")
-
-# all ports of the new namespaces are free
-ports_choose()
-{
-	port=7460
-}
 
 # translate LINE...: the rules of the router, in place of those before
 translate()

@@ -5,38 +5,17 @@
 # address that the host gets late; and with a silent name server.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
-need jq ip
-[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+. "$(dirname "$0")/lib-netns.sh"
+need jq
 
 FABRIC=tcp
 LISTEN=10.9.0.1
 far=rmem-far.$$
 near=rmem-near.$$
-test_cleanup()
-{
-	ip netns del "$far" 2>/dev/null || true
-	ip netns del "$near" 2>/dev/null || true
-	rm -rf "/etc/netns/$near"
-}
-ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
-ip netns add "$near"
-ip -n "$far" link add eth0 type veth peer name eth0 netns "$near" 2>"$dir/stderr" ||
-	skip "no veth here: $(cat "$dir/stderr")"
-for side in "$far 1" "$near 2"; do
-	read -r ns number <<<"$side"
-	ip -n "$ns" link set lo up
-	ip -n "$ns" address add "10.9.0.$number/24" dev eth0
-	ip -n "$ns" address add "fd09::$number/64" dev eth0 nodad
-	ip -n "$ns" link set eth0 up
-done
+namespaces_add "$far" "$near"
+cable "$far" eth0 "$near" eth0 9
 netns_exec=(ip netns exec "$far")
 client_exec=(ip netns exec "$near")
-
-# all ports of the new namespaces are free
-ports_choose()
-{
-	port=7460
-}
 
 link()
 {

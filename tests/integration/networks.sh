@@ -4,45 +4,18 @@
 # wildcards of [server] listen.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
-need jq ip
-[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+. "$(dirname "$0")/lib-netns.sh"
+need jq
 
 FABRIC=tcp
 far=rmem-far.$$
 one=rmem-one.$$
 two=rmem-two.$$
-test_cleanup()
-{
-	local ns
-	for ns in "$far" "$one" "$two"; do
-		ip netns del "$ns" 2>/dev/null || true
-	done
-}
-for ns in "$far" "$one" "$two"; do
-	ip netns add "$ns" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
-	ip -n "$ns" link set lo up
-done
-# cable NAMESPACE NETWORK: between the daemon's interface of that network and eth0, with .1 and .2
-cable()
-{
-	ip -n "$1" link add eth0 type veth peer name "net$2" netns "$far" 2>"$dir/stderr" ||
-		skip "no veth here: $(cat "$dir/stderr")"
-	ip -n "$far" address add "10.$2.0.1/24" dev "net$2"
-	ip -n "$far" address add "fd0$2::1/64" dev "net$2" nodad
-	ip -n "$1" address add "10.$2.0.2/24" dev eth0
-	ip -n "$1" address add "fd0$2::2/64" dev eth0 nodad
-	ip -n "$far" link set "net$2" up
-	ip -n "$1" link set eth0 up
-}
-cable "$one" 7
-cable "$two" 9
+namespaces_add "$far" "$one" "$two"
+cable "$far" net7 "$one" eth0 7
+cable "$far" net9 "$two" eth0 9
 netns_exec=(ip netns exec "$far")
 
-# all ports of the new namespaces are free
-ports_choose()
-{
-	port=7460
-}
 make_file "$dir/in" 1000000
 
 # served LISTEN

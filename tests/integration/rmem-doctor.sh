@@ -126,25 +126,12 @@ server_stop
 
 # ---- a network that drops packets ----
 
-[ "$(id -u)" -eq 0 ] || skip "the rest needs root for network namespaces"
-need ip nft
+need nft
+. "$(dirname "$0")/lib-netns.sh"
 far=rmem-far.$$
 near=rmem-near.$$
-test_cleanup()
-{
-	ip netns del "$far" 2>/dev/null || true
-	ip netns del "$near" 2>/dev/null || true
-}
-ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
-ip netns add "$near"
-ip -n "$far" link add eth0 type veth peer name eth0 netns "$near" 2>"$dir/stderr" ||
-	skip "no veth here: $(cat "$dir/stderr")"
-for side in "$far 1" "$near 2"; do
-	read -r ns number <<<"$side"
-	ip -n "$ns" link set lo up
-	ip -n "$ns" address add "10.9.0.$number/24" dev eth0
-	ip -n "$ns" link set eth0 up
-done
+namespaces_add "$far" "$near"
+cable "$far" eth0 "$near" eth0 9
 netns_exec=(ip netns exec "$far")
 client_exec=(ip netns exec "$near")
 LISTEN=10.9.0.1
