@@ -32,7 +32,7 @@ void fabric_hello_encode(const struct fabric_hello *hello,
 	memcpy(&wire.magic, FABRIC_HELLO_MAGIC, sizeof(wire.magic));
 	memcpy(wire.token, hello->token, FABRIC_TOKEN_BYTES);
 	memcpy(wire.origin, hello->origin, FABRIC_ORIGIN_BYTES);
-	memcpy(buf, &wire, sizeof(wire));
+	memcpy(buf, &wire, FABRIC_HELLO_BYTES);
 }
 
 int fabric_hello_decode(const uint8_t *buf, size_t bytes,

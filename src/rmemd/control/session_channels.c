@@ -289,6 +289,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	session->n_channels++;
 	port_charge(&session->ports[endpoint]);
 	*ret_channel = channel->number;
+	/* cppcheck-suppress memleak ; the session's list has it */
 	return 0;
 }
 

@@ -268,6 +268,7 @@ static void addition_want(struct additions *additions, const struct pool_params 
 	memcpy(&addition->params, params, sizeof(*params));
 	list_init(&addition->link);
 	list_append(&additions->all, &addition->link);
+	/* cppcheck-suppress memleak ; the list has it */
 }
 
 void additions_configure(struct additions *additions, const struct config *config)

@@ -217,6 +217,7 @@ int plan_make(struct plan *plan, const struct config *config, struct ledger *led
 	for (unsigned i = 0; i < before.n_pools; i++)
 		ids[i] = before.pools[i].id;
 	/* first, as new pools may need the memory of such files */
+	/* cppcheck-suppress uninitvar ; as many as there are */
 	err = fdstore_sweep(store, ids, before.n_pools);
 	if (!err)
 		err = add_kept(plan, &before, config, ledger, store, uses_pool, stays);
