@@ -796,7 +796,7 @@ RMEM_API int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add,
  * Other errors of this call and the next three are those of rmem_read().  [any] */
 RMEM_API int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 		       uint64_t pattern);
-#define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b)*UINT64_C(0x0101010101010101))
+#define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b) * UINT64_C(0x0101010101010101))
 /* Let the server copy a range of `source` to `lease`, and wait.  Both are leases of one
  * session, and may be one lease.
  *   offset, source_offset, bytes  where the ranges begin, and their length, bytes

@@ -14,10 +14,7 @@ struct backoff {
 	unsigned ms; /* the longest that the last wait could be; 0: there was none */
 };
 
-#define BACKOFF_INIT(max)       \
-	{                       \
-		.max_ms = (max) \
-	}
+#define BACKOFF_INIT(max) { .max_ms = (max) }
 
 /* An attempt failed: the time to wait before the next one, in milliseconds. */
 static inline unsigned backoff_next(struct backoff *backoff)

@@ -22,8 +22,8 @@ static void text_append(char *dst, const char *src)
 
 /* Set the text, with ": end" appended; NULL: nothing is.  The arguments may point into `text`, so a
  * copy is written first. */
-static void __attribute__((format(printf, 2, 0)))
-text_set(const char *end, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 2, 0))) text_set(const char *end,
+							   const char *fmt, va_list ap)
 {
 	char line[ERR_TEXT_BYTES];
 

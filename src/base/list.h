@@ -15,12 +15,9 @@ struct __attribute__((__may_alias__)) list {
 
 /* The structure of `type` whose `member` is at `ptr`. */
 #define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
-#define LIST_INIT(name)          \
-	{                        \
-		&(name), &(name) \
-	}
+#define LIST_INIT(name) { &(name), &(name) }
 
 static inline void list_init(struct list *node)
 {

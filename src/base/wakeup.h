@@ -17,10 +17,7 @@ struct wakeup {
 	uint64_t tag;
 };
 
-#define WAKEUP_CLOSED                \
-	{                            \
-		.epfd = -1, .fd = -1 \
-	}
+#define WAKEUP_CLOSED { .epfd = -1, .fd = -1 }
 
 /* Open one, which is not set.  -EMFILE, -ENOMEM, without text */
 int wakeup_open(struct wakeup *wakeup, uint64_t tag);

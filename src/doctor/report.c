@@ -65,8 +65,8 @@ void report_check(struct report *report, const char *check)
 
 /* ---- texts ---- */
 
-static json_t *__attribute__((format(printf, 1, 0)))
-text_new(const char *fmt, va_list ap)
+static json_t *__attribute__((format(printf, 1, 0))) text_new(const char *fmt,
+							      va_list ap)
 {
 	char text[TEXT_BYTES];
 

@@ -118,10 +118,7 @@ struct fabric_client_params {
 	/* domain_open() fails soon, with -ECANCELED, when another thread sets it; NULL: never */
 	const atomic_bool *cancelled;
 };
-#define FABRIC_CLIENT_PARAMS_INIT                        \
-	{                                                \
-		.rdma_options = FABRIC_RDMA_OPTIONS_INIT \
-	}
+#define FABRIC_CLIENT_PARAMS_INIT { .rdma_options = FABRIC_RDMA_OPTIONS_INIT }
 
 struct fabric_client_ops {
 	const char *name;

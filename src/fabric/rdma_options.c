@@ -67,11 +67,10 @@ static int pkey_parse(const char *value, int *ret_value)
 	return 0;
 }
 
-#define OPTION(member, ...)                                                         \
-	{                                                                           \
-		.name = #member,                                                    \
-		.offset = offsetof(struct fabric_rdma_options, member), __VA_ARGS__ \
-	}
+#define OPTION(member, ...)                                       \
+	{ .name = #member,                                        \
+	  .offset = offsetof(struct fabric_rdma_options, member), \
+	  __VA_ARGS__ }
 static const struct option options[] = {
 	OPTION(mtu, 256, 4096, true, NULL),
 	OPTION(traffic_class, 0, 255, true, NULL),

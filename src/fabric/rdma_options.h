@@ -23,15 +23,17 @@ struct fabric_rdma_options {
 	int pkey;      /* P_Key, 1 to 0xffff; FABRIC_CONNECT_DIRECT only */
 };
 #define FABRIC_OPTION_AUTO (-1) /* chosen by the device, the system or rdma_cm */
-#define FABRIC_RDMA_OPTIONS_INIT                                                \
-	{                                                                       \
-		.mtu = FABRIC_OPTION_AUTO, .traffic_class = FABRIC_OPTION_AUTO, \
-		.service_level = FABRIC_OPTION_AUTO,                            \
-		.ack_timeout = FABRIC_OPTION_AUTO, .retry_count = 6,            \
-		.rnr_retry_count = 6, .rd_atomic = FABRIC_OPTION_AUTO,          \
-		.connect = FABRIC_OPTION_AUTO, .gid_index = FABRIC_OPTION_AUTO, \
-		.pkey = FABRIC_OPTION_AUTO                                      \
-	}
+#define FABRIC_RDMA_OPTIONS_INIT               \
+	{ .mtu = FABRIC_OPTION_AUTO,           \
+	  .traffic_class = FABRIC_OPTION_AUTO, \
+	  .service_level = FABRIC_OPTION_AUTO, \
+	  .ack_timeout = FABRIC_OPTION_AUTO,   \
+	  .retry_count = 6,                    \
+	  .rnr_retry_count = 6,                \
+	  .rd_atomic = FABRIC_OPTION_AUTO,     \
+	  .connect = FABRIC_OPTION_AUTO,       \
+	  .gid_index = FABRIC_OPTION_AUTO,     \
+	  .pkey = FABRIC_OPTION_AUTO }
 
 /* How the channels of an RDMA device are connected: by rdma_cm, or directly, with queue pair
  * attributes that are exchanged over the control connection (for fabrics without IP). */

@@ -63,8 +63,8 @@ struct uri_text {
 	size_t bytes, used;
 };
 
-static void __attribute__((format(printf, 2, 3)))
-uri_append(struct uri_text *uri, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) uri_append(struct uri_text *uri,
+							     const char *fmt, ...)
 {
 	bool fits = uri->used < uri->bytes;
 	va_list ap;

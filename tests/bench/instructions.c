@@ -182,9 +182,8 @@ static bool confirms(const struct work *work)
 
 /* The requests of a share are chained and posted by one doorbell.  The last one is signaled, or the
  * request `after` it. */
-static inline __attribute__((always_inline)) uint64_t
-bare_shares(const struct work *work, uint64_t offset, bool *ok,
-	    struct ibv_send_wr *after)
+static inline __attribute__((always_inline)) uint64_t bare_shares(
+	const struct work *work, uint64_t offset, bool *ok, struct ibv_send_wr *after)
 {
 	unsigned shares = work->channels < work->batch ? work->channels : work->batch;
 	unsigned per = work->batch / shares, waiting = 0;

@@ -6,5 +6,5 @@
 
 ! help_wanted "$@" || exit 0
 arguments_max 0 "$@"
-command -v clang-format >/dev/null || die format "clang-format is missing: ./dev setup"
+command -v clang-format-19 >/dev/null || die format "clang-format-19 is missing: ./dev setup"
 say format "$(top_srcdir=$TOP bash "$TOP/tests/lint/format.sh" --write)"

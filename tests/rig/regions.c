@@ -52,7 +52,7 @@ static int query_limited(struct ibv_context *context,
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	struct ibv_context *(*open)(struct ibv_device * device), *context;
+	struct ibv_context *(*open)(struct ibv_device *device), *context;
 	struct verbs_context *verbs;
 
 	REAL("ibv_open_device", open);
@@ -70,7 +70,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t bytes,
 				 int access)
 {
-	struct ibv_mr *(*reg)(struct ibv_pd * pd, void *addr, size_t bytes, int access);
+	struct ibv_mr *(*reg)(struct ibv_pd *pd, void *addr, size_t bytes, int access);
 
 	REAL("ibv_reg_mr", reg);
 	if (bytes <= limit())
@@ -82,7 +82,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t bytes,
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 				       uint64_t iova, unsigned access)
 {
-	struct ibv_mr *(*reg)(struct ibv_pd * pd, void *addr, size_t bytes,
+	struct ibv_mr *(*reg)(struct ibv_pd *pd, void *addr, size_t bytes,
 			      uint64_t iova, unsigned access);
 
 	REAL("ibv_reg_mr_iova2", reg);

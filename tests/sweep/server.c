@@ -201,7 +201,7 @@ static void spawn(void)
 	char config[256], preload[512], calls[512], variable[] = "ASAN_OPTIONS";
 	char asan[512];
 	char *argv[] = { (char *)(uintptr_t)options.rmemd,
-			 (char *)(uintptr_t) "--config", config, NULL };
+			 (char *)(uintptr_t)"--config", config, NULL };
 	char *environment[] = { asan, calls, preload, NULL };
 	posix_spawn_file_actions_t actions;
 	int fds[2];

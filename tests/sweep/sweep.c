@@ -169,8 +169,8 @@ static void job_start(struct job *job, enum call_class class, uint64_t number)
 	char *environment[] = {
 		own_preload,
 		calls,
-		(char *)(uintptr_t) "ASAN_OPTIONS=verify_asan_link_order=0:"
-				    "allocator_may_return_null=1:print_legend=0",
+		(char *)(uintptr_t)"ASAN_OPTIONS=verify_asan_link_order=0:"
+				   "allocator_may_return_null=1:print_legend=0",
 		NULL,
 	};
 

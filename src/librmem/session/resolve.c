@@ -23,10 +23,8 @@ struct running {
 	uint64_t begun_ns; /* the last one */
 };
 
-#define RUNNING_INIT                                                                   \
-	{                                                                              \
-		.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER \
-	}
+#define RUNNING_INIT \
+	{ .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
 
 static struct running running = RUNNING_INIT;
 

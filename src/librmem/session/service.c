@@ -37,13 +37,15 @@ struct service {
 	uint64_t look_ns;   /* when to look at the descriptors again, see LOOK_MS */
 };
 
-#define SERVICE_INIT                                                                   \
-	{                                                                              \
-		.admin = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER, \
-		.sessions = LIST_INIT(service.sessions),                               \
-		.connects = LIST_INIT(service.connects),                               \
-		.wanted = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER,  \
-		.wake = WAKEUP_CLOSED,                                                 \
+#define SERVICE_INIT                                     \
+	{                                                \
+		.admin = PTHREAD_MUTEX_INITIALIZER,      \
+		.lock = PTHREAD_MUTEX_INITIALIZER,       \
+		.sessions = LIST_INIT(service.sessions), \
+		.connects = LIST_INIT(service.connects), \
+		.wanted = PTHREAD_COND_INITIALIZER,      \
+		.idle = PTHREAD_COND_INITIALIZER,        \
+		.wake = WAKEUP_CLOSED,                   \
 	}
 
 static struct service service = SERVICE_INIT;

@@ -8,13 +8,10 @@
 #define MEMBER(type, name) offsetof(type, name), sizeof(((type *)0)->name)
 #define FIELD(name) MEMBER(struct config, name), 0, NULL
 #define LIST(name) MEMBER(struct config, name), offsetof(struct config, n_##name), NULL
-#define CHOICES(...)                   \
-	(const struct config_choice[]) \
-	{                              \
-		__VA_ARGS__,           \
-		{                      \
-			NULL, 0        \
-		}                      \
+#define CHOICES(...)                     \
+	(const struct config_choice[])   \
+	{                                \
+		__VA_ARGS__, { NULL, 0 } \
 	}
 #define CHOICE(name, ...) MEMBER(struct config, name), 0, CHOICES(__VA_ARGS__)
 #define POOL(name) MEMBER(struct pool_params, name), 0, NULL
@@ -192,15 +189,14 @@ const struct config_key config_keys[] = {
 
 const size_t config_n_keys = sizeof(config_keys) / sizeof(config_keys[0]);
 
-#define NAMED(title, array, count)                                            \
-	{                                                                     \
-		.section = (title), .offset = offsetof(struct config, array), \
-		.count_offset = offsetof(struct config, count),               \
-		.bytes = sizeof(((struct config *)0)->array[0]),              \
-		.name_max = sizeof(((struct config *)0)->array[0].name) - 1,  \
-		.max = sizeof(((struct config *)0)->array) /                  \
-		       sizeof(((struct config *)0)->array[0])                 \
-	}
+#define NAMED(title, array, count)                                     \
+	{ .section = (title),                                          \
+	  .offset = offsetof(struct config, array),                    \
+	  .count_offset = offsetof(struct config, count),              \
+	  .bytes = sizeof(((struct config *)0)->array[0]),             \
+	  .name_max = sizeof(((struct config *)0)->array[0].name) - 1, \
+	  .max = sizeof(((struct config *)0)->array) /                 \
+		 sizeof(((struct config *)0)->array[0]) }
 
 const struct config_named config_named[CONFIG_KINDS] = {
 	[CONFIG_POOL] = NAMED(CONFIG_SECTION_POOL, pools, n_pools),

@@ -45,11 +45,7 @@ int memory_open(const struct pool_params *params, struct memory_work *work,
 /* The node of a sample of the pages, from the kernel; -1: several nodes, or unknown. */
 int memory_node(const struct memory *memory);
 /* None, with which memory_close() does nothing. */
-#define MEMORY_NONE                  \
-	(struct memory)              \
-	{                            \
-		.fd = -1, .node = -1 \
-	}
+#define MEMORY_NONE (struct memory){ .fd = -1, .node = -1 }
 /* The file keeps it. */
 void memory_close(struct memory *memory);
 /* Close it, and empty the file first. */

@@ -117,8 +117,8 @@ struct record {
 };
 
 /* The value is one line: log_event() lets no control character through. */
-static void __attribute__((format(printf, 2, 3)))
-record_add(struct record *record, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) record_add(struct record *record,
+							     const char *fmt, ...)
 {
 	size_t room = sizeof(record->text) - record->used;
 	char *field = record->text + record->used;

@@ -76,11 +76,8 @@ static unsigned own_lease_move(unsigned state, unsigned step)
 
 /* ---- all ---- */
 
-#define MACHINE(rows, states, steps, move)                                           \
-	{                                                                            \
-		rows, sizeof(rows) / sizeof((rows)[0]), 0 states(ONE), 0 steps(ONE), \
-			move                                                         \
-	}
+#define MACHINE(rows, states, steps, move) \
+	{ rows, sizeof(rows) / sizeof((rows)[0]), 0 states(ONE), 0 steps(ONE), move }
 static const struct machine {
 	const struct move *rows;
 	unsigned n_rows, n_states, n_steps;

@@ -14,10 +14,12 @@
 #define MIB (KIB * KIB)
 #define PIB (MIB * MIB * KIB)
 #define EXTENTS_MAX 64
-#define POOL(of_name, of_node, of_bytes, of_pages)                       \
-	{                                                                \
-		.name = of_name, .node = (of_node), .bytes = (of_bytes), \
-		.pages = (of_pages),                                     \
+#define POOL(of_name, of_node, of_bytes, of_pages) \
+	{                                          \
+		.name = of_name,                   \
+		.node = (of_node),                 \
+		.bytes = (of_bytes),               \
+		.pages = (of_pages),               \
 	}
 
 extern struct pools *pools;

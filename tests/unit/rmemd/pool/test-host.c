@@ -232,10 +232,14 @@ END_TEST
 
 #define AUTO(of_node, of_pages, of_share) SHARE("a", of_node, of_pages, of_share, false)
 #define KEPT(of_node, of_pages, of_share) SHARE("k", of_node, of_pages, of_share, true)
-#define SHARE(of_name, of_node, of_pages, of_share, is_kept)                  \
-	{                                                                     \
-		.name = of_name, .node = (of_node), .bytes = POOL_BYTES_AUTO, \
-		.pages = (of_pages), .share = (of_share), .kept = is_kept,    \
+#define SHARE(of_name, of_node, of_pages, of_share, is_kept) \
+	{                                                    \
+		.name = of_name,                             \
+		.node = (of_node),                           \
+		.bytes = POOL_BYTES_AUTO,                    \
+		.pages = (of_pages),                         \
+		.share = (of_share),                         \
+		.kept = is_kept,                             \
 	}
 
 /* The share of pool i in 1200 MiB of free memory. */

@@ -747,7 +747,7 @@ END_TEST
 /* The progress of the traced process. */
 static struct progress {
 	volatile unsigned begun, done; /* groups of changes */
-} * progress;
+} *progress;
 
 /* A group of changes: values are added, changed and removed.  Values that stay make a move take
  * several groups. */
