@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/channel/channel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -213,6 +214,9 @@ static void channel_work(struct rmem *session, struct channel *channel, uint64_t
 {
 	bool peer_open = channel_peer_open(channel, CHANNEL_WANTED);
 
+	assert((channel->state == CHANNEL_FRESH) == (channel->fresh != NULL));
+	assert((channel->state == CHANNEL_ASKED || channel->state == CHANNEL_CLOSING) ==
+	       (channel->call != NULL));
 	if (session->state != SESSION_UP) {
 		/* a server that does not answer has fenced the session in the end, and applies
 		 * nothing any more */

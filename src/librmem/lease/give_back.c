@@ -3,6 +3,7 @@
  * the thread that drives the session does, until the server says that they are gone. */
 #include "librmem/lease/lease.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/clock.h"
@@ -30,6 +31,8 @@ static int given_back(void *ctx, int err, const struct wire_msg *reply)
 	}
 	list_remove(&lease->node);
 	lease->session->leases->n_unwanted--;
+	assert(list_empty(&lease->session->leases->unwanted) ==
+	       !lease->session->leases->n_unwanted);
 	lease_handle_free(lease);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/lease/lease.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -230,6 +231,7 @@ static void rekey_finish(struct rmem_lease *lease)
 	struct rmem *session = lease->session;
 	bool again = lease->rekey_again && !lease_ended(lease);
 
+	assert(session->leases->rekeys_sent > 0 && list_empty(&lease->rekey_node));
 	lease->rekey = NULL;
 	session->leases->rekeys_sent--;
 	/* a lease that changes all the time holds nobody up */
@@ -489,6 +491,7 @@ void leases_destroy(struct rmem *session)
 	list_for_each_entry_safe(struct rmem_lease, lease, &table->all, node)
 		lease_drop(lease);
 	give_backs_drop(table);
+	assert(!session->rekeys && !table->rekeys_sent && !table->keeps_sent);
 	map_destroy(&table->by_id);
 	notices_close(&table->notices);
 	watch_fd_close(session);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/queue/channel_set.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -174,6 +175,7 @@ void channel_set_connected(struct channel_set *set, struct send_side *side,
 			*max = inline_max;
 		set->connected = true;
 	}
+	assert(!side->fabric && !side->in_flight && !side->n_runs);
 	side->fabric = fabric;
 	side->live = true;
 	side->retired = false;
@@ -190,12 +192,14 @@ void channel_set_inline_never(struct channel_set *set)
 
 void channel_set_disconnected(struct channel_set *set, struct send_side *side)
 {
+	assert(!side->live && set->n_dead > 0);
 	side->fabric = NULL;
 	set->n_dead--;
 }
 
 void channel_set_retire(struct channel_set *set, struct send_side *side)
 {
+	assert(side->live);
 	side->live = false;
 	side->retired = true;
 	side->flush_ns = UINT64_MAX;

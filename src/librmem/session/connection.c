@@ -132,6 +132,7 @@ static void call_free(struct connection_call *call)
 	list_remove(&call->node);
 	call->connection->n_calls--;
 	call->connection->n_unreplied -= call->id > 0;
+	assert(call->connection->n_unreplied <= call->connection->n_calls);
 	free(call);
 }
 

@@ -7,6 +7,7 @@
  * id and token, until fence_ms and grace_ms are over: by then the server has ended the session. */
 #include "librmem/session/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -300,6 +301,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 /* Every lease has its rkeys, or has ended, and the lease clock runs: the session has resumed. */
 static void session_up(struct rmem *session, uint64_t now_ns)
 {
+	assert(!session->dial && session->rekeys == 0);
 	session->up_ns = now_ns;
 	lookup_drop(session);
 	session->resumes++;
@@ -622,6 +624,7 @@ void session_state_work(struct rmem *session, uint64_t now_ns)
 	    clock_runs(session, now_ns))
 		session_up(session, now_ns);
 	timers_work(session, now_ns);
+	assert(!session->dial || session->state == SESSION_HELLO);
 }
 
 uint64_t session_state_due(const struct rmem *session)

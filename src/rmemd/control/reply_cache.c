@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/reply_cache.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -105,6 +106,7 @@ uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 	list_append(&cache->replies, &slot->link);
 	cache->n++;
 	(*cache->n_together)++;
+	assert(cache->n <= REPLY_CACHE_MAX && cache->n_texts <= REPLY_TEXTS_MAX);
 	return dropped;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +38,8 @@ static void timer_moved(struct session *session)
 {
 	struct sessions *sessions = session->sessions;
 
+	assert((session->state == WIRE_SESSION_ACTIVE) ==
+	       (session->connection != NULL));
 	session_set_time(session);
 	if (session->times == &sessions->heard)
 		sessions->due(sessions->control,
@@ -58,6 +61,7 @@ void session_heard(struct session *session, uint64_t ago_ms)
 
 static void session_adopt(struct session *session, struct connection *connection)
 {
+	assert(!session->connection && !connection->session);
 	session->connection = connection;
 	connection->session = session;
 	session->auth = connection->auth;
@@ -84,6 +88,7 @@ static struct connection *session_detach_connection(struct session *session)
 /* The connection that waits until the session's keys are dead; NULL: none. */
 static void session_await(struct session *session, struct connection *connection)
 {
+	assert(!connection || !connection->awaited);
 	if (session->waiting_connection)
 		session->waiting_connection->awaited = NULL;
 	session->waiting_connection = connection;
@@ -374,6 +379,7 @@ void session_closed(void *, void *session_cookie)
 	struct session_port *port = session_cookie;
 	struct session *session = port->session;
 
+	assert(port->n_closing > 0 && port->n_closing <= session->n_closing);
 	session->n_closing--;
 	session_port_closed(port);
 	if (session->waiting_connection || session->state == WIRE_SESSION_ENDED)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -54,6 +55,8 @@ static void channel_forget_dying(struct session *session, struct channel *channe
 	list_remove(&channel->link);
 	list_remove(&channel->in_granted);
 	free(channel);
+	assert(session->n_connected <= session->n_channels);
+	assert(list_empty(&session->channels) == !session->n_channels);
 }
 
 static void port_charge(const struct session_port *port)
@@ -68,6 +71,7 @@ static void port_uncharge(const struct session_port *port, unsigned n_channels)
 {
 	struct tenant *tenant = port->session->lease_client.tenant;
 
+	assert(n_channels <= tenant->n_channels_at[port - port->session->ports]);
 	tenant->n_channels -= n_channels;
 	tenant->n_channels_at[port - port->session->ports] -= n_channels;
 }

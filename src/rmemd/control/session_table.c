@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -79,6 +80,7 @@ struct session *session_next(const struct tree *times, uint64_t ms, uint64_t id)
 
 void session_free(struct session *session)
 {
+	assert(!session->n_channels && !session->n_requests);
 	if (session->times)
 		tree_remove(session->times, &session->in_times);
 	reply_cache_clear(&session->replies);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/attachment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -88,6 +89,8 @@ static void attachment_unlink(struct attachment *attachment)
 	tree_remove(&lease->by_session, &attachment->by_session);
 	lease->n_writers -= (attachment->rights & WIRE_RIGHT_WRITE) != 0;
 	lease->n_attachments--;
+	assert(lease->n_writers <= lease->n_attachments);
+	assert(list_empty(&lease->attachments) == !lease->n_attachments);
 	attachment->client->n_attachments--;
 	attachment->client->lent_bytes -= lease->bytes;
 	lease_changed(lease);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/lease_client.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "rmemd/lease/attachment.h"
@@ -32,6 +33,8 @@ void lease_client_set_origin(struct lease_client *client, const char *name,
 void lease_client_destroy(struct lease_client *client)
 {
 	lease_client_drop_events(client);
+	assert(lease_client_is_vacant(client) && !client->n_attachments);
+	assert(!client->lent_bytes && !client->n_keys && !client->n_watches);
 	origin_unref(client->origin);
 	client->tenant->n_sessions--;
 	tenant_unref(client->tenant);

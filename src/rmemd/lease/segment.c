@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/segment.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ void segment_unref(struct segment *segment)
 		extent_set_releasing(&segment->extent, false);
 		list_remove(&segment->releasing);
 	}
+	assert(segment->extent.bytes <= segment->lease->tenant->bytes);
 	segment->lease->tenant->bytes -= segment->extent.bytes;
 	/* when the table is closed, the extent stays for the next process */
 	if (!leases->closing)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/tenant.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,6 +46,8 @@ void tenant_unref(struct tenant *tenant)
 {
 	if (--tenant->refs)
 		return;
+	assert(!tenant->n_sessions && !tenant->n_channels && !tenant->n_leases);
+	assert(!tenant->bytes && !tenant->n_keys && !tenant->n_attachments);
 	list_remove(&tenant->link);
 	tenant_destroy(tenant);
 	free(tenant);

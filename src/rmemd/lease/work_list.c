@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The consequences of changed leases: requests that wait for a lease are done or fail, its extents
  * lose their unused ends, and when it has ended and its keys are dead it is freed. */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -114,6 +115,7 @@ static int lease_grant(struct lease *lease)
 	err = lease_record(lease);
 	if (err)
 		return err;
+	assert(lease->n_attachments > 0);
 	wire_lease_move(&lease->state, WIRE_STEP_GRANT);
 	lease->leases->counters.granted++;
 	status = lease_status(lease);
@@ -219,6 +221,8 @@ static void lease_free_now(struct lease *lease)
 {
 	struct leases *leases = lease->leases;
 
+	assert(!lease->n_segments && !lease->n_attachments);
+	assert(list_empty(&lease->waiters) || leases->closing);
 	list_remove(&lease->changed);
 	list_remove(&lease->all);
 	lease_delete(lease);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/loop/slices.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "base/clock.h"
@@ -92,6 +93,7 @@ static void queue_serve(struct slices *slices, struct slice_queue *queue,
 	uint64_t begin_ns = clock_now_ns();
 	bool more;
 
+	assert(!slices->served && !slices->running);
 	slices->served = queue;
 	slices->running = work;
 	more = work->run(work);
@@ -143,6 +145,7 @@ static void run_next(struct slices *slices)
 						 struct slice_queue, node);
 	struct slice_work *work = list_first(&queue->work, struct slice_work, link);
 
+	assert(work && slices->used_ns <= queue->used_ns);
 	tree_remove(&slices->queues, &queue->node);
 	list_remove(&work->link);
 	slices->used_ns = queue->used_ns;

@@ -44,9 +44,20 @@ static struct block *block_new(struct extents *extents)
 	return block;
 }
 
+/* Every byte is in one state. */
+static bool sums_agree(const struct extents *extents)
+{
+	const uint64_t *sum = extents->sum;
+
+	return sum[BLOCK_FREE] + sum[BLOCK_LENT] + sum[BLOCK_DIRTY] +
+		       sum[BLOCK_CLOSED] ==
+	       extents->bytes;
+}
+
 static void block_set_state(struct extents *extents, struct block *block,
 			    enum block_state to)
 {
+	assert(block->bytes <= extents->sum[block->state] && sums_agree(extents));
 	extents->sum[block->state] -= block->bytes;
 	block->state = to;
 	block->clean = 0;
@@ -336,6 +347,7 @@ bool extents_cleaned(struct extents *extents, struct block *block, uint64_t byte
 	extents->sum[BLOCK_DIRTY] -= block->clean;
 	extents->sum[BLOCK_FREE] += block->clean;
 	block->clean = 0;
+	assert(sums_agree(extents));
 	free_insert(extents, before);
 	return false;
 }
@@ -418,6 +430,7 @@ bool extents_cut(struct extents *extents, unsigned max_blocks)
 			extents->closed = &extents->order;
 		block_remove(extents, last, &extents->order);
 	}
+	assert(sums_agree(extents));
 	if (extents->closed != &extents->order)
 		return false;
 	spare_drop(extents);
