@@ -11,7 +11,6 @@
 
 #include "base/err.h"
 #include "base/modular.h"
-#include "base/moves.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
@@ -20,17 +19,6 @@
 
 /* Calls of queues are far shorter. */
 #define FREE_STEP_NS NS_PER_MS
-
-#define MOVE(from, step, to) { LEASE_##from, LEASE_STEP_##step, LEASE_##to },
-static const struct move moves[] = { LEASE_MOVES(MOVE) };
-
-/* What queues read without the lock follows. */
-void lease_move(struct rmem_lease *lease, enum lease_step step)
-{
-	lease->state = (enum lease_state)MOVES_NEXT(moves, lease->state, step);
-	if (lease->state == LEASE_ENDED || lease->state == LEASE_ENDED_LEAVING)
-		atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
-}
 
 void lease_table_init(struct lease_table *table)
 {
@@ -456,12 +444,6 @@ MODULAR bool lease_verified(const struct rmem_lease *lease, unsigned count)
 {
 	return (int)(atomic_load_explicit(&lease->verified, memory_order_acquire) -
 		     count) >= 0;
-}
-
-void lease_handle_free(struct rmem_lease *lease)
-{
-	lease_move(lease, LEASE_STEP_FREE);
-	free(lease);
 }
 
 void lease_drop(struct rmem_lease *lease)

@@ -296,8 +296,6 @@ static inline int lease_error(const struct rmem_lease *lease, int err, const cha
 void lease_table_init(struct lease_table *table);
 /* Free all handles and the table.  Without the lock. */
 void leases_destroy(struct rmem *session);
-/* Take a step, which there must be from this state.  Under the lock once a list has the lease. */
-void lease_move(struct rmem_lease *lease, enum lease_step step);
 /* Publish the server's answer as the lease's attachment.  The old attachment stays while a queue
  * may read it.  Under the lock.  -EPROTO, -ENOMEM. */
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
@@ -319,10 +317,15 @@ bool lease_verified(const struct rmem_lease *lease, unsigned count);
 /* The server grants the lease with this id afresh: a handle that the session has of it ends, and is
  * not found any more.  Under the lock. */
 void lease_replace(struct rmem *session, uint64_t id);
-/* Free a handle that is in no list. */
-void lease_handle_free(struct rmem_lease *lease);
 /* Free the handle, which nothing may use.  Under the lock. */
 void lease_drop(struct rmem_lease *lease);
+
+/* ---- lease_moves.c ---- */
+
+/* Take a step, which there must be from this state.  Under the lock once a list has the lease. */
+void lease_move(struct rmem_lease *lease, enum lease_step step);
+/* Free a handle that is in no list. */
+void lease_handle_free(struct rmem_lease *lease);
 
 /* ---- lease_list.c ---- */
 

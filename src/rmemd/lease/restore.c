@@ -23,8 +23,8 @@ struct claim {
 struct restore {
 	struct leases *leases;
 	const struct leases_restore *with;
-	struct list
-		found; /* leases in the order of ids; ENDED: it cannot be restored */
+	/* leases in the order of ids; ENDED: it cannot be restored */
+	struct list found;
 	struct claim *claims;
 	size_t n_claims, claims_max;
 };

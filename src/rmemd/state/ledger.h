@@ -43,8 +43,8 @@ int ledger_hold(struct ledger *ledger, uint64_t bytes);
  * -ENOMEM, -ENOSPC: what was reserved for the key, if it has no value, is given up */
 int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *value,
 	       size_t bytes);
-/* Reserve for a key: if the next put is its own, with up to `bytes`, it cannot fail, and a later one
- * only for want of room, until the key is removed.  -ENOMEM, -ENOSPC */
+/* Reserve for a key: if the next put is its own, with up to `bytes`, it cannot fail, and a later
+ * one only for want of room, until the key is removed.  -ENOMEM, -ENOSPC */
 int ledger_reserve(struct ledger *ledger, const struct ledger_key *key, size_t bytes);
 /* Stage the removal of a value, or give up what is reserved for one.  Cannot fail, as each put
  * reserves room for it. */

@@ -48,8 +48,8 @@ siw_build()
 	headers=$tmp/root/usr/src/linux-headers-$KERNEL_RELEASE
 	sed -i "s#/usr/\(src\|lib\)/linux-#$tmp/root&#" "$headers/Makefile"
 	say "building siw for $KERNEL_RELEASE"
-	# No BTF: that would need pahole and the whole kernel's debug information.  A later release has
-	# another compiler than the headers name.
+	# No BTF: that would need pahole and the whole kernel's debug information.  A later release
+	# has another compiler than the headers name.
 	make -C "$headers" M="$tmp/siw" CC=gcc CONFIG_RDMA_SIW=m CONFIG_DEBUG_INFO_BTF_MODULES= \
 		modules >"$tmp/log" 2>&1 || {
 		tail -n 20 "$tmp/log" >&2
