@@ -7,6 +7,7 @@
 
 #include "base/modular.h"
 #include "rmemd/control/session.h"
+#include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
@@ -359,6 +360,17 @@ void check_access(unsigned client, const char *at, uint64_t bytes, uint64_t leas
 		sim_fail("client %u reaches a page of lease %llu through lease %llu",
 			 client, (number)owner_at(at), (number)lease);
 	check_channel(client);
+}
+
+void check_attached(unsigned client, uint64_t session, uint64_t lease)
+{
+	const struct lease *of = leases_find_id(daemon_control.leases, lease);
+
+	if (sessions_find(daemon_control.sessions, session) &&
+	    !(of && attachment_find(of, session)))
+		sim_fail("client %u has lease %llu attached, and the daemon does not "
+			 "know of it",
+			 client, (number)lease);
 }
 
 void check_late_write(char *at, uint64_t bytes, uint64_t lease)

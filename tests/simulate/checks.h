@@ -30,6 +30,8 @@ void check_freed(const struct extent *extent);
 /* A client reaches memory through a key of this lease: it is the lease's, and the client was
  * heard. */
 void check_access(unsigned client, const char *at, uint64_t bytes, uint64_t lease);
+/* A client that was not disturbed has the lease attached: the daemon says so too. */
+void check_attached(unsigned client, uint64_t session, uint64_t lease);
 /* Write through a dying key, where that hurts nobody. */
 void check_late_write(char *at, uint64_t bytes, uint64_t lease);
 

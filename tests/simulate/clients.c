@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <rmem/rmem.h>
+
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
 #include "simulate/fds.h"
@@ -192,6 +194,7 @@ bool clients_step(void)
 void client_wait(const struct pollfd *fds, unsigned n, uint64_t until_ns)
 {
 	struct client *client = &clients[running];
+	unsigned timeout_ms = rmem_thread_timeout(0);
 
 	client->n_fds = 0;
 	for (unsigned i = 0; i < n; i++)
@@ -200,6 +203,7 @@ void client_wait(const struct pollfd *fds, unsigned n, uint64_t until_ns)
 	client->until_ns = until_ns;
 	(void)swapcontext(&client->context, &scheduler);
 	client->n_fds = 0;
+	(void)rmem_thread_timeout(timeout_ms);
 }
 
 void client_wait_cond(const void *cond, uint64_t until_ns)

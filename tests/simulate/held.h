@@ -43,7 +43,7 @@ struct program {
 	unsigned names; /* number of names ever used */
 	bool lost;      /* the session is lost for good */
 	bool closing;   /* the session is about to be closed */
-	unsigned calls; /* number of calls that the mate is in */
+	unsigned calls; /* number of its threads that are in a call of mates.c */
 	struct mate mates[2];
 	bool proving; /* no error may be */
 	struct held held[HELD_MAX];

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "librmem/lease/lease.h"
 #include "simulate/checks.h"
 #include "simulate/clients.h"
 #include "simulate/daemon.h"
@@ -39,16 +40,37 @@ static void look(const struct program *program, unsigned which, unsigned k)
 			 program->number, (unsigned long long)rmem_lease_id(lease));
 }
 
-static void call_begin(struct program *program, unsigned which, const char *name)
+/* Whether an answer of the daemon, or its word that the lease has ended, may be on the way. */
+static bool is_in_doubt(const struct program *program, const rmem_lease *lease)
 {
-	program->calls += which;
-	client_call_begin(name, REQUESTS * program->timeout_ms + 3000);
+	return program->calls > 0 || lease->ended_late.call || !client_is_calm(1000) ||
+	       may_have_ended(lease->id);
 }
 
-static void call_end(struct program *program, unsigned which)
+/* What the library takes for attached, the daemon has attached. */
+static void compare(const struct program *program, const rmem_lease *lease)
 {
+	struct rmem_info info = rmem_info_init();
+
+	if (!rmem_lease_status(lease) && !is_in_doubt(program, lease) &&
+	    !rmem_info(program->session, &info))
+		check_attached(program->number, info.session_id, lease->id);
+}
+
+/* Some threads have no time to wait for the answer, which comes late. */
+static void call_begin(struct program *program, const char *name)
+{
+	program->calls++;
+	client_call_begin(name, REQUESTS * program->timeout_ms + 3000);
+	(void)rmem_thread_timeout(
+		!sim_healed && sim_chance(2) ? 1 + (unsigned)sim_random(4) : 0);
+}
+
+static void call_end(struct program *program)
+{
+	(void)rmem_thread_timeout(0);
 	client_call_end();
-	program->calls -= which;
+	program->calls--;
 }
 
 static void get(struct program *program, unsigned which, unsigned k)
@@ -66,9 +88,9 @@ static void get(struct program *program, unsigned which, unsigned k)
 	params.name = name;
 	params.bytes = BYTES;
 	params.flags = RMEM_ALLOC_ATTACH;
-	call_begin(program, which, "rmem_attach of a mate");
+	call_begin(program, "rmem_attach of a mate");
 	/* proving: whatever rights the other thread has asked for */
-	if (!program->proving && sim_chance(3))
+	if (!program->proving && sim_chance(2))
 		err = rmem_alloc(program->session, &params, lease);
 	else
 		err = rmem_attach(
@@ -76,7 +98,7 @@ static void get(struct program *program, unsigned which, unsigned k)
 			RMEM_READ |
 				(program->proving || sim_chance(3) ? 0 : RMEM_WRITE),
 			lease);
-	call_end(program, which);
+	call_end(program);
 	program->mates[which].leaving[k] = false;
 	if (program_failed(program, "rmem_attach of a mate", err,
 			   program->proving ? proven : also))
@@ -84,14 +106,14 @@ static void get(struct program *program, unsigned which, unsigned k)
 }
 
 /* Give it back; true: it is gone. */
-static bool leave(struct program *program, unsigned which, rmem_lease *lease)
+static bool leave(struct program *program, rmem_lease *lease)
 {
 	static const int also[] = { -EBUSY, 0 };
 	int err;
 
-	call_begin(program, which, "rmem_detach of a mate");
+	call_begin(program, "rmem_detach of a mate");
 	err = rmem_detach(lease);
-	call_end(program, which);
+	call_end(program);
 	return !program_failed(program, "rmem_detach of a mate", err, also);
 }
 
@@ -102,9 +124,9 @@ static void destroy(struct program *program, unsigned which, unsigned k)
 	int err;
 
 	ended[n_ended++ % ENDED_MAX] = rmem_lease_id(*lease);
-	call_begin(program, which, "rmem_destroy of a mate");
+	call_begin(program, "rmem_destroy of a mate");
 	err = rmem_destroy(*lease);
-	call_end(program, which);
+	call_end(program);
 	if (!program_failed(program, "rmem_destroy of a mate", err, also))
 		*lease = NULL;
 }
@@ -126,7 +148,7 @@ static void give_back(struct program *program, unsigned which, unsigned k)
 {
 	struct mate *mate = &program->mates[which];
 
-	if (leave(program, which, mate->lease[k])) {
+	if (leave(program, mate->lease[k])) {
 		mate->lease[k] = NULL;
 		return;
 	}
@@ -155,17 +177,19 @@ void mates_act(struct program *program, unsigned which)
 	struct mate *mate = &program->mates[which];
 	unsigned k = (unsigned)sim_random(MATES_LEASES);
 
-	if (mate->lease[k])
+	if (mate->lease[k]) {
 		look(program, which, k);
+		compare(program, mate->lease[k]);
+	}
 	if (mate->old[k] && sim_chance(2)) {
-		if (leave(program, which, mate->old[k]))
+		if (leave(program, mate->old[k]))
 			mate->old[k] = NULL;
 	} else if (!mate->lease[k]) {
 		get(program, which, k);
 	} else if (which == 0 && rmem_lease_rights(mate->lease[k]) & RMEM_WRITE &&
 		   sim_chance(2)) {
 		write_to(program, mate->lease[k]);
-	} else if (rmem_lease_rights(mate->lease[k]) & RMEM_WRITE && sim_chance(8)) {
+	} else if (rmem_lease_rights(mate->lease[k]) & RMEM_WRITE && sim_chance(4)) {
 		destroy(program, which, k);
 	} else {
 		give_back(program, which, k);
