@@ -483,13 +483,14 @@ int rmem_fd(rmem *session)
 
 int rmem_process(rmem *session)
 {
-	int err = 0;
+	int err = 0, before;
 
 	if (!session || !session->no_thread)
 		return err_set(-EINVAL, "rmem_process: the session is not open with "
 					"RMEM_NO_THREAD");
 	if (session_own(session))
 		return err_prefix(-ESTALE, "rmem_process");
+	before = cancel_disable();
 	(void)pthread_mutex_lock(&session->lock);
 	session_work(session);
 	if (session->state == SESSION_LOST)
@@ -501,6 +502,7 @@ int rmem_process(rmem *session)
 			      "trying to resume",
 			      session->server);
 	(void)pthread_mutex_unlock(&session->lock);
+	cancel_restore(before);
 	return err_end(err);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -137,6 +138,30 @@ START_TEST(closed_descriptor__ends_the_session)
 }
 END_TEST
 
+static void *process(void *)
+{
+	/* the next cancellation point ends the thread */
+	(void)pthread_cancel(pthread_self());
+	(void)rmem_process(client);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* A heartbeat is due, which the thread sends. */
+START_TEST(cancelled_thread__ends_after_process)
+{
+	pthread_t thread;
+	void *result;
+
+	open_with(RMEM_NO_THREAD);
+	wait_readable();
+	ck_assert_int_eq(pthread_create(&thread, NULL, process, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = core_case("driven");
@@ -147,5 +172,6 @@ int main(void)
 	tcase_add_test(tc, program__waits_for_a_channel);
 	tcase_add_test(tc, program__connects_to_a_slow_server);
 	tcase_add_test(tc, program__sends_heartbeats_while_it_writes);
+	tcase_add_test(tc, cancelled_thread__ends_after_process);
 	return unit_main();
 }
