@@ -89,8 +89,8 @@
  *
  * Signals and cancellation.  A signal handler that interrupts a thread which waits in a call may
  * take any time: the service threads keep the session alive, unless RMEM_NO_THREAD.  Calls that
- * wait, and rmem_process(), are no cancellation points: a thread that is cancelled meanwhile goes on
- * until the call has ended, and session and queue stay usable.  rmem_submit(), rmem_poll() and
+ * wait, and rmem_process(), are no cancellation points: a thread that is cancelled meanwhile goes
+ * on until the call has ended, and session and queue stay usable.  rmem_submit(), rmem_poll() and
  * rmem_cancel() make system calls that are cancellation points: disable cancellation around them.
  *
  * fork().  The parent goes on undisturbed.  In the child:
