@@ -53,8 +53,7 @@ uint64_t clock_past_ms(uint64_t ms)
 
 struct timespec clock_monotonic_timespec(uint64_t ns)
 {
-	uint64_t now_ns = clock_now_ns();
-	uint64_t monotonic_ns = clock_source ? now_ns : clock_read_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = clock_now_ns(), monotonic_ns = clock_read_ns(CLOCK_MONOTONIC);
 	uint64_t left_ns = ns > now_ns ? ns - now_ns : 0;
 
 	return clock_timespec(left_ns < UINT64_MAX - monotonic_ns

@@ -74,22 +74,6 @@ START_TEST(monotonic_timespec__is_the_same_moment)
 }
 END_TEST
 
-static uint64_t fake_now(void)
-{
-	return 5 * NS_PER_S;
-}
-
-START_TEST(monotonic_timespec__is_of_the_clock_in_use)
-{
-	struct timespec when;
-
-	clock_set_source(fake_now);
-	when = clock_monotonic_timespec(7 * NS_PER_S + 1);
-	ck_assert_int_eq(when.tv_sec, 7);
-	ck_assert_int_eq(when.tv_nsec, 1);
-}
-END_TEST
-
 int main(void)
 {
 	TCase *tc = unit_case("clock", NULL, NULL);
@@ -97,6 +81,5 @@ int main(void)
 	tcase_add_test(tc, clock__counts_suspended_time);
 	tcase_add_loop_test(tc, coarse_clock__follows_the_clock, 0, 2);
 	tcase_add_loop_test(tc, monotonic_timespec__is_the_same_moment, 0, 2);
-	tcase_add_test(tc, monotonic_timespec__is_of_the_clock_in_use);
 	return unit_main();
 }
