@@ -104,14 +104,15 @@ done < <(jq -r '.panels[].targets[]?.expr' "$dashboard")
 [ "$n" -gt 40 ] || fail "only $n queries in the dashboard"
 ok "$n queries of the dashboard, $with with series"
 
+curl -sS --max-time 20 "http://127.0.0.1:$prometheus_port/api/v1/rules" >"$dir/rules.json"
 n=0
 while IFS= read -r expr; do
 	run "$expr" >/dev/null
 	n=$((n + 1))
-done < <(sed -n 's/^ *expr: //p' "$rules")
+done < <(jq -r '.data.groups[].rules[].query' "$dir/rules.json")
 [ "$n" -gt 10 ] || fail "only $n rules"
-bad=$(curl -sS --max-time 20 "http://127.0.0.1:$prometheus_port/api/v1/rules" |
-	jq -r '.data.groups[].rules[] | select(.health == "err" or .state == "firing") | .name')
+bad=$(jq -r '.data.groups[].rules[] | select(.health == "err" or .state == "firing") | .name' \
+	"$dir/rules.json")
 [ -z "$bad" ] || fail "rules that fail or fire: $bad"
 ok "$n queries of the rules"
 
