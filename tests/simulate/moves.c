@@ -48,8 +48,6 @@ static const char *const elsewhere[] = {
 	"session REKEY ROB",
 	"session UP ROB",
 	"session WAIT ROB",
-	/* forks: unit/librmem/test-librmem-fork */
-	"lease ENDED_LEAVING FREE",
 	/* a server that does not answer one request: unit/librmem/test-librmem-session-channels */
 	"channel CLOSING SILENCE",
 };

@@ -54,7 +54,6 @@
 	M(ASKED, FREE, FREED)             /* refused */                                      \
 	M(USED, FREE, FREED)              /* the last reference, or its session is closed */ \
 	M(ENDED, FREE, FREED)             /* likewise */                                     \
-	M(ENDED_LEAVING, FREE, FREED)     /* in the child of a fork() */                     \
 	M(UNWANTED, FREE, FREED)          /* confirmed, or its session is closed */
 /* clang-format on */
 

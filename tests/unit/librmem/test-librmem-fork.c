@@ -148,35 +148,6 @@ START_TEST(fork__during_a_close_leaves_the_child_no_descriptor)
 }
 END_TEST
 
-static void *detach_it(void *arg)
-{
-	ck_assert_int_eq(rmem_detach(arg), 0);
-	return NULL;
-}
-
-/* The server has not answered the detach yet. */
-START_TEST(fork__during_a_detach_leaves_the_child_a_session_to_close)
-{
-	rmem_lease *lease = open_with_lease(0);
-	pthread_t thread;
-	int status;
-	pid_t pid;
-
-	proxy.hold = WIRE_TYPE_detach;
-	ck_assert_int_eq(pthread_create(&thread, NULL, detach_it, lease), 0);
-	proxy_await(WIRE_TYPE_detach, 1);
-	pid = fork();
-	if (pid == 0) {
-		rmem_close(client);
-		_exit(0);
-	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
-	proxy_release();
-	(void)pthread_join(thread, NULL);
-}
-END_TEST
-
 int main(void)
 {
 	TCase *tc = core_case("fork");
@@ -187,6 +158,5 @@ int main(void)
 	tcase_add_test(tc, fork__leaves_the_child_a_resolver);
 #endif
 	tcase_add_test(tc, fork__during_a_close_leaves_the_child_no_descriptor);
-	tcase_add_test(tc, fork__during_a_detach_leaves_the_child_a_session_to_close);
 	return unit_main();
 }
