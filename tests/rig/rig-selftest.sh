@@ -7,7 +7,8 @@
 set -u
 
 kernel=${1-612}
-rig=$(dirname "$(readlink -f "$0")")/rig
+here=$(dirname "$(readlink -f "$0")")
+rig=$here/rig
 work=$(mktemp -d "${TMPDIR:-/tmp}/rig-selftest.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 143' HUP INT TERM
@@ -135,6 +136,19 @@ test_kernel_failed()
 	rig_run 126 run --kernel "$kernel" --device none "$fault; $end" &&
 		rig_run 126 run --kernel "$kernel" --device none "$lockup; $end" &&
 		rig_run 126 pair --kernel "$kernel" --device none 'exit 1' "$fault; $end"
+}
+
+# A kernel log that has a warning, and one that has the fault that rxe is known for.
+test_kernel_warned()
+{
+	local clean warn
+	clean=". '$here/guest/functions'; kernel_clean"
+	warn='echo "<4>WARNING: CPU: 0 PID: 9 at rxe_task.c:267'
+	rig_run 0 run --kernel "$kernel" --device none "$clean" &&
+		rig_run 126 run --kernel "$kernel" --device none \
+			"$warn rxe_sched_task+0x9c/0xb0\" >/dev/kmsg; $clean" &&
+		rig_run 1 run --kernel "$kernel" --device none \
+			"$warn rxe_requester+0x9c/0xb0\" >/dev/kmsg; $clean"
 }
 
 # A boot that fails is tried once more.
@@ -275,6 +289,7 @@ check 'one VM: NUMA nodes and huge pages' test_one_numa
 check 'time-out' test_timeout
 check 'a dead VM is noticed' test_death
 check 'failures of the kernel are told apart, of either machine' test_kernel_failed
+check 'warnings of the kernel are told apart' test_kernel_warned
 check 'a VM that dies during boot is started again' test_boot_failed
 check 'arguments arrive unchanged' test_arguments
 check 'a VM that dies twice is not started again' test_never_boots
