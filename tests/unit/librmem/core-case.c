@@ -5,10 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-char uri[80];
-rmem *client;
-rmem_queue *queue;
-unsigned char buf[4096];
+struct core_stage stage;
 
 static struct fabric_endpoint *endpoint_add(enum fabric_kind kind)
 {
@@ -30,14 +27,14 @@ static void setup(void)
 	n_fake_endpoints = 0;
 	(void)endpoint_add(FABRIC_TCP);
 	server_start();
-	(void)snprintf(uri, sizeof(uri), "rmem://127.0.0.1:%d", proxy.port);
-	memset(buf, 0x5a, sizeof(buf));
+	(void)snprintf(stage.uri, sizeof(stage.uri), "rmem://127.0.0.1:%d", proxy.port);
+	memset(stage.buf, 0x5a, sizeof(stage.buf));
 }
 
 void client_close(void)
 {
-	rmem_close(client);
-	client = NULL;
+	rmem_close(stage.client);
+	stage.client = NULL;
 }
 
 static void teardown(void)
@@ -120,7 +117,7 @@ int open_within(unsigned flags, unsigned timeout_ms)
 
 	options.flags = flags;
 	options.timeout_ms = timeout_ms;
-	return rmem_open(uri, &options, &client);
+	return rmem_open(stage.uri, &options, &stage.client);
 }
 
 void open_with(unsigned flags)
@@ -154,7 +151,7 @@ rmem_lease *alloc(uint64_t bytes, const char *name)
 
 	params.bytes = bytes;
 	params.name = name;
-	err = rmem_alloc(client, &params, &lease);
+	err = rmem_alloc(stage.client, &params, &lease);
 	ck_assert_msg(err == 0, "%d: %s", err, rmem_error());
 	return lease;
 }
@@ -165,40 +162,39 @@ rmem_lease *open_with_lease(unsigned flags)
 	return alloc(1000, NULL);
 }
 
-static void queue_create(unsigned channels, rmem_queue **ret_queue)
+int queue_result(unsigned channels)
 {
 	struct rmem_queue_params params = rmem_queue_params_init();
 
 	params.channels = channels;
-	ck_assert_msg(rmem_queue_create(client, &params, ret_queue) == 0, "%s",
-		      rmem_error());
-}
-
-void *run_queue_create(void *arg)
-{
-	queue_create(0, arg);
-	return NULL;
+	return rmem_queue_create(stage.client, &params, &stage.queue);
 }
 
 void queue_open(unsigned channels)
 {
-	queue_create(channels, &queue);
+	ck_assert_msg(queue_result(channels) == 0, "%s", rmem_error());
+}
+
+void *run_queue_open(void *arg)
+{
+	queue_open(0);
+	return arg;
 }
 
 void submit_write(rmem_lease *lease)
 {
 	struct rmem_op op = {
-		.opcode = RMEM_OP_WRITE, .lease = lease, .addr = buf, .bytes = 9
+		.opcode = RMEM_OP_WRITE, .lease = lease, .addr = stage.buf, .bytes = 9
 	};
 
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
 }
 
 int wait_status(void)
 {
 	struct rmem_completion completion;
 
-	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	ck_assert_int_eq(rmem_wait(stage.queue, &completion, 1, 1, -1), 1);
 	return completion.status;
 }
 
@@ -231,5 +227,5 @@ struct rmem_info info_of(rmem *session)
 
 struct rmem_info info(void)
 {
-	return info_of(client);
+	return info_of(stage.client);
 }

@@ -13,10 +13,13 @@
 #include "unit/librmem/proxy.h"
 #include "unit/unit.h"
 
-extern char uri[80];
-extern rmem *client;
-extern rmem_queue *queue;
-extern unsigned char buf[4096];
+struct core_stage {
+	char uri[80]; /* of the proxy */
+	rmem *client; /* NULL: not open */
+	rmem_queue *queue;
+	unsigned char buf[4096]; /* for the bytes of operations */
+};
+extern struct core_stage stage;
 
 /* A case whose setup starts the core and the proxy, with a TCP endpoint.  Its teardown closes the
  * session and checks that the client's fabric has no objects left. */
@@ -48,6 +51,8 @@ rmem_lease *alloc(uint64_t bytes, const char *name);
 rmem_lease *open_with_lease(unsigned flags);
 /* Open another session, past the proxy; options: the end of its URI. */
 rmem *open_another(const char *options);
+/* Create the queue; returns the result of rmem_queue_create(). */
+int queue_result(unsigned channels);
 void queue_open(unsigned channels);
 /* Submit a write to the lease. */
 void submit_write(rmem_lease *lease);
@@ -55,8 +60,8 @@ void submit_write(rmem_lease *lease);
 int wait_status(void);
 /* Submit a write, and wait; returns its status. */
 int queue_write(rmem_lease *lease);
-/* A thread that creates a queue; arg: where the queue is stored. */
-void *run_queue_create(void *arg);
+/* A thread that creates the queue. */
+void *run_queue_open(void *arg);
 struct rmem_info info_of(rmem *session);
 /* Of the client. */
 struct rmem_info info(void);

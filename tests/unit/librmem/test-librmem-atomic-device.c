@@ -39,7 +39,7 @@ START_TEST(atomic_device__without_a_channel_is_named)
 
 	serve_rdma();
 	another = open_another("?fabric=rdma");
-	(void)strcat(uri, "?fabric=tcp");
+	(void)strcat(stage.uri, "?fabric=tcp");
 	open_with(0);
 	lease = alloc(1000, "shared");
 	ck_assert_int_eq(
@@ -49,7 +49,7 @@ START_TEST(atomic_device__without_a_channel_is_named)
 	ck_assert_msg(strstr(rmem_error(), "RDMA device fake0"), "%s", rmem_error());
 	ck_assert_uint_eq(old, 99);
 	/* other operations work */
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), 0);
 	rmem_close(another);
 }
 END_TEST
@@ -67,7 +67,7 @@ START_TEST(atomic_device__is_one_of_two_devices)
 
 	serve_rdma();
 	proxy.edit = _i ? atomics_at_fake1 : NULL;
-	(void)strcat(uri, "?fabric=rdma");
+	(void)strcat(stage.uri, "?fabric=rdma");
 	open_with(0);
 	lease = alloc(1000, NULL);
 	ck_assert_int_eq(rmem_fetch_add(lease, 8, 5, NULL), _i ? -ENOTSUP : 0);
@@ -91,7 +91,7 @@ static rmem_lease *add_submit(void)
 		.atomic = &one,
 	};
 
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
 	return op.lease;
 }
 
@@ -99,9 +99,9 @@ static void expect_status(int status)
 {
 	struct rmem_completion completion;
 
-	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, 10000), 1);
+	ck_assert_int_eq(rmem_wait(stage.queue, &completion, 1, 1, 10000), 1);
 	ck_assert_msg(completion.status == status, "%d: %s", completion.status,
-		      rmem_completion_error(queue, NULL));
+		      rmem_completion_error(stage.queue, NULL));
 }
 
 /* The library asks only for a device with atomics. */
@@ -112,7 +112,7 @@ START_TEST(atomic_device__is_requested_for_a_device_with_atomics)
 
 	serve_rdma();
 	(void)strcpy(fake.no_atomics, "fake0");
-	(void)strcat(uri, "?fabric=rdma&channels=2");
+	(void)strcat(stage.uri, "?fabric=rdma&channels=2");
 	open_with(0);
 	queue_open(2);
 	lease = add_submit();
@@ -162,11 +162,11 @@ START_TEST(atomic_device__request_is_abandoned)
 	lease = add_submit();
 	proxy_await(WIRE_TYPE_fix_atomic_device, 1);
 	if (_i == 0) {
-		ck_assert_int_eq(rmem_cancel(queue, lease), 1);
+		ck_assert_int_eq(rmem_cancel(stage.queue, lease), 1);
 		expect_status(-ECANCELED);
 		ck_assert_int_eq(rmem_destroy(lease), 0);
 		proxy_release();
-		ck_assert_int_eq(rmem_ping(client, NULL), 0);
+		ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	}
 }
 END_TEST

@@ -49,7 +49,7 @@ START_TEST(welcome__that_is_late_resumes_the_session)
 	proxy_cut();
 	welcome_late(&second);
 	AWAIT(info().resumes > 0);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 1);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_hello], 2);
 }
@@ -65,7 +65,7 @@ START_TEST(welcome__that_is_late_opens_the_session)
 	ck_assert_int_eq(pthread_create(&thread, NULL, welcome_late, &first), 0);
 	open_with(0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_hello], 1);
 }
@@ -79,9 +79,9 @@ static unsigned lose_and_resume(void)
 
 	proxy_cut();
 	AWAIT(info().resumes > resumes);
-	(void)pthread_mutex_lock(&client->lock);
-	ms = client->backoff.ms;
-	(void)pthread_mutex_unlock(&client->lock);
+	(void)pthread_mutex_lock(&stage.client->lock);
+	ms = stage.client->backoff.ms;
+	(void)pthread_mutex_unlock(&stage.client->lock);
 	return ms;
 }
 
@@ -89,9 +89,9 @@ static bool has_held(void)
 {
 	bool held;
 
-	(void)pthread_mutex_lock(&client->lock);
-	held = client->alive_ns >= client->up_ns + FENCE_MS * NS_PER_MS;
-	(void)pthread_mutex_unlock(&client->lock);
+	(void)pthread_mutex_lock(&stage.client->lock);
+	held = stage.client->alive_ns >= stage.client->up_ns + FENCE_MS * NS_PER_MS;
+	(void)pthread_mutex_unlock(&stage.client->lock);
 	return held;
 }
 

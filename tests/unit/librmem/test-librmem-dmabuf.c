@@ -52,7 +52,7 @@ static int buffer_create_at(int fd, uint64_t offset, uint64_t bytes, void *addr)
 	params.bytes = bytes;
 	params.dmabuf_fd = fd;
 	params.dmabuf_offset = offset;
-	return rmem_buffer_create(client, &params, &buffer);
+	return rmem_buffer_create(stage.client, &params, &buffer);
 }
 
 /* Open a session, a lease, and a buffer over all of a dma-buf but its first page. */
@@ -89,7 +89,7 @@ static struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, uint64_t b
 
 static void submit_all_ok(const struct rmem_op *ops, unsigned n)
 {
-	ck_assert_int_eq(rmem_submit(queue, ops, n), (int)n);
+	ck_assert_int_eq(rmem_submit(stage.queue, ops, n), (int)n);
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(wait_status(), 0);
 }
@@ -99,11 +99,11 @@ static void expect_refused(const struct rmem_op *op)
 {
 	struct rmem_completion completion;
 
-	ck_assert_int_eq(rmem_submit(queue, op, 1), 1);
-	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	ck_assert_int_eq(rmem_submit(stage.queue, op, 1), 1);
+	ck_assert_int_eq(rmem_wait(stage.queue, &completion, 1, 1, -1), 1);
 	ck_assert_int_eq(completion.status, -EINVAL);
 	ck_assert_ptr_nonnull(
-		strstr(rmem_completion_error(queue, &completion), "dma-buf"));
+		strstr(rmem_completion_error(stage.queue, &completion), "dma-buf"));
 }
 
 static unsigned open_descriptors(void)
@@ -173,12 +173,12 @@ START_TEST(queue__sends_no_inline_data_of_unnamed_memory)
 
 	buffer_open(true, false);
 	queue_open(1);
-	local = buf;
+	local = stage.buf;
 	op = op_of(RMEM_OP_WRITE, 0, 8, NULL);
 	submit_all_ok(&op, 1);
-	ck_assert_mem_eq(server, buf, 8);
-	ck_assert_int_eq(rmem_write(lease, 10, buf, 8), 0);
-	ck_assert_mem_eq(server + 10, buf, 8);
+	ck_assert_mem_eq(server, stage.buf, 8);
+	ck_assert_int_eq(rmem_write(lease, 10, stage.buf, 8), 0);
+	ck_assert_mem_eq(server + 10, stage.buf, 8);
 }
 END_TEST
 
@@ -192,13 +192,13 @@ START_TEST(lists__have_pieces_of_device_memory)
 	queue_open(1);
 	op.lease = lease;
 	vec[0] = (struct rmem_vec){ local, 8, buffer };
-	vec[1] = (struct rmem_vec){ buf, 8, NULL };
+	vec[1] = (struct rmem_vec){ stage.buf, 8, NULL };
 	vec[2] = (struct rmem_vec){ local + 100, 8, buffer };
 	memset(theirs, 1, 8);
 	memset(theirs + 100, 2, 8);
 	submit_all_ok(&op, 1);
 	ck_assert_mem_eq(server, theirs, 8);
-	ck_assert_mem_eq(server + 8, buf, 8);
+	ck_assert_mem_eq(server + 8, stage.buf, 8);
 	ck_assert_mem_eq(server + 16, theirs + 100, 8);
 	memset(server, 9, 24);
 	ck_assert_int_eq(rmem_readv(lease, 0, vec, 3), 0);
@@ -225,7 +225,7 @@ START_TEST(results__are_not_for_device_memory)
 	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
 	/* the addresses are free now, and those of the heap take results */
 	op = op_of(RMEM_OP_FETCH_ADD, 0, 8, NULL);
-	op.addr = buf;
+	op.addr = stage.buf;
 	op.atomic = &operands;
 	submit_all_ok(&op, 1);
 }
@@ -285,7 +285,7 @@ START_TEST(buffer_create__refuses_parts_beyond_the_dmabuf)
 			 -EINVAL);
 	ck_assert_int_eq(buffer_create_at(fd, 100, PAGE, NULL), -EINVAL);
 	expect_text("not a multiple of the page size");
-	ck_assert_int_eq(buffer_create_at(fd, 0, PAGE, buf), -EINVAL);
+	ck_assert_int_eq(buffer_create_at(fd, 0, PAGE, stage.buf), -EINVAL);
 	expect_text("both addr and dmabuf_fd");
 	ck_assert_int_eq(buffer_create_at(fd, 0, 0, NULL), -EINVAL);
 	ck_assert_int_eq(buffer_create_at(event, 0, PAGE, NULL), -EINVAL);

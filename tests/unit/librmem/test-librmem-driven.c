@@ -13,7 +13,7 @@
 
 static void wait_readable(void)
 {
-	struct pollfd pollfd = { .fd = rmem_fd(client), .events = POLLIN };
+	struct pollfd pollfd = { .fd = rmem_fd(stage.client), .events = POLLIN };
 
 	ck_assert_int_eq(poll(&pollfd, 1, 5000), 1);
 }
@@ -22,7 +22,7 @@ static void wait_readable(void)
 static int drive(void)
 {
 	wait_readable();
-	return rmem_process(client);
+	return rmem_process(stage.client);
 }
 
 START_TEST(program__drives_the_session)
@@ -30,7 +30,7 @@ START_TEST(program__drives_the_session)
 	rmem_lease *lease = open_with_lease(RMEM_NO_THREAD);
 	int err;
 
-	ck_assert_int_ge(rmem_fd(client), 0);
+	ck_assert_int_ge(rmem_fd(stage.client), 0);
 	while (proxy.seen[WIRE_TYPE_ping] < 4)
 		ck_assert_int_eq(drive(), 0);
 	proxy_cut();
@@ -42,9 +42,9 @@ START_TEST(program__drives_the_session)
 	while (info().resumes == 0)
 		(void)drive();
 	/* a synchronous call drives the session, too */
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	server_restart_empty();
-	while (rmem_process(client) != -ESTALE)
+	while (rmem_process(stage.client) != -ESTALE)
 		wait_readable();
 }
 END_TEST
@@ -54,10 +54,11 @@ START_TEST(program__opens_slow_devices)
 {
 	set_heartbeat(50, 300);
 	serve_devices(WIRE_ENDPOINTS_MAX - 1);
-	(void)snprintf(uri + strlen(uri), 20, "?channels=%d", WIRE_ENDPOINTS_MAX - 1);
+	(void)snprintf(stage.uri + strlen(stage.uri), 20, "?channels=%d",
+		       WIRE_ENDPOINTS_MAX - 1);
 	fake.slow_ms = 400 / WIRE_ENDPOINTS_MAX;
 	open_with(RMEM_NO_THREAD);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(proxy.connections, 1);
 }
@@ -66,16 +67,15 @@ END_TEST
 /* One attempt to connect takes longer than the fence time. */
 START_TEST(program__waits_for_a_channel)
 {
-	struct rmem_queue_params params = rmem_queue_params_init();
 	uint64_t start;
 
 	set_heartbeat(100, 600);
 	ck_assert_int_eq(open_within(RMEM_NO_THREAD, 1500), 0);
 	fake.slow_ms = UINT_MAX;
 	start = clock_now_ms();
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), -ETIMEDOUT);
+	ck_assert_int_eq(queue_result(0), -ETIMEDOUT);
 	ck_assert_uint_ge(clock_now_ms() - start, 1500);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(proxy.connections, 1);
 	fake.slow_ms = 0;
@@ -128,13 +128,13 @@ START_TEST(closed_descriptor__ends_the_session)
 					      : 0;
 	if (state != SESSION_UP)
 		proxy_cut();
-	while (client->state != state)
-		(void)rmem_process(client);
-	ck_assert_int_eq(close(client->wake.epfd), 0);
+	while (stage.client->state != state)
+		(void)rmem_process(stage.client);
+	ck_assert_int_eq(close(stage.client->wake.epfd), 0);
 	/* look now */
-	client->look_ns = 0;
-	ck_assert_int_eq(rmem_process(client), -ESTALE);
-	ck_assert(client->state == SESSION_LOST && client->robbed);
+	stage.client->look_ns = 0;
+	ck_assert_int_eq(rmem_process(stage.client), -ESTALE);
+	ck_assert(stage.client->state == SESSION_LOST && stage.client->robbed);
 }
 END_TEST
 
@@ -142,7 +142,7 @@ static void *process(void *)
 {
 	/* the next cancellation point ends the thread */
 	(void)pthread_cancel(pthread_self());
-	(void)rmem_process(client);
+	(void)rmem_process(stage.client);
 	pthread_testcancel();
 	return NULL;
 }
@@ -158,7 +158,7 @@ START_TEST(cancelled_thread__ends_after_process)
 	ck_assert_int_eq(pthread_create(&thread, NULL, process, NULL), 0);
 	ck_assert_int_eq(pthread_join(thread, &result), 0);
 	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 }
 END_TEST
 

@@ -31,16 +31,16 @@ static unsigned connections_to(const char *device)
 {
 	unsigned n = 0;
 
-	(void)pthread_mutex_lock(&client->lock);
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct channel *channel = &queue->channels.all[i];
+	(void)pthread_mutex_lock(&stage.client->lock);
+	for (unsigned i = 0; i < stage.queue->channels.n; i++) {
+		const struct channel *channel = &stage.queue->channels.all[i];
 		const struct fabric_channel *fabric =
 			channel->fabric ? channel->fabric : channel->fresh;
 
 		n += fabric && !channel->doomed &&
 		     !strcmp(fabric->cq->domain->endpoint.device, device);
 	}
-	(void)pthread_mutex_unlock(&client->lock);
+	(void)pthread_mutex_unlock(&stage.client->lock);
 	return n;
 }
 
@@ -49,7 +49,7 @@ static bool connected_to(const char *device)
 {
 	struct rmem_completion completion;
 
-	ck_assert_int_eq(rmem_poll(queue, &completion, 1), 0);
+	ck_assert_int_eq(rmem_poll(stage.queue, &completion, 1), 0);
 	return connections_to(device) == 1;
 }
 
@@ -57,11 +57,11 @@ static void check_writes(rmem_lease *lease)
 {
 	unsigned char *memory;
 
-	memset(buf, buf[0] + 1, sizeof(buf));
+	memset(stage.buf, stage.buf[0] + 1, sizeof(stage.buf));
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert_int_eq(queue_write(lease), 0);
 	memory = proxy_memory(rmem_lease_id(lease));
-	ck_assert_mem_eq(memory, buf, 9);
+	ck_assert_mem_eq(memory, stage.buf, 9);
 }
 
 /* The endpoints of a session over TCP do not depend on the server's devices. */
@@ -70,7 +70,7 @@ START_TEST(tcp__goes_on_with_other_devices)
 	rmem_lease *lease;
 
 	serve_rdma();
-	(void)strcat(uri, "?fabric=tcp");
+	(void)strcat(stage.uri, "?fabric=tcp");
 	lease = open_with_lease(0);
 	queue_open(1);
 	SERVE_AGAIN(0);
@@ -95,7 +95,7 @@ START_TEST(tcp__follows_a_moved_data_port)
 	check_writes(lease);
 	ck_assert_uint_eq(fake_opened_port(), 4001);
 	/* synchronous calls have a queue of their own */
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 1), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 1), 0);
 	ck_assert_uint_eq(fake_latest()->cq->domain->endpoint.address.port, 4001);
 }
 END_TEST
@@ -105,7 +105,7 @@ START_TEST(rdma__finds_its_devices_in_another_order)
 	rmem_lease *lease;
 
 	serve_rdma();
-	(void)strcat(uri, "?fabric=rdma&channels=2");
+	(void)strcat(stage.uri, "?fabric=rdma&channels=2");
 	lease = open_with_lease(0);
 	queue_open(2);
 	SERVE_AGAIN(2, 0, 1);
@@ -124,7 +124,7 @@ START_TEST(rdma__goes_on_without_a_device)
 	rmem_lease *lease;
 
 	serve_rdma();
-	(void)strcat(uri, "?fabric=rdma&channels=2");
+	(void)strcat(stage.uri, "?fabric=rdma&channels=2");
 	lease = open_with_lease(0);
 	queue_open(2);
 	SERVE_AGAIN(0, 2);
@@ -140,23 +140,23 @@ END_TEST
 /* Operations wait for the only device, at most for their time-out. */
 START_TEST(rdma__waits_for_its_only_device)
 {
-	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 10 };
+	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = stage.buf, .bytes = 10 };
 	unsigned asked;
 
 	serve_devices(1);
-	(void)strcat(uri, "?fabric=rdma");
+	(void)strcat(stage.uri, "?fabric=rdma");
 	op.lease = open_with_lease(0);
 	queue_open(1);
 	asked = proxy.seen[WIRE_TYPE_open_channel];
 	SERVE_AGAIN(0);
 	AWAIT(info().resumes == 1);
 	op.timeout_ms = 100;
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
 	ck_assert_int_eq(wait_status(), -ETIMEDOUT);
 	/* the server is not asked for what it does not have */
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], asked);
 	op.timeout_ms = 0;
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
 	SERVE_AGAIN(0, 1);
 	ck_assert_int_eq(wait_status(), 0);
 	check_writes(op.lease);
@@ -169,7 +169,7 @@ static void queue_open_on(int node)
 
 	params.channels = 1;
 	params.node = node;
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	ck_assert_int_eq(rmem_queue_create(stage.client, &params, &stage.queue), 0);
 }
 
 /* The devices fake1 and fake2 are on node 1. */
@@ -180,18 +180,18 @@ START_TEST(node__whose_devices_are_silent_is_done_without)
 	serve_devices(3);
 	fake_endpoints[2].node = fake_endpoints[3].node = 1;
 	server_restart();
-	(void)strcat(uri, "?fabric=rdma&channels=3");
+	(void)strcat(stage.uri, "?fabric=rdma&channels=3");
 	lease = open_with_lease(0);
 	(void)strcpy(fake.silent, "fake1");
 	queue_open_on(1);
 	ck_assert_uint_eq(connections_to("fake2"), 1);
 	check_writes(lease);
-	rmem_queue_free(queue);
+	rmem_queue_free(stage.queue);
 	(void)strcpy(fake.silent, "none");
 	queue_open_on(1);
 	ck_assert_uint_eq(connections_to("fake1"), 1);
 	check_writes(lease);
-	rmem_queue_free(queue);
+	rmem_queue_free(stage.queue);
 }
 END_TEST
 

@@ -18,29 +18,29 @@ static int each(const struct rmem_stat *stat, void *arg)
 
 static int call_ping(void)
 {
-	return rmem_ping(client, NULL);
+	return rmem_ping(stage.client, NULL);
 }
 
 static int call_ping_data(void)
 {
-	return rmem_ping_data(client, NULL);
+	return rmem_ping_data(stage.client, NULL);
 }
 
 static int call_info(void)
 {
 	struct rmem_info info = rmem_info_init();
 
-	return rmem_info(client, &info);
+	return rmem_info(stage.client, &info);
 }
 
 static int call_write(void)
 {
-	return rmem_write(lease, 0, buf, 64);
+	return rmem_write(lease, 0, stage.buf, 64);
 }
 
 static int call_read(void)
 {
-	return rmem_read(lease, 0, buf, 64);
+	return rmem_read(lease, 0, stage.buf, 64);
 }
 
 static int call_rename(void)
@@ -52,19 +52,19 @@ static int call_stat(void)
 {
 	struct rmem_stat stat = rmem_stat_init();
 
-	return rmem_stat(client, "other", &stat);
+	return rmem_stat(stage.client, "other", &stat);
 }
 
 static int call_list(void)
 {
-	return rmem_list(client, "", each, NULL);
+	return rmem_list(stage.client, "", each, NULL);
 }
 
 static int call_attach(void)
 {
 	rmem_lease *again;
 
-	return rmem_attach(client, "other", RMEM_READ | RMEM_WRITE, &again);
+	return rmem_attach(stage.client, "other", RMEM_READ | RMEM_WRITE, &again);
 }
 
 static int call_renew(void)
@@ -105,7 +105,7 @@ static int call_notified(void)
 {
 	struct rmem_notice notice;
 
-	return rmem_notified(client, &notice, 1, 0);
+	return rmem_notified(stage.client, &notice, 1, 0);
 }
 
 static int call_unwatch(void)
@@ -118,7 +118,7 @@ static int call_buffer_create(void)
 	struct rmem_buffer_params params = rmem_buffer_params_init();
 
 	params.bytes = 4096;
-	return rmem_buffer_create(client, &params, &buffer);
+	return rmem_buffer_create(stage.client, &params, &buffer);
 }
 
 static int call_buffer_free(void)
@@ -128,7 +128,7 @@ static int call_buffer_free(void)
 
 static int call_queue_create(void)
 {
-	return rmem_queue_create(client, NULL, &made);
+	return rmem_queue_create(stage.client, NULL, &made);
 }
 
 static int call_detach(void)
@@ -147,7 +147,7 @@ static int call_alloc(void)
 
 	params.bytes = 4096;
 	params.name = "mine";
-	return rmem_alloc(client, &params, &lease);
+	return rmem_alloc(stage.client, &params, &lease);
 }
 
 static int (*const calls[])(void) = {
@@ -163,7 +163,7 @@ START_TEST(error__is_empty_after_a_success)
 {
 	open_with(0);
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		ck_assert_int_eq(rmem_remove(client, "nothing"), -ENOENT);
+		ck_assert_int_eq(rmem_remove(stage.client, "nothing"), -ENOENT);
 		ck_assert_str_ne(rmem_error(), "");
 		ck_assert_msg(calls[i]() >= 0, "call %zu: %s", i, rmem_error());
 		ck_assert_msg(!rmem_error()[0], "call %zu: %s", i, rmem_error());

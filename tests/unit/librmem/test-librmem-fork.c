@@ -126,8 +126,8 @@ START_TEST(fork__during_a_close_leaves_the_child_no_descriptor)
 	pid_t pid;
 
 	open_with(0);
-	closing = client;
-	client = NULL;
+	closing = stage.client;
+	stage.client = NULL;
 	fds[0] = closing->wake.epfd;
 	fds[1] = closing->wake.fd;
 	fds[2] = closing->timer_fd;

@@ -25,7 +25,7 @@ START_TEST(granted__is_the_first_channel)
 	rmem_lease *lease;
 
 	serve_rdma();
-	(void)strcat(uri, requests[_i].item);
+	(void)strcat(stage.uri, requests[_i].item);
 	open_with(0);
 	ck_assert_uint_eq(HELLO.channel, requests[_i].fabric);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 0);
@@ -35,7 +35,7 @@ START_TEST(granted__is_the_first_channel)
 			      fake_latest()->hello.channel, token);
 	ck_assert_mem_eq(fake_latest()->hello.token, token, sizeof(token));
 	lease = alloc(20000, NULL);
-	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
+	ck_assert_int_eq(rmem_write(lease, 5, stage.buf, sizeof(stage.buf)), 0);
 	/* further channels are requested */
 	queue_open(1);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 1);
@@ -64,8 +64,8 @@ START_TEST(granted__may_be_none)
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 1);
 	client_close();
 	proxy_fail(WIRE_TYPE_open_channel, EDQUOT, 0);
-	(void)strcat(uri, "?fabric=rdma");
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);
+	(void)strcat(stage.uri, "?fabric=rdma");
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EDQUOT);
 }
 END_TEST
 
@@ -108,8 +108,8 @@ START_TEST(granted__is_closed_when_it_cannot_be_connected)
 {
 	serve_devices(1);
 	fake.connect_err = -EACCES;
-	(void)strcat(uri, "?fabric=rdma");
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EACCES);
+	(void)strcat(stage.uri, "?fabric=rdma");
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EACCES);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 1);
 	ck_assert_uint_eq(CLOSED, GRANTED);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 0);
@@ -127,7 +127,7 @@ START_TEST(granted__is_requested_again_after_a_resume)
 	proxy_cut();
 	proxy_await_count(&proxy.resumed, 1);
 	ck_assert_uint_eq(HELLO.channel, 0);
-	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
+	ck_assert_int_eq(rmem_write(lease, 5, stage.buf, sizeof(stage.buf)), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_open_channel], 1);
 }
 END_TEST
@@ -145,7 +145,7 @@ START_TEST(granted__is_joined)
 	ck_assert_uint_eq(proxy.last[WIRE_TYPE_join_channel].join_channel.channel,
 			  GRANTED);
 	lease = alloc(20000, NULL);
-	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
+	ck_assert_int_eq(rmem_write(lease, 5, stage.buf, sizeof(stage.buf)), 0);
 	client_close();
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 1);
 	ck_assert_uint_eq(CLOSED, GRANTED);
@@ -162,7 +162,7 @@ START_TEST(open__that_is_slow_sends_heartbeats)
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(proxy.connections, 1);
 	ck_assert_uint_ge(proxy.seen[WIRE_TYPE_ping], 10);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 }
 END_TEST
 

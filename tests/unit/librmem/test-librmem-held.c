@@ -14,7 +14,7 @@
 static rmem_lease *attached(const char *name)
 {
 	rmem_lease *lease = NULL;
-	int err = rmem_attach(client, name, RW, &lease);
+	int err = rmem_attach(stage.client, name, RW, &lease);
 
 	ck_assert_msg(err == 0, "%s", rmem_error());
 	return lease;
@@ -23,7 +23,7 @@ static rmem_lease *attached(const char *name)
 /* It is the handle that events and keys reach, on the first connection. */
 static void check_works(rmem_lease *lease)
 {
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), 0);
 	ck_assert_ptr_eq(attached("name"), lease);
 	ck_assert_int_eq(rmem_detach(lease), 0);
 	ck_assert_uint_eq(proxy.connections, 1);
@@ -103,7 +103,7 @@ START_TEST(attach__after_a_detach_without_an_answer)
 	if (_i)
 		ck_assert_int_eq(rmem_detach(old), 0);
 	proxy_release();
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 	if (!_i)
 		ck_assert_int_eq(rmem_detach(old), 0);
@@ -173,11 +173,11 @@ START_TEST(attach__after_a_share_was_ended_and_given_again)
 	ck_assert_int_eq(rmem_alloc(owner, &params, &theirs), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		ck_assert_int_eq(rmem_share(theirs, "default", RW), 0);
-		ck_assert_msg(rmem_attach_shared(client, "other", "lent", RW, &lease) ==
-				      0,
+		ck_assert_msg(rmem_attach_shared(stage.client, "other", "lent", RW,
+						 &lease) == 0,
 			      "%s", rmem_error());
 		ck_assert_ptr_ne(lease, old);
-		ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+		ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), 0);
 		/* a program may keep the handle for a time */
 		if (old)
 			ck_assert_int_eq(rmem_detach(old), 0);
@@ -195,7 +195,7 @@ static void *run_attach_read(void *arg)
 {
 	rmem_lease **ret_lease = arg;
 
-	ck_assert_int_eq(rmem_attach(client, "name", RMEM_READ, ret_lease), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "name", RMEM_READ, ret_lease), 0);
 	return NULL;
 }
 
@@ -215,7 +215,7 @@ START_TEST(attach__while_the_server_is_away_finds_the_handle)
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	ck_assert_ptr_eq(again, lease);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), 0);
 }
 END_TEST
 
@@ -232,7 +232,7 @@ static void alloc_late(void)
 	params.bytes = 1000;
 	params.name = "name";
 	proxy.hold = WIRE_TYPE_allocate;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ETIMEDOUT);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &lease), -ETIMEDOUT);
 	ck_assert_uint_eq(core_leases(), 1);
 }
 
@@ -241,10 +241,10 @@ static bool nothing_unwanted(void)
 {
 	bool empty;
 
-	(void)pthread_mutex_lock(&client->lock);
-	empty = list_empty(&client->leases->unwanted);
-	ck_assert_uint_eq(client->leases->n_unwanted == 0, empty);
-	(void)pthread_mutex_unlock(&client->lock);
+	(void)pthread_mutex_lock(&stage.client->lock);
+	empty = list_empty(&stage.client->leases->unwanted);
+	ck_assert_uint_eq(stage.client->leases->n_unwanted == 0, empty);
+	(void)pthread_mutex_unlock(&stage.client->lock);
 	return empty;
 }
 
@@ -282,8 +282,8 @@ START_TEST(late_lease__stays_if_another_session_has_used_it)
 	AWAIT(nothing_unwanted());
 	if (_i)
 		ck_assert_int_eq(rmem_attach(another, "name", RW, &theirs), 0);
-	ck_assert_int_eq(rmem_read(theirs, 0, buf, 6), 0);
-	ck_assert_mem_eq(buf, "stored", 6);
+	ck_assert_int_eq(rmem_read(theirs, 0, stage.buf, 6), 0);
+	ck_assert_mem_eq(stage.buf, "stored", 6);
 	rmem_close(another);
 }
 END_TEST
@@ -298,7 +298,7 @@ START_TEST(late_attach__is_given_back)
 	ck_assert_int_eq(open_within(0, SHORT_MS), 0);
 	ck_assert_int_eq(rmem_detach(alloc(1000, "name")), 0);
 	proxy.hold = WIRE_TYPE_attach;
-	ck_assert_int_eq(rmem_attach(client, "name", RW, &lease), -ETIMEDOUT);
+	ck_assert_int_eq(rmem_attach(stage.client, "name", RW, &lease), -ETIMEDOUT);
 	proxy_release();
 	proxy_await(WIRE_TYPE_detach, 2);
 	AWAIT(nothing_unwanted());
@@ -316,11 +316,11 @@ START_TEST(late_leases__have_a_limit)
 
 	open_with(0);
 	ck_assert_int_eq(rmem_detach(alloc(1000, "name")), 0);
-	client->leases->n_unwanted = UNWANTED_MAX;
-	ck_assert_int_eq(rmem_attach(client, "name", RW, &lease), -ETIMEDOUT);
+	stage.client->leases->n_unwanted = UNWANTED_MAX;
+	ck_assert_int_eq(rmem_attach(stage.client, "name", RW, &lease), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "has not taken back 1024 leases"));
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 0);
-	client->leases->n_unwanted = 0;
+	stage.client->leases->n_unwanted = 0;
 	check_works(attached("name"));
 }
 END_TEST

@@ -33,9 +33,9 @@ static bool keeps(void)
 {
 	bool some;
 
-	pthread_mutex_lock(&client->lock);
-	some = client->leases->kept.root;
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
+	some = stage.client->leases->kept.root;
+	pthread_mutex_unlock(&stage.client->lock);
 	return some;
 }
 
@@ -54,7 +54,7 @@ START_TEST(keep__renews_each_third)
 	proxy_await(WIRE_TYPE_renew, 7);
 	ck_assert_uint_ge(clock_now_ms() - begin_ms, 2 * TTL_MS - 100);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
-	ck_assert_int_eq(stat_of(client), 0);
+	ck_assert_int_eq(stat_of(stage.client), 0);
 }
 END_TEST
 
@@ -64,10 +64,11 @@ START_TEST(keep__renews_without_the_service_thread)
 	set_heartbeat(100000, 300000);
 	open_kept(RMEM_NO_THREAD, TTL_MS);
 	while (renewals() < 4) {
-		struct pollfd pollfd = { .fd = rmem_fd(client), .events = POLLIN };
+		struct pollfd pollfd = { .fd = rmem_fd(stage.client),
+					 .events = POLLIN };
 
 		ck_assert_int_eq(poll(&pollfd, 1, 10000), 1);
-		ck_assert_int_eq(rmem_process(client), 0);
+		ck_assert_int_eq(rmem_process(stage.client), 0);
 	}
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 }
@@ -80,7 +81,7 @@ START_TEST(keep__ends_with_the_last_detach)
 
 	open_kept(0, 300);
 	another = open_another("");
-	ck_assert_int_eq(rmem_attach(client, "kept", RMEM_READ, &again), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "kept", RMEM_READ, &again), 0);
 	ck_assert_int_eq(rmem_detach(again), 0);
 	ck_assert(keeps());
 	ck_assert_int_eq(rmem_detach(lease), 0);
@@ -126,7 +127,7 @@ START_TEST(keep__renews_many_leases_in_parts)
 	}
 	proxy_cut();
 	proxy_await(WIRE_TYPE_renew, 2 * MANY);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 }
 END_TEST
 
@@ -142,17 +143,18 @@ START_TEST(keep__is_due_in_order)
 	begin_ns = clock_now_ns();
 	ck_assert_int_eq(rmem_keep(second, 3 * LONG_MS), 0);
 	ck_assert_int_eq(rmem_keep(third, 2 * LONG_MS), 0);
-	pthread_mutex_lock(&client->lock);
-	ck_assert_uint_lt(keeps_due(client), begin_ns + LONG_MS / 3 * NS_PER_MS);
+	pthread_mutex_lock(&stage.client->lock);
+	ck_assert_uint_lt(keeps_due(stage.client), begin_ns + LONG_MS / 3 * NS_PER_MS);
 	ck_assert(keep_stop(lease));
 	ck_assert(!keep_stop(lease));
-	ck_assert_uint_eq(keeps_due(client), third->keep.node.major);
-	ck_assert_uint_ge(keeps_due(client), begin_ns + 2 * LONG_MS / 3 * NS_PER_MS);
+	ck_assert_uint_eq(keeps_due(stage.client), third->keep.node.major);
+	ck_assert_uint_ge(keeps_due(stage.client),
+			  begin_ns + 2 * LONG_MS / 3 * NS_PER_MS);
 	ck_assert(keep_stop(third));
-	ck_assert_uint_eq(keeps_due(client), second->keep.node.major);
+	ck_assert_uint_eq(keeps_due(stage.client), second->keep.node.major);
 	ck_assert(keep_stop(second));
-	ck_assert_uint_eq(keeps_due(client), UINT64_MAX);
-	pthread_mutex_unlock(&client->lock);
+	ck_assert_uint_eq(keeps_due(stage.client), UINT64_MAX);
+	pthread_mutex_unlock(&stage.client->lock);
 }
 END_TEST
 
@@ -161,10 +163,10 @@ START_TEST(keep__under_way_is_not_due)
 	open_kept(0, 300);
 	proxy.hold = WIRE_TYPE_renew;
 	proxy_await(WIRE_TYPE_renew, 2);
-	pthread_mutex_lock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
 	ck_assert_ptr_nonnull(lease->keep.call);
-	ck_assert_uint_eq(keeps_due(client), UINT64_MAX);
-	pthread_mutex_unlock(&client->lock);
+	ck_assert_uint_eq(keeps_due(stage.client), UINT64_MAX);
+	pthread_mutex_unlock(&stage.client->lock);
 	proxy_release();
 	proxy_await(WIRE_TYPE_renew, 3);
 }
@@ -179,7 +181,7 @@ START_TEST(keep__tries_again_after_an_error)
 	proxy_fail(WIRE_TYPE_renew, EDQUOT, 0);
 	proxy_await(WIRE_TYPE_renew, before + 4);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
-	ck_assert_int_eq(stat_of(client), 0);
+	ck_assert_int_eq(stat_of(stage.client), 0);
 }
 END_TEST
 
@@ -201,9 +203,9 @@ START_TEST(keep__renews_every_100_ms_at_most)
 	uint64_t begin_ns = clock_now_ns();
 
 	open_kept(0, 1);
-	pthread_mutex_lock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
 	ck_assert_uint_ge(lease->keep.node.major, begin_ns + 100 * NS_PER_MS);
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_unlock(&stage.client->lock);
 }
 END_TEST
 

@@ -23,34 +23,35 @@ START_TEST(lease__passes_through_all_calls)
 	ck_assert_int_eq(rmem_lease_node(lease),
 			 proxy.last[WIRE_TYPE_lease].lease.segments[0].node);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
-	ck_assert_int_eq(rmem_stat(client, "thing", &stat), 0);
+	ck_assert_int_eq(rmem_stat(stage.client, "thing", &stat), 0);
 	ck_assert_uint_eq(stat.id, rmem_lease_id(lease));
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &again), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "thing", RMEM_READ, &again), 0);
 	ck_assert_ptr_eq(again, lease);
 	ck_assert_int_eq(rmem_detach(again), 0);
 	ck_assert_int_eq(rmem_grow(lease, 2000), 0);
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 2000);
-	ck_assert_int_eq(rmem_write(lease, 1990, buf, 10), 0);
-	ck_assert_int_eq(rmem_write(lease, 1991, buf, 10), -EINVAL);
+	ck_assert_int_eq(rmem_write(lease, 1990, stage.buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 1991, stage.buf, 10), -EINVAL);
 	ck_assert_int_eq(rmem_grow(lease, 1999), -EINVAL);
 	ck_assert_int_eq(rmem_shrink(lease, 2001), -EINVAL);
 	ck_assert_int_eq(rmem_shrink(lease, 0), 0);
-	ck_assert_int_eq(rmem_read(lease, 0, buf, 1), -EINVAL);
-	ck_assert_int_eq(rmem_read(lease, 0, buf, 0), 0);
+	ck_assert_int_eq(rmem_read(lease, 0, stage.buf, 1), -EINVAL);
+	ck_assert_int_eq(rmem_read(lease, 0, stage.buf, 0), 0);
 	ck_assert_int_eq(rmem_rename(lease, "other", 0), 0);
 	ck_assert_int_eq(rmem_rename(lease, "", 0), -EINVAL);
 	ck_assert_int_eq(rmem_rename(lease, "a", ~RMEM_RENAME_REPLACE), -EINVAL);
 	ck_assert_int_eq(rmem_renew(lease, 60000), 0);
 	ck_assert_int_eq(rmem_detach(lease), 0);
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &lease), -ENOENT);
-	ck_assert_int_eq(rmem_attach(client, "other", 9, &lease), -EINVAL);
-	ck_assert_int_eq(rmem_attach(client, "other", RMEM_READ, &lease), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "thing", RMEM_READ, &lease),
+			 -ENOENT);
+	ck_assert_int_eq(rmem_attach(stage.client, "other", 9, &lease), -EINVAL);
+	ck_assert_int_eq(rmem_attach(stage.client, "other", RMEM_READ, &lease), 0);
 	ck_assert_int_eq(rmem_destroy(lease), -EACCES);
 	ck_assert_int_eq(rmem_grow(lease, 9), -EACCES);
 	ck_assert_int_eq(rmem_rename(lease, "x", 0), -EACCES);
 	ck_assert_int_eq(rmem_detach(lease), 0);
-	ck_assert_int_eq(rmem_remove(client, "other"), 0);
-	ck_assert_int_eq(rmem_remove(client, "other"), -ENOENT);
+	ck_assert_int_eq(rmem_remove(stage.client, "other"), 0);
+	ck_assert_int_eq(rmem_remove(stage.client, "other"), -ENOENT);
 }
 END_TEST
 
@@ -91,17 +92,17 @@ START_TEST(name__that_is_refused_is_not_sent)
 	open_with(0);
 	params.bytes = 1000;
 	params.name = name;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &lease), -EINVAL);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "control character or an invisible one"));
 	lease = alloc(1000, "thing");
 	ck_assert_int_eq(rmem_rename(lease, name, 0), -EINVAL);
-	ck_assert_int_eq(rmem_stat(client, name, &stat), -EINVAL);
-	ck_assert_int_eq(rmem_list(client, name, no_stat, NULL), -EINVAL);
-	ck_assert_int_eq(rmem_remove(client, name), -EINVAL);
+	ck_assert_int_eq(rmem_stat(stage.client, name, &stat), -EINVAL);
+	ck_assert_int_eq(rmem_list(stage.client, name, no_stat, NULL), -EINVAL);
+	ck_assert_int_eq(rmem_remove(stage.client, name), -EINVAL);
 	ck_assert_int_eq(rmem_detach(lease), 0);
-	ck_assert_int_eq(rmem_attach(client, name, RMEM_READ, &lease), -EINVAL);
-	ck_assert_int_eq(rmem_remove(client, "thing"), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, name, RMEM_READ, &lease), -EINVAL);
+	ck_assert_int_eq(rmem_remove(stage.client, "thing"), 0);
 }
 END_TEST
 
@@ -116,7 +117,7 @@ START_TEST(layout__has_the_placement_and_the_nodes)
 	open_with(0);
 	params.bytes = 5000;
 	params.placement = RMEM_PLACE_INTERLEAVE;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), 0);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &lease), 0);
 	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
 	ck_assert_int_eq((int)layout.placement, (int)RMEM_PLACE_INTERLEAVE);
 	ck_assert_int_eq(layout.node, RMEM_NODE_ANY);
@@ -136,7 +137,7 @@ START_TEST(layout__has_the_placement_and_the_nodes)
 	params.placement = RMEM_PLACE_DEVICE;
 	params.device = "fake0";
 	params.bytes = 4000;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), 0);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &lease), 0);
 	ck_assert_str_eq(proxy.last[WIRE_TYPE_allocate].allocate.device, "fake0");
 	layout.size++;
 	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
@@ -179,7 +180,7 @@ START_TEST(alloc__fails)
 	params.size = sizeof(params);
 	if (params.bytes == 0)
 		params.bytes = 1;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), bad_params[_i].err);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &lease), bad_params[_i].err);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), bad_params[_i].text));
 	ck_assert_ptr_null(lease);
 }
@@ -215,17 +216,17 @@ START_TEST(list__fetches_all_pages)
 		(void)snprintf(name, sizeof(name), "%c%u", i < 3 ? 'b' : 'a', i);
 		(void)alloc(1, name);
 	}
-	ck_assert_int_eq(rmem_list(client, "a", count_to_5, &n), 55);
+	ck_assert_int_eq(rmem_list(stage.client, "a", count_to_5, &n), 55);
 	ck_assert_uint_eq(n, 5);
 	n = 10;
-	ck_assert_int_eq(rmem_list(client, "a", count_to_5, &n), 0);
+	ck_assert_int_eq(rmem_list(stage.client, "a", count_to_5, &n), 0);
 	ck_assert_uint_eq(n, 10 + WIRE_ENTRIES_MAX + 3);
 	n = 0;
-	ck_assert_int_eq(rmem_list(client, "none", count_to_5, &n), 0);
+	ck_assert_int_eq(rmem_list(stage.client, "none", count_to_5, &n), 0);
 	ck_assert_uint_eq(n, 0);
 	proxy.edit = edit_repeat_page;
 	n = 10;
-	ck_assert_int_eq(rmem_list(client, "a", count_to_5, &n), -EPROTO);
+	ck_assert_int_eq(rmem_list(stage.client, "a", count_to_5, &n), -EPROTO);
 }
 END_TEST
 
@@ -257,7 +258,7 @@ START_TEST(list__ends_in_time)
 	open_with(0);
 	proxy.edit = edit_endless;
 	(void)rmem_thread_timeout(300);
-	ck_assert_int_eq(rmem_list(client, NULL, count_all, &n), -ETIMEDOUT);
+	ck_assert_int_eq(rmem_list(stage.client, NULL, count_all, &n), -ETIMEDOUT);
 	ck_assert_uint_ge(n, WIRE_ENTRIES_MAX);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "the list does not end"));
 	(void)rmem_thread_timeout(0);
@@ -273,14 +274,14 @@ START_TEST(alloc__without_a_name_takes_a_time_to_live)
 
 	open_with(0);
 	params.ttl_ms = 3600000;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), 0);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &lease), 0);
 	ck_assert_int_eq(rmem_rename(lease, "mine", 0), 0);
-	ck_assert_int_eq(rmem_stat(client, "mine", &stat), 0);
+	ck_assert_int_eq(rmem_stat(stage.client, "mine", &stat), 0);
 	ck_assert_uint_gt(stat.ttl_ms, 3000000);
 	ck_assert_uint_le(stat.ttl_ms, 3600000);
 	ck_assert_int_eq(rmem_renew(lease, 7200000), 0);
 	ck_assert_int_eq(rmem_renew(lease, RMEM_TTL_SAME), 0);
-	ck_assert_int_eq(rmem_stat(client, "mine", &stat), 0);
+	ck_assert_int_eq(rmem_stat(stage.client, "mine", &stat), 0);
 	ck_assert_uint_gt(stat.ttl_ms, 7000000);
 }
 END_TEST
@@ -291,9 +292,10 @@ START_TEST(names__that_cannot_be_are_not_sent)
 	struct rmem_stat stat = rmem_stat_init();
 
 	open_with(0);
-	ck_assert_int_eq(rmem_stat(client, "thing\xff", &stat), -EINVAL);
-	ck_assert_int_eq(rmem_remove(client, "thing\xff"), -EINVAL);
-	ck_assert_int_eq(rmem_list(client, "thing\xff", count_to_5, NULL), -EINVAL);
+	ck_assert_int_eq(rmem_stat(stage.client, "thing\xff", &stat), -EINVAL);
+	ck_assert_int_eq(rmem_remove(stage.client, "thing\xff"), -EINVAL);
+	ck_assert_int_eq(rmem_list(stage.client, "thing\xff", count_to_5, NULL),
+			 -EINVAL);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_stat] + proxy.seen[WIRE_TYPE_remove] +
 				  proxy.seen[WIRE_TYPE_list],
 			  0);
@@ -309,15 +311,15 @@ START_TEST(events__reach_the_lease)
 	lease = alloc(1000, "first");
 	other = alloc(1000, "other");
 	ck_assert_int_eq(rmem_detach(alloc(1000, "third")), 0);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	ck_assert_int_eq(rmem_remove(another, "first"), 0);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), -ESTALE);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), -ESTALE);
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
 	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_free], 0);
 	/* also of a lease that was attached for reading */
-	ck_assert_int_eq(rmem_attach(client, "third", RMEM_READ, &lease), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "third", RMEM_READ, &lease), 0);
 	ck_assert_int_eq(rmem_remove(another, "third"), 0);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
@@ -330,7 +332,7 @@ START_TEST(events__reach_the_lease)
 			 0);
 	ck_assert_int_eq(rmem_grow(theirs, 3000), 0);
 	AWAIT(rmem_lease_bytes(other) == 3000);
-	ck_assert_int_eq(rmem_write(other, 2990, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(other, 2990, stage.buf, 10), 0);
 	proxy_event(WIRE_TYPE_draining, 0, 0);
 	AWAIT(info().draining);
 	rmem_close(another);
@@ -401,7 +403,7 @@ START_TEST(ended_lease__tells_its_name_and_why)
 	end_mine(another, lease, endings[_i].reason);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq((int)rmem_lease_reason(lease), (int)endings[_i].reason);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), -ESTALE);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), -ESTALE);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), endings[_i].text));
 	ck_assert_ptr_nonnull(strstr(rmem_error(), label));
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
@@ -423,9 +425,9 @@ START_TEST(ended_lease__learns_later_why)
 		     { RMEM_REASON_EXPIRED, RMEM_REASON_REVOKED } };
 
 	for (unsigned i = 0; i < 3; i++) {
-		(void)pthread_mutex_lock(&client->lock);
+		(void)pthread_mutex_lock(&stage.client->lock);
 		lease_end(lease, ends[i].told);
-		(void)pthread_mutex_unlock(&client->lock);
+		(void)pthread_mutex_unlock(&stage.client->lock);
 		ck_assert_int_eq((int)rmem_lease_reason(lease), (int)ends[i].known);
 	}
 }
@@ -456,18 +458,18 @@ START_TEST(keys__that_are_stale_are_requested_again)
 	/* the lease has other keys, and the event is held */
 	proxy.hold = WIRE_TYPE_changed;
 	ck_assert_int_eq(rmem_shrink(theirs, 4096), 0);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
-	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)), buf, 100);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), 0);
+	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)), stage.buf, 100);
 	ck_assert_uint_ne(proxy_rkey(rmem_lease_id(lease)), old);
 	proxy_release();
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	/* the server grants the dead key again */
 	fake_server_replace_key(proxy_rkey(rmem_lease_id(lease)));
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -EACCES);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), -EACCES);
 	/* the lease has ended, and the event is held */
 	proxy.hold = WIRE_TYPE_revoked;
 	ck_assert_int_eq(rmem_remove(another, "shared"), 0);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -ESTALE);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), -ESTALE);
 	rmem_close(another);
 }
 END_TEST
@@ -491,12 +493,12 @@ START_TEST(keys__requested_before_a_refusal_are_requested_again)
 	proxy.hold = WIRE_TYPE_changed;
 	ck_assert_int_eq(rmem_shrink(theirs, 1000), 0);
 	submit_write(lease);
-	ck_assert_int_eq(rmem_poll(queue, &completion, 1), 0);
+	ck_assert_int_eq(rmem_poll(stage.queue, &completion, 1), 0);
 	/* makes the proxy send the delayed reply */
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	status = wait_status();
 	ck_assert_msg(status == 0, "%d: %s", status,
-		      rmem_completion_error(queue, NULL));
+		      rmem_completion_error(stage.queue, NULL));
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 2);
 	proxy_release();
 	rmem_close(another);
@@ -509,11 +511,11 @@ static unsigned old_attachments(rmem_lease *lease)
 	const struct attachment *attachment;
 	unsigned n = 0;
 
-	(void)pthread_mutex_lock(&client->lock);
+	(void)pthread_mutex_lock(&stage.client->lock);
 	attachment = atomic_load(&lease->attachment);
 	while ((attachment = attachment->older))
 		n++;
-	(void)pthread_mutex_unlock(&client->lock);
+	(void)pthread_mutex_unlock(&stage.client->lock);
 	return n;
 }
 
@@ -529,17 +531,17 @@ START_TEST(attachments__are_freed_when_unused)
 	ck_assert_int_eq(rmem_grow(lease, 1001), 0);
 	ck_assert_uint_eq(old_attachments(lease), 0);
 	/* a call of the queue may */
-	attachments_enter(&queue->inflights);
+	attachments_enter(&stage.queue->inflights);
 	for (uint64_t bytes = 1002; bytes <= 1004; bytes++)
 		ck_assert_int_eq(rmem_grow(lease, bytes), 0);
 	ck_assert_uint_eq(old_attachments(lease), 3);
-	attachments_leave(&queue->inflights);
+	attachments_leave(&stage.queue->inflights);
 	AWAIT(old_attachments(lease) == 0);
 	/* an equal reply makes no new attachment */
 	before = atomic_load(&lease->attachment);
 	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
 	proxy_await(WIRE_TYPE_attach, 1);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_ptr_eq(atomic_load(&lease->attachment), before);
 	/* the key of the posted operation is dead: it is posted again */
 	fake.automatic = true;
@@ -565,15 +567,15 @@ START_TEST(attachments__are_two_while_a_call_lasts)
 
 	queue_open(1);
 	proxy.edit = key_edit;
-	attachments_enter(&queue->inflights);
+	attachments_enter(&stage.queue->inflights);
 	for (unsigned i = 0; i < 50; i++) {
 		proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
-		ck_assert_int_eq(rmem_ping(client, NULL), 0);
+		ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	}
 	ck_assert_uint_eq(old_attachments(lease), 1);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 1);
 	/* and the last change is not forgotten */
-	attachments_leave(&queue->inflights);
+	attachments_leave(&stage.queue->inflights);
 	proxy_await(WIRE_TYPE_attach, 2);
 	AWAIT(old_attachments(lease) == 0);
 	proxy.edit = NULL;

@@ -48,7 +48,7 @@ START_TEST(info__lists_every_device_once)
 	(void)strcpy(fake_endpoints[2].device, "mlx5_1");
 	(void)strcpy(fake_endpoints[3].device, "mlx5_10");
 	server_restart();
-	(void)strcat(uri, "?channels=3");
+	(void)strcat(stage.uri, "?channels=3");
 	open_over(0, RMEM_FABRIC_RDMA);
 	ck_assert_str_eq(info().device, "mlx5_10,mlx5_1");
 }
@@ -61,7 +61,7 @@ static int alloc_or_attach(const char *name, rmem_lease **ret_lease)
 	params.bytes = 4000;
 	params.name = name;
 	params.flags = RMEM_ALLOC_ATTACH;
-	return rmem_alloc(client, &params, ret_lease);
+	return rmem_alloc(stage.client, &params, ret_lease);
 }
 
 START_TEST(alloc__attaches_the_lease_that_has_the_name)
@@ -82,7 +82,7 @@ START_TEST(alloc__attaches_the_lease_that_has_the_name)
 	ck_assert_int_eq(alloc_or_attach("shared", &lease), 1);
 	ck_assert_uint_eq(rmem_lease_id(lease), id);
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 5000);
-	ck_assert_int_eq(rmem_write(lease, 4500, buf, 8), 0);
+	ck_assert_int_eq(rmem_write(lease, 4500, stage.buf, 8), 0);
 	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_int_eq(alloc_or_attach("shared", &lease), 0);
 	ck_assert_uint_ne(rmem_lease_id(lease), id);
@@ -128,7 +128,7 @@ START_TEST(alloc__refuses_wrong_flags)
 	ck_assert_msg(strstr(rmem_error(), "no name"), "%s", rmem_error());
 	params.name = "a";
 	params.flags = RMEM_ALLOC_ATTACH << 1;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &lease), -EINVAL);
 	ck_assert_msg(strstr(rmem_error(), "flags 0x2"), "%s", rmem_error());
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_allocate], 0);
 }
@@ -160,8 +160,8 @@ END_TEST
 
 START_TEST(open__takes_the_server_from_the_environment)
 {
-	ck_assert_int_eq(setenv("RMEM_SERVER", uri + strlen("rmem://"), 1), 0);
-	ck_assert_int_eq(rmem_open(NULL, NULL, &client), 0);
+	ck_assert_int_eq(setenv("RMEM_SERVER", stage.uri + strlen("rmem://"), 1), 0);
+	ck_assert_int_eq(rmem_open(NULL, NULL, &stage.client), 0);
 	ck_assert_uint_eq(proxy.connections, 1);
 }
 END_TEST

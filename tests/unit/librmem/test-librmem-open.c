@@ -84,10 +84,10 @@ START_TEST(open__reports_the_session)
 	ck_assert_uint_eq(got.heartbeat_ms, 20);
 	ck_assert_uint_eq(got.channels, 1);
 	ck_assert_str_eq(got.device, "");
-	ck_assert_int_eq(rmem_fd(client), -EINVAL);
-	ck_assert_int_eq(rmem_process(client), -EINVAL);
+	ck_assert_int_eq(rmem_fd(stage.client), -EINVAL);
+	ck_assert_int_eq(rmem_process(stage.client), -EINVAL);
 	got.size = 1;
-	ck_assert_int_eq(rmem_info(client, &got), -EINVAL);
+	ck_assert_int_eq(rmem_info(stage.client, &got), -EINVAL);
 	/* the channel's token is derived from the connection's secret */
 	ck_assert_uint_eq(fake_latest()->hello.session, 9);
 	(void)admission_token(proxy.last[WIRE_TYPE_welcome].welcome.secret,
@@ -106,15 +106,16 @@ START_TEST(open__prefers_rdma)
 	rmem_lease *lease;
 
 	serve_rdma();
-	(void)strcat(uri, "?channels=2");
+	(void)strcat(stage.uri, "?channels=2");
 	open_with(0);
 	got = info();
 	ck_assert_int_eq(got.fabric, RMEM_FABRIC_RDMA);
 	ck_assert_ptr_null(got.downgrade);
 	ck_assert_str_eq(got.device, "fake0,fake1");
 	lease = alloc(20000, NULL);
-	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
-	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)) + 5, buf, sizeof(buf));
+	ck_assert_int_eq(rmem_write(lease, 5, stage.buf, sizeof(stage.buf)), 0);
+	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)) + 5, stage.buf,
+			 sizeof(stage.buf));
 }
 END_TEST
 
@@ -144,7 +145,7 @@ START_TEST(open__tries_the_other_endpoints)
 	ck_assert_str_eq(info().device, "fake1");
 	ck_assert_int_gt(connects_refused, 0);
 	ck_assert_ptr_null(info().downgrade);
-	ck_assert_int_eq(rmem_write(alloc(1000, NULL), 5, buf, 100), 0);
+	ck_assert_int_eq(rmem_write(alloc(1000, NULL), 5, stage.buf, 100), 0);
 	/* memory is lent where the session has a channel */
 	ck_assert_uint_eq(proxy.last[WIRE_TYPE_allocate].allocate.reach, 4);
 }
@@ -166,7 +167,7 @@ START_TEST(queue_create__does_without_an_endpoint_that_is_not_reached)
 	unsigned connects;
 
 	serve_rdma();
-	(void)strcat(uri, "?fabric=rdma&channels=2");
+	(void)strcat(stage.uri, "?fabric=rdma&channels=2");
 	lease = open_with_lease(0);
 	second_silent = true;
 	fake.at_connect = refuse_second;
@@ -179,7 +180,7 @@ START_TEST(queue_create__does_without_an_endpoint_that_is_not_reached)
 	/* what the server refuses is an error */
 	fake.at_connect = NULL;
 	proxy_fail(WIRE_TYPE_open_channel, EDQUOT, 0);
-	ck_assert_int_eq(rmem_queue_create(client, NULL, &(rmem_queue *){ NULL }),
+	ck_assert_int_eq(rmem_queue_create(stage.client, NULL, &(rmem_queue *){ NULL }),
 			 -EDQUOT);
 }
 END_TEST
@@ -191,8 +192,8 @@ START_TEST(open__names_what_each_endpoint_refused)
 	connects_refused = 0;
 	serve_rdma();
 	fake.at_connect = refuse_all;
-	(void)strcat(uri, "?fabric=rdma");
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EHOSTUNREACH);
+	(void)strcat(stage.uri, "?fabric=rdma");
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EHOSTUNREACH);
 	ck_assert_int_eq(connects_refused, 2);
 	first = strstr(rmem_error(), "refused the channel; ");
 	ck_assert_ptr_nonnull(first);
@@ -212,7 +213,7 @@ START_TEST(open__begins_where_the_control_connection_is)
 			.port = 7462,
 		};
 	server_restart();
-	(void)strcat(uri, "?fabric=tcp");
+	(void)strcat(stage.uri, "?fabric=tcp");
 	open_over(0, RMEM_FABRIC_TCP);
 	ck_assert_uint_eq(fake.opened.address.bytes[0], 127);
 	/* the server has chosen the same one */
@@ -227,7 +228,7 @@ START_TEST(open__leaves_out_wildcards)
 {
 	fake_endpoints[0].address = (struct fabric_address){ .family = 6, .port = 1 };
 	server_restart();
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENETUNREACH);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -ENETUNREACH);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "the server's channels are over IPv6"));
 	fake_endpoints[0].address.family = 4;
@@ -243,14 +244,14 @@ START_TEST(open__leaves_out_endpoints_that_the_server_waits_for)
 	serve_rdma();
 	fake_endpoints[1].awaited = true;
 	server_restart();
-	(void)strcat(uri, "?fabric=rdma&channels=2");
+	(void)strcat(stage.uri, "?fabric=rdma&channels=2");
 	open_over(0, RMEM_FABRIC_RDMA);
 	ck_assert_uint_eq(fake.opens, 1);
 	ck_assert_str_eq(fake.opened.device, fake_endpoints[2].device);
 	client_close();
 	fake_endpoints[2].awaited = true;
 	server_restart();
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -ENODEV);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "the server waits for its RDMA device"));
 }
@@ -263,8 +264,8 @@ START_TEST(open__leaves_operations_the_whole_timeout)
 		serve_rdma();
 	ck_assert_int_eq(open_within(0, 60000), 0);
 	ck_assert_int_eq(info().fabric, _i ? RMEM_FABRIC_RDMA : RMEM_FABRIC_TCP);
-	ck_assert_uint_eq(client->timeout_ms, 60000);
-	ck_assert_uint_eq(client->sync->queue->timeout_ns, 60000 * NS_PER_MS);
+	ck_assert_uint_eq(stage.client->timeout_ms, 60000);
+	ck_assert_uint_eq(stage.client->sync->queue->timeout_ns, 60000 * NS_PER_MS);
 }
 END_TEST
 
@@ -284,7 +285,7 @@ START_TEST(write__and_read_move_any_size)
 	lease = alloc(N, NULL);
 	memory = proxy_memory(rmem_lease_id(lease));
 	params.bytes = N;
-	ck_assert_int_eq(rmem_buffer_create(client, &params, &buffer), 0);
+	ck_assert_int_eq(rmem_buffer_create(stage.client, &params, &buffer), 0);
 	if (_i)
 		local = rmem_buffer_addr(buffer);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -337,8 +338,8 @@ START_TEST(open__adds_channels_to_sole_endpoints)
 	for (unsigned i = 0; i < 2; i++) {
 		lease = alloc(CORE_POOL_BYTES * 3 / 4, NULL);
 		ck_assert_uint_eq(last_reach(), 6);
-		ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
-		ck_assert_int_eq(rmem_read(lease, 5, buf, 100), 0);
+		ck_assert_int_eq(rmem_write(lease, 5, stage.buf, 100), 0);
+		ck_assert_int_eq(rmem_read(lease, 5, stage.buf, 100), 0);
 	}
 	/* keys that the server does not grant are requested once */
 	ck_assert_uint_le(proxy.seen[WIRE_TYPE_attach], 2);
@@ -357,8 +358,8 @@ START_TEST(open__succeeds_without_an_extra_channel)
 	open_over(0, RMEM_FABRIC_RDMA);
 	params.bytes = CORE_POOL_BYTES * 3 / 4;
 	for (unsigned i = 0; i < 2; i++) {
-		AWAIT(rmem_alloc(client, &params, &lease) == 0);
-		ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
+		AWAIT(rmem_alloc(stage.client, &params, &lease) == 0);
+		ck_assert_int_eq(rmem_write(lease, 5, stage.buf, 100), 0);
 	}
 }
 END_TEST
@@ -385,13 +386,13 @@ START_TEST(reach__leaves_out_a_device_without_a_channel)
 		AWAIT(fake.connects == 2);
 		proxy.deny = 4;
 		fake_peer_gone(fake_latest());
-		AWAIT(rmem_write(lease, 0, buf, 10) == 0 && current_reach() == 2);
+		AWAIT(rmem_write(lease, 0, stage.buf, 10) == 0 && current_reach() == 2);
 	}
 	ck_assert_uint_eq(current_reach(), 2);
 	check_resize_reach(lease);
 	ck_assert_int_eq(rmem_detach(lease), 0);
-	ck_assert_int_eq(rmem_attach(client, "known", RMEM_READ | RMEM_WRITE, &lease),
-			 0);
+	ck_assert_int_eq(
+		rmem_attach(stage.client, "known", RMEM_READ | RMEM_WRITE, &lease), 0);
 	ck_assert_uint_eq(proxy.last[WIRE_TYPE_attach].attach.reach, 2);
 	/* the library goes on trying */
 	proxy.deny = 0;
@@ -428,17 +429,17 @@ START_TEST(reach__without_any_channel_is_all_endpoints)
 	proxy.deny = 6;
 	requests = proxy.seen[WIRE_TYPE_open_channel];
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_read(lease, 0, buf, 0) == 0 && current_reach() == 6);
+	AWAIT(rmem_read(lease, 0, stage.buf, 0) == 0 && current_reach() == 6);
 	ck_assert_uint_gt(proxy.seen[WIRE_TYPE_open_channel], requests);
 	proxy.deny = 0;
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 }
 END_TEST
 
 START_TEST(open__passes_device_options_of_the_uri)
 {
 	serve_rdma();
-	(void)strcat(uri, "?mtu=512&source=10.0.0.7");
+	(void)strcat(stage.uri, "?mtu=512&source=10.0.0.7");
 	open_over(0, RMEM_FABRIC_RDMA);
 	ck_assert_int_eq(fake.params.rdma_options.mtu, 512);
 	ck_assert_int_eq(fake.params.rdma_options.retry_count, 6);
@@ -459,7 +460,7 @@ START_TEST(open__falls_back_to_tcp)
 		ck_assert_ptr_nonnull(strstr(info().downgrade, "no fake"));
 		client_close();
 	}
-	(void)strcat(uri, "?fabric=rdma");
+	(void)strcat(stage.uri, "?fabric=rdma");
 	ck_assert_int_eq(open_within(0, 500), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "RDMA cannot be used"));
 	/* an open that failed sends a bye, too */
@@ -474,7 +475,7 @@ START_TEST(open__pauses_between_attempts)
 
 	serve_devices(1);
 	fake.domain_err = -ETIMEDOUT;
-	(void)strcat(uri, "?fabric=rdma");
+	(void)strcat(stage.uri, "?fabric=rdma");
 	ck_assert_int_eq(open_within(flags, 400), -ETIMEDOUT);
 	ck_assert_uint_ge(fake.opens, 2);
 	ck_assert_uint_le(fake.opens, 9);
@@ -499,7 +500,7 @@ START_TEST(open__falls_back_to_tcp_in_time)
 		"%s", info().downgrade);
 	ck_assert_uint_gt(fake.domain_timeout_ms, 300);
 	client_close();
-	(void)strcat(uri, "?fabric=rdma");
+	(void)strcat(stage.uri, "?fabric=rdma");
 	ck_assert_int_eq(open_within(0, 300), -ETIMEDOUT);
 	fake.black_hole = false;
 	open_over(0, RMEM_FABRIC_RDMA);
@@ -548,7 +549,7 @@ START_TEST(open__refuses_a_limit_of_0)
 {
 	limit = (unsigned)_i;
 	proxy.edit = edit_no_limit;
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EPROTO);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "a limit of 0 for requests"));
 }
 END_TEST
@@ -556,25 +557,25 @@ END_TEST
 START_TEST(open__fails_with_the_error_of_each_step)
 {
 	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EACCES);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EACCES);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "it failed"));
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
 	proxy.edit = edit_version;
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENOTSUP);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -ENOTSUP);
 	proxy.edit = edit_long_fence;
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EPROTO);
 	proxy.edit = edit_no_endpoints;
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -ENODEV);
 	proxy.edit = edit_data_version;
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENOTSUP);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -ENOTSUP);
 	ck_assert_msg(strstr(rmem_error(), "of version 2"), "%s", rmem_error());
 	proxy.edit = edit_no_channel;
 	proxy_fail(WIRE_TYPE_open_channel, EDQUOT, 0);
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EDQUOT);
 	fake.connect_err = -EHOSTUNREACH;
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EHOSTUNREACH);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EHOSTUNREACH);
 	set_heartbeat(20, 20);
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, &stage.client), -EPROTO);
 }
 END_TEST
 
@@ -587,17 +588,18 @@ START_TEST(open__refuses_bad_options)
 	memset(long_name, 'x', sizeof(long_name));
 	long_name[65] = '\0';
 	options.flags = 0x80;
-	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	ck_assert_int_eq(rmem_open(stage.uri, &options, &stage.client), -EINVAL);
 	options.flags = 0;
 	for (unsigned i = 0; i < 3; i++) {
 		options.client = names[i];
-		ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+		ck_assert_int_eq(rmem_open(stage.uri, &options, &stage.client),
+				 -EINVAL);
 	}
 	options.client = NULL;
 	options.size = 0;
-	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
-	ck_assert_int_eq(rmem_open(uri, NULL, NULL), -EINVAL);
-	ck_assert_int_eq(rmem_open("http://nonsense", NULL, &client), -EINVAL);
+	ck_assert_int_eq(rmem_open(stage.uri, &options, &stage.client), -EINVAL);
+	ck_assert_int_eq(rmem_open(stage.uri, NULL, NULL), -EINVAL);
+	ck_assert_int_eq(rmem_open("http://nonsense", NULL, &stage.client), -EINVAL);
 	ck_assert_uint_eq(proxy.connections, 0);
 }
 END_TEST
@@ -638,7 +640,7 @@ START_TEST(open__without_its_key_file_is_no_missing_lease)
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		(void)snprintf(text, sizeof(text), "rmem://127.0.0.1:1?%s", files[i]);
-		ck_assert_int_eq(rmem_open(text, NULL, &client), -ENOKEY);
+		ck_assert_int_eq(rmem_open(text, NULL, &stage.client), -ENOKEY);
 		ck_assert_ptr_nonnull(strstr(rmem_error(), "No such file"));
 	}
 }
@@ -646,7 +648,8 @@ END_TEST
 
 START_TEST(open__names_the_address_that_refuses)
 {
-	ck_assert_int_eq(rmem_open("rmem://127.0.0.1:1", NULL, &client), -ECONNREFUSED);
+	ck_assert_int_eq(rmem_open("rmem://127.0.0.1:1", NULL, &stage.client),
+			 -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "127.0.0.1:1: "));
 }
 END_TEST
@@ -675,21 +678,21 @@ static int open_noting(struct steps *steps, const char *at)
 	options.timeout_ms = 2000;
 	options.stepped = step_note;
 	options.stepped_ctx = steps;
-	return rmem_open(at, &options, &client);
+	return rmem_open(at, &options, &stage.client);
 }
 
 START_TEST(open__tells_the_steps)
 {
 	struct steps steps;
 
-	ck_assert_msg(open_noting(&steps, uri) == 0, "%s", rmem_error());
+	ck_assert_msg(open_noting(&steps, stage.uri) == 0, "%s", rmem_error());
 	ck_assert_uint_eq(steps.n, 4);
 	ck_assert_int_eq(steps.at[0], RMEM_STEP_RESOLVED);
 	ck_assert_int_eq(steps.at[1], RMEM_STEP_CONNECTED);
 	ck_assert_int_eq(steps.at[2], RMEM_STEP_WELCOMED);
 	ck_assert_int_eq(steps.at[3], RMEM_STEP_CHANNEL);
 	/* none is told once the session is open */
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(steps.n, 4);
 }
 END_TEST
@@ -701,11 +704,11 @@ START_TEST(open__tells_no_step_that_failed)
 	ck_assert_int_eq(open_noting(&steps, "rmem://127.0.0.1:1"), -ECONNREFUSED);
 	ck_assert_uint_eq(steps.n, 1);
 	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
-	ck_assert_int_eq(open_noting(&steps, uri), -EACCES);
+	ck_assert_int_eq(open_noting(&steps, stage.uri), -EACCES);
 	ck_assert_int_eq(steps.at[steps.n - 1], RMEM_STEP_CONNECTED);
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
 	fake.connect_err = -EHOSTUNREACH;
-	ck_assert_int_eq(open_noting(&steps, uri), -EHOSTUNREACH);
+	ck_assert_int_eq(open_noting(&steps, stage.uri), -EHOSTUNREACH);
 	ck_assert_int_eq(steps.at[steps.n - 1], RMEM_STEP_WELCOMED);
 }
 END_TEST
@@ -716,7 +719,8 @@ START_TEST(open__accepts_the_first_options)
 	struct rmem_options options = rmem_options_init();
 
 	options.size = offsetof(struct rmem_options, stepped);
-	ck_assert_msg(rmem_open(uri, &options, &client) == 0, "%s", rmem_error());
+	ck_assert_msg(rmem_open(stage.uri, &options, &stage.client) == 0, "%s",
+		      rmem_error());
 }
 END_TEST
 

@@ -10,7 +10,7 @@ static unsigned sessions_of(const char *name)
 {
 	struct rmem_stat stat = rmem_stat_init();
 
-	ck_assert_int_eq(rmem_stat(client, name, &stat), 0);
+	ck_assert_int_eq(rmem_stat(stage.client, name, &stat), 0);
 	return stat.sessions;
 }
 
@@ -20,12 +20,12 @@ START_TEST(attach__returns_the_handle_once_more)
 
 	open_with(0);
 	lease = alloc(1000, "thing");
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &again), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "thing", RMEM_READ, &again), 0);
 	ck_assert_ptr_eq(again, lease);
 	ck_assert_uint_eq(rmem_lease_rights(again), RMEM_READ | RMEM_WRITE);
 	ck_assert_int_eq(rmem_detach(lease), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_detach], 0);
-	ck_assert_int_eq(rmem_write(again, 0, buf, 8), 0);
+	ck_assert_int_eq(rmem_write(again, 0, stage.buf, 8), 0);
 	ck_assert_uint_eq(sessions_of("thing"), 1);
 	ck_assert_int_eq(rmem_detach(again), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_detach], 1);
@@ -39,9 +39,10 @@ START_TEST(attach__does_not_add_rights_to_a_handle)
 
 	open_with(0);
 	ck_assert_int_eq(rmem_detach(alloc(1000, "thing")), 0);
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &lease), 0);
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ | RMEM_WRITE, &again),
-			 -EBUSY);
+	ck_assert_int_eq(rmem_attach(stage.client, "thing", RMEM_READ, &lease), 0);
+	ck_assert_int_eq(
+		rmem_attach(stage.client, "thing", RMEM_READ | RMEM_WRITE, &again),
+		-EBUSY);
 	ck_assert_ptr_null(again);
 	ck_assert_msg(strstr(rmem_error(), "for reading only"), "%s", rmem_error());
 	/* the failed call took no reference */
@@ -58,7 +59,7 @@ START_TEST(attach__follows_the_name)
 	open_with(0);
 	lease = alloc(1000, "thing");
 	proxy_fail(WIRE_TYPE_stat, ENOENT, 0);
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &again), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "thing", RMEM_READ, &again), 0);
 	ck_assert_ptr_eq(again, lease);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 2);
 }
@@ -70,15 +71,15 @@ START_TEST(destroy__leaves_the_other_references_without_the_lease)
 
 	open_with(0);
 	lease = alloc(1000, "thing");
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &again), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "thing", RMEM_READ, &again), 0);
 	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_int_eq(rmem_lease_status(again), -ESTALE);
 	ck_assert_int_eq((int)rmem_lease_reason(again), RMEM_REASON_FREED);
-	ck_assert_int_eq(rmem_write(again, 0, buf, 8), -ESTALE);
+	ck_assert_int_eq(rmem_write(again, 0, stage.buf, 8), -ESTALE);
 	/* the name is free, and another lease has another handle */
 	other = alloc(500, "thing");
 	ck_assert_ptr_ne(other, again);
-	ck_assert_int_eq(rmem_write(other, 0, buf, 8), 0);
+	ck_assert_int_eq(rmem_write(other, 0, stage.buf, 8), 0);
 	ck_assert_int_eq(rmem_detach(again), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_detach], 0);
 	ck_assert_uint_eq(sessions_of("thing"), 1);
@@ -93,7 +94,7 @@ START_TEST(detach__that_fails_keeps_the_handle)
 	lease = alloc(1000, "thing");
 	proxy_fail(WIRE_TYPE_detach, EIO, 0);
 	ck_assert_int_eq(rmem_detach(lease), -EIO);
-	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &again), 0);
+	ck_assert_int_eq(rmem_attach(stage.client, "thing", RMEM_READ, &again), 0);
 	ck_assert_ptr_eq(again, lease);
 	ck_assert_int_eq(rmem_detach(again), 0);
 	ck_assert_int_eq(rmem_detach(lease), 0);
@@ -107,10 +108,11 @@ static void *run_attaching(void *arg)
 	(void)arg;
 	for (unsigned i = 0; i < 300; i++) {
 		rmem_lease *lease = NULL;
-		int err = rmem_attach(client, "thing", RMEM_READ | RMEM_WRITE, &lease);
+		int err = rmem_attach(stage.client, "thing", RMEM_READ | RMEM_WRITE,
+				      &lease);
 
 		if (!err)
-			err = rmem_write(lease, 0, buf, 8);
+			err = rmem_write(lease, 0, stage.buf, 8);
 		if (!err)
 			err = rmem_detach(lease);
 		ck_assert_msg(err == 0, "round %u: %d: %s", i, err, rmem_error());

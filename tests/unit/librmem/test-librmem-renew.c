@@ -17,7 +17,8 @@ static rmem_lease *lease;
 static void open_rdma(unsigned flags, const char *options)
 {
 	serve_rdma();
-	(void)snprintf(uri + strlen(uri), sizeof(uri) - strlen(uri), "?fabric=rdma%s",
+	(void)snprintf(stage.uri + strlen(stage.uri),
+		       sizeof(stage.uri) - strlen(stage.uri), "?fabric=rdma%s",
 		       options);
 	open_with(flags);
 	lease = alloc(1000, NULL);
@@ -66,14 +67,14 @@ static void write_ok(struct rmem_buffer *buffer)
 	struct rmem_op op = {
 		.opcode = RMEM_OP_WRITE,
 		.lease = lease,
-		.addr = buffer ? rmem_buffer_addr(buffer) : buf,
+		.addr = buffer ? rmem_buffer_addr(buffer) : stage.buf,
 		.buffer = buffer,
 		.bytes = 9,
 	};
 	struct rmem_completion completion;
 
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
-	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_wait(stage.queue, &completion, 1, 1, -1), 1);
 	ck_assert_int_eq(completion.status, 0);
 }
 
@@ -133,16 +134,16 @@ START_TEST(removed_device__that_waits_for_a_connect_costs_no_turns)
 	connector_holds = true;
 	fake.at_connect = connector_hold;
 	fake_peer_gone(channel_to("fake0"));
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && connector_held);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && connector_held);
 	device_remove("fake1");
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && fake.closes == 1);
 	looks = fake.looks;
 	pings = proxy.seen[WIRE_TYPE_ping];
 	proxy_await(WIRE_TYPE_ping, pings + 10);
 	ck_assert_uint_lt(fake.looks - looks, 200);
 	device_return();
 	connector_holds = false;
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && channels_to("fake1") == 1);
 }
 END_TEST
 
@@ -154,19 +155,19 @@ START_TEST(device__of_two_is_removed_and_returns)
 	open_rdma(0, "&channels=2");
 	params.bytes = 100;
 	queue_open(2);
-	ck_assert_int_eq(rmem_buffer_create(client, &params, &early), 0);
+	ck_assert_int_eq(rmem_buffer_create(stage.client, &params, &early), 0);
 	write_ok(early);
 	device_remove("fake1");
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && fake.closes == 1);
 	ck_assert_uint_eq(fake.disassociations, 0);
 	ck_assert_uint_eq(channels_to("fake1"), 0);
 
 	/* the other device still works, and buffers are registered on it */
 	write_ok(early);
-	ck_assert_int_eq(rmem_buffer_create(client, &params, &late), 0);
+	ck_assert_int_eq(rmem_buffer_create(stage.client, &params, &late), 0);
 	write_ok(late);
 	device_return();
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && channels_to("fake1") == 1);
 	/* channels are used in turn: the buffers are registered on both devices */
 	for (unsigned i = 0; i < 4; i++) {
 		write_ok(early);
@@ -190,10 +191,10 @@ START_TEST(device__that_returns_registers_dmabufs)
 	params.bytes = 4096;
 	params.dmabuf_fd = memfd_create("dmabuf", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(params.dmabuf_fd, 4096), 0);
-	ck_assert_int_eq(rmem_buffer_create(client, &params, &buffer), 0);
+	ck_assert_int_eq(rmem_buffer_create(stage.client, &params, &buffer), 0);
 	(void)close(params.dmabuf_fd);
 	device_remove("fake0");
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && fake.closes == 1);
 	device_return();
 	memset(rmem_buffer_addr(buffer), 0x71, 9);
 	write_ok(buffer);
@@ -206,25 +207,25 @@ END_TEST
 START_TEST(only_device__is_waited_for)
 {
 	open_rdma(_i ? RMEM_NO_THREAD : 0, "&channels=1");
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	device_remove("fake0");
 	if (_i) {
 		while (fake.closes == 0)
-			ck_assert_int_eq(rmem_process(client), 0);
+			ck_assert_int_eq(rmem_process(stage.client), 0);
 	} else {
 		/* the service thread closes the domain */
 		AWAIT(fake.closes == 1);
 	}
 	ck_assert_uint_eq(fake.disassociations, 0);
 	device_return();
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 }
 END_TEST
 
 START_TEST(device__removed_while_the_session_closes)
 {
 	open_rdma(RMEM_NO_THREAD, "&channels=1");
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	device_remove("fake0");
 	client_close();
 	ck_assert_uint_eq(fake.closes, 1);
@@ -235,9 +236,9 @@ static bool domain_opens(void)
 {
 	bool opens;
 
-	pthread_mutex_lock(&client->lock);
-	opens = client->domains->domains[0].state == DOMAIN_OPENING;
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
+	opens = stage.client->domains->domains[0].state == DOMAIN_OPENING;
+	pthread_mutex_unlock(&stage.client->lock);
 	return opens;
 }
 
@@ -248,9 +249,9 @@ START_TEST(device__that_does_not_return_delays_no_close)
 	device_remove("fake0");
 	AWAIT(fake.closes == 1);
 	fake.slow_ms = UINT_MAX;
-	pthread_mutex_lock(&client->lock);
-	client->domains->domains[0].failures = 3;
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
+	stage.client->domains->domains[0].failures = 3;
+	pthread_mutex_unlock(&stage.client->lock);
 	AWAIT(domain_opens());
 	client_close();
 	ck_assert_uint_eq(fake.cancels, 1);
@@ -267,19 +268,19 @@ START_TEST(idle_queue__delays_no_removal)
 	/* its next operation works again */
 	write_ok(NULL);
 	ck_assert_uint_eq(fake.closes, 1);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 }
 END_TEST
 
 /* When the state of a domain that is being left is checked next; 0: no domain is. */
 static uint64_t leaving_due_ns(void)
 {
-	const struct domain *domain = &client->domains->domains[0];
+	const struct domain *domain = &stage.client->domains->domains[0];
 	uint64_t due_ns;
 
-	pthread_mutex_lock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
 	due_ns = domain->state == DOMAIN_LEAVING ? domain->due_ns : 0;
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_unlock(&stage.client->lock);
 	return due_ns;
 }
 
@@ -311,7 +312,7 @@ START_TEST(queue__created_while_a_device_is_away)
 	write_ok(NULL);
 	ck_assert_uint_eq(channels_to("fake1"), 0);
 	device_return();
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && channels_to("fake1") == 1);
 }
 END_TEST
 
@@ -319,10 +320,10 @@ START_TEST(endpoint__with_a_new_address_is_reached)
 {
 	fake.holds_device = _i;
 	open_rdma(0, "&channels=1");
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	endpoints_move();
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_write(lease, 0, buf, 10) == 0 && fake_opened_port() == 77);
+	AWAIT(rmem_write(lease, 0, stage.buf, 10) == 0 && fake_opened_port() == 77);
 	ck_assert_uint_eq(fake.opened.address.bytes[3], 9);
 	ck_assert_uint_eq(fake.closes, 1);
 }
@@ -335,10 +336,10 @@ START_TEST(unreachable_endpoint__with_a_new_address_is_reached)
 	fake.connect_err = -EHOSTUNREACH;
 	fake.domain_err = -EHOSTUNREACH;
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && fake.closes == 1);
 	endpoints_move();
 	fake.connect_err = fake.domain_err = 0;
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake_opened_port() == 77);
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && fake_opened_port() == 77);
 	write_ok(NULL);
 }
 END_TEST
@@ -347,9 +348,9 @@ static bool domain_is_left(void)
 {
 	bool left;
 
-	pthread_mutex_lock(&client->lock);
-	left = client->domains->domains[0].left;
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
+	left = stage.client->domains->domains[0].left;
+	pthread_mutex_unlock(&stage.client->lock);
 	return left;
 }
 
@@ -360,7 +361,7 @@ START_TEST(device__removed_after_its_route)
 	open_rdma_queue();
 	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_is_left());
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && domain_is_left());
 	ck_assert_uint_eq(fake.closes, 0);
 	device_remove("fake0");
 	AWAIT(fake.closes == 1);
@@ -371,7 +372,7 @@ START_TEST(device__removed_after_its_route)
 	/* a left domain is closed with the session */
 	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_is_left());
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && domain_is_left());
 	client_close();
 	ck_assert_uint_eq(fake.closes, 2);
 }
@@ -389,7 +390,7 @@ START_TEST(rkeys__are_requested_once_per_channel)
 	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
 	granted = proxy.seen[WIRE_TYPE_open_channel];
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 &&
 	      proxy.seen[WIRE_TYPE_open_channel] > granted + 5);
 	asked = proxy.seen[WIRE_TYPE_attach] - before;
 	granted = proxy.seen[WIRE_TYPE_open_channel] - granted;
@@ -419,15 +420,15 @@ START_TEST(unreachable_route__is_looked_up_again)
 	fake_peer_gone(fake_latest());
 	if (!_i) {
 		/* while another channel of the domain works, a time-out is only retried */
-		AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
+		AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 &&
 		      fake.tried[info().session_id % FAKE_SESSIONS] > 6);
 		ck_assert_uint_eq(fake.closes, 0);
 	} else {
-		AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+		AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && fake.closes == 1);
 	}
 	fake.connect_err = 0;
 	write_ok(NULL);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 }
 END_TEST
 

@@ -63,8 +63,8 @@ static void check_session(void)
 {
 	rmem_lease *lease = alloc(1000, NULL);
 
-	ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
-	ck_assert_int_eq(rmem_read(lease, 5, buf, 100), 0);
+	ck_assert_int_eq(rmem_write(lease, 5, stage.buf, 100), 0);
+	ck_assert_int_eq(rmem_read(lease, 5, stage.buf, 100), 0);
 }
 
 /* Every way to lose the server, for sessions that it knows afterwards or not. */
@@ -104,7 +104,6 @@ END_TEST
 START_TEST(queue_create__succeeds_when_the_server_is_lost)
 {
 	rmem_lease *lease;
-	struct rmem_queue_params params = rmem_queue_params_init();
 	int err;
 
 	if (cases[_i].rdma)
@@ -112,7 +111,7 @@ START_TEST(queue_create__succeeds_when_the_server_is_lost)
 	lease = open_with_lease(cases[_i].no_thread ? RMEM_NO_THREAD : 0);
 	proxy.forget = cases[_i].forget;
 	lose_by(cases[_i].lose, 1);
-	err = rmem_queue_create(client, &params, &queue);
+	err = queue_result(0);
 	if (cases[_i].forget) {
 		ck_assert_int_lt(err, 0);
 	} else {
@@ -156,7 +155,7 @@ static void *cut_at_third_ping(void *arg)
 START_TEST(open__succeeds_with_a_second_welcome)
 {
 	serve_rdma();
-	(void)strcat(uri, "?channels=2");
+	(void)strcat(stage.uri, "?channels=2");
 	set_heartbeat(50, 2000);
 	fake.slow_ms = 600;
 	start_thread(cut_at_third_ping);
@@ -253,7 +252,7 @@ START_TEST(open__sets_the_time_out_of_later_calls)
 	ck_assert_msg(open_within(0, 1500) == 0, "%s", rmem_error());
 	proxy.mute = true;
 	start = clock_now_ms();
-	ck_assert_int_eq(rmem_ping(client, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), -ETIMEDOUT);
 	ck_assert_uint_ge(clock_now_ms() - start, 1500);
 }
 END_TEST

@@ -186,18 +186,18 @@ END_TEST
 /* The next attempt to connect has the time that it has after several failures, 4 s. */
 static void patience_raise(void)
 {
-	pthread_mutex_lock(&client->lock);
-	client->domains->domains[0].failures = FAILURES;
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
+	stage.client->domains->domains[0].failures = FAILURES;
+	pthread_mutex_unlock(&stage.client->lock);
 }
 
 static unsigned failures(void)
 {
 	unsigned n;
 
-	pthread_mutex_lock(&client->lock);
-	n = client->domains->domains[0].failures;
-	pthread_mutex_unlock(&client->lock);
+	pthread_mutex_lock(&stage.client->lock);
+	n = stage.client->domains->domains[0].failures;
+	pthread_mutex_unlock(&stage.client->lock);
 	return n;
 }
 
@@ -240,7 +240,7 @@ static void connect_stall(bool direct)
 	else
 		fake.slow_ms = UINT_MAX;
 	end_latest(STALLED);
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.tried[session] > tried &&
+	AWAIT(rmem_poll(stage.queue, NULL, 0) == 0 && fake.tried[session] > tried &&
 	      (!direct || proxy.seen[WIRE_TYPE_join_channel] > joins));
 }
 
@@ -257,7 +257,7 @@ END_TEST
 START_TEST(queue_free__ends_a_connect_that_waits)
 {
 	connect_stall(_i);
-	rmem_queue_free(queue);
+	rmem_queue_free(stage.queue);
 	ck_assert_uint_eq(fake.cancels, 1);
 	ck_assert_uint_eq(failures(), FAILURES);
 	fake.slow_ms = 0;
@@ -278,14 +278,14 @@ static atomic_bool handled;
 static void *run_ping(void *arg)
 {
 	(void)arg;
-	(void)rmem_ping(client, NULL);
+	(void)rmem_ping(stage.client, NULL);
 	return NULL;
 }
 
 static void *run_read(void *arg)
 {
 	(void)arg;
-	(void)rmem_read(lease, 0, buf, 9);
+	(void)rmem_read(lease, 0, stage.buf, 9);
 	return NULL;
 }
 
@@ -295,7 +295,7 @@ static void *run_wait(void *arg)
 
 	(void)arg;
 	/* an assertion in this thread would be a cancellation point */
-	(void)rmem_wait(queue, &completion, 1, 1, -1);
+	(void)rmem_wait(stage.queue, &completion, 1, 1, -1);
 	return NULL;
 }
 
@@ -304,7 +304,7 @@ static void *run_notified(void *arg)
 	struct rmem_notice notice;
 
 	(void)arg;
-	(void)rmem_notified(client, &notice, 1, 1000);
+	(void)rmem_notified(stage.client, &notice, 1, 1000);
 	return NULL;
 }
 
@@ -313,7 +313,7 @@ static void *run_stat(void *arg)
 	struct rmem_stat entry = rmem_stat_init();
 
 	(void)arg;
-	(void)rmem_stat(client, "nothing", &entry);
+	(void)rmem_stat(stage.client, "nothing", &entry);
 	return NULL;
 }
 
@@ -377,7 +377,7 @@ START_TEST(signal_handler__that_sleeps_loses_no_session)
 	ck_assert_int_eq(pthread_kill(thread, SIGUSR1), 0);
 	AWAIT(handled);
 	waiter_end(thread);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 9), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 9), 0);
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(core.counters.sessions_fenced, 0);
 }
@@ -391,8 +391,8 @@ START_TEST(cancelled_thread__ends_after_its_call)
 	waiter_start(waits[_i], &thread);
 	ck_assert_int_eq(pthread_cancel(thread), 0);
 	waiter_end(thread);
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 9), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 9), 0);
 	ck_assert_int_eq(queue_write(lease), 0);
 }
 END_TEST

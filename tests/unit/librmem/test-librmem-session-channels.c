@@ -16,7 +16,8 @@ static void replace_connection(void)
 	unsigned connects = fake.connects;
 
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, &completion, 1) == 0 && fake.connects == connects + 1);
+	AWAIT(rmem_poll(stage.queue, &completion, 1) == 0 &&
+	      fake.connects == connects + 1);
 }
 
 START_TEST(channel__whose_peer_is_gone_is_replaced)
@@ -27,7 +28,7 @@ START_TEST(channel__whose_peer_is_gone_is_replaced)
 	replace_connection();
 	proxy_await(WIRE_TYPE_close_channel, 1);
 	ck_assert_int_eq(queue_write(lease), 0);
-	rmem_queue_free(queue);
+	rmem_queue_free(stage.queue);
 }
 END_TEST
 
@@ -52,30 +53,26 @@ START_TEST(channel__is_replaced_while_a_call_waits)
 		replace_connection();
 	proxy_release();
 	ck_assert_int_eq(pthread_join(caller, NULL), 0);
-	rmem_queue_free(queue);
+	rmem_queue_free(stage.queue);
 }
 END_TEST
 
 START_TEST(queue_create__fails_without_its_channels)
 {
-	struct rmem_queue_params params = rmem_queue_params_init();
+	struct rmem_queue_params deep = rmem_queue_params_init();
 
 	open_with(0);
-	params.channels = 3;
 	proxy_fail(WIRE_TYPE_open_channel, EDQUOT, 2);
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), -EDQUOT);
+	ck_assert_int_eq(queue_result(3), -EDQUOT);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "channel 3 of 3"));
 	proxy_await(WIRE_TYPE_close_channel, 2);
-	params.channels = RMEM_CHANNELS_MAX + 1;
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), -EINVAL);
-	params.channels = 1;
-	params.depth = RMEM_DEPTH_MAX + 1;
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), -EINVAL);
-	params.depth = 0;
+	ck_assert_int_eq(queue_result(RMEM_CHANNELS_MAX + 1), -EINVAL);
+	deep.depth = RMEM_DEPTH_MAX + 1;
+	ck_assert_int_eq(rmem_queue_create(stage.client, &deep, &stage.queue), -EINVAL);
 	fake.cq_err = -ENOMEM;
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), -ENOMEM);
+	ck_assert_int_eq(queue_result(1), -ENOMEM);
 	fake.cq_err = 0;
-	ck_assert_ptr_null(queue);
+	ck_assert_ptr_null(stage.queue);
 }
 END_TEST
 
@@ -107,8 +104,8 @@ START_TEST(wait__without_completions_times_out)
 	fake.automatic = false;
 	fake.hold_flush = true;
 	ck_assert_int_eq(queue_write(lease), -ETIMEDOUT);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 9), -ETIMEDOUT);
-	rmem_queue_free(queue);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 9), -ETIMEDOUT);
+	rmem_queue_free(stage.queue);
 }
 END_TEST
 
@@ -118,7 +115,7 @@ START_TEST(wait__sleeps_after_the_timer_has_expired)
 	rmem_lease *lease = open_with_lease(0);
 	struct rmem_op op = { .opcode = RMEM_OP_READ,
 			      .lease = lease,
-			      .addr = buf,
+			      .addr = stage.buf,
 			      .bytes = 9,
 			      .timeout_ms = 20 };
 	struct rmem_completion completion;
@@ -127,15 +124,15 @@ START_TEST(wait__sleeps_after_the_timer_has_expired)
 
 	queue_open(1);
 	fake.automatic = false;
-	pollfd.fd = rmem_queue_fd(queue);
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
-	ck_assert_int_eq(rmem_queue_arm(queue), 0);
+	pollfd.fd = rmem_queue_fd(stage.queue);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_queue_arm(stage.queue), 0);
 	ck_assert_int_eq(poll(&pollfd, 1, 5000), 1);
 	ck_assert_int_eq(wait_status(), -ETIMEDOUT);
 	op.timeout_ms = 60000;
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
 	arms = fake.arms;
-	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, 100), 0);
+	ck_assert_int_eq(rmem_wait(stage.queue, &completion, 1, 1, 100), 0);
 	ck_assert_uint_lt(fake.arms - arms, 20);
 }
 END_TEST
@@ -158,7 +155,7 @@ static void open_for_cancel(bool rdma)
 static int poll_status(int *ret_status)
 {
 	struct rmem_completion completion;
-	int n = rmem_poll(queue, &completion, 1);
+	int n = rmem_poll(stage.queue, &completion, 1);
 
 	if (n == 1)
 		*ret_status = completion.status;
@@ -173,7 +170,7 @@ START_TEST(cancelled_write__is_reported_when_the_server_has_closed_its_channel)
 
 	open_for_cancel(_i);
 	proxy.hold = WIRE_TYPE_close_channel;
-	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	ck_assert_int_eq(rmem_cancel(stage.queue, NULL), 1);
 	AWAIT(poll_status(&status) == 0 && proxy.seen[WIRE_TYPE_close_channel] == 1);
 	ck_assert_int_eq(poll_status(&status), 0);
 	proxy_release();
@@ -192,7 +189,7 @@ START_TEST(cancelled_write__is_reported_when_a_silent_server_has_fenced)
 	open_for_cancel(_i);
 	proxy.mute = true;
 	start_ms = clock_now_ms();
-	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	ck_assert_int_eq(rmem_cancel(stage.queue, NULL), 1);
 	ck_assert_int_eq(wait_status(), -ECANCELED);
 	/* not before the second */
 	ck_assert_uint_ge(clock_now_ms() - start_ms, 1000);
@@ -207,7 +204,7 @@ START_TEST(cancelled_write__is_reported_when_the_server_does_not_answer)
 	set_heartbeat(200, 1000);
 	open_for_cancel(_i);
 	proxy.hold = WIRE_TYPE_close_channel;
-	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	ck_assert_int_eq(rmem_cancel(stage.queue, NULL), 1);
 	ck_assert_int_eq(wait_status(), -ECANCELED);
 	AWAIT(info().resumes > 0);
 }
@@ -228,7 +225,7 @@ static void *run_write(void *arg)
 {
 	struct caller *caller = arg;
 
-	caller->result = rmem_write(caller->lease, 0, buf, 9);
+	caller->result = rmem_write(caller->lease, 0, stage.buf, 9);
 	(void)snprintf(caller->text, sizeof(caller->text), "%s", rmem_error());
 	return NULL;
 }
@@ -265,7 +262,7 @@ START_TEST(synchronous_calls__time_out_while_they_wait_for_others)
 	ck_assert_int_eq(pthread_join(first.thread, NULL), 0);
 	ck_assert_int_eq(first.result, -ETIMEDOUT);
 	fake.automatic = true;
-	ck_assert_int_eq(rmem_write(first.lease, 0, buf, 9), 0);
+	ck_assert_int_eq(rmem_write(first.lease, 0, stage.buf, 9), 0);
 }
 END_TEST
 
@@ -285,7 +282,7 @@ static void open_direct(int run)
 /* Drive a session without a service thread. */
 static bool drive(void)
 {
-	return session_flags == 0 || rmem_process(client) <= 0;
+	return session_flags == 0 || rmem_process(stage.client) <= 0;
 }
 
 static uint32_t joined_channel(void)
@@ -318,18 +315,18 @@ START_TEST(joined__is_replaced_after_an_event)
 	ck_assert_uint_eq(fake.joined_qpn,
 			  proxy.last[WIRE_TYPE_join_channel].join_channel.qpn + 1);
 	lease = alloc(1000, NULL);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	/* events about unknown channels are ignored */
 	proxy_event(WIRE_TYPE_channel_ended, 0, 0);
 	proxy_event(WIRE_TYPE_channel_ended, first + 7, 0);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	ck_assert_uint_eq(fake.connects, 1);
 	end_joined_channel();
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	/* the queue's owner may have aborted it, too */
 	ck_assert_uint_ge(fake.aborts, 1);
 	/* the thread that writes joins a new one */
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	ck_assert_uint_eq(fake.connects, 2);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_join_channel], 2);
 	ck_assert_uint_gt(joined_channel(), first);
@@ -344,34 +341,33 @@ START_TEST(joined__is_closed_when_joining_again_fails)
 
 	open_direct(_i);
 	lease = alloc(1000, NULL);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 0);
 	proxy_fail(WIRE_TYPE_join_channel, EACCES, 0);
 	end_joined_channel();
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 10), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_join_channel], 3);
 	/* the channel that ended, and the one that was not joined */
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_close_channel], 2);
 }
 END_TEST
 
 START_TEST(joined__is_closed_when_the_server_refuses)
 {
-	struct rmem_queue_params params = rmem_queue_params_init();
 	struct rmem_completion completion;
 
 	open_direct(_i);
 	proxy_fail(WIRE_TYPE_join_channel, EACCES, 0);
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), -EACCES);
+	ck_assert_int_eq(queue_result(0), -EACCES);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "it failed"));
 	proxy_await(WIRE_TYPE_close_channel, 1);
 	queue_open(1);
 	/* the connection is lost, and the session resumes, while a channel is joined again */
 	proxy_cut();
 	AWAIT(drive() && info().resumes == 1);
-	AWAIT(drive() && rmem_poll(queue, &completion, 1) == 0 &&
+	AWAIT(drive() && rmem_poll(stage.queue, &completion, 1) == 0 &&
 	      proxy.seen[WIRE_TYPE_join_channel] >= 4);
 }
 END_TEST
@@ -382,13 +378,13 @@ START_TEST(joined__is_replaced_before_its_queue_exists)
 
 	open_direct(_i);
 	proxy.hold = WIRE_TYPE_join_channel;
-	ck_assert_int_eq(pthread_create(&thread, NULL, run_queue_create, &queue), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_queue_open, NULL), 0);
 	proxy_await(WIRE_TYPE_joined, 2);
 	end_joined_channel();
 	proxy_release();
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert_ptr_nonnull(queue);
-	AWAIT(drive() && rmem_poll(queue, NULL, 0) == 0 &&
+	ck_assert_ptr_nonnull(stage.queue);
+	AWAIT(drive() && rmem_poll(stage.queue, NULL, 0) == 0 &&
 	      proxy.seen[WIRE_TYPE_join_channel] == 3);
 }
 END_TEST
@@ -396,14 +392,11 @@ END_TEST
 /* The session's time-out is that of all channels together. */
 START_TEST(queue_create__takes_the_time_out_at_most)
 {
-	struct rmem_queue_params params = rmem_queue_params_init();
-
-	ck_assert_int_eq(open_within(0, 2000), 0);
+	ck_assert_int_eq(open_within(0, 20000), 0);
 	fake.slow_ms = 300;
-	params.channels = 4;
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	queue_open(4);
 	/* three channels have taken 900 ms */
-	ck_assert_uint_le(fake.connect_timeout_ms, 1101);
+	ck_assert_uint_le(fake.connect_timeout_ms, 19101);
 	fake.slow_ms = 0;
 }
 END_TEST

@@ -25,13 +25,13 @@ START_TEST(session__resumes_after_a_lost_connection)
 	rmem_lease *lease = open_with_lease(0);
 	uint64_t ns = 0;
 
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), 0);
 	proxy_cut();
 	/* a call waits until the session has resumed */
-	AWAIT(rmem_ping(client, &ns) == 0 && info().resumes == 1);
+	AWAIT(rmem_ping(stage.client, &ns) == 0 && info().resumes == 1);
 	ck_assert_uint_gt(ns, 0);
 	ck_assert_uint_eq(proxy.resumed, 1);
-	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
+	AWAIT(rmem_write(lease, 0, stage.buf, 100) == 0);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 }
 END_TEST
@@ -50,7 +50,7 @@ START_TEST(resume__with_many_leases)
 	proxy_cut();
 	proxy_await(WIRE_TYPE_attach, REKEYS_MAX);
 	/* the reply comes behind those to earlier requests */
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], REKEYS_MAX);
 	ck_assert_uint_eq(info().resumes, 0);
 	/* a lease whose keys were not requested yet is freed */
@@ -59,7 +59,7 @@ START_TEST(resume__with_many_leases)
 	AWAIT(info().resumes == 1);
 	ck_assert_uint_ge(proxy.seen[WIRE_TYPE_attach], N - 1);
 	for (unsigned i = 0; i < N - 1; i++)
-		AWAIT(rmem_write(leases[i], 0, buf, 100) == 0);
+		AWAIT(rmem_write(leases[i], 0, stage.buf, 100) == 0);
 }
 END_TEST
 
@@ -73,12 +73,12 @@ START_TEST(resume__reports_why_a_lease_has_no_keys)
 	proxy_fail(WIRE_TYPE_attach, ENOSPC, UINT_MAX);
 	proxy_cut();
 	proxy_await(WIRE_TYPE_attach, 1);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -ENOSPC);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), -ENOSPC);
 	ck_assert_msg(
 		strstr(rmem_error(), "the server could not attach the lease again"),
 		"%s", rmem_error());
 	proxy_fail(WIRE_TYPE_attach, 0, 0);
-	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
+	AWAIT(rmem_write(lease, 0, stage.buf, 100) == 0);
 }
 END_TEST
 
@@ -94,7 +94,7 @@ START_TEST(queue_create__does_not_wait_for_a_freed_lease)
 	proxy.hold = WIRE_TYPE_attach;
 	proxy_cut();
 	proxy_await(WIRE_TYPE_attach, 1);
-	ck_assert_int_eq(pthread_create(&thread, NULL, run_queue_create, &queue), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_queue_open, NULL), 0);
 	/* an ended lease is freed without a request */
 	proxy_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
@@ -103,7 +103,7 @@ START_TEST(queue_create__does_not_wait_for_a_freed_lease)
 	ck_assert_uint_eq(fake.connects, 1);
 	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert_ptr_nonnull(queue);
+	ck_assert_ptr_nonnull(stage.queue);
 	proxy_release();
 }
 END_TEST
@@ -136,8 +136,8 @@ START_TEST(session__resumes_and_connects_while_a_lease_changes)
 	queue_open(1);
 	ck_assert_int_eq(queue_write(lease), 0);
 	proxy_cut();
-	AWAIT(rmem_ping(client, NULL) == 0 && info().resumes == 1);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+	AWAIT(rmem_ping(stage.client, NULL) == 0 && info().resumes == 1);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), 0);
 	ck_assert_int_eq(queue_write(lease), 0);
 	ck_assert_uint_gt(proxy.seen[WIRE_TYPE_attach], 2);
 	proxy.change = false;
@@ -167,7 +167,7 @@ START_TEST(alloc__whose_reply_was_lost_takes_effect_once)
 	check_repeated();
 	ck_assert_uint_eq(core_leases(), 1);
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 1000);
-	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
+	AWAIT(rmem_write(lease, 0, stage.buf, 100) == 0);
 	ck_assert_uint_eq(info().resumes, 1);
 	ck_assert_int_eq(rmem_destroy(lease), 0);
 	ck_assert_uint_eq(core_leases(), 0);
@@ -195,20 +195,20 @@ START_TEST(calls__whose_reply_was_lost_take_effect_once)
 	ck_assert_int_eq(rmem_detach(lease), 0);
 	check_repeated();
 	/* the server has processed a request for the lease's keys, if there was one */
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	drop_reply(WIRE_TYPE_attach);
-	ck_assert_int_eq(rmem_attach(client, "other", RMEM_READ | RMEM_WRITE, &lease),
-			 0);
+	ck_assert_int_eq(
+		rmem_attach(stage.client, "other", RMEM_READ | RMEM_WRITE, &lease), 0);
 	check_repeated();
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 2000);
 	drop_reply(WIRE_TYPE_stat);
-	ck_assert_int_eq(rmem_stat(client, "other", &stat), 0);
+	ck_assert_int_eq(rmem_stat(stage.client, "other", &stat), 0);
 	drop_reply(WIRE_TYPE_free);
 	ck_assert_int_eq(rmem_destroy(lease), 0);
 	check_repeated();
 	lease = alloc(10, "third");
 	drop_reply(WIRE_TYPE_remove);
-	ck_assert_int_eq(rmem_remove(client, "third"), 0);
+	ck_assert_int_eq(rmem_remove(stage.client, "third"), 0);
 	check_repeated();
 	ck_assert_uint_eq(core_leases(), 0);
 }
@@ -220,7 +220,7 @@ static int alloc_result(void)
 	rmem_lease *lease = NULL;
 
 	params.bytes = 10;
-	return rmem_alloc(client, &params, &lease);
+	return rmem_alloc(stage.client, &params, &lease);
 }
 
 START_TEST(alloc__whose_error_was_lost_fails)
@@ -266,7 +266,7 @@ START_TEST(reply__that_comes_too_late_frees_the_lease)
 	proxy.delay = WIRE_TYPE_allocate;
 	ck_assert_int_eq(alloc_result(), -ETIMEDOUT);
 	/* the proxy sends the delayed reply behind that to the ping */
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	proxy_await(WIRE_TYPE_detach, 1);
 }
 END_TEST
@@ -275,8 +275,9 @@ static void *run_attach(void *arg)
 {
 	rmem_lease **ret_lease = arg;
 
-	ck_assert_int_eq(rmem_attach(client, "name", RMEM_READ | RMEM_WRITE, ret_lease),
-			 0);
+	ck_assert_int_eq(
+		rmem_attach(stage.client, "name", RMEM_READ | RMEM_WRITE, ret_lease),
+		0);
 	return NULL;
 }
 
@@ -297,16 +298,16 @@ START_TEST(attach__is_not_undone_by_keys_of_an_earlier_handle)
 	proxy_release();
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	/* its answer comes behind that of any other request */
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_detach], 1);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 1), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 1), 0);
 }
 END_TEST
 
 START_TEST(mute_server__stops_operations_at_the_fence_time)
 {
 	struct rmem_op op = {
-		.opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 1, .timeout_ms = 50
+		.opcode = RMEM_OP_WRITE, .addr = stage.buf, .bytes = 1, .timeout_ms = 50
 	};
 	uint64_t start, before;
 	int status;
@@ -320,14 +321,14 @@ START_TEST(mute_server__stops_operations_at_the_fence_time)
 	 * operation may start after it, even if the service thread runs late. */
 	do {
 		before = clock_now_ms();
-		ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+		ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
 		status = wait_status();
 		ck_assert(status || before <= start + 200);
 	} while (!status);
 	ck_assert_int_eq(status, -ETIMEDOUT);
 	proxy.mute = false;
 	/* an operation with a longer time-out waits until the session has resumed */
-	ck_assert_int_eq(rmem_write(op.lease, 0, buf, 1), 0);
+	ck_assert_int_eq(rmem_write(op.lease, 0, stage.buf, 1), 0);
 	ck_assert_uint_ge(info().resumes, 1);
 }
 END_TEST
@@ -339,9 +340,9 @@ START_TEST(session__unknown_to_the_server_is_lost)
 	server_restart_empty();
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq((int)rmem_lease_reason(lease), RMEM_REASON_LOST);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 1), -ESTALE);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 1), -ESTALE);
 	ck_assert_int_eq(alloc_result(), -ESTALE);
-	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), -ESTALE);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "has ended, or the token is not its own"));
 	client_close();
@@ -377,7 +378,7 @@ START_TEST(session__is_lost_after_the_grace_time)
 	proxy_fail(WIRE_TYPE_hello, not_now[_i], 0);
 	proxy_cut();
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
-	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), -ESTALE);
 	ck_assert_ptr_nonnull(strstr(
 		rmem_error(), "its grace time was over before it could be resumed: "));
 }
@@ -392,7 +393,7 @@ START_TEST(session__resumes_when_fenced_and_ends_at_shutdown)
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 	proxy_event(WIRE_TYPE_closing, 0, WIRE_REASON_SHUTDOWN);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
-	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), -ESTALE);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "the server stops"));
 }
 END_TEST
@@ -403,7 +404,7 @@ START_TEST(session__ends_if_the_administrator_ends_it)
 
 	proxy_event(WIRE_TYPE_closing, 0, WIRE_REASON_REVOKED);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
-	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), -ESTALE);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "the server's administrator ended the session"));
 }
@@ -439,7 +440,7 @@ START_TEST(session__does_not_resume_with_lower_limits)
 	lowered = (unsigned)_i;
 	proxy.edit = edit_lower;
 	proxy_cut();
-	AWAIT(rmem_write(lease, 0, buf, 100) == -ESTALE);
+	AWAIT(rmem_write(lease, 0, stage.buf, 100) == -ESTALE);
 }
 END_TEST
 
@@ -457,15 +458,15 @@ START_TEST(replies__that_nobody_can_read_cost_no_connection)
 
 	proxy.edit = edit_lease;
 	params.bytes = 1000;
-	ck_assert_int_eq(rmem_alloc(client, &params, &another), -EPROTO);
+	ck_assert_int_eq(rmem_alloc(stage.client, &params, &another), -EPROTO);
 	ck_assert_msg(strstr(rmem_error(), "the server answers allocate with ok"), "%s",
 		      rmem_error());
 	proxy_cut();
 	AWAIT(info().resumes == 1);
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -EPROTO);
+	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 100), -EPROTO);
 	ck_assert_uint_eq(proxy.connections, 2);
 	proxy.edit = NULL;
-	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
+	AWAIT(rmem_write(lease, 0, stage.buf, 100) == 0);
 }
 END_TEST
 
@@ -483,7 +484,7 @@ START_TEST(close__frees_all_objects)
 		fake.automatic = true;
 		lease = alloc(1000, NULL);
 		memory.bytes = 8192;
-		ck_assert_int_eq(rmem_buffer_create(client, &memory, &buffer), 0);
+		ck_assert_int_eq(rmem_buffer_create(stage.client, &memory, &buffer), 0);
 		ck_assert_int_eq(rmem_write(lease, 0, rmem_buffer_addr(buffer), 100),
 				 0);
 		queue_open(1);
@@ -504,12 +505,12 @@ static void *run_calls(void *arg)
 	unsigned char mine[64];
 
 	while (!stop_threads) {
-		int err = rmem_write(lease, 0, buf, 64);
+		int err = rmem_write(lease, 0, stage.buf, 64);
 
 		if (!err)
 			err = rmem_read(lease, 0, mine, 64);
 		if (!err)
-			err = rmem_ping(client, NULL);
+			err = rmem_ping(stage.client, NULL);
 		ck_assert_msg(err == 0 || err == -ECONNRESET, "%d: %s", err,
 			      rmem_error());
 		if (!err)

@@ -23,7 +23,7 @@ START_TEST(call__times_out)
 	set_heartbeat(100000, 300000);
 	ck_assert_int_eq(open_within(0, 300), 0);
 	proxy.mute = true;
-	ck_assert_int_eq(rmem_ping(client, NULL), -ETIMEDOUT);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), -ETIMEDOUT);
 }
 END_TEST
 
@@ -36,7 +36,7 @@ START_TEST(operation__times_out)
 	struct rmem_op op = {
 		.opcode = RMEM_OP_WRITE,
 		.lease = lease,
-		.addr = buf,
+		.addr = stage.buf,
 		.bytes = 1,
 		.timeout_ms = 100,
 	};
@@ -44,12 +44,12 @@ START_TEST(operation__times_out)
 
 	queue_open(1);
 	fake.automatic = false;
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
-	fd.fd = rmem_queue_fd(queue);
+	ck_assert_int_eq(rmem_submit(stage.queue, &op, 1), 1);
+	fd.fd = rmem_queue_fd(stage.queue);
 	while (n == 0) {
-		if (rmem_queue_arm(queue) == 0)
+		if (rmem_queue_arm(stage.queue) == 0)
 			ck_assert_int_eq(poll(&fd, 1, 10000), 1);
-		n = rmem_poll(queue, &completion, 1);
+		n = rmem_poll(stage.queue, &completion, 1);
 	}
 	ck_assert_int_eq(completion.status, -ETIMEDOUT);
 }
@@ -61,7 +61,7 @@ START_TEST(session__is_fenced_and_resumes)
 	set_heartbeat(20, 200);
 	open_with(0);
 	proxy.mute = true;
-	AWAIT(session_usable(client, clock_now_ns()) != 0);
+	AWAIT(session_usable(stage.client, clock_now_ns()) != 0);
 	proxy.mute = false;
 	proxy_cut();
 	AWAIT(info().resumes == 1);

@@ -27,13 +27,13 @@ static int call_stat(void)
 	struct rmem_stat stat = rmem_stat_init();
 
 	proxy.hold = WIRE_TYPE_stat;
-	return rmem_stat(client, "name", &stat);
+	return rmem_stat(stage.client, "name", &stat);
 }
 
 static int call_read(void)
 {
 	fake.automatic = false;
-	return rmem_read(lease, 0, buf, 9);
+	return rmem_read(lease, 0, stage.buf, 9);
 }
 
 static int call_queue_create(void)
@@ -41,7 +41,7 @@ static int call_queue_create(void)
 	rmem_queue *another = NULL;
 
 	fake.slow_ms = UINT_MAX;
-	return rmem_queue_create(client, NULL, &another);
+	return rmem_queue_create(stage.client, NULL, &another);
 }
 
 static int (*const calls[])(void) = { call_stat, call_read, call_queue_create };
@@ -118,7 +118,7 @@ static void *run_read(void *arg)
 	(void)arg;
 	/* the other thread's time-out is not this thread's */
 	ck_assert_uint_eq(rmem_thread_timeout(0), 0);
-	ck_assert_int_eq(rmem_read(lease, 0, buf, 9), 0);
+	ck_assert_int_eq(rmem_read(lease, 0, stage.buf, 9), 0);
 	return NULL;
 }
 
@@ -135,7 +135,7 @@ START_TEST(thread_timeout__ends_the_wait_for_other_threads)
 	posts = fake.posts;
 	ck_assert_int_eq(pthread_create(&thread, NULL, run_read, NULL), 0);
 	AWAIT(fake.posts > posts);
-	ck_assert_int_eq(rmem_read(lease, 0, buf, 9), -ETIMEDOUT);
+	ck_assert_int_eq(rmem_read(lease, 0, stage.buf, 9), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "took its 100 ms"));
 	fake_complete_all();
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);

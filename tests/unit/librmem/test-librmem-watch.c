@@ -55,7 +55,7 @@ static void server_want(uint64_t lease, uint64_t bytes, uint64_t wait_ms, bool r
 /* Afterwards the client has received everything that the server sent before. */
 static void sync_events(void)
 {
-	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 }
 
 static rmem_lease *alloc_watched(const char *name)
@@ -85,7 +85,7 @@ static void expect(const rmem_lease *lease, enum rmem_notice_type type, uint32_t
 {
 	struct rmem_notice notice;
 
-	ck_assert_int_eq(rmem_notified(client, &notice, 1, 10000), 1);
+	ck_assert_int_eq(rmem_notified(stage.client, &notice, 1, 10000), 1);
 	ck_assert_ptr_eq(notice.lease, lease);
 	ck_assert_uint_eq(notice.type, type);
 	ck_assert_uint_eq(notice.reserved, 0);
@@ -97,13 +97,13 @@ static void expect(const rmem_lease *lease, enum rmem_notice_type type, uint32_t
 static void expect_none(void)
 {
 	sync_events();
-	ck_assert_int_eq(rmem_notified(client, got, 1, 0), 0);
+	ck_assert_int_eq(rmem_notified(stage.client, got, 1, 0), 0);
 }
 
 /* Receive notices behind the n that were received, for up to timeout_ms. */
 static unsigned receive(unsigned n, int timeout_ms)
 {
-	int received = rmem_notified(client, got + n, 4096 - n, timeout_ms);
+	int received = rmem_notified(stage.client, got + n, 4096 - n, timeout_ms);
 
 	ck_assert_int_ge(received, timeout_ms ? 1 : 0);
 	return (unsigned)received;
@@ -115,9 +115,9 @@ START_TEST(notified__in_their_order)
 	int fd;
 
 	open_with(_i ? RMEM_NO_THREAD : 0);
-	fd = rmem_notified_fd(client);
+	fd = rmem_notified_fd(stage.client);
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(rmem_notified_fd(client), fd);
+	ck_assert_int_eq(rmem_notified_fd(stage.client), fd);
 	a = alloc_watched(NULL);
 	b = alloc_watched("b");
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_watch], 2);
@@ -143,9 +143,9 @@ START_TEST(notified_fd__is_readable_for_earlier_notices)
 
 	server_notify(lease, 1, 1, 0);
 	sync_events();
-	ck_assert(readable(rmem_notified_fd(client), 0));
+	ck_assert(readable(rmem_notified_fd(stage.client), 0));
 	expect(lease, RMEM_NOTICE_VALUE, 1, 0);
-	ck_assert(!readable(rmem_notified_fd(client), 0));
+	ck_assert(!readable(rmem_notified_fd(stage.client), 0));
 }
 END_TEST
 
@@ -156,14 +156,14 @@ START_TEST(notified__driven_by_the_program)
 	unsigned n = 0;
 
 	server_notify(lease, 1, 1, 0);
-	while (!readable(rmem_notified_fd(client), 0)) {
-		ck_assert(readable(rmem_fd(client), 10000));
-		ck_assert_int_eq(rmem_process(client), 0);
+	while (!readable(rmem_notified_fd(stage.client), 0)) {
+		ck_assert(readable(rmem_fd(stage.client), 10000));
+		ck_assert_int_eq(rmem_process(stage.client), 0);
 	}
 	expect(lease, RMEM_NOTICE_VALUE, 1, 0);
 	/* or calls rmem_notified() without waiting, again and again */
 	server_notify(lease, 2, 1, 0);
-	AWAIT((n = (unsigned)rmem_notified(client, got, 1, 0)) > 0);
+	AWAIT((n = (unsigned)rmem_notified(stage.client, got, 1, 0)) > 0);
 	ck_assert_uint_eq(got[0].value, 2);
 }
 END_TEST
@@ -175,14 +175,14 @@ START_TEST(notified__receives_many_and_checks_its_arguments)
 	uint64_t start;
 
 	open_with(0);
-	ck_assert_int_eq(rmem_notified(client, got, 0, 0), -EINVAL);
+	ck_assert_int_eq(rmem_notified(stage.client, got, 0, 0), -EINVAL);
 	ck_assert_int_eq(rmem_notified(NULL, got, 1, 0), -EINVAL);
 	ck_assert_int_eq(rmem_watch(NULL), -EINVAL);
 	ck_assert_int_eq(rmem_unwatch(NULL), -EINVAL);
 	ck_assert_int_eq(rmem_notified_fd(NULL), -EINVAL);
 	/* no lease is watched: no notice comes */
 	start = clock_now_ms();
-	ck_assert_int_eq(rmem_notified(client, got, 1, 30), 0);
+	ck_assert_int_eq(rmem_notified(stage.client, got, 1, 30), 0);
 	ck_assert_uint_ge(clock_now_ms() - start, 30);
 	lease = alloc_watched(NULL);
 	server_notify(lease, 0, 500, 0);
@@ -265,7 +265,7 @@ END_TEST
 START_TEST(free__drops_notices)
 {
 	rmem_lease *a = open_watched(0, NULL), *b = alloc_watched("b");
-	int fd = rmem_notified_fd(client);
+	int fd = rmem_notified_fd(stage.client);
 
 	server_notify(a, 1, 1, 0);
 	server_notify(b, 2, 1, 0);
@@ -282,7 +282,7 @@ static void *run_notified(void *arg)
 {
 	struct rmem_notice *notice = arg;
 
-	ck_assert_int_eq(rmem_notified(client, notice, 1, -1), 1);
+	ck_assert_int_eq(rmem_notified(stage.client, notice, 1, -1), 1);
 	return NULL;
 }
 
@@ -312,7 +312,7 @@ START_TEST(resume__makes_a_notice_of_possible_loss)
 
 	proxy_cut();
 	expect(a, RMEM_NOTICE_RESUMED, 0, RMEM_LOST_UNKNOWN);
-	AWAIT(rmem_ping(client, NULL) == 0 && info().resumes == 1);
+	AWAIT(rmem_ping(stage.client, NULL) == 0 && info().resumes == 1);
 	/* server and library keep the list of watched leases */
 	server_notify(b, 8, 1, 0);
 	server_notify(a, 9, 1, 0);
@@ -354,7 +354,7 @@ START_TEST(lost_session__makes_a_notice_for_each_lease)
 	expect(a, RMEM_NOTICE_VALUE, 1, 0);
 	expect(a, RMEM_NOTICE_ENDED, 0, 0);
 	expect(b, RMEM_NOTICE_ENDED, 0, 0);
-	ck_assert_int_eq(rmem_notified(client, &notice, 1, -1), -ESTALE);
+	ck_assert_int_eq(rmem_notified(stage.client, &notice, 1, -1), -ESTALE);
 }
 END_TEST
 
@@ -386,7 +386,7 @@ START_TEST(wanted__makes_a_notice_of_any_lease)
 {
 	rmem_lease *a = open_with_lease(_i ? RMEM_NO_THREAD : 0);
 	rmem_lease *b = alloc(1000, "b");
-	int fd = rmem_notified_fd(client);
+	int fd = rmem_notified_fd(stage.client);
 
 	ck_assert_uint_eq(wanted(a).bytes, 0);
 	ck_assert_uint_eq(wanted(a).wait_ms, 0);
@@ -495,7 +495,7 @@ END_TEST
 START_TEST(wanted__is_kept_by_unwatch)
 {
 	rmem_lease *lease = open_watched(0, NULL);
-	int fd = rmem_notified_fd(client);
+	int fd = rmem_notified_fd(stage.client);
 
 	server_notify(lease, 1, 1, 0);
 	server_want(rmem_lease_id(lease), 600, 60000, true);
