@@ -61,7 +61,7 @@ int capacity_huge_unknown(enum pool_pages pages)
 		(void)snprintf(has + used, sizeof(has) - used, "%s%s",
 			       i ? ", " : ", it has ", pool_pages_name(known[i]));
 	}
-	return err_set(-ENOMEM, "this CPU or kernel has no pages of %s%s",
+	return err_set(-EINVAL, "this CPU or kernel has no pages of %s%s",
 		       pool_pages_name(pages), has);
 }
 

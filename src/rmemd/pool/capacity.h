@@ -63,9 +63,9 @@ uint64_t capacity_available(void);
 /* Claim memory->bytes of the room; a caller that fails later returns them.  -ENOMEM: there is
  * less. */
 int capacity_claim(const struct memory *memory, int node, _Atomic(uint64_t) *room);
-/* -ENOMEM, always: there are no huge pages of this size; the text has those that there are. */
+/* -EINVAL, always: there are no huge pages of this size; the text has those that there are. */
 int capacity_huge_unknown(enum pool_pages pages);
-/* -ENOMEM, always: there are too few huge pages. */
+/* -ENOMEM: there are too few huge pages; -EINVAL: there are none of this size. */
 int capacity_huge_short(const struct memory *memory, int node);
 /* Check the limit of the file's file system.  -ENOMEM: exceeded; or the error of asking for it. */
 int capacity_check_file(const struct memory *memory);

@@ -35,7 +35,7 @@ struct memory_work {
 	char note[512];
 };
 
-/*   -EINVAL  no such node
+/*   -EINVAL  no such node, or no pages of that size
  *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK; the text has the remedy
  *   -EBADMSG  the file that was kept is damaged
  *   -ECANCELED  told to stop

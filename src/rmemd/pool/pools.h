@@ -89,7 +89,7 @@ struct pools_events {
  * scrubbers.  Blocks.  If one pool fails, all are closed.
  *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK: the text names pool, cause
  *            and remedy
- *   -EINVAL  no such node
+ *   -EINVAL  no such node, or no pages of that size
  *   params   checked by capacity_check_shares()
  *   events   may be NULL */
 int pools_open(const struct pool_params *params, size_t n_params,

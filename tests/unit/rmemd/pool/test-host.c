@@ -113,7 +113,7 @@ START_TEST(open__explains_missing_huge_pages)
 			 "pool 'a': 20 pages of 2M wanted on node 0, 7 free there: "
 			 "echo 23 > /sys/devices/system/node/node0/hugepages/"
 			 "hugepages-2048kB/nr_hugepages");
-	ck_assert_int_eq(open_params(1024 * MIB, 0, POOL_PAGES_1G), -ENOMEM);
+	ck_assert_int_eq(open_params(1024 * MIB, 0, POOL_PAGES_1G), -EINVAL);
 	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G, "
 				     "it has 2M");
 	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_THP), -ENOMEM);
@@ -171,7 +171,7 @@ START_TEST(sizes__are_those_of_the_kernel)
 		"pool 'a': 1 page of 16G wanted on this host, 0 free there: echo 1 > "
 		"/sys/kernel/mm/hugepages/hugepages-16777216kB/nr_hugepages, or "
 		"hugepagesz=16G hugepages=N on the kernel's command line");
-	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_1G), -ENOMEM);
+	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_1G), -EINVAL);
 	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G, "
 				     "it has 16G, 512M, 2M, 64K");
 }
@@ -427,7 +427,7 @@ START_TEST(open__explains_a_share_that_is_too_small)
 			 "pool 'a': its share is 10% of 7 pages of 2M free on node 0, "
 			 "less than one: echo 13 > /sys/devices/system/node/node0/"
 			 "hugepages/hugepages-2048kB/nr_hugepages");
-	ck_assert_int_eq(open_share(0, POOL_PAGES_1G, 0), -ENOMEM);
+	ck_assert_int_eq(open_share(0, POOL_PAGES_1G, 0), -EINVAL);
 	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G, "
 				     "it has 2M");
 	huge_pages("524288kB", 4);
