@@ -295,6 +295,10 @@ finds error memlock 'only 8 MiB of memory may be locked.*need 64 MiB' 'RLIMIT_ME
 	'ulimit -l unlimited'
 finds warning descriptors 'only 4096 descriptors.*of 1024 sessions and .* channels over TCP fit' \
 	'RLIMIT_NOFILE 4096' 'ulimit -n [0-9]+'
+put /proc/self/limits "Max locked memory         75497472             75497472             bytes
+Max open files            1024                 4096                 files"
+examine 3
+finds warning memlock 'only 72 MiB .*need 64 MiB, and the daemon up to 16 MiB' '' ''
 put /proc/self/status "Name:	x
 CapEff:	0000000000004000"
 examine 3

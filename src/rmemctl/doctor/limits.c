@@ -162,6 +162,9 @@ static uint64_t pools_bytes(const struct config *config, bool *ret_auto)
 	return sum;
 }
 
+/* What the daemon locks beside its pools: private keys, and a ledger of up to 4,096 sessions. */
+#define LOCKED_BYTES (UINT64_C(16) << 20)
+
 void memlock_check(const struct server *server)
 {
 	const struct server_limits *limits = &server->limits;
@@ -176,18 +179,19 @@ void memlock_check(const struct server *server)
 			    limits->source);
 		return;
 	}
-	if (limits->memlock > needed && !is_auto) {
+	if (limits->memlock >= needed + LOCKED_BYTES && !is_auto) {
 		report_find(report, REPORT_OK,
 			    "%s of memory may be locked, pools need %s",
 			    UNITS_BYTES(limits->memlock), UNITS_BYTES(needed));
 		return;
 	}
 	report_find(
-		report,
-		is_auto && limits->memlock > needed ? REPORT_WARNING : REPORT_ERROR,
-		"only %s of memory may be locked; the pools are locked, and need %s%s",
+		report, limits->memlock > needed ? REPORT_WARNING : REPORT_ERROR,
+		"only %s of memory may be locked; the pools need %s%s, and the daemon "
+		"up to %s beside them",
 		UNITS_BYTES(limits->memlock), UNITS_BYTES(needed),
-		is_auto ? " and what size = auto takes" : "");
+		is_auto ? " and what size = auto takes" : "",
+		UNITS_BYTES(LOCKED_BYTES));
 	report_seen(report, limits->source, "RLIMIT_MEMLOCK %" PRIu64, limits->memlock);
 	limit_fix(server, "LimitMEMLOCK=infinity", "-l unlimited");
 }

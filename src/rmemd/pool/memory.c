@@ -148,6 +148,20 @@ static int memory_bind(const struct memory *memory, int node)
 		       : 0;
 }
 
+static uint64_t locked_bytes(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[256];
+	uint64_t kib = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "VmLck: %" SCNu64, &kib) == 1)
+			break;
+	if (file)
+		(void)fclose(file);
+	return kib << 10;
+}
+
 static int memory_lock(const struct memory *memory)
 {
 	struct rlimit rlimit = { .rlim_cur = RLIM_INFINITY };
@@ -164,11 +178,11 @@ static int memory_lock(const struct memory *memory)
 	(void)getrlimit(RLIMIT_MEMLOCK, &rlimit);
 	return err_set(
 		-ENOMEM,
-		"RLIMIT_MEMLOCK is %s, too little to pin %s: LimitMEMLOCK=infinity in "
-		"the service, or ulimit -l unlimited",
+		"RLIMIT_MEMLOCK is %s, %s of it used, too little to pin %s more: "
+		"LimitMEMLOCK=infinity in the service, or ulimit -l unlimited",
 		rlimit.rlim_cur == RLIM_INFINITY ? "unlimited"
 						 : UNITS_BYTES(rlimit.rlim_cur),
-		UNITS_BYTES(memory->bytes));
+		UNITS_BYTES(locked_bytes()), UNITS_BYTES(memory->bytes));
 }
 
 /* Bind and pin what is mapped, before it has pages. */

@@ -109,10 +109,10 @@ START_TEST(open__explains_a_low_memlock_limit)
 	if (geteuid() == 0)
 		ck_assert_int_eq(seteuid(65534), 0);
 	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_BASE), -ENOMEM);
-	ck_assert_str_eq(
-		err_text(),
-		"pool 'a': RLIMIT_MEMLOCK is 8 KiB, too little to pin 1 MiB: "
-		"LimitMEMLOCK=infinity in the service, or ulimit -l unlimited");
+	ck_assert_str_eq(err_text(), "pool 'a': RLIMIT_MEMLOCK is 8 KiB, 0 B of it "
+				     "used, too little to pin 1 "
+				     "MiB more: LimitMEMLOCK=infinity in the service, "
+				     "or ulimit -l unlimited");
 	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
 	/* a leak checker needs the rights back */
 	if (getuid() == 0)

@@ -256,8 +256,8 @@ START_TEST(add__over_the_limit_of_locked_memory_leaves_nothing)
 	configure();
 	await_added("b");
 	ck_assert_ptr_nonnull(strstr(addition()->failed.text,
-				     "RLIMIT_MEMLOCK is 3 MiB, too little to pin 8 "
-				     "MiB: LimitMEMLOCK=infinity"));
+				     "of it used, too little to pin 8 MiB more: "
+				     "LimitMEMLOCK=infinity"));
 	await_files(1);
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
