@@ -18,13 +18,16 @@ list()
 	done
 }
 
-! help_wanted "$@" || exit 0
+! help_wanted "${@:1:1}" || exit 0
 if [ $# -eq 0 ]; then
 	list
 	exit 0
 fi
 script=$TOP/tests/bench/$1.sh
 [ -f "$script" ] || die bench "no benchmark '$1'; ./dev bench lists them"
+# its own help, which needs nothing
+! help_wanted "${@:2}" >/dev/null ||
+	top_srcdir=$TOP top_builddir=$BUILD exec bash "$script" --help
 tree_check
 # those that only this benchmark needs
 mapfile -t needed < <(sed -n 's/^# packages: //p' "$script" | tr ' ' '\n')

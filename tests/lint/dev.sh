@@ -11,6 +11,13 @@ for script in "$top_srcdir"/tests/dev/*.sh; do
 		exit 1
 	}
 done
+# behind an argument, too; that of a benchmark is its own
+if ! "$top_srcdir/dev" setup build --help | grep -q '^usage: ./dev setup' ||
+	! env -u top_srcdir -u top_builddir timeout 20 "$top_srcdir/dev" bench tcp --help \
+		</dev/null | grep -q '^usage: .*--json'; then
+	echo "./dev setup build --help or ./dev bench tcp --help: no help"
+	exit 1
+fi
 said=$("$top_srcdir/dev" nothing 2>&1)
 [ $?:"$said" = "2:dev        no command nothing; see ./dev --help" ] || {
 	echo "./dev nothing: $said"

@@ -54,13 +54,19 @@ help()
 	sed -n '3,${/^#/!q; /^# shellcheck /q; s/^# \{0,1\}//p}' "$0"
 }
 
-# help_wanted [ARGUMENT...]: print the command's help, if the first argument asks for it
+# help_wanted [ARGUMENT...]: print the command's help, if an argument asks for it
 help_wanted()
 {
-	case ${1-} in
-	-h | --help) help ;;
-	*) return 1 ;;
-	esac
+	local argument
+	for argument; do
+		case $argument in
+		-h | --help)
+			help
+			return
+			;;
+		esac
+	done
+	return 1
 }
 
 # arguments_max MAX ARGUMENT...: no more than MAX arguments are there
