@@ -52,29 +52,35 @@ END_TEST
 /* The library sends heartbeats while it opens one slow device after another. */
 START_TEST(program__opens_slow_devices)
 {
-	set_heartbeat(50, 300);
+	set_heartbeat(20, 20000);
 	serve_devices(WIRE_ENDPOINTS_MAX - 1);
 	(void)snprintf(stage.uri + strlen(stage.uri), 20, "?channels=%d",
 		       WIRE_ENDPOINTS_MAX - 1);
 	fake.slow_ms = 400 / WIRE_ENDPOINTS_MAX;
 	open_with(RMEM_NO_THREAD);
+	proxy_await(WIRE_TYPE_ping, 3);
 	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(proxy.connections, 1);
 }
 END_TEST
 
-/* One attempt to connect takes longer than the fence time. */
+/* It waits for as long as the call may take, in attempts between which heartbeats are sent. */
 START_TEST(program__waits_for_a_channel)
 {
+	unsigned pings;
 	uint64_t start;
 
-	set_heartbeat(100, 600);
+	set_heartbeat(100, 20000);
 	ck_assert_int_eq(open_within(RMEM_NO_THREAD, 1500), 0);
+	/* half an interval after the next heartbeat is due */
+	ck_assert_uint_le(fake.connect_timeout_ms, 150);
 	fake.slow_ms = UINT_MAX;
+	pings = proxy.seen[WIRE_TYPE_ping];
 	start = clock_now_ms();
 	ck_assert_int_eq(queue_result(0), -ETIMEDOUT);
 	ck_assert_uint_ge(clock_now_ms() - start, 1500);
+	proxy_await(WIRE_TYPE_ping, pings + 2);
 	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(proxy.connections, 1);
@@ -88,7 +94,7 @@ START_TEST(program__connects_to_a_slow_server)
 {
 	rmem_lease *lease;
 
-	set_heartbeat(200, 2000);
+	set_heartbeat(200, 20000);
 	lease = open_with_lease(RMEM_NO_THREAD);
 	queue_open(1);
 	fake.slow_ms = 700;

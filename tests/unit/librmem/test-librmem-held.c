@@ -6,7 +6,7 @@
 #include "librmem/lease/lease.h"
 #include "unit/librmem/core-case.h"
 
-#define SHORT_MS 300
+#define SHORT_MS 1000
 #define RW (RMEM_READ | RMEM_WRITE)
 
 /* ---- a lease is attached again ---- */

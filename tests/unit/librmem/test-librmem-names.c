@@ -110,8 +110,9 @@ START_TEST(alloc__pauses_between_attempts)
 {
 	rmem_lease *lease;
 
-	ck_assert_int_eq(open_within(0, 1000), 0);
+	open_with(0);
 	ck_assert_int_eq(rmem_detach(alloc(1000, "shared")), 0);
+	(void)rmem_thread_timeout(1000);
 	proxy_fail(WIRE_TYPE_attach, ENOENT, UINT_MAX);
 	ck_assert_int_eq(alloc_or_attach("shared", &lease), -EBUSY);
 	ck_assert_uint_le(proxy.seen[WIRE_TYPE_attach], 20);

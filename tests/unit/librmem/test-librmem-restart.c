@@ -193,14 +193,11 @@ END_TEST
 
 START_TEST(open__does_not_fall_back_when_the_server_is_lost)
 {
-	uint64_t start = clock_now_ms();
-
 	serve_rdma();
 	lose_by(stop_for_a_time, 1);
 	/* less than twice the time-out */
 	away_ms = 500;
 	ck_assert_int_lt(open_within(0, 400), 0);
-	ck_assert_uint_lt(clock_now_ms() - start, 2000);
 	ck_assert_uint_eq(losses, 0);
 	join_thread();
 }

@@ -3,12 +3,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "librmem/channel/domain.h"
@@ -28,6 +26,26 @@ static void check_heartbeats(void)
 		ck_assert_uint_eq(info_of(sessions[i]).resumes, 0);
 }
 
+/* The server has answered a heartbeat that was sent since. */
+static bool heard_since(rmem *session, uint64_t ns)
+{
+	bool heard;
+
+	pthread_mutex_lock(&session->lock);
+	heard = session->alive_ns >= ns;
+	pthread_mutex_unlock(&session->lock);
+	return heard;
+}
+
+static bool all_heard_since(uint64_t ns)
+{
+	unsigned n = 0;
+
+	while (n < SESSIONS && heard_since(sessions[n], ns))
+		n++;
+	return n == SESSIONS;
+}
+
 static void open_one(unsigned i)
 {
 	struct rmem_queue_params params = rmem_queue_params_init();
@@ -38,7 +56,7 @@ static void open_one(unsigned i)
 
 static void open_all(void)
 {
-	set_heartbeat(400, 1600);
+	set_heartbeat(400, 6000);
 	for (unsigned i = 0; i < SESSIONS; i++)
 		open_one(i);
 }
@@ -124,6 +142,7 @@ START_TEST(event__of_no_session_is_not_followed)
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0x5f1b }, found;
 	int mine = epoll_create1(EPOLL_CLOEXEC), other = eventfd(1, EFD_CLOEXEC);
 	int set, member, newer;
+	uint64_t since_ns;
 
 	open_all();
 	set = set_of(sessions[0]->wake.epfd);
@@ -133,8 +152,8 @@ START_TEST(event__of_no_session_is_not_followed)
 	ck_assert_int_eq(dup2(mine, set), set);
 	AWAIT((newer = set_of(sessions[0]->wake.epfd)) >= 0);
 	ck_assert(newer != set && newer != mine);
-	/* longer than a session lives without it */
-	(void)poll(NULL, 0, 2000);
+	since_ns = clock_now_ns();
+	AWAIT(all_heard_since(since_ns));
 	check_heartbeats();
 	close_all();
 	ck_assert_int_eq(epoll_wait(set, &found, 1, 0), 1);
@@ -270,10 +289,8 @@ END_TEST
 
 /* ---- threads that are interrupted or cancelled ---- */
 
-#define FENCE_MS 1000u
-
 static rmem_lease *lease;
-static atomic_bool handled;
+static atomic_bool in_handler;
 
 static void *run_ping(void *arg)
 {
@@ -325,7 +342,7 @@ static void waiter_start(void *(*run)(void *arg), pthread_t *ret_thread)
 {
 	unsigned posts;
 
-	set_heartbeat(FENCE_MS / 8, FENCE_MS);
+	set_heartbeat(100, 20000);
 	ck_assert_int_eq(open_within(0, 1000), 0);
 	lease = alloc(1000, NULL);
 	queue_open(1);
@@ -356,26 +373,29 @@ static void waiter_end(pthread_t thread)
 	fake.automatic = true;
 }
 
-static void sleep_in_handler(int signal)
+static void stay_in_handler(int signal)
 {
-	struct timespec time = clock_timespec(2 * FENCE_MS * NS_PER_MS);
-
 	(void)signal;
-	(void)nanosleep(&time, NULL);
-	handled = true;
+	in_handler = true;
+	while (in_handler)
+		sleep_1ms();
 }
 
-/* A signal handler keeps the waiting thread for longer than the fence. */
-START_TEST(signal_handler__that_sleeps_loses_no_session)
+/* A signal handler keeps the waiting thread: the service thread sends the heartbeats. */
+START_TEST(signal_handler__that_stays_loses_no_session)
 {
-	struct sigaction action = { .sa_handler = sleep_in_handler };
+	struct sigaction action = { .sa_handler = stay_in_handler };
+	uint64_t since_ns;
 	pthread_t thread;
 
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 	/* held heartbeats would end the session */
 	waiter_start(waits[_i + 1], &thread);
 	ck_assert_int_eq(pthread_kill(thread, SIGUSR1), 0);
-	AWAIT(handled);
+	AWAIT(in_handler);
+	since_ns = clock_now_ns();
+	AWAIT(heard_since(stage.client, since_ns));
+	in_handler = false;
 	waiter_end(thread);
 	ck_assert_int_eq(rmem_write(lease, 0, stage.buf, 9), 0);
 	ck_assert_uint_eq(info().resumes, 0);
@@ -406,7 +426,7 @@ int main(void)
 	tcase_add_test(tc, slow_server__is_reached_by_a_later_attempt);
 	tcase_add_loop_test(tc, close__ends_a_connect_that_waits, 0, 2);
 	tcase_add_loop_test(tc, queue_free__ends_a_connect_that_waits, 0, 2);
-	tcase_add_loop_test(tc, signal_handler__that_sleeps_loses_no_session, 0, 4);
+	tcase_add_loop_test(tc, signal_handler__that_stays_loses_no_session, 0, 4);
 	tcase_add_loop_test(tc, cancelled_thread__ends_after_its_call, 0, 5);
 	return unit_main();
 }

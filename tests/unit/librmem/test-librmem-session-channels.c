@@ -98,7 +98,7 @@ START_TEST(wait__without_completions_times_out)
 {
 	rmem_lease *lease;
 
-	ck_assert_int_eq(open_within(0, 100), 0);
+	ck_assert_int_eq(open_within(0, 1000), 0);
 	lease = alloc(1000, NULL);
 	queue_open(1);
 	fake.automatic = false;
@@ -246,7 +246,7 @@ START_TEST(synchronous_calls__time_out_while_they_wait_for_others)
 {
 	struct caller first, others[CALLERS];
 
-	ck_assert_int_eq(open_within(0, 300), 0);
+	ck_assert_int_eq(open_within(0, 1000), 0);
 	fake.automatic = false;
 	proxy.hold = WIRE_TYPE_close_channel;
 	callers_start(&first, 1, alloc(1000, NULL));
