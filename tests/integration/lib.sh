@@ -70,7 +70,7 @@ server_pid=
 server_log=
 log_from=1
 uri=
-failure=         # what `fail` said
+failure=         # what `fail`, or the trap of a command that failed, said
 kept_state=      # the directory of state_keep
 pids=()          # processes that are killed at the end of the test
 netns_exec=()    # prefix of the daemon's command
@@ -118,7 +118,7 @@ need()
 cleanup()
 {
 	local status=$? pid
-	trap - EXIT
+	trap - EXIT ERR
 	for pid in "${pids[@]}"; do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
@@ -140,6 +140,10 @@ cleanup()
 	exit "$status"
 }
 trap cleanup EXIT
+# a command that fails ends the test without a word of its own
+set -E
+trap 'failure="FAIL: ${BASH_SOURCE[0]##*/}:$LINENO: status $? of $BASH_COMMAND"; echo "$failure" >&2' \
+	ERR
 trap 'exit 130' INT TERM
 
 for program in "$RMEMD" "$RMEM" "$RMEMCTL"; do
