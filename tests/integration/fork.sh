@@ -8,7 +8,7 @@
 
 ! with_tsan || skip "ThreadSanitizer cannot follow the threads of a forked child"
 heartbeat=200ms
-fence=1s
+fence=3s
 server_start
 timeout $((120 * patience)) "$(built tests/integration/fork)" "$uri" "${RMEM_ROUNDS:-10}" \
 	>"$dir/out" || fail "fork: status $?"

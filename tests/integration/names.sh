@@ -181,9 +181,8 @@ ok "rm by pattern"
 client ping -q -c 2 -i 10ms >"$dir/ping"
 ! grep -q '^seq\|^rmem' "$dir/ping" || fail "$(cat "$dir/ping")"
 grep -q '^2 sent, 2 answered$' "$dir/ping" || fail "$(cat "$dir/ping")"
-# a server that does not answer is given up long before the 10 s of the default
 kill -STOP "$server_pid"
-expect_error 1 '^rmem: ls: ' timeout 8 "$RMEM" -s "$uri" --timeout 300ms ls
+expect_error 1 '^rmem: ls: .*within 300 ms' "$RMEM" -s "$uri" --timeout 300ms ls
 kill -CONT "$server_pid"
 ok "quiet and timeout"
 server_stop

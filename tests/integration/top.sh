@@ -74,20 +74,23 @@ given_back()
 		fail "not given back: $(tail -c 200 "$dir/screen" | cat -v)"
 }
 top="$RMEMCTL -s $dir/admin.sock top -d 200ms"
+keys=(2PR '<3' h $'x\tw+-MT')
+texts=('sessions: 1, by OPS/s, the smallest first' 'tenants: 1, by LENT' 'Keys of rmemctl top'
+	'leases: 2, by AGE')
 {
-	sleep 1
-	for key in 2 P R '<' 3 h x $'\t' w + - M T q; do
-		printf %s "$key"
-		sleep 0.3
+	for i in "${!keys[@]}"; do
+		printf %s "${keys[i]}"
+		poll_await 10 grep -qF "${texts[i]}" "$dir/screen" || break
 	done
+	printf q
 } | terminal "$top" || fail "top ended with $?"
 given_back
-for text in 'sessions: 1, by OPS/s, the smallest first' 'tenants: 1, by LENT' \
-	'Keys of rmemctl top' 'leases: 2, by AGE'; do
+for text in "${texts[@]}"; do
 	grep -qF "$text" "$dir/screen" || fail "no '$text' on the screen"
 done
 # by a signal
-killed="$top </dev/tty & sleep 1; kill -TERM \$!; wait \$!; echo status \$?"
+drawn="until grep -q leases: $dir/screen; do sleep 0.1; done"
+killed="$top </dev/tty & $drawn; kill -TERM \$!; wait \$!; echo status \$?"
 terminal_silent "stty -a >$dir/before; $killed; stty -a >$dir/after"
 given_back_text=$(cat -v "$dir/screen")
 [[ $given_back_text == *'[?1049l'*status* ]] || fail "not given back at SIGTERM: $given_back_text"
