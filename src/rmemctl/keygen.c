@@ -18,17 +18,11 @@
 #define PATH_BYTES 512
 #define LINE_BYTES (1 + TLS_TENANT_MAX + 1 + 2 * KEY_BYTES + 2)
 
-/* A new key of a tenant with a name that the server takes too, and whose file is not the
- * server's. */
 static int key_make(const char *tenant, struct tls_keys **ret_keys)
 {
 	uint8_t bytes[KEY_BYTES];
-	int err;
+	int err = random_bytes(bytes, sizeof(bytes));
 
-	if (strcmp(tenant, "rmemd") == 0)
-		return err_set(-EINVAL, "rmemd.psk is the server's file, and cannot be "
-					"that of a tenant: give it another name");
-	err = random_bytes(bytes, sizeof(bytes));
 	if (!err)
 		err = tls_keys_of(tenant, bytes, sizeof(bytes), ret_keys);
 	explicit_bzero(bytes, sizeof(bytes));
@@ -66,6 +60,11 @@ static int client_write(const char *path, const char *line, size_t bytes)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), err;
 
+	if (fd < 0 && errno == EEXIST)
+		return err_set(-EEXIST,
+			       "%s: File exists: a second key of the tenant needs "
+			       "another folder",
+			       path);
 	if (fd < 0)
 		return err_errno(-errno, "%s", path);
 	err = line_write(fd, path, line, bytes);
@@ -134,7 +133,6 @@ static void files_explain(const struct tls_key *key, const char *client,
 
 /* Write FOLDER/TENANT.psk, for the clients, and append the key to FOLDER/rmemd.psk, for the server;
  * print what to do with them.
- *   -EINVAL  the tenant cannot have this name
  *   -EEXIST  there is a TENANT.psk: a second key of a tenant needs another folder
  *   -ENOENT, -EACCES ... */
 static int keygen(const char *tenant, const char *folder)
@@ -158,6 +156,16 @@ static int keygen(const char *tenant, const char *folder)
 	return err;
 }
 
+static int keygen_check(char **args)
+{
+	if (!tls_tenant_good(args[0], strlen(args[0])))
+		return err_set(-EINVAL, "'%.80s' is not the name of a tenant", args[0]);
+	if (strcmp(args[0], "rmemd") == 0)
+		return err_set(-EINVAL, "rmemd.psk is the server's file, and cannot be "
+					"that of a tenant: give it another name");
+	return 0;
+}
+
 static int keygen_run(const struct command *, char **args)
 {
 	return keygen(args[0], args[1] ? args[1] : ".");
@@ -171,5 +179,6 @@ const struct command keygen_command = {
 	.args_min = 1,
 	.args_max = 2,
 	.args = "a TENANT, and a FOLDER or none",
+	.check = keygen_check,
 	.run = keygen_run,
 };

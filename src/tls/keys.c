@@ -118,7 +118,7 @@ const struct tls_key *tls_keys_find(const struct tls_keys *keys, const char *ide
 
 /* ---- one key ---- */
 
-static bool tenant_good(const char *tenant, size_t len)
+bool tls_tenant_good(const char *tenant, size_t len)
 {
 	if (len == 0 || len > TLS_TENANT_MAX)
 		return false;
@@ -176,7 +176,7 @@ int tls_keys_of(const char *tenant, const uint8_t *bytes, size_t n_bytes,
 	struct tls_key *key;
 	int err;
 
-	if (!tenant_good(tenant, strlen(tenant)))
+	if (!tls_tenant_good(tenant, strlen(tenant)))
 		return err_set(-EINVAL, "'%.80s' is not the name of a tenant", tenant);
 	if (n_bytes < TLS_KEY_MIN || n_bytes > TLS_KEY_MAX)
 		return err_set(-EINVAL, "the key has %zu bytes, and not %d to %d",
@@ -237,7 +237,7 @@ static int line_parse(struct tls_keys *keys, const char *line, size_t len)
 		return 0;
 	if (!colon)
 		return err_set(-EINVAL, "it is not TENANT:HEXKEY");
-	if (!tenant_good(line, (size_t)(colon - line)))
+	if (!tls_tenant_good(line, (size_t)(colon - line)))
 		return err_set(-EINVAL,
 			       "a tenant's name is 1 to %d letters, digits, "
 			       "'-', '_' and '.'",

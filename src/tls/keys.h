@@ -12,6 +12,7 @@
 #ifndef TLS_KEYS_H
 #define TLS_KEYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ struct tls_key {
 
 struct tls_keys;
 
+/* Whether a tenant can have this name. */
+bool tls_tenant_good(const char *tenant, size_t len);
 /* Read a file.
  *   -EACCES  others than its owner and group can read it, or others than its owner, which must be
  *            this user or root, write to it
