@@ -228,8 +228,10 @@ int domain_candidates_find(struct rmem *session, const struct fabric_client_ops 
 	if (err || other)
 		return err ? err : other;
 	return err_set(-ENODEV, "the server does not serve %s",
-		       ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
-						 : "TCP");
+		       ops->kind == FABRIC_VERBS
+			       ? "RDMA: it has no RDMA device, or [rdma] "
+				 "enabled = no"
+			       : "TCP");
 }
 
 void domain_candidates_drop(struct domain_candidates *candidates, unsigned i)

@@ -524,7 +524,8 @@ static int frames_process(struct connection *connection)
 
 		bytes = wire_frame_bytes(frame, left);
 		if (bytes < 0)
-			return bytes;
+			return err_set(bytes, "%s; is this the port of an rmemd?",
+				       err_text());
 		if (bytes == 0 || (size_t)bytes > left)
 			break;
 		err = frame_process(connection, frame, (size_t)bytes);

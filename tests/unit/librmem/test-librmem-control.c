@@ -344,6 +344,20 @@ START_TEST(reply__to_no_request_breaks_the_protocol)
 }
 END_TEST
 
+START_TEST(reply__of_another_program_asks_for_the_port)
+{
+	struct result hello;
+
+	send_hello(&hello);
+	send_bytes((const uint8_t *)"HTTP/1.1 400 Bad Request", 24);
+	ck_assert_int_eq(connection_io(connection), -EPROTO);
+	ck_assert_str_eq(err_text(),
+			 "a frame of 1347703880 bytes: no such frame exists; "
+			 "is this the port of an rmemd?");
+	connection_end(connection, -ESTALE, "it is over");
+}
+END_TEST
+
 START_TEST(reply__before_its_request_breaks_the_protocol)
 {
 	struct result ping;
@@ -785,6 +799,7 @@ int main(void)
 	tcase_add_test(tc, frame__may_come_in_single_bytes);
 	tcase_add_loop_test(tc, reply__to_no_request_breaks_the_protocol, 0, 4);
 	tcase_add_test(tc, reply__before_its_request_breaks_the_protocol);
+	tcase_add_test(tc, reply__of_another_program_asks_for_the_port);
 	tcase_add_loop_test(tc, reply__that_nobody_can_read_fails_its_request_alone, 0,
 			    4);
 	tcase_add_loop_test(tc, error__fails_its_request_alone, 0,

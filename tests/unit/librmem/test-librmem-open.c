@@ -79,7 +79,9 @@ START_TEST(open__reports_the_session)
 	/* the SYN, and the hello, which completes the handshake */
 	ck_assert_uint_eq(proxy.segments, 2);
 	ck_assert_int_eq(got.fabric, RMEM_FABRIC_TCP);
-	ck_assert_ptr_nonnull(strstr(got.downgrade, "does not serve RDMA"));
+	ck_assert_ptr_nonnull(strstr(got.downgrade, "does not serve RDMA: "
+						    "it has no RDMA device, or "
+						    "[rdma] enabled = no"));
 	ck_assert_uint_eq(got.session_id, 9);
 	ck_assert_uint_eq(got.heartbeat_ms, 20);
 	ck_assert_uint_eq(got.channels, 1);
