@@ -42,8 +42,10 @@ static void help_print(const struct command *command)
 	commands_print();
 	(void)printf("\noptions:\n");
 	option_help(options_table);
-	(void)printf(
-		"\nThe exit status is 0, 1 after an error, 2 when called wrongly.\n");
+	(void)printf("\nThe exit status is 0, 1 after an error, 2 when called wrongly; "
+		     "of reload\n"
+		     "3 if something needs a restart, of doctor 3 with warnings, 4 "
+		     "with errors.\n");
 }
 
 /* Parse the options and arguments of a command, which is argv[0].  The result is that of
