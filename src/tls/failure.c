@@ -93,6 +93,27 @@ static bool memory_missing(long verified)
 	       verified == X509_V_ERR_OUT_OF_MEM;
 }
 
+/* What is wrong with a certificate, by the result of its verification. */
+static const char *verified_text(const struct ssl_st *ssl, long verified)
+{
+	switch (verified) {
+	case X509_V_ERR_INVALID_PURPOSE:
+		return SSL_is_server(ssl) ? "its extended key usage has no clientAuth"
+					  : "its extended key usage has no serverAuth";
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+	case X509_V_ERR_IP_ADDRESS_MISMATCH:
+		return "the name that is asked for is not in its subjectAltName";
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+	case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+	case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+		return "none of ca has signed it";
+	default:
+		return X509_verify_cert_error_string(verified);
+	}
+}
+
 int tls_connection_failure(const struct ssl_st *ssl)
 {
 	int reason = ERR_GET_REASON(ERR_peek_error());
@@ -106,20 +127,8 @@ int tls_connection_failure(const struct ssl_st *ssl)
 	if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED &&
 	    verified != X509_V_OK) {
 		ERR_clear_error();
-		if (verified == X509_V_ERR_INVALID_PURPOSE)
-			return err_set(-EACCES,
-				       "TLS: the certificate of the other side: its "
-				       "extended key usage has no %s",
-				       SSL_is_server(ssl) ? "clientAuth"
-							  : "serverAuth");
-		if (verified == X509_V_ERR_HOSTNAME_MISMATCH ||
-		    verified == X509_V_ERR_IP_ADDRESS_MISMATCH)
-			return err_set(-EACCES,
-				       "TLS: the certificate of the other side: the "
-				       "name that is asked for is not in its "
-				       "subjectAltName");
 		return err_set(-EACCES, "TLS: the certificate of the other side: %s",
-			       X509_verify_cert_error_string(verified));
+			       verified_text(ssl, verified));
 	}
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
 		if (reason == refusals[i].reason) {
