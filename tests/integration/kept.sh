@@ -145,7 +145,7 @@ sed -i "s|^state = .*|state = $dir/none|" "$dir/rmemd.conf"
 refused "[server] state = $dir/none: there is no such directory: make it"
 mkdir -m 700 "$dir/none"
 if [ "$(stat -f -c %T "$dir/none")" != tmpfs ]; then
-	refused "neither on tmpfs nor on hugetlbfs"
+	refused "so it would be on a disk: give [server] state a directory there"
 fi
 if unshare -m true 2>/dev/null; then
 	refused "free on the file system that its file is on: mount it" \

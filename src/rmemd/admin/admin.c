@@ -202,6 +202,13 @@ static int directory_ensure(const char *path)
 	return 0;
 }
 
+static int serves_already(const char *path)
+{
+	return err_set(-EADDRINUSE,
+		       "another rmemd serves %s: stop that, or set [admin] socket",
+		       path);
+}
+
 /* The socket of a daemon that has died refuses connections, as no process listens on it. */
 static int stale_remove(const struct sockaddr_un *address)
 {
@@ -222,7 +229,7 @@ static int stale_remove(const struct sockaddr_un *address)
 	(void)close(fd);
 	/* the daemon is alive too when its queue is full */
 	if (err == 0 || err == -EAGAIN)
-		return err_set(-EADDRINUSE, "another rmemd serves %s", path);
+		return serves_already(path);
 	if (err != -ECONNREFUSED)
 		return err_errno(err, "%s", path);
 	if (unlink(path) && errno != ENOENT)
@@ -252,7 +259,7 @@ static int socket_bind(int fd, const struct sockaddr_un *address)
 		return err_errno(-errno, "mode of %s", path);
 	if (bind(fd, (const struct sockaddr *)address, sizeof(*address)))
 		return errno == EADDRINUSE
-			       ? err_set(-EADDRINUSE, "another rmemd serves %s", path)
+			       ? serves_already(path)
 			       : err_errno(-errno, "cannot make the socket %s", path);
 	if (chmod(path, MODE))
 		return err_errno(-errno, "mode of %s", path);

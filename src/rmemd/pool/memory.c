@@ -414,7 +414,8 @@ static int file_check(const struct memory *memory)
 	if (!hugetlb && fs.f_type != TMPFS_MAGIC)
 		return err_set(-EINVAL,
 			       "the pool's file is neither on tmpfs nor on hugetlbfs, "
-			       "so it would be on a disk");
+			       "so it would be on a disk: give [server] state a "
+			       "directory there");
 	if (hugetlb)
 		page = (uint64_t)fs.f_bsize;
 	if (hugetlb == pages_hugetlb(memory->pages) &&

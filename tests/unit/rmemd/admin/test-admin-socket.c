@@ -269,12 +269,14 @@ END_TEST
 START_TEST(open__refuses_beside_another_daemon)
 {
 	struct admin *other = NULL;
-	char text[128];
+	char text[192];
 
 	open_admin();
 	ck_assert_int_eq(admin_open(base, &sources, path, -1, &other), -EADDRINUSE);
 	ck_assert_ptr_null(other);
-	(void)snprintf(text, sizeof(text), "another rmemd serves %s", path);
+	(void)snprintf(text, sizeof(text),
+		       "another rmemd serves %s: stop that, or set [admin] socket",
+		       path);
 	ck_assert_str_eq(err_text(), text);
 	/* the other daemon still serves */
 	(void)get("/v1/status");
