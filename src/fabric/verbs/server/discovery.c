@@ -197,6 +197,8 @@ static int endpoint_attach(struct verbs_endpoint *endpoint, struct ibv_context *
 			   uint8_t port, bool own, const struct fabric_address *address,
 			   const struct fabric_rdma_options *rdma_options)
 {
+	const struct fabric_endpoint before = endpoint->public;
+	const uint8_t port_before = endpoint->port;
 	int err = direct_check(verbs, port, address, rdma_options);
 
 	if (!err)
@@ -207,8 +209,12 @@ static int endpoint_attach(struct verbs_endpoint *endpoint, struct ibv_context *
 	endpoint->port = port;
 	endpoint->device->own = own;
 	err = verbs_endpoint_listen(endpoint, address);
-	if (err)
+	if (err) {
 		verbs_endpoint_unlisten(endpoint);
+		/* one that waits for any device still does */
+		endpoint->public = before;
+		endpoint->port = port_before;
+	}
 	return err;
 }
 

@@ -203,6 +203,21 @@ START_TEST(device__that_cannot_be_served_is_reported_once)
 }
 END_TEST
 
+/* A device that could not be served at once does not keep the endpoint. */
+START_TEST(device__any_may_be_another_than_the_first_tried)
+{
+	verbs_fake.no_devices = true;
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .required = true }), 0);
+	verbs_fake.port_in_use = PORT;
+	verbs_fake.no_devices = false;
+	await_event("is not served: RDMA device fake0: 10.1.0.1:7000 is taken");
+	verbs_fake.absent[0] = true;
+	verbs_fake.port_in_use = 0;
+	await_event("fake1 serves now, at 10.2.0.1:7000");
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = unit_case("hotplug", NULL, server_close);
@@ -218,5 +233,6 @@ int main(void)
 	tcase_add_test(tcase, device__any_that_comes_first_is_served);
 	tcase_add_test(tcase, address__missing_at_open_is_served_when_it_comes);
 	tcase_add_test(tcase, device__that_cannot_be_served_is_reported_once);
+	tcase_add_test(tcase, device__any_may_be_another_than_the_first_tried);
 	return unit_main();
 }
