@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -24,6 +25,9 @@
 /* Payloads up to this size are copied from among the responses, many after one system call; larger
  * ones are received into their place. */
 #define SMALL_BYTES 2048u
+/* Operations whose large payloads are received by one call, and their bytes. */
+#define PLACES_MAX 16u
+#define PLACES_BYTES (UINT32_C(512) << 10)
 
 int tcp_domain_supports(const struct fabric_domain *domain,
 			enum fabric_capability capability)
@@ -402,9 +406,14 @@ static unsigned channel_placed(struct fabric_channel *ch, size_t n,
 	return 1;
 }
 
-static unsigned channel_untaken(const struct fabric_channel *ch)
+static size_t size_min(size_t a, size_t b)
 {
-	return ch->received - ch->taken;
+	return a < b ? a : b;
+}
+
+static size_t channel_untaken(const struct fabric_channel *ch)
+{
+	return (size_t)(ch->answers_end - ch->answers);
 }
 
 /* Whether there is something for channel_parse(). */
@@ -416,33 +425,71 @@ static bool channel_has_response(const struct fabric_channel *ch)
 
 /* Before this thread writes the next bytes of a large payload, the kernel tries them, and many
  * behind them.  The program may not unmap them before the operation has ended. */
-static int channel_try(struct fabric_channel *ch, size_t bytes)
+static int channel_probe(struct fabric_channel *ch)
 {
 	size_t n = ch->left < FOREIGN_PROBE_MAX ? ch->left : FOREIGN_PROBE_MAX;
-	int err;
+	int err = foreign_probe(ch->place, n);
 
-	if (channel_op(ch, ch->head)->bytes <= SMALL_BYTES ||
-	    ch->place + bytes <= ch->tried)
-		return 0;
-	err = foreign_probe(ch->place, n);
 	if (!err)
 		ch->tried = ch->place + n;
 	return err;
 }
 
+static int channel_try(struct fabric_channel *ch, size_t bytes)
+{
+	return ch->place + bytes <= ch->tried ? 0 : channel_probe(ch);
+}
+
 /* Copy what is there of the payload; returns the completions: 0 or 1. */
 static unsigned channel_take_payload(struct fabric_channel *ch, struct fabric_wc *wc)
 {
-	unsigned n = channel_untaken(ch) < ch->left ? channel_untaken(ch) : ch->left;
+	size_t n = size_min(channel_untaken(ch), ch->left);
 	int err = channel_try(ch, n);
 
 	if (err) {
 		channel_fail(ch, ch->head, -err);
 		return 0;
 	}
-	memcpy(ch->place, ch->responses + ch->taken, n);
-	ch->taken += n;
+	memcpy(ch->place, ch->answers, n);
+	ch->answers += n;
 	return channel_placed(ch, n, wc);
+}
+
+/* The first bytes of a large payload may be in their place already. */
+static void channel_skip_ahead(struct fabric_channel *ch)
+{
+	size_t n = size_min(ch->left, ch->ahead);
+
+	ch->ahead -= n;
+	ch->place += n;
+	ch->left -= (uint32_t)n;
+}
+
+/* The answer to the operation at the head has no payload, so all behind it went to wrong places:
+ * put it in a row, as it was sent.  -ENOMEM */
+static RARE int channel_rearrange(struct fabric_channel *ch)
+{
+	size_t bytes = channel_untaken(ch) + ch->ahead;
+	char *row = malloc(bytes), *end = row;
+
+	if (!row)
+		return -ENOMEM;
+	for (uint64_t seq = ch->head; end < row + bytes; seq++) {
+		const struct tcp_op *op = channel_op(ch, seq);
+		bool small = op->bytes <= SMALL_BYTES;
+		size_t answer = (seq > ch->head ? sizeof(struct stream_response) : 0) +
+				(small ? op->bytes : 0);
+		size_t n = size_min(answer, channel_untaken(ch));
+
+		end = mempcpy(end, ch->answers, n);
+		ch->answers += n;
+		n = small ? 0 : size_min(op->bytes, ch->ahead);
+		end = mempcpy(end, op->addr, n);
+		ch->ahead -= n;
+	}
+	ch->row = ch->answers = row;
+	ch->answers_end = end;
+	return 0;
 }
 
 /* Handle the next response; returns the completions: 0 or 1. */
@@ -451,22 +498,27 @@ static unsigned channel_take_response(struct fabric_channel *ch, struct fabric_w
 	const struct tcp_op *op = channel_op(ch, ch->head);
 	struct stream_response response;
 
-	memcpy(&response, ch->responses + ch->taken, sizeof(response));
+	memcpy(&response, ch->answers, sizeof(response));
 	if (ch->head >= ch->next || !response_makes_sense(&response, op)) {
 		channel_die(ch, ch->head, -EPROTO,
 			    "the server's response is malformed");
 		return 0;
 	}
-	ch->taken += sizeof(response);
+	ch->answers += sizeof(response);
 	if (le32toh(response.status) != FABRIC_DONE) {
+		if (ch->ahead > 0 && channel_rearrange(ch))
+			channel_die_errno(ch, ENOMEM);
 		channel_complete(ch, wc, -EACCES, "refused by the server");
 		return 1;
 	}
-	if (op->bytes > 0) {
-		ch->place = ch->tried = op->addr;
-		ch->left = op->bytes;
+	ch->place = ch->tried = op->addr;
+	ch->left = op->bytes;
+	if (op->bytes > SMALL_BYTES)
+		channel_skip_ahead(ch);
+	else
+		ch->tried += op->bytes;
+	if (ch->left > 0)
 		return 0;
-	}
 	channel_complete(ch, wc, 0, NULL);
 	return 1;
 }
@@ -483,85 +535,145 @@ static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
 	return got;
 }
 
-/* Bytes of the answers from `seq` on that are received at once: up to the header of one with a
- * large payload, which then goes to its place. */
-static size_t channel_expected(struct fabric_channel *ch, uint64_t seq)
+/* Where the next bytes of the stream go.  Payloads have even numbers, the first is the rest of the
+ * one that is being received; odd ones are the answers between them, which go to the buffer. */
+struct tcp_input {
+	struct iovec iov[2 * PLACES_MAX + 2];
+	size_t n;
+};
+
+static void input_add(struct tcp_input *in, char *base, size_t bytes)
 {
-	size_t bytes = 0;
+	in->iov[in->n++] = (struct iovec){ base, bytes };
+}
 
-	for (; seq < ch->next && bytes < TCP_RESPONSES_BYTES; seq++) {
-		uint32_t payload = channel_op(ch, seq)->bytes;
+/* Whether an operation before `seq` has some of its memory, which would not keep what has to be
+ * rearranged. */
+static bool channel_overlaps(struct fabric_channel *ch, uint64_t seq)
+{
+	const struct tcp_op *op = channel_op(ch, seq),
+			    *other = channel_op(ch, ch->head);
+	uintptr_t start = (uintptr_t)op->addr, end = start + op->bytes;
 
-		bytes += sizeof(struct stream_response);
-		if (payload > SMALL_BYTES)
-			break;
-		bytes += payload;
+	for (uint64_t n = seq - ch->head; n > 0; n--) {
+		uintptr_t place = (uintptr_t)other->addr;
+
+		if (start < place + other->bytes && place < end)
+			return true;
+		if (++other == ch->ops + ch->depth)
+			other = ch->ops;
 	}
-	return bytes < TCP_RESPONSES_BYTES ? bytes : TCP_RESPONSES_BYTES;
+	return false;
+}
+
+/* Expect the payload that is being received and the answers behind it.  The large payloads of the
+ * first `room` operations go to their places, as if all were done: channel_rearrange(). */
+static void channel_expect(struct fabric_channel *ch, struct tcp_input *in,
+			   unsigned room)
+{
+	size_t from = channel_untaken(ch), to = 0, placed = ch->left;
+
+	room = room < PLACES_MAX ? room : PLACES_MAX;
+	in->n = 0;
+	input_add(in, ch->place, ch->left);
+	for (uint64_t seq = ch->head + (ch->left > 0);
+	     seq < ch->next && to < TCP_ANSWERS_BYTES; seq++) {
+		const struct tcp_op *op = channel_op(ch, seq);
+
+		to += sizeof(struct stream_response);
+		if (op->bytes <= SMALL_BYTES) {
+			to += op->bytes;
+			continue;
+		}
+		placed += op->bytes;
+		if (to > TCP_ANSWERS_BYTES || seq - ch->head >= room ||
+		    placed > PLACES_BYTES || channel_overlaps(ch, seq))
+			break;
+		input_add(in, ch->buffer + from, to - from);
+		input_add(in, op->addr, op->bytes);
+		from = to;
+	}
+	/* none is expected: detect a stray one, or the end */
+	if (ch->left == 0 && to == 0)
+		to = sizeof(struct stream_response);
+	to = size_min(to, TCP_ANSWERS_BYTES);
+	if (to > from)
+		input_add(in, ch->buffer + from, to - from);
 }
 
 /* As recvmsg(2).  What TLS receives at once is a record at most, and is put into its place by this
  * thread. */
-static ssize_t channel_recv_tls(struct fabric_channel *ch, struct iovec *iov, size_t n)
+static ssize_t channel_recv_tls(struct fabric_channel *ch, struct tcp_input *in)
 {
 	int err = 0;
 
 	if (ch->left > TLS_RECORD_BYTES) {
-		iov[0].iov_len = TLS_RECORD_BYTES;
-		n = 1;
+		in->iov[0].iov_len = TLS_RECORD_BYTES;
+		in->n = 1;
 	}
 	if (ch->left > 0)
-		err = channel_try(ch, iov[0].iov_len);
+		err = channel_try(ch, in->iov[0].iov_len);
 	if (err) {
 		errno = -err;
 		return -1;
 	}
-	return tls_pipe_receive(ch->tls, iov, n);
+	return tls_pipe_receive(ch->tls, in->iov, in->n);
 }
 
-/* Receive payload into the caller's memory, and the responses behind it.  All whole ones were
- * handled: only a part of one header can be left.  *ret_drained: the socket had no more. */
-static ssize_t channel_recv(struct fabric_channel *ch, bool *ret_drained)
+/* All whole answers were handled: only a part of one header can be left. */
+static void channel_move_up(struct fabric_channel *ch)
 {
-	struct iovec iov[2];
-	size_t expected, wanted = 0, places = 0;
+	size_t untaken = channel_untaken(ch);
+
+	memmove(ch->buffer, ch->answers, untaken);
+	free(ch->row);
+	ch->row = NULL;
+	ch->answers = ch->buffer;
+	ch->answers_end = ch->buffer + untaken;
+}
+
+/* Receive answers, with the large payloads of up to `room` operations.  *ret_drained: the socket
+ * had no more. */
+static ssize_t channel_recv(struct fabric_channel *ch, struct tcp_input *in,
+			    unsigned room, bool *ret_drained)
+{
+	size_t wanted = 0, empty = ch->left == 0;
 	ssize_t n;
 
-	memmove(ch->responses, ch->responses + ch->taken, channel_untaken(ch));
-	ch->received = channel_untaken(ch);
-	ch->taken = 0;
-	if (ch->left > 0)
-		iov[places++] = (struct iovec){ ch->place, ch->left };
-	expected = channel_expected(ch, ch->head + (ch->left > 0));
-	/* none is expected: detect a stray one, or the end */
-	if (expected == 0 && ch->left == 0)
-		expected = sizeof(struct stream_response);
-	if (expected > ch->received)
-		iov[places++] = (struct iovec){ ch->responses + ch->received,
-						expected - ch->received };
+	channel_move_up(ch);
+	channel_expect(ch, in, room);
 	if (ch->tls)
-		return channel_recv_tls(ch, iov, places);
-	for (size_t i = 0; i < places; i++)
-		wanted += iov[i].iov_len;
-	n = tcp_socket_receive(ch->fd, iov, places);
+		return channel_recv_tls(ch, in);
+	for (size_t i = 0; i < in->n; i++)
+		wanted += in->iov[i].iov_len;
+	n = tcp_socket_receive(ch->fd, in->iov + empty, in->n - empty);
 	/* TLS in the kernel stops at the end of a record */
 	*ret_drained = n > 0 && (size_t)n < wanted && !ch->in_kernel;
 	return n;
 }
 
 /* Account for n bytes received; returns the completions: 0 or 1. */
-static unsigned channel_received(struct fabric_channel *ch, size_t n,
-				 struct fabric_wc *wc)
+static unsigned channel_received(struct fabric_channel *ch, const struct tcp_input *in,
+				 size_t n, struct fabric_wc *wc)
 {
-	size_t part = n < ch->left ? n : ch->left;
+	size_t part = size_min(n, ch->left);
 
 	if (ch->head == ch->next) {
 		channel_die(ch, ch->head, -EPROTO,
 			    "the server answered without a request");
 		return 0;
 	}
-	ch->received += (unsigned)(n - part);
 	ch->received_bytes += n;
+	n -= part;
+	for (size_t i = 1; n > 0; i++) {
+		size_t bytes = size_min(n, in->iov[i].iov_len);
+
+		if (i % 2)
+			ch->answers_end += bytes;
+		else
+			ch->ahead += bytes;
+		n -= bytes;
+	}
 	return part > 0 ? channel_placed(ch, part, wc) : 0;
 }
 
@@ -571,19 +683,34 @@ static bool channel_has_unread(const struct fabric_channel *ch)
 	return ch->tls && tls_pipe_unread(ch->tls);
 }
 
+/* What nobody waits for can wait for the next call. */
+static bool channel_receives_more(const struct fabric_channel *ch, unsigned got,
+				  size_t bytes)
+{
+	return (bytes < BUDGET_BYTES && (got == 0 || ch->head < ch->next)) ||
+	       channel_has_unread(ch);
+}
+
 static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs,
 				unsigned n)
 {
 	unsigned got = channel_parse(ch, wcs, n);
-	bool drained = false;
+	/* TLS in the kernel ends a stream for memory that is not there */
+	bool drained = false, alone = ch->tls || ch->in_kernel;
+	struct tcp_input in;
 	size_t bytes = 0;
 
-	while (got < n && (bytes < BUDGET_BYTES || channel_has_unread(ch)) &&
-	       !drained && !channel_is_dead(ch)) {
-		ssize_t part = channel_recv(ch, &drained);
+	while (got < n && channel_receives_more(ch, got, bytes) && !drained &&
+	       !channel_is_dead(ch)) {
+		ssize_t part = channel_recv(ch, &in, alone ? 0 : n - got, &drained);
 
 		if (part < 0 && errno == EINTR)
 			continue;
+		/* one payload at a time, to find the one at fault */
+		if (part < 0 && errno == EFAULT && !alone) {
+			alone = true;
+			continue;
+		}
 		if (part < 0 && errno == EAGAIN)
 			break;
 		/* a failed send has taken the socket's error, which tells more */
@@ -594,7 +721,7 @@ static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs
 			break;
 		}
 		bytes += (size_t)part;
-		got += channel_received(ch, (size_t)part, &wcs[got]);
+		got += channel_received(ch, &in, (size_t)part, &wcs[got]);
 		got += channel_parse(ch, wcs + got, n - got);
 	}
 	return got;

@@ -35,8 +35,7 @@ struct fabric_cq {
 	struct fabric_channel *_Atomic used;
 };
 
-#define TCP_RESPONSES_BYTES \
-	8192u /* of responses received at once, without large payloads */
+#define TCP_ANSWERS_BYTES 16384u /* received at once, without large payloads */
 
 struct tcp_op {
 	/* as on the wire; the cookie is the sequence number */
@@ -84,11 +83,15 @@ struct fabric_channel {
 	bool worn;   /* poll() has reported it */
 	size_t sent; /* of operation `next`, including its request */
 	/* receiving */
-	char *place;              /* of the payload being received */
-	char *tried;              /* end of the part that is known to be there */
-	uint32_t left;            /* of this payload; 0: none */
-	unsigned taken, received; /* handled and unhandled bytes of `responses` */
-	char responses[TCP_RESPONSES_BYTES];
+	char *place;   /* of the payload being received */
+	char *tried;   /* end of the part that is known to be there */
+	uint32_t left; /* of this payload; 0: none */
+	/* bytes of the payloads behind it that are in their places; none between calls */
+	size_t ahead;
+	/* received and not handled: of the buffer, or of the row */
+	char *answers, *answers_end;
+	char *row; /* of answers that had to be rearranged; or NULL */
+	char buffer[TCP_ANSWERS_BYTES];
 	unsigned depth;
 	struct tcp_op ops[]; /* ring */
 };

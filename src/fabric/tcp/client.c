@@ -388,6 +388,7 @@ static int channel_connect(struct fabric_cq *cq,
 	ch->owner = params->owner;
 	ch->depth = params->depth;
 	ch->interest = event.events;
+	ch->answers = ch->answers_end = ch->buffer;
 	ch->flush_status = -ECONNRESET;
 	ch->flush_text = "flushed: the stream was ended";
 	list_init(&ch->ready);
@@ -441,6 +442,7 @@ static void channel_free(struct fabric_channel *ch)
 	tls_pipe_free(ch->tls);
 	/* which takes it from the epoll set, as it is never duplicated */
 	tcp_channel_close(ch);
+	free(ch->row);
 	free(ch);
 }
 
