@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues over the fake fabric: local memory, waiting, and random operations. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "unit/librmem/librmem-case.h"
 #include "librmem/lease/buffer.h"
@@ -302,14 +302,13 @@ START_TEST(wait__returns_available_completions)
 }
 END_TEST
 
+/* Once the wait has found nothing, and is about to sleep. */
 static void *complete_later(void *arg)
 {
-	struct timespec ms = { .tv_nsec = 20000000 };
-
-	(void)arg;
-	(void)nanosleep(&ms, NULL);
+	while (fake.arms == 0)
+		(void)sched_yield();
 	fake_complete_all();
-	return NULL;
+	return arg;
 }
 
 START_TEST(wait__sleeps_until_a_completion)
