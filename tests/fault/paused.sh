@@ -66,7 +66,7 @@ kill -STOP "$client_pid"
 sleep 5
 log_mark
 kill -CONT "$server_pid"
-client put --ttl 1s brief "$dir/in"
+client touch --ttl 1s name
 log_await '^session-fenced: .*no sign of life|^lease-expired:' || fail "neither comes"
 tail -n "+$log_from" "$server_log" | grep '^session-fenced: .*no sign of life' >/dev/null ||
 	fail "the stopped client is not fenced at once: counted from when the daemon went on"
