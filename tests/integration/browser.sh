@@ -42,7 +42,8 @@ browser_call()
 		--argjson params "$2" '{id: $id, method: $method, params: $params}
 		+ if $session == "" then {} else {sessionId: $session} end' |
 		tr '\n' '\0' >&"$browser_to"
-	while IFS= read -r -d '' -t $((30 * patience)) -u "$browser_from" message; do
+	# longer than browser_await waits, and a picture takes its time on a busy machine
+	while IFS= read -r -d '' -t $((120 * patience)) -u "$browser_from" message; do
 		if [[ $message != "{\"id\":$browser_id,"* ]]; then
 			printf '%s\n' "$message" >>"$dir/browser.events"
 			continue
@@ -50,7 +51,8 @@ browser_call()
 		browser_result=$(jq -ec .result <<<"$message") || fail "$1: $message"
 		return
 	done
-	fail "no answer of the browser to $1: $(tail -n 5 "$dir/browser.log")"
+	tail -n 5 "$dir/browser.log"
+	fail "no answer of the browser to $1"
 }
 
 # browser_eval EXPRESSION: its value, or that of its promise, as JSON
