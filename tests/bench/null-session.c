@@ -20,7 +20,7 @@ rmem *null_session_open(void)
 		.device = NULL_DEVICE,
 		.node = -1,
 	};
-	core_init(&fake_server);
+	core_init(&fake_verbs_server);
 	core_config.pools[0].bytes = UINT64_C(16) << 20;
 	core_config.heartbeat_ms = 2000;
 	core_config.fence_ms = 600000;

@@ -291,7 +291,7 @@ static void step_socket(struct fuzz_input *input)
 /* Keys differ between runs, so a key is meant by its place among them. */
 static void step_notify(unsigned place)
 {
-	list_for_each_entry(const struct fabric_mr, mr, &fake_fabric_mrs, link) {
+	list_for_each_entry(const struct fabric_mr, mr, &fake_mrs, link) {
 		if (place > 0) {
 			place--;
 			continue;

@@ -77,7 +77,7 @@ static void client_init(struct client *client)
 void clients_init(unsigned n)
 {
 	n_clients = n;
-	fabric_clients_begin();
+	fabric_begin();
 	for (unsigned i = 0; i < n; i++) {
 		client_init(&clients[i]);
 		client_init(&clients[SIM_CLIENTS + i]);

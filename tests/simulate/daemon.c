@@ -24,6 +24,7 @@
 #include "simulate/storage.h"
 #include "simulate/threads.h"
 #include "tls/context.h"
+#include "unit/librmem/fake-server.h"
 
 #define PAGE UINT64_C(4096)
 
@@ -244,8 +245,8 @@ void daemon_start(void)
 	check_start(auth_load(&daemon_config, &control->tls), "keys");
 	keys_loaded();
 	check_start(control_open(control), "control");
-	serve(&sim_verbs_server);
-	serve(&sim_tcp_server);
+	serve(&fake_verbs_server);
+	serve(&fake_tcp_server);
 	start_pools();
 	check_start(control_start(control, pools), "control");
 	network_listen(true, activated);

@@ -90,16 +90,10 @@ static void request_send(struct fabric_channel *channel, const struct fake_wr *w
 		wire_send(channel->peer, TO_DAEMON, PACKET_REQUEST,
 			  writes ? wr->addr : NULL, writes ? wr->bytes : 0);
 
-	packet->opcode = wr->opcode;
-	packet->remote_addr = wr->remote_addr;
-	packet->rkey = wr->rkey;
-	packet->addr = wr->addr;
-	packet->bytes = wr->bytes;
-	packet->atomic = wr->atomic;
-	packet->inband = wr->request;
+	packet->wr = *wr;
 }
 
-void fabric_clients_begin(void)
+void fabric_begin(void)
 {
 	static const struct fake_server_side side = {
 		.connect = channel_connect,
@@ -109,6 +103,7 @@ void fabric_clients_begin(void)
 	};
 
 	fake_reset();
+	server_begin();
 	fake.inline_max = INLINE_MAX;
 	fake.at_reg_mr = fail_registration;
 	fake.server = &side;
@@ -135,8 +130,8 @@ void client_give_up(struct wire *wire)
 
 static void answer(struct fabric_channel *channel, const struct packet *packet)
 {
-	if (packet->status == 0 && packet->addr && packet->opcode != FABRIC_WRITE)
-		memcpy(packet->addr, packet->data, packet->bytes);
+	if (packet->bytes)
+		memcpy(packet->wr.addr, packet->data, packet->bytes);
 	wire_complete(channel, packet->status);
 }
 

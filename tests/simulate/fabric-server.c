@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's half of the simulated fabrics. */
+/* The daemon's half of the simulated fabrics: the fake server of the unit tests, for packets, and
+ * for keys that take time. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "base/crc32c.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"
@@ -16,113 +13,15 @@
 #include "simulate/daemon.h"
 #include "simulate/fabric.h"
 #include "simulate/wires.h"
+#include "unit/librmem/fake-fabric-wire.h"
 
-#define VERBS_ENDPOINTS 2u
+#define EACH_MR(mr) list_for_each_entry(struct fabric_mr, mr, &fake_mrs, link)
 
-enum key_state { KEY_PENDING, KEY_LIVE, KEY_DYING, KEY_DEAD };
+/* ---- what the daemon calls ---- */
 
-struct fabric_mr {
-	struct list link;
-	struct fabric_session *session;
-	void *cookie;
-	char *addr;
-	uint64_t bytes, rkey, lease;
-	unsigned rights;
-	enum key_state state;
-	uint64_t due_ns; /* of KEY_PENDING and KEY_DYING */
-	uint64_t used;   /* KEY_DYING: the least length of its segment since then */
-	int err;         /* of the registration */
-	bool event;      /* waits to be told */
-	bool told;       /* a client may have the key */
-	unsigned n_notes;
-	uint32_t note;
-};
-
-struct fabric_session {
-	struct list link;
-	struct fabric_server *server;
-	unsigned endpoint;
-	void *cookie;
-	bool closing;
-	uint64_t until_ns, refused;
-	struct list mrs, channels;
-};
-
-struct server_channel {
-	struct list link;
-	struct fabric_session *session;
-	struct wire *wire; /* NULL: it has ended, which the daemon is to be told */
-	uint32_t number;
-	const char *why;
-};
-
-struct fabric_server {
-	const struct fabric_server_events *events;
-	void *ctx;
-	int fd;
-	enum fabric_kind kind;
-	unsigned n_endpoints;
-	struct fabric_endpoint endpoints[VERBS_ENDPOINTS];
-	struct list sessions, asking;
-};
-
-static struct fabric_server *servers[2];
-static uint64_t next_rkey = 1000;
-
-static void wake(const struct fabric_server *server)
+static bool fails(void)
 {
-	(void)eventfd_write(server->fd, 1);
-}
-
-/* ---- channels ---- */
-
-static void channel_free(struct server_channel *channel)
-{
-	if (channel->wire) {
-		channel->wire->server = NULL;
-		(void)wire_send(channel->wire, TO_CLIENT, PACKET_GONE, NULL, 0);
-	}
-	list_remove(&channel->link);
-	free(channel);
-}
-
-/* The end of a channel that the daemon does not know yet. */
-static void channel_fail(struct server_channel *channel, const char *why)
-{
-	channel->wire->server = NULL;
-	channel->wire = NULL;
-	channel->why = why;
-	wake(channel->session->server);
-}
-
-static void channels_free(struct fabric_session *session)
-{
-	list_for_each_entry_safe(struct server_channel, channel, &session->channels,
-				 link)
-		channel_free(channel);
-}
-
-/* ---- keys ---- */
-
-static bool mr_works(const struct fabric_mr *mr)
-{
-	return !mr->session->closing &&
-	       (mr->state == KEY_LIVE || mr->state == KEY_DYING);
-}
-
-static struct fabric_mr *mr_find(const struct fabric_session *session, uint64_t rkey)
-{
-	list_for_each_entry(struct fabric_mr, mr, &session->mrs, link) {
-		if (mr->rkey == rkey)
-			return mr;
-	}
-	return NULL;
-}
-
-static void key_free(struct fabric_mr *mr)
-{
-	list_remove(&mr->link);
-	free(mr);
+	return sim_now_ns < sim_faults.registration_ns && sim_chance(sim_faults.one_in);
 }
 
 static uint64_t device_ns(void)
@@ -134,272 +33,179 @@ static uint64_t device_ns(void)
 	return sim_now_ns + ns;
 }
 
-static int mr_new(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
+/* Two devices; or TCP. */
+static void at_open(struct fabric_server *server)
 {
-	const struct mr *of = cookie;
-	struct fabric_mr *mr;
+	bool tcp = server->kind == FABRIC_TCP;
 
-	daemon_point();
-	if (session->closing)
-		sim_fail("a key is made in a closed session");
-	if (sim_now_ns < sim_faults.registration_ns && sim_chance(sim_faults.one_in))
-		return err_set(-ENOMEM, "the simulated device registers nothing");
-	mr = sim_alloc(sizeof(*mr));
-	*mr = (struct fabric_mr){ .session = session,
-				  .cookie = cookie,
-				  .addr = addr,
-				  .bytes = bytes,
-				  .rkey = next_rkey++,
-				  .lease = of->segment->lease->id,
-				  .rights = rights };
-	list_append(&session->mrs, &mr->link);
-	*ret_mr = mr;
-	return 0;
+	server->endpoints += tcp ? 2 : 0;
+	server->n_endpoints = tcp ? 1 : 2;
 }
 
-static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-		  struct fabric_key *)
+static int at_session_open(void)
 {
-	int err = mr_new(session, addr, bytes, rights, cookie, ret_mr);
-
-	if (err)
-		return err;
-	(*ret_mr)->due_ns = device_ns();
-	if (sim_now_ns < sim_faults.registration_ns && sim_chance(sim_faults.one_in))
-		(*ret_mr)->err = -EIO;
-	return 0;
+	return fails() ? -ENOMEM : 0;
 }
 
-static bool dereg_mr(struct fabric_mr *mr)
+static int at_reg(struct fabric_mr *mr)
 {
+	const struct mr *of = mr->cookie;
+
 	daemon_point();
-	if (mr->state >= KEY_DYING)
-		sim_fail("a key is ended twice");
-	mr->state = mr->state == KEY_LIVE ? KEY_DYING : KEY_DEAD;
-	mr->event = mr->state == KEY_DEAD;
+	if (fails())
+		return -ENOMEM;
+	mr->lease = of->segment->lease->id;
+	if (mr->session->server->kind == FABRIC_TCP)
+		return 0;
 	mr->due_ns = device_ns();
-	mr->used = mr->bytes;
-	if (mr->event)
-		wake(mr->session->server);
-	return false;
-}
-
-static struct fabric_key key_of(const struct fabric_mr *mr)
-{
-	return (struct fabric_key){ .addr = (uintptr_t)mr->addr, .rkey = mr->rkey };
-}
-
-static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-		      struct fabric_key *ret_key)
-{
-	int err = mr_new(session, addr, bytes, rights, cookie, ret_mr);
-
-	if (err)
-		return err;
-	(*ret_mr)->state = KEY_LIVE;
-	*ret_key = key_of(*ret_mr);
+	mr->err = fails() ? -EIO : 0;
 	return 1;
 }
 
-static bool dereg_mr_now(struct fabric_mr *mr)
+static bool at_dereg(struct fabric_mr *mr)
 {
 	daemon_point();
-	if (mr->n_notes || sim_chance(4))
-		return dereg_mr(mr);
-	/* perhaps the session was closed, and this was its last key */
-	wake(mr->session->server);
-	key_free(mr);
+	if (mr->session->server->kind == FABRIC_TCP && !mr->n_notes && !sim_chance(4))
+		return false;
+	if (mr->state == FAKE_MR_PENDING) {
+		mr->state = FAKE_MR_DEAD;
+		mr->event = true;
+		fake_server_wake(mr->session->server);
+	}
+	mr->due_ns = device_ns();
+	mr->used = mr->bytes;
 	return true;
+}
+
+/* ---- channels ---- */
+
+static void admitted(void *client, int err)
+{
+	struct wire *wire = client;
+
+	if (err)
+		wire->server = NULL;
+	wire_send(wire, TO_CLIENT, err ? PACKET_REFUSE : PACKET_ACCEPT, NULL, 0)
+		->status = err;
+}
+
+static void gone(void *client)
+{
+	struct wire *wire = client;
+
+	wire->server = NULL;
+	(void)wire_send(wire, TO_CLIENT, PACKET_GONE, NULL, 0);
+}
+
+/* The end of a channel that the daemon does not know yet. */
+static void channel_fail(struct wire *wire, const char *why)
+{
+	fake_server_leave(wire->server, why);
+	gone(wire);
+}
+
+static void at_access(const struct server_channel *channel, const struct fabric_mr *mr,
+		      char *addr, uint64_t bytes)
+{
+	const struct wire *wire = channel->client;
+
+	check_access(wire->client, addr, bytes, mr->lease);
 }
 
 /* ---- requests ---- */
 
-static unsigned rights_for(enum fabric_opcode opcode)
+static uint32_t answer_bytes(const struct fake_wr *wr)
 {
-	if (opcode == FABRIC_READ || opcode == FABRIC_CRC)
-		return FABRIC_RIGHT_READ;
-	if (opcode == FABRIC_CAS || opcode == FABRIC_FETCH_ADD)
-		return FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE;
-	return FABRIC_RIGHT_WRITE;
+	if (wr->opcode == FABRIC_CRC)
+		return sizeof(uint32_t);
+	return wr->opcode == FABRIC_READ || wr->opcode == FABRIC_CAS ||
+			       wr->opcode == FABRIC_FETCH_ADD
+		       ? wr->bytes
+		       : 0;
 }
 
-/* The memory that a request names; NULL: it is refused. */
-static char *resolve(const struct fabric_session *session, uint64_t rkey, uint64_t addr,
-		     uint64_t bytes, unsigned rights, unsigned client)
+static void perform(struct wire *wire, struct packet *packet)
 {
-	const struct fabric_mr *mr = mr_find(session, rkey);
-	uint64_t at = mr ? (uintptr_t)mr->addr : 0;
+	static _Alignas(uint64_t) char data[WIRE_OP_BYTES];
+	struct fake_wr wr = packet->wr;
+	struct fabric_mr *mr = fake_mr_find(wr.rkey);
 
-	if (!mr || !mr_works(mr) || addr < at || addr - at > mr->bytes ||
-	    bytes > mr->bytes - (addr - at) || (mr->rights & rights) != rights) {
-		sim_note("  client %u is refused: key %llu state %d, %llu bytes at "
-			 "%llu of %llu",
-			 client, (unsigned long long)rkey, mr ? (int)mr->state : -1,
-			 (unsigned long long)bytes, (unsigned long long)(addr - at),
-			 (unsigned long long)(mr ? mr->bytes : 0));
-		return NULL;
+	wr.addr = wr.opcode == FABRIC_WRITE ? (void *)packet->data : data;
+	wr.mr = NULL;
+	wire_perform(&wr);
+	if (wr.opcode == FABRIC_NOTIFY) {
+		mr->n_notes++;
+		mr->note = wr.request.value;
+		fake_server_wake(wire->server->server);
 	}
-	check_access(client, mr->addr + (addr - at), bytes, mr->lease);
-	return mr->addr + (addr - at);
+	wire_send(wire, TO_CLIENT, PACKET_ANSWER, data, answer_bytes(&wr))->wr =
+		packet->wr;
 }
 
-static uint64_t atomic_do(char *at, const struct packet *packet)
+static void refuse(struct wire *wire, const struct packet *packet)
 {
-	uint64_t old, value;
-
-	memcpy(&old, at, sizeof(old));
-	value = packet->opcode == FABRIC_FETCH_ADD ? old + packet->atomic.operand
-		: old == packet->atomic.compare    ? packet->atomic.operand
-						   : old;
-	memcpy(at, &value, sizeof(value));
-	return old;
-}
-
-static void notify(struct fabric_session *session, uint64_t rkey, uint32_t value)
-{
-	struct fabric_mr *mr = mr_find(session, rkey);
-
-	mr->n_notes++;
-	mr->note = value;
-	wake(session->server);
-}
-
-/* Do it; the answer's bytes are in ret_data.  Returns their number, or -EACCES. */
-static int perform(struct fabric_session *session, struct wire *wire,
-		   const struct packet *packet, char *ret_data)
-{
-	char *at, *source;
-	uint64_t old;
-	uint32_t crc;
-
-	if (packet->opcode == FABRIC_PING)
-		return 0;
-	at = resolve(session, packet->rkey, packet->remote_addr, packet->bytes,
-		     rights_for(packet->opcode), wire->client);
-	if (!at)
-		return -EACCES;
-	switch (packet->opcode) {
-	case FABRIC_READ:
-		memcpy(ret_data, at, packet->bytes);
-		return (int)packet->bytes;
-	case FABRIC_WRITE:
-		memcpy(at, packet->data, packet->bytes);
-		return 0;
-	case FABRIC_FILL:
-		for (uint32_t i = 0; i < packet->bytes; i++)
-			at[i] = (char)(packet->inband.pattern >> i % 8 * 8);
-		return 0;
-	case FABRIC_COPY:
-		source = resolve(session, packet->inband.source.rkey,
-				 packet->inband.source.addr, packet->bytes,
-				 FABRIC_RIGHT_READ, wire->client);
-		if (!source)
-			return -EACCES;
-		memcpy(at, source, packet->bytes);
-		return 0;
-	case FABRIC_CRC:
-		crc = crc32c(0, at, packet->bytes);
-		memcpy(ret_data, &crc, sizeof(crc));
-		return (int)sizeof(crc);
-	case FABRIC_NOTIFY:
-		notify(session, packet->rkey, packet->inband.value);
-		return 0;
-	default:
-		old = atomic_do(at, packet);
-		memcpy(ret_data, &old, sizeof(old));
-		return (int)sizeof(old);
-	}
-}
-
-static void request(struct wire *wire, const struct packet *packet)
-{
-	static char data[WIRE_OP_BYTES];
 	struct server_channel *channel = wire->server;
-	struct fabric_session *session = channel->session;
 	struct packet *answer;
-	int n;
 
-	if (wire->kind == FABRIC_TCP && session->until_ns <= sim_now_ns) {
-		(void)wire_send(wire, TO_CLIENT, PACKET_GONE, NULL, 0);
-		channel_fail(channel, "its client was silent");
-		return;
-	}
-	n = perform(session, wire, packet, data);
-	answer = wire_send(wire, TO_CLIENT, PACKET_ANSWER, data,
-			   n > 0 ? (uint32_t)n : 0);
-	answer->opcode = packet->opcode;
-	answer->addr = n > 0 ? packet->addr : NULL;
-	answer->status = n < 0 ? n : 0;
-	if (n >= 0)
-		return;
-	session->refused++;
-	if (wire->kind == FABRIC_VERBS) {
-		(void)wire_send(wire, TO_CLIENT, PACKET_GONE, NULL, 0);
-		channel_fail(channel, "an access was refused");
-	}
-	wake(session->server);
+	sim_note("  client %u is refused: key %llu, %u bytes", wire->client,
+		 (unsigned long long)packet->wr.rkey, packet->wr.bytes);
+	answer = wire_send(wire, TO_CLIENT, PACKET_ANSWER, NULL, 0);
+	answer->status = -EACCES;
+	channel->session->refused++;
+	fake_server_wake(channel->server);
+	if (wire->to.kind == FABRIC_VERBS)
+		channel_fail(wire, "an access was refused");
 }
 
-static void refuse(struct wire *wire, int err)
+static bool is_open(const struct wire *wire)
 {
-	wire_send(wire, TO_CLIENT, PACKET_REFUSE, NULL, 0)->status = err;
+	return wire->server && wire->server->session;
 }
 
-static struct fabric_server *server_of(const struct wire *wire)
+static void request(struct wire *wire, struct packet *packet)
 {
-	for (unsigned i = 0; i < 2; i++)
-		if (servers[i] && servers[i]->kind == wire->kind)
-			return servers[i];
-	return NULL;
+	uint64_t until_ns = wire->server->session->until_ns;
+
+	if (until_ns && until_ns <= sim_now_ns)
+		channel_fail(wire, "its client was silent");
+	else if (fake_server_allows(wire->server, &packet->wr))
+		perform(wire, packet);
+	else
+		refuse(wire, packet);
 }
 
 void server_receive(struct wire *wire, struct packet *packet)
 {
-	struct fabric_server *server = server_of(wire);
-
 	switch (packet->kind) {
 	case PACKET_CONNECT:
-		if (!server) {
-			refuse(wire, -ECONNREFUSED);
-			break;
-		}
-		list_append(&server->asking, &wire->asking);
-		wake(server);
+		wire->server = fake_server_ask(&wire->to, &wire->hello, wire);
+		if (!wire->server)
+			admitted(wire, -ECONNREFUSED);
 		break;
 	case PACKET_REQUEST:
 		if (wire->server)
 			request(wire, packet);
 		break;
 	default:
-		list_remove(&wire->asking);
 		if (wire->server)
-			channel_fail(wire->server, "");
+			fake_server_leave(wire->server, "");
+		wire->server = NULL;
 		break;
 	}
 }
 
 bool server_needs_daemon(const struct wire *wire)
 {
-	return wire->kind == FABRIC_TCP;
+	return wire->to.kind == FABRIC_TCP;
 }
 
 /* ---- devices ---- */
 
 static bool mr_busy(const struct fabric_mr *mr)
 {
-	return (mr->state == KEY_PENDING && !mr->event) || mr->state == KEY_DYING;
+	return (mr->state == FAKE_MR_PENDING && !mr->event) ||
+	       mr->state == FAKE_MR_DYING;
 }
-
-#define EACH_MR(mr)                                                          \
-	for (unsigned i_ = 0; i_ < 2; i_++)                                  \
-		if (servers[i_])                                             \
-			list_for_each_entry(struct fabric_session, session_, \
-					    &servers[i_]->sessions, link)    \
-				list_for_each_entry(struct fabric_mr, mr,    \
-						    &session_->mrs, link)
 
 uint64_t server_due_ns(void)
 {
@@ -421,19 +227,19 @@ bool server_step(void)
 		picked = mr;
 	if (!picked)
 		return false;
-	if (picked->state == KEY_DYING)
-		picked->state = KEY_DEAD;
+	if (picked->state == FAKE_MR_DYING)
+		picked->state = FAKE_MR_DEAD;
 	else if (!picked->err)
-		picked->state = KEY_LIVE;
+		picked->state = FAKE_MR_LIVE;
 	picked->event = true;
-	wake(picked->session->server);
+	fake_server_wake(picked->session->server);
 	return true;
 }
 
 bool fabric_reaches_lease(uint64_t lease)
 {
 	EACH_MR(mr)
-	if (mr->lease == lease && mr_works(mr))
+	if (mr->lease == lease && fake_mr_works(mr))
 		return true;
 	return false;
 }
@@ -442,7 +248,7 @@ void fabric_each_guest(void (*each)(uint64_t lease, const char *owner,
 				    const char *tenant))
 {
 	EACH_MR(mr)
-	if (mr_works(mr)) {
+	if (fake_mr_works(mr)) {
 		const struct mr *of = mr->cookie;
 
 		each(mr->lease, of->segment->lease->tenant->name,
@@ -462,7 +268,7 @@ unsigned fabric_keys(void)
 void fabric_each_mr(void (*each)(const char *addr, uint64_t bytes, uint64_t lease))
 {
 	EACH_MR(mr)
-	if (mr->state != KEY_DEAD)
+	if (mr->state != FAKE_MR_DEAD)
 		each(mr->addr, mr->bytes, mr->lease);
 }
 
@@ -473,7 +279,7 @@ void fabric_check_growth(void)
 		const struct mr *of = mr->cookie;
 		uint64_t now = of->segment->bytes;
 
-		if (mr->state != KEY_DYING)
+		if (mr->state != FAKE_MR_DYING)
 			continue;
 		if (mr->bytes > mr->used && now > mr->used)
 			sim_fail("lease %llu grows where a dying key reaches",
@@ -486,7 +292,7 @@ void fabric_check_growth(void)
 void fabric_each_channel(void (*each)(unsigned client))
 {
 	list_for_each_entry(const struct wire, wire, &wires, link) {
-		if (wire->server && !wire->server->session->closing)
+		if (is_open(wire) && !wire->server->session->closing)
 			each(wire->client);
 	}
 }
@@ -494,7 +300,7 @@ void fabric_each_channel(void (*each)(unsigned client))
 void fabric_key_told(uint64_t rkey)
 {
 	EACH_MR(mr)
-	mr->told |= mr->rkey == rkey;
+	mr->known |= mr->rkey == rkey;
 }
 
 void fabric_attack(void)
@@ -504,7 +310,7 @@ void fabric_attack(void)
 	uint64_t from, bytes;
 
 	EACH_MR(mr)
-	if (mr->state == KEY_DYING && mr->told && mr_works(mr) &&
+	if (mr->state == FAKE_MR_DYING && mr->known && fake_mr_works(mr) &&
 	    (mr->rights & FABRIC_RIGHT_WRITE) && sim_chance(++n))
 		picked = mr;
 	if (!picked)
@@ -519,287 +325,37 @@ void fabric_attack(void)
 void fabric_cut(unsigned client)
 {
 	list_for_each_entry(struct wire, wire, &wires, link) {
-		if (wire->client != client || !wire->server)
-			continue;
-		(void)wire_send(wire, TO_CLIENT, PACKET_GONE, NULL, 0);
-		channel_fail(wire->server, "the simulation cut it");
+		if (wire->client == client && is_open(wire))
+			channel_fail(wire, "the simulation cut it");
 	}
 }
 
-/* ---- events for the daemon ---- */
-
-static void tell_asking(struct fabric_server *server, struct wire *wire)
+void server_begin(void)
 {
-	struct fabric_session *session;
-	struct server_channel *channel;
-	unsigned endpoint = 0;
-	int err = -EACCES;
+	static const char *const devices[] = { "sim0", "sim1", "" };
 
-	list_remove(&wire->asking);
-	while (endpoint < server->n_endpoints &&
-	       strcmp(server->endpoints[endpoint].device, wire->device) != 0)
-		endpoint++;
-	if (endpoint < server->n_endpoints)
-		err = server->events->admit(server->ctx, endpoint, &wire->hello,
-					    &session);
-	if (err) {
-		refuse(wire, err);
-		return;
+	n_fake_endpoints = sizeof(devices) / sizeof(devices[0]);
+	for (unsigned i = 0; i < n_fake_endpoints; i++) {
+		struct fabric_endpoint *endpoint = &fake_endpoints[i];
+
+		*endpoint = (struct fabric_endpoint){
+			.kind = *devices[i] ? FABRIC_VERBS : FABRIC_TCP,
+			.address = { .family = 4,
+				     .bytes = { 192, 0, 2, 200 },
+				     .port = 7461 },
+			.flags = FABRIC_ENDPOINT_ATOMICS | FABRIC_ENDPOINT_INBAND,
+			.node = -1,
+		};
+		(void)strcpy(endpoint->device, devices[i]);
 	}
-	channel = sim_alloc(sizeof(*channel));
-	channel->session = session;
-	channel->wire = wire;
-	channel->number = wire->hello.channel;
-	wire->server = channel;
-	list_append(&session->channels, &channel->link);
-	server->events->channel_up(server->ctx, session->cookie, channel->number);
-	if (wire->server)
-		(void)wire_send(wire, TO_CLIENT, PACKET_ACCEPT, NULL, 0);
-}
-
-static void tell_mr(struct fabric_server *server, struct fabric_mr *mr)
-{
-	void *cookie = mr->cookie;
-	const struct fabric_key key = key_of(mr);
-	int err = mr->err;
-
-	mr->event = false;
-	if (mr->state == KEY_LIVE) {
-		server->events->mr_registered(server->ctx, cookie, 0, "", &key);
-	} else if (mr->state == KEY_PENDING) {
-		key_free(mr);
-		server->events->mr_registered(server->ctx, cookie, err,
-					      "the simulated device fails", NULL);
-	} else {
-		key_free(mr);
-		server->events->mr_deregistered(server->ctx, cookie);
-	}
-}
-
-static bool tell_of_mrs(struct fabric_server *server, struct fabric_session *session)
-{
-	list_for_each_entry(struct fabric_mr, mr, &session->mrs, link) {
-		unsigned n = mr->n_notes;
-
-		if (n) {
-			mr->n_notes = 0;
-			server->events->notified(server->ctx, session->cookie,
-						 mr->cookie, mr->note, n - 1);
-			return true;
-		}
-		if (mr->event) {
-			tell_mr(server, mr);
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool tell_of_channels(struct fabric_server *server,
-			     struct fabric_session *session)
-{
-	list_for_each_entry(struct server_channel, channel, &session->channels, link) {
-		uint32_t number = channel->number;
-		const char *why = channel->why;
-
-		if (channel->wire)
-			continue;
-		channel_free(channel);
-		server->events->channel_down(server->ctx, session->cookie, number, why);
-		return true;
-	}
-	return false;
-}
-
-/* Tell of one event; false: there is none. */
-static bool tell(struct fabric_server *server)
-{
-	struct wire *wire = list_first(&server->asking, struct wire, asking);
-
-	if (wire) {
-		tell_asking(server, wire);
-		return true;
-	}
-	list_for_each_entry(struct fabric_session, session, &server->sessions, link) {
-		if (session->refused) {
-			uint64_t n = session->refused;
-
-			session->refused = 0;
-			server->events->access_refused(server->ctx, session->cookie, n);
-			return true;
-		}
-		if (tell_of_mrs(server, session) || tell_of_channels(server, session))
-			return true;
-		if (session->closing && list_empty(&session->mrs)) {
-			void *cookie = session->cookie;
-
-			list_remove(&session->link);
-			free(session);
-			server->events->session_closed(server->ctx, cookie);
-			return true;
-		}
-	}
-	return false;
-}
-
-static void server_process(struct fabric_server *server)
-{
-	eventfd_t count;
-
-	(void)eventfd_read(server->fd, &count);
-	while (tell(server))
-		;
-}
-
-/* ---- what the daemon calls ---- */
-
-static struct fabric_server *
-server_new(enum fabric_kind kind, const struct fabric_server_events *events, void *ctx)
-{
-	struct fabric_server *server = sim_alloc(sizeof(*server));
-
-	server->events = events;
-	server->ctx = ctx;
-	server->kind = kind;
-	server->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	list_init(&server->sessions);
-	list_init(&server->asking);
-	servers[kind == FABRIC_VERBS] = server;
-	return server;
-}
-
-static void endpoint_add(struct fabric_server *server, const char *device)
-{
-	struct fabric_endpoint *endpoint = &server->endpoints[server->n_endpoints++];
-
-	*endpoint = (struct fabric_endpoint){
-		.kind = server->kind,
-		.address = { .family = 4, .bytes = { 192, 0, 2, 200 }, .port = 7461 },
-		.flags = FABRIC_ENDPOINT_ATOMICS | FABRIC_ENDPOINT_INBAND,
-		.node = -1,
+	fake_server_hooks = (struct fake_server_hooks){
+		.at_open = at_open,
+		.at_session_open = at_session_open,
+		.at_session_close = daemon_point,
+		.at_reg = at_reg,
+		.at_dereg = at_dereg,
+		.at_access = at_access,
+		.admitted = admitted,
+		.gone = gone,
 	};
-	(void)snprintf(endpoint->device, sizeof(endpoint->device), "%s", device);
 }
-
-static int verbs_open(const struct fabric_server_params *,
-		      const struct fabric_server_events *events, void *ctx,
-		      struct fabric_server **ret_server)
-{
-	*ret_server = server_new(FABRIC_VERBS, events, ctx);
-	endpoint_add(*ret_server, "sim0");
-	endpoint_add(*ret_server, "sim1");
-	return 0;
-}
-
-static int tcp_open(const struct fabric_server_params *,
-		    const struct fabric_server_events *events, void *ctx,
-		    struct fabric_server **ret_server)
-{
-	*ret_server = server_new(FABRIC_TCP, events, ctx);
-	endpoint_add(*ret_server, "");
-	return 0;
-}
-
-static void server_close(struct fabric_server *server)
-{
-	list_for_each_entry_safe(struct wire, wire, &server->asking, asking) {
-		list_remove(&wire->asking);
-		refuse(wire, -ECONNRESET);
-	}
-	list_for_each_entry_safe(struct fabric_session, session, &server->sessions,
-				 link) {
-		list_for_each_entry_safe(struct fabric_mr, mr, &session->mrs, link)
-			key_free(mr);
-		channels_free(session);
-		list_remove(&session->link);
-		free(session);
-	}
-	servers[server->kind == FABRIC_VERBS] = NULL;
-	(void)close(server->fd);
-	free(server);
-}
-
-static int server_fd(const struct fabric_server *server)
-{
-	return server->fd;
-}
-
-static unsigned n_endpoints(const struct fabric_server *server)
-{
-	return server->n_endpoints;
-}
-
-static const struct fabric_endpoint *endpoint(const struct fabric_server *server,
-					      unsigned i)
-{
-	return &server->endpoints[i];
-}
-
-static int session_open(struct fabric_server *server, unsigned i, void *cookie,
-			struct fabric_session **ret_session)
-{
-	struct fabric_session *session;
-
-	if (sim_now_ns < sim_faults.registration_ns && sim_chance(sim_faults.one_in))
-		return err_set(-ENOMEM, "the simulated device has no room");
-	session = sim_alloc(sizeof(*session));
-	session->server = server;
-	session->endpoint = i;
-	session->cookie = cookie;
-	session->until_ns = SIM_NEVER;
-	list_init(&session->mrs);
-	list_init(&session->channels);
-	list_append(&server->sessions, &session->link);
-	*ret_session = session;
-	return 0;
-}
-
-static void session_close(struct fabric_session *session)
-{
-	daemon_point();
-	session->closing = true;
-	channels_free(session);
-	wake(session->server);
-}
-
-static void session_extend(struct fabric_session *session, uint64_t until_ns)
-{
-	session->until_ns = until_ns;
-}
-
-static int channel_close(struct fabric_session *session, uint32_t number)
-{
-	list_for_each_entry_safe(struct server_channel, channel, &session->channels,
-				 link) {
-		if (channel->number == number)
-			channel_free(channel);
-	}
-	return 0;
-}
-
-/* clang-format off */
-#define SIM_OPS                                                              \
-	.close = server_close, .fd = server_fd, .process = server_process,   \
-	.n_endpoints = n_endpoints, .endpoint = endpoint,                    \
-	.session_open = session_open, .session_close = session_close,        \
-	.channel_close = channel_close
-/* clang-format on */
-
-const struct fabric_server_ops sim_verbs_server = {
-	.name = "rdma",
-	.kind = FABRIC_VERBS,
-	.open = verbs_open,
-	.reg_mr = reg_mr,
-	.dereg_mr = dereg_mr,
-	SIM_OPS,
-};
-
-const struct fabric_server_ops sim_tcp_server = {
-	.name = "tcp",
-	.kind = FABRIC_TCP,
-	.open = tcp_open,
-	.session_extend = session_extend,
-	.reg_mr = reg_mr_now,
-	.dereg_mr = dereg_mr_now,
-	SIM_OPS,
-};

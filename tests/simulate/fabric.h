@@ -9,12 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric/server.h"
-
-extern const struct fabric_server_ops sim_verbs_server, sim_tcp_server;
-
-/* Before the first client. */
-void fabric_clients_begin(void);
+/* Before the daemon and the first client. */
+void fabric_begin(void);
 /* When the next packet arrives, or the next registration ends. */
 uint64_t fabric_due_ns(void);
 /* Let something that is due happen; false: nothing is. */

@@ -18,11 +18,9 @@ struct wire *wire_new(unsigned client, const struct fabric_endpoint *to)
 	struct wire *wire = sim_alloc(sizeof(*wire));
 
 	wire->client = client;
-	wire->kind = to->kind;
-	memcpy(wire->device, to->device, sizeof(wire->device));
+	wire->to = *to;
 	list_init(&wire->packets[TO_DAEMON]);
 	list_init(&wire->packets[TO_CLIENT]);
-	list_init(&wire->asking);
 	list_append(&wires, &wire->link);
 	return wire;
 }
@@ -64,8 +62,8 @@ static struct packet *first(struct wire *wire, enum direction direction)
 
 static void wire_free_unused(struct wire *wire)
 {
-	if (wire->channel || wire->server || !list_empty(&wire->asking) ||
-	    first(wire, TO_DAEMON) || first(wire, TO_CLIENT))
+	if (wire->channel || wire->server || first(wire, TO_DAEMON) ||
+	    first(wire, TO_CLIENT))
 		return;
 	list_remove(&wire->link);
 	free(wire);
@@ -77,7 +75,7 @@ static void packet_meets_cut(struct wire *wire, struct packet *packet,
 {
 	if (!wire->channel && direction == TO_CLIENT) {
 		packet_drop(packet);
-	} else if (wire->kind == FABRIC_TCP) {
+	} else if (wire->to.kind == FABRIC_TCP) {
 		packet->due_ns = link_again_ns(wire->client, direction);
 		/* the client's host gives up, too */
 		if (packet->due_ns == SIM_NEVER && !wire->channel)

@@ -7,6 +7,7 @@
 #include "fabric/client.h"
 #include "simulate/network.h"
 #include "unit/librmem/fake-fabric.h"
+#include "unit/librmem/fake-server.h"
 
 #define WIRE_OP_BYTES FAKE_MAX_BYTES
 
@@ -26,29 +27,21 @@ struct packet {
 	struct list link;
 	enum packet_kind kind;
 	uint64_t due_ns, sent_ns;
-	enum fabric_opcode opcode;
-	uint64_t remote_addr, rkey;
-	void *addr; /* at the client */
-	uint32_t bytes;
+	struct fake_wr wr; /* of a request, and its answer */
 	int status;
-	struct fabric_atomic atomic;
-	struct fabric_inband_request inband;
+	uint32_t bytes;
 	uint8_t data[];
 };
-
-struct server_channel;
 
 /* A data connection, until both ends have left it and nothing is on its way. */
 struct wire {
 	struct list link;
 	unsigned client;
-	enum fabric_kind kind;
-	char device[FABRIC_DEVICE_MAX];
+	struct fabric_endpoint to;
 	struct fabric_hello hello;
 	struct fabric_channel *channel; /* the client's end; NULL: it has left */
 	struct server_channel *server;  /* NULL: not connected, or ended */
 	struct list packets[2];         /* by direction */
-	struct list asking;             /* in the server's list, until it is admitted */
 };
 
 extern struct list wires;
@@ -59,6 +52,8 @@ struct packet *wire_send(struct wire *wire, enum direction direction,
 
 /* ---- the ends ---- */
 
+/* Before the daemon starts. */
+void server_begin(void);
 /* A packet has arrived; it is freed by the caller. */
 void server_receive(struct wire *wire, struct packet *packet);
 void client_receive(struct wire *wire, struct packet *packet);

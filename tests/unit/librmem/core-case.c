@@ -23,7 +23,7 @@ static void setup(void)
 {
 	fake_reset();
 	fake.automatic = true;
-	core_init(&fake_server);
+	core_init(&fake_verbs_server);
 	n_fake_endpoints = 0;
 	(void)endpoint_add(FABRIC_TCP);
 	server_start();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit/librmem/fake-server.h"
 
-#include <check.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,131 +9,157 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/list.h"
 #include "unit/librmem/fake-fabric-wire.h"
 
-struct fabric_server {
-	const struct fabric_server_events *events;
-	void *ctx;
-	int fd;
-	struct list sessions, connects;
-};
-
-struct fabric_session {
-	struct list link;
-	void *cookie;
-	bool closing;
-	struct list mrs, channels;
-};
-
-struct server_channel {
-	struct list link;
-	struct fabric_channel *client; /* NULL: not connected yet, or ended */
-	uint32_t number;
-	uint32_t qpn; /* the client's; 0: connected by rdma_cm */
-};
-
-struct fabric_mr {
-	struct list link;
-	struct fabric_session *session;
-	void *cookie;
-	uint64_t addr, bytes, rkey;
-	unsigned rights;
-};
-
-/* A client that waits until the daemon admits its channel. */
-struct connect {
-	struct list link;
-	struct fabric_channel *channel;
-	unsigned endpoint;
-	bool done;
-	int err;
-};
+#define CALL_FAILS "the fake fails the call"
+#define EVENT_FAILS "the fake fails the event"
 
 struct fabric_endpoint fake_endpoints[WIRE_ENDPOINTS_MAX];
 unsigned n_fake_endpoints;
+struct fake_server_hooks fake_server_hooks;
 
 /* All under the lock of the fake fabric. */
-static struct fabric_server *server; /* NULL: not open */
+struct list fake_sessions = LIST_INIT(fake_sessions), fake_mrs = LIST_INIT(fake_mrs);
+static struct list servers = LIST_INIT(servers);
 static pthread_cond_t connect_done = PTHREAD_COND_INITIALIZER;
 static uint64_t next_rkey = 100;
 
+void fake_server_wake(const struct fabric_server *server)
+{
+	(void)eventfd_write(server->fd, 1);
+}
+
+static int no_memory(void)
+{
+	return err_set(-ENOMEM, "no memory for the fake server");
+}
+
 /* ---- channels ---- */
 
-static void channel_end(struct server_channel *channel)
+static void channel_free(struct server_channel *channel)
 {
-	if (channel->client) {
-		channel->client->peer = NULL;
-		wire_peer_gone(channel->client);
-	}
 	list_remove(&channel->link);
 	free(channel);
 }
 
+static void channel_end(struct server_channel *channel)
+{
+	struct fabric_channel *client = channel->client;
+
+	if (client && fake_server_hooks.gone) {
+		fake_server_hooks.gone(client);
+	} else if (client) {
+		client->peer = NULL;
+		wire_peer_gone(client);
+	}
+	channel_free(channel);
+}
+
 static void channels_end(struct fabric_session *session)
 {
-	struct server_channel *channel;
-
-	while ((channel = list_first(&session->channels, struct server_channel, link)))
+	list_for_each_entry_safe(struct server_channel, channel, &session->channels,
+				 link)
 		channel_end(channel);
 }
 
-static void channel_add(struct fabric_session *session, struct fabric_channel *client,
-			uint32_t number, uint32_t qpn)
+/* Tell the client that waits; an error ends the channel. */
+static void channel_answer(struct server_channel *channel, int err)
 {
-	struct server_channel *channel = calloc(1, sizeof(*channel));
+	struct fabric_channel *client = channel->client;
 
-	channel->client = client;
-	channel->number = number;
-	channel->qpn = qpn;
-	list_append(&session->channels, &channel->link);
-	if (client)
-		client->peer = session;
+	if (fake_server_hooks.admitted) {
+		fake_server_hooks.admitted(client, err);
+	} else {
+		client->connect_err = err;
+		if (err)
+			client->peer = NULL;
+		(void)pthread_cond_broadcast(&connect_done);
+	}
+	if (err)
+		channel_free(channel);
 }
 
 /* The channel with this queue pair, or, if qpn is 0, with this number; NULL: none. */
-static struct server_channel *channel_find(uint32_t number, uint32_t qpn,
-					   struct fabric_session **ret_session)
+static struct server_channel *channel_find(uint32_t number, uint32_t qpn)
 {
-	list_for_each_entry(struct fabric_session, session, &server->sessions, link) {
-		*ret_session = session;
+	list_for_each_entry(struct fabric_session, session, &fake_sessions, link)
 		list_for_each_entry(struct server_channel, channel, &session->channels,
 				    link)
 			if (qpn ? channel->qpn == qpn : channel->number == number)
 				return channel;
-	}
 	return NULL;
+}
+
+/* ---- clients ---- */
+
+static struct fabric_server *server_find(const struct fabric_endpoint *to,
+					 unsigned *ret_endpoint)
+{
+	struct fabric_server *found = NULL;
+
+	list_for_each_entry(struct fabric_server, server, &servers, link)
+		for (unsigned i = 0; i < server->n_endpoints; i++)
+			if (server->endpoints[i].kind == to->kind &&
+			    !strcmp(server->endpoints[i].device, to->device)) {
+				found = server;
+				*ret_endpoint = i;
+			}
+	return found;
+}
+
+struct server_channel *fake_server_ask(const struct fabric_endpoint *to,
+				       const struct fabric_hello *hello, void *client)
+{
+	unsigned endpoint = 0;
+	struct fabric_server *server = server_find(to, &endpoint);
+	struct server_channel *channel = server ? calloc(1, sizeof(*channel)) : NULL;
+
+	if (!channel)
+		return NULL;
+	*channel = (struct server_channel){ .server = server,
+					    .endpoint = endpoint,
+					    .hello = *hello,
+					    .client = client,
+					    .number = hello->channel };
+	list_append(&server->asking, &channel->link);
+	fake_server_wake(server);
+	return channel;
+}
+
+void fake_server_leave(struct server_channel *channel, const char *why)
+{
+	channel->client = NULL;
+	channel->why = why;
+	if (channel->session)
+		fake_server_wake(channel->server);
+	else
+		channel_free(channel);
 }
 
 /* The server's end exists already, or has ended again, which only the daemon reports. */
 static void connect_direct(struct fabric_channel *client)
 {
-	struct fabric_session *session;
-	struct server_channel *channel =
-		server ? channel_find(0, client->qpn, &session) : NULL;
+	struct server_channel *channel = channel_find(0, client->qpn);
 
-	if (!channel)
-		return;
-	channel->client = client;
-	client->peer = session;
+	if (channel)
+		channel->client = client;
+	client->peer = channel;
 }
 
-static int connect_cm(struct fabric_channel *channel)
+static int connect_cm(struct fabric_channel *client)
 {
-	const struct fabric_endpoint *to = &channel->cq->domain->endpoint;
-	struct connect connect = { .channel = channel };
+	struct fabric_hello hello = client->hello;
 
-	if (!server)
+	hello.peer = (struct fabric_address){ .family = 4, .bytes = { 127, 0, 0, 1 } };
+	client->connect_err = -EINPROGRESS;
+	client->peer = fake_server_ask(&client->cq->domain->endpoint, &hello, client);
+	if (!client->peer)
 		return err_set(-ECONNREFUSED, "the fake server is closed");
-	list_init(&connect.link);
-	for (unsigned i = 0; i < n_fake_endpoints; i++)
-		if (!strcmp(fake_endpoints[i].device, to->device))
-			connect.endpoint = i;
-	list_append(&server->connects, &connect.link);
-	(void)eventfd_write(server->fd, 1);
-	while (!connect.done)
+	while (client->connect_err == -EINPROGRESS)
 		(void)pthread_cond_wait(&connect_done, &fake.lock);
-	return connect.err ? err_set(connect.err, "the fake server refused it") : 0;
+	return client->connect_err
+		       ? err_set(client->connect_err, "the fake server refused it")
+		       : 0;
 }
 
 static int side_connect(struct fabric_channel *channel,
@@ -152,34 +178,50 @@ static int side_connect(struct fabric_channel *channel,
 
 static void side_disconnect(struct fabric_channel *client)
 {
-	struct fabric_session *session = client->peer;
-
+	fake_server_leave(client->peer, "");
 	client->peer = NULL;
-	list_for_each_entry(struct server_channel, channel, &session->channels, link) {
-		if (channel->client == client)
-			channel->client = NULL;
-	}
-	(void)eventfd_write(server->fd, 1);
 }
+
+static bool side_allows(const struct fabric_channel *channel, const struct fake_wr *wr)
+{
+	return fake_server_allows(channel->peer, wr);
+}
+
+static const struct fake_server_side server_side = {
+	.connect = side_connect,
+	.disconnect = side_disconnect,
+	.allows = side_allows,
+};
 
 /* ---- keys ---- */
 
-static struct fabric_mr *mr_find(const struct fabric_session *session, uint64_t rkey)
+struct fabric_mr *fake_mr_find(uint64_t rkey)
 {
-	list_for_each_entry(struct fabric_mr, mr, &session->mrs, link) {
+	list_for_each_entry(struct fabric_mr, mr, &fake_mrs, link)
 		if (mr->rkey == rkey)
 			return mr;
-	}
 	return NULL;
 }
 
-static bool access_allowed(const struct fabric_session *session, uint64_t rkey,
-			   uint64_t addr, uint64_t bytes, unsigned rights)
+bool fake_mr_works(const struct fabric_mr *mr)
 {
-	const struct fabric_mr *mr = mr_find(session, rkey);
+	return !mr->session->closing &&
+	       (mr->state == FAKE_MR_LIVE || mr->state == FAKE_MR_DYING);
+}
 
-	return mr && addr >= mr->addr && addr + bytes <= mr->addr + mr->bytes &&
-	       (mr->rights & rights) == rights;
+static bool reaches(const struct server_channel *channel, uint64_t rkey, uint64_t addr,
+		    uint64_t bytes, unsigned rights)
+{
+	const struct fabric_mr *mr = fake_mr_find(rkey);
+	uint64_t offset = addr - (mr ? (uintptr_t)mr->addr : 0);
+
+	if (!mr || mr->session != channel->session || !fake_mr_works(mr) ||
+	    offset > mr->bytes || bytes > mr->bytes - offset ||
+	    (mr->rights & rights) != rights)
+		return false;
+	if (fake_server_hooks.at_access)
+		fake_server_hooks.at_access(channel, mr, mr->addr + offset, bytes);
+	return true;
 }
 
 static unsigned rights_for(enum fabric_opcode opcode)
@@ -191,254 +233,336 @@ static unsigned rights_for(enum fabric_opcode opcode)
 	return FABRIC_RIGHT_WRITE;
 }
 
-static bool side_allows(const struct fabric_channel *channel, const struct fake_wr *wr)
+bool fake_server_allows(const struct server_channel *channel, const struct fake_wr *wr)
 {
-	const struct fabric_session *session = channel->peer;
+	const struct fabric_key *source = &wr->request.source;
 
 	/* a device checks no key for a write without bytes */
 	if (wr->opcode == FABRIC_PING || (wr->opcode == FABRIC_WRITE && wr->bytes == 0))
 		return true;
-	if (!access_allowed(session, wr->rkey, wr->remote_addr, wr->bytes,
-			    rights_for(wr->opcode)))
-		return false;
-	if (wr->opcode == FABRIC_COPY)
-		return access_allowed(session, wr->request.source.rkey,
-				      wr->request.source.addr, wr->bytes,
-				      FABRIC_RIGHT_READ);
-	return true;
+	return reaches(channel, wr->rkey, wr->remote_addr, wr->bytes,
+		       rights_for(wr->opcode)) &&
+	       (wr->opcode != FABRIC_COPY ||
+		reaches(channel, source->rkey, source->addr, wr->bytes,
+			FABRIC_RIGHT_READ));
 }
 
-static const struct fake_server_side server_side = {
-	.connect = side_connect,
-	.disconnect = side_disconnect,
-	.allows = side_allows,
-};
-
-static struct fabric_mr *mr_find_any(uint64_t rkey)
+static void mr_free(struct fabric_mr *mr)
 {
-	struct fabric_mr *mr = NULL;
+	fake_lock();
+	mr->session->n_mrs--;
+	list_remove(&mr->link);
+	fake_unlock();
+	free(mr);
+}
 
-	list_for_each_entry(struct fabric_session, session, &server->sessions, link) {
-		mr = mr_find(session, rkey);
-		if (mr)
-			break;
+static struct fabric_key key_of(const struct fabric_mr *mr)
+{
+	return (struct fabric_key){ .addr = (uintptr_t)mr->addr, .rkey = mr->rkey };
+}
+
+/* ---- events ---- */
+
+static void mr_tell_state(struct fabric_mr *mr)
+{
+	const struct fabric_server_events *events = mr->session->server->events;
+	void *ctx = mr->session->server->ctx, *cookie = mr->cookie;
+	const struct fabric_key key = key_of(mr);
+	bool dying = mr->state >= FAKE_MR_DYING;
+	int err = mr->err;
+
+	mr->event = false;
+	if (!dying && !err) {
+		mr->state = FAKE_MR_LIVE;
+		events->mr_registered(ctx, cookie, 0, "", &key);
+		return;
 	}
-	ck_assert_ptr_nonnull(mr);
-	return mr;
+	mr_free(mr);
+	if (dying)
+		events->mr_deregistered(ctx, cookie);
+	else
+		events->mr_registered(ctx, cookie, err, EVENT_FAILS, NULL);
 }
 
-void fake_server_notify(uint64_t rkey, uint32_t value, uint32_t lost)
+void fake_mr_tell(struct fabric_mr *mr)
 {
-	struct fabric_mr *mr;
+	const struct fabric_session *session = mr->session;
+	unsigned n = mr->n_notes;
 
-	fake_lock();
-	mr = mr_find_any(rkey);
-	fake_unlock();
-	/* only this thread deregisters it */
-	server->events->notified(server->ctx, mr->session->cookie, mr->cookie, value,
-				 lost);
+	if (n == 0) {
+		mr_tell_state(mr);
+		return;
+	}
+	mr->n_notes = 0;
+	session->server->events->notified(session->server->ctx, session->cookie,
+					  mr->cookie, mr->note, n - 1);
 }
 
-void fake_server_replace_key(uint64_t rkey)
+bool fake_session_is_closed(const struct fabric_session *session)
 {
-	fake_lock();
-	mr_find_any(rkey)->rkey = next_rkey++;
-	fake_unlock();
-}
-
-void fake_server_end_channel(uint32_t number)
-{
-	struct server_channel *channel;
-	struct fabric_session *session;
-
-	fake_lock();
-	channel = channel_find(number, 0, &session);
-	ck_assert_ptr_nonnull(channel);
-	if (channel->client)
-		channel->client->peer = NULL;
-	channel->client = NULL;
-	channel_end(channel);
-	fake_unlock();
-	server->events->channel_down(server->ctx, session->cookie, number,
-				     "the test ended it");
-}
-
-/* ---- the functions that the daemon calls ---- */
-
-static int server_open(const struct fabric_server_params *params,
-		       const struct fabric_server_events *events, void *ctx,
-		       struct fabric_server **ret_server)
-{
-	struct fabric_server *opened = calloc(1, sizeof(*opened));
-
-	(void)params;
-	opened->events = events;
-	opened->ctx = ctx;
-	opened->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	list_init(&opened->sessions);
-	list_init(&opened->connects);
-	fake_lock();
-	server = opened;
-	fake.server = &server_side;
-	fake_unlock();
-	*ret_server = opened;
-	return 0;
+	return session->closing && session->n_mrs == 0;
 }
 
 static void session_free(struct fabric_session *session)
 {
-	struct fabric_mr *mr;
-
-	while ((mr = list_first(&session->mrs, struct fabric_mr, link))) {
-		list_remove(&mr->link);
-		free(mr);
-	}
 	channels_end(session);
 	list_remove(&session->link);
 	free(session);
 }
 
-static void server_close(struct fabric_server *closed)
+void fake_session_tell(struct fabric_session *session)
 {
-	struct fabric_session *session;
-	struct connect *connect;
-
-	fake_lock();
-	while ((session = list_first(&server->sessions, struct fabric_session, link)))
-		session_free(session);
-	while ((connect = list_first(&server->connects, struct connect, link))) {
-		list_remove(&connect->link);
-		connect->err = -ECONNRESET;
-		connect->done = true;
-	}
-	server = NULL;
-	(void)pthread_cond_broadcast(&connect_done);
-	fake_unlock();
-	(void)close(closed->fd);
-	free(closed);
-}
-
-static int server_fd(const struct fabric_server *opened)
-{
-	return opened->fd;
-}
-
-static void connect_admit(struct connect *connect)
-{
-	struct fabric_hello hello = connect->channel->hello;
-	unsigned endpoint = connect->endpoint;
-	struct fabric_session *session = NULL;
-	int err;
-
-	hello.peer = (struct fabric_address){ .family = 4, .bytes = { 127, 0, 0, 1 } };
-	fake_unlock();
-	err = server->events->admit(server->ctx, endpoint, &hello, &session);
-	fake_lock();
-	list_remove(&connect->link);
-	connect->done = true;
-	connect->err = err;
-	if (session)
-		channel_add(session, connect->channel, hello.channel, 0);
-	(void)pthread_cond_broadcast(&connect_done);
-	if (!session)
-		return;
-	fake_unlock();
-	server->events->channel_up(server->ctx, session->cookie, hello.channel);
-	fake_lock();
-}
-
-/* End one channel that its client has ended; false: there is none. */
-static bool channel_end_one(struct fabric_session *session)
-{
-	list_for_each_entry(struct server_channel, channel, &session->channels, link) {
-		uint32_t number = channel->number;
-
-		if (channel->client || channel->qpn)
-			continue;
-		channel_end(channel);
-		fake_unlock();
-		server->events->channel_down(server->ctx, session->cookie, number, "");
-		fake_lock();
-		return true;
-	}
-	return false;
-}
-
-static void session_finish(struct fabric_session *session)
-{
+	const struct fabric_server *server = session->server;
 	void *cookie = session->cookie;
-	struct fabric_mr *mr;
 
-	while ((mr = list_first(&session->mrs, struct fabric_mr, link))) {
-		void *mr_cookie = mr->cookie;
-
-		list_remove(&mr->link);
-		free(mr);
-		fake_unlock();
-		server->events->mr_deregistered(server->ctx, mr_cookie);
-		fake_lock();
-	}
+	fake_lock();
 	session_free(session);
 	fake_unlock();
 	server->events->session_closed(server->ctx, cookie);
-	fake_lock();
 }
 
-/* Process one event; false: there is none. */
-static bool process_one(void)
+static void channel_admit(struct server_channel *channel)
 {
-	struct connect *connect = list_first(&server->connects, struct connect, link);
+	const struct fabric_server *server = channel->server;
+	struct fabric_session *session = NULL;
+	uint32_t number = channel->number;
+	int err = server->events->admit(server->ctx, channel->endpoint, &channel->hello,
+					&session);
 
-	if (connect) {
-		connect_admit(connect);
+	fake_lock();
+	channel->session = session;
+	if (!err)
+		list_move(&session->channels, &channel->link);
+	channel_answer(channel, err);
+	fake_unlock();
+	if (!err)
+		server->events->channel_up(server->ctx, session->cookie, number);
+}
+
+/* Forget a channel that its client has left; false: there is none. */
+static bool channel_forget(struct fabric_session *session, uint32_t *ret_number,
+			   const char **ret_why)
+{
+	list_for_each_entry(struct server_channel, channel, &session->channels, link) {
+		if (channel->client || channel->qpn)
+			continue;
+		*ret_number = channel->number;
+		*ret_why = channel->why;
+		channel_free(channel);
 		return true;
-	}
-	list_for_each_entry(struct fabric_session, session, &server->sessions, link) {
-		if (session->closing) {
-			session_finish(session);
-			return true;
-		}
-		if (channel_end_one(session))
-			return true;
 	}
 	return false;
 }
 
-static void process(struct fabric_server *opened)
+static bool tell_of_channels(struct fabric_session *session)
 {
-	eventfd_t count;
+	const struct fabric_server *server = session->server;
+	const char *why;
+	uint32_t number;
+	bool found;
 
-	(void)eventfd_read(opened->fd, &count);
 	fake_lock();
-	while (process_one())
-		;
+	found = channel_forget(session, &number, &why);
+	fake_unlock();
+	if (found)
+		server->events->channel_down(server->ctx, session->cookie, number, why);
+	return found;
+}
+
+static bool tell_of_session(struct fabric_session *session)
+{
+	const struct fabric_server *server = session->server;
+	uint64_t n = session->refused;
+
+	session->refused = 0;
+	if (n)
+		server->events->access_refused(server->ctx, session->cookie, n);
+	else if (fake_session_is_closed(session))
+		fake_session_tell(session);
+	else
+		return tell_of_channels(session);
+	return true;
+}
+
+/* Tell of one event; false: there is none. */
+static bool tell(const struct fabric_server *server)
+{
+	struct server_channel *asking;
+
+	fake_lock();
+	asking = list_first(&server->asking, struct server_channel, link);
+	fake_unlock();
+	if (asking) {
+		channel_admit(asking);
+		return true;
+	}
+	list_for_each_entry(struct fabric_mr, mr, &fake_mrs, link)
+		if (mr->session->server == server && (mr->n_notes || mr->event)) {
+			fake_mr_tell(mr);
+			return true;
+		}
+	list_for_each_entry(struct fabric_session, session, &fake_sessions, link)
+		if (session->server == server && tell_of_session(session))
+			return true;
+	return false;
+}
+
+static struct fabric_mr *mr_get(uint64_t rkey)
+{
+	struct fabric_mr *mr = fake_mr_find(rkey);
+
+	assert(mr);
+	return mr;
+}
+
+void fake_server_notify(uint64_t rkey, uint32_t value, uint32_t lost)
+{
+	const struct fabric_session *session;
+	const struct fabric_mr *mr;
+
+	fake_lock();
+	mr = mr_get(rkey);
+	fake_unlock();
+	/* only this thread deregisters it */
+	session = mr->session;
+	session->server->events->notified(session->server->ctx, session->cookie,
+					  mr->cookie, value, lost);
+}
+
+void fake_server_replace_key(uint64_t rkey)
+{
+	fake_lock();
+	mr_get(rkey)->rkey = next_rkey++;
 	fake_unlock();
 }
 
-static unsigned n_endpoints(const struct fabric_server *opened)
+void fake_server_end_channel(uint32_t number)
 {
-	(void)opened;
-	return n_fake_endpoints;
+	const struct fabric_session *session;
+	struct server_channel *channel;
+	struct fabric_channel *client;
+
+	fake_lock();
+	channel = channel_find(number, 0);
+	assert(channel);
+	session = channel->session;
+	client = channel->client;
+	if (client)
+		client->peer = NULL;
+	channel_free(channel);
+	fake_unlock();
+	session->server->events->channel_down(session->server->ctx, session->cookie,
+					      number, "the test ended it");
 }
 
-static const struct fabric_endpoint *endpoint(const struct fabric_server *opened,
+/* ---- the functions that the daemon calls ---- */
+
+static int server_open(enum fabric_kind kind, const struct fabric_server_events *events,
+		       void *ctx, struct fabric_server **ret_server)
+{
+	struct fabric_server *server = calloc(1, sizeof(*server));
+
+	if (!server)
+		return no_memory();
+	*server = (struct fabric_server){ .events = events,
+					  .ctx = ctx,
+					  .kind = kind,
+					  .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+					  .endpoints = fake_endpoints,
+					  .n_endpoints = n_fake_endpoints };
+	list_init(&server->asking);
+	if (fake_server_hooks.at_open)
+		fake_server_hooks.at_open(server);
+	fake_lock();
+	list_append(&servers, &server->link);
+	if (!fake.server)
+		fake.server = &server_side;
+	fake_unlock();
+	*ret_server = server;
+	return 0;
+}
+
+static int verbs_open(const struct fabric_server_params *,
+		      const struct fabric_server_events *events, void *ctx,
+		      struct fabric_server **ret_server)
+{
+	return server_open(FABRIC_VERBS, events, ctx, ret_server);
+}
+
+static int tcp_open(const struct fabric_server_params *,
+		    const struct fabric_server_events *events, void *ctx,
+		    struct fabric_server **ret_server)
+{
+	return server_open(FABRIC_TCP, events, ctx, ret_server);
+}
+
+void fake_server_clear(struct fabric_server *server)
+{
+	list_for_each_entry_safe(struct fabric_mr, mr, &fake_mrs, link)
+		if (mr->session->server == server)
+			mr_free(mr);
+	fake_lock();
+	list_for_each_entry_safe(struct fabric_session, session, &fake_sessions, link)
+		if (session->server == server)
+			session_free(session);
+	list_for_each_entry_safe(struct server_channel, channel, &server->asking, link)
+		channel_answer(channel, -ECONNRESET);
+	fake_unlock();
+}
+
+static void server_close(struct fabric_server *server)
+{
+	fake_server_clear(server);
+	fake_lock();
+	list_remove(&server->link);
+	fake_unlock();
+	(void)close(server->fd);
+	free(server);
+}
+
+static int server_fd(const struct fabric_server *server)
+{
+	return server->fd;
+}
+
+static void process(struct fabric_server *server)
+{
+	eventfd_t count;
+
+	(void)eventfd_read(server->fd, &count);
+	while (tell(server))
+		;
+}
+
+static unsigned n_endpoints(const struct fabric_server *server)
+{
+	return server->n_endpoints;
+}
+
+static const struct fabric_endpoint *endpoint(const struct fabric_server *server,
 					      unsigned i)
 {
-	(void)opened;
-	return &fake_endpoints[i];
+	return &server->endpoints[i];
 }
 
-static int session_open(struct fabric_server *opened, unsigned endpoint, void *cookie,
+static int session_open(struct fabric_server *server, unsigned, void *cookie,
 			struct fabric_session **ret_session)
 {
-	struct fabric_session *session = calloc(1, sizeof(*session));
+	struct fabric_session *session;
+	int err = fake_server_hooks.at_session_open
+			  ? fake_server_hooks.at_session_open()
+			  : 0;
 
-	(void)endpoint;
+	if (err)
+		return err_set(err, CALL_FAILS);
+	session = calloc(1, sizeof(*session));
+	if (!session)
+		return no_memory();
+	session->server = server;
 	session->cookie = cookie;
-	list_init(&session->mrs);
 	list_init(&session->channels);
 	fake_lock();
-	list_append(&opened->sessions, &session->link);
+	list_append(&fake_sessions, &session->link);
 	fake_unlock();
 	*ret_session = session;
 	return 0;
@@ -446,34 +570,66 @@ static int session_open(struct fabric_server *opened, unsigned endpoint, void *c
 
 static void session_close(struct fabric_session *session)
 {
+	assert(!session->closing);
+	if (fake_server_hooks.at_session_close)
+		fake_server_hooks.at_session_close();
 	fake_lock();
 	session->closing = true;
 	channels_end(session);
 	fake_unlock();
-	(void)eventfd_write(server->fd, 1);
+	fake_server_wake(session->server);
+}
+
+static void session_extend(struct fabric_session *session, uint64_t until_ns)
+{
+	assert(!session->closing);
+	session->until_ns = until_ns;
 }
 
 static int channel_close(struct fabric_session *session, uint32_t number)
 {
+	int err = fake_server_hooks.at_channel_close
+			  ? fake_server_hooks.at_channel_close()
+			  : 0;
+
+	assert(!session->closing);
+	if (err)
+		return err_set(err, CALL_FAILS);
 	fake_lock();
 	list_for_each_entry_safe(struct server_channel, channel, &session->channels,
-				 link) {
+				 link)
 		if (channel->number == number)
 			channel_end(channel);
-	}
 	fake_unlock();
 	return 0;
 }
 
+/* The server's attributes are made from the client's. */
 static int channel_connect(struct fabric_session *session, uint32_t number,
 			   const struct fabric_qp_info *theirs)
 {
+	const struct fabric_server *server = session->server;
 	struct fabric_qp_info ours = *theirs;
+	struct server_channel *channel;
+	int held = fake_server_hooks.at_channel_connect
+			   ? fake_server_hooks.at_channel_connect(theirs)
+			   : 0;
 
+	assert(!session->closing);
+	if (held)
+		return held < 0 ? err_set(held, CALL_FAILS) : 0;
+	channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return no_memory();
+	*channel = (struct server_channel){ .server = session->server,
+					    .session = session,
+					    .number = number,
+					    .qpn = theirs->qpn };
 	fake_lock();
-	channel_add(session, NULL, number, theirs->qpn);
+	list_append(&session->channels, &channel->link);
 	fake_unlock();
 	ours.qpn++;
+	ours.mtu /= 2;
 	server->events->channel_up(server->ctx, session->cookie, number);
 	server->events->channel_connected(server->ctx, session->cookie, number, 0, "",
 					  &ours);
@@ -485,43 +641,71 @@ static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 		  struct fabric_key *ret_key)
 {
 	struct fabric_mr *mr = calloc(1, sizeof(*mr));
+	int later = 0;
 
-	mr->session = session;
-	mr->cookie = cookie;
-	mr->addr = (uintptr_t)addr;
-	mr->bytes = bytes;
-	mr->rights = rights;
+	assert(!session->closing && bytes > 0 && rights != 0);
+	if (!mr)
+		return no_memory();
+	*mr = (struct fabric_mr){ .session = session,
+				  .cookie = cookie,
+				  .addr = addr,
+				  .bytes = bytes,
+				  .rights = rights };
+	if (fake_server_hooks.at_reg)
+		later = fake_server_hooks.at_reg(mr);
+	if (later < 0 || (!later && mr->err)) {
+		int err = later < 0 ? later : mr->err;
+
+		free(mr);
+		return err_set(err, later < 0 ? CALL_FAILS : EVENT_FAILS);
+	}
 	fake_lock();
 	mr->rkey = next_rkey++;
-	list_append(&session->mrs, &mr->link);
+	mr->state = later ? FAKE_MR_PENDING : FAKE_MR_LIVE;
+	list_append(&fake_mrs, &mr->link);
+	session->n_mrs++;
 	fake_unlock();
-	*ret_key = (struct fabric_key){ mr->addr, mr->rkey };
+	if (!later)
+		*ret_key = key_of(mr);
 	*ret_mr = mr;
-	return 1;
+	return !later;
 }
 
 static bool dereg_mr(struct fabric_mr *mr)
 {
-	fake_lock();
-	list_remove(&mr->link);
-	fake_unlock();
-	free(mr);
+	assert(mr->state < FAKE_MR_DYING);
+	mr->event = false;
+	if (fake_server_hooks.at_dereg && fake_server_hooks.at_dereg(mr)) {
+		if (mr->state != FAKE_MR_DEAD)
+			mr->state = FAKE_MR_DYING;
+		return false;
+	}
+	/* perhaps the session was closed, and this was its last key */
+	fake_server_wake(mr->session->server);
+	mr_free(mr);
 	return true;
 }
 
-const struct fabric_server_ops fake_server = {
-	.name = "fake",
+/* clang-format off */
+#define FAKE_OPS                                                             \
+	.close = server_close, .fd = server_fd, .process = process,          \
+	.n_endpoints = n_endpoints, .endpoint = endpoint,                    \
+	.session_open = session_open, .session_close = session_close,        \
+	.channel_close = channel_close, .channel_connect = channel_connect,  \
+	.reg_mr = reg_mr, .dereg_mr = dereg_mr
+/* clang-format on */
+
+const struct fabric_server_ops fake_verbs_server = {
+	.name = "rdma",
 	.kind = FABRIC_VERBS,
-	.open = server_open,
-	.close = server_close,
-	.fd = server_fd,
-	.process = process,
-	.n_endpoints = n_endpoints,
-	.endpoint = endpoint,
-	.session_open = session_open,
-	.session_close = session_close,
-	.channel_close = channel_close,
-	.channel_connect = channel_connect,
-	.reg_mr = reg_mr,
-	.dereg_mr = dereg_mr,
+	.open = verbs_open,
+	FAKE_OPS,
+};
+
+const struct fabric_server_ops fake_tcp_server = {
+	.name = "tcp",
+	.kind = FABRIC_TCP,
+	.open = tcp_open,
+	.session_extend = session_extend,
+	FAKE_OPS,
 };

@@ -123,13 +123,17 @@ void control_setup(void)
 	ck_assert_int_eq(tenants_set(&stage_tenants, params, 2), 0);
 	memset(&stage_control, 0, sizeof(stage_control));
 	stage_control.config = &stage_config;
+	fake_fabric_begin(false);
 	stage_control.endpoints.n = STAGE_ENDPOINTS;
 	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
 		stage_endpoint_info[i] = (struct fabric_endpoint){
 			.kind = FABRIC_TCP, .address = { .family = 4 }, .node = -1
 		};
 		stage_control.endpoints.at[i] = (struct endpoint){
-			.ops = &fake_fabric, .local = i, .info = &stage_endpoint_info[i]
+			.ops = &fake_tcp_server,
+			.server = fake_fabric_server(),
+			.local = i,
+			.info = &stage_endpoint_info[i],
 		};
 	}
 	stage_control.tenants = &stage_tenants;

@@ -17,7 +17,7 @@ struct tenant stage_tenant;
 struct lease_client stage_a, stage_b;
 struct turn stage_turn;
 struct slices stage_slices;
-static const struct fabric_server_ops *ops;
+static const struct fabric_server_ops *const ops = &fake_tcp_server;
 struct stage_event stage_revoked, stage_changed, stage_shrinking;
 struct wire_shrinking stage_shrinking_last;
 bool stage_hold_events;
@@ -89,8 +89,9 @@ static const struct leases_events events = {
 void stage_connect(struct lease_client *client, unsigned port)
 {
 	client->ports[port].ops = ops;
-	ck_assert_int_eq(
-		ops->session_open(NULL, port, NULL, &client->ports[port].session), 0);
+	ck_assert_int_eq(ops->session_open(fake_fabric_server(), port, NULL,
+					   &client->ports[port].session),
+			 0);
 }
 
 void stage_fence(struct lease_client *client)
@@ -125,14 +126,14 @@ static void on_wake(void *ctx)
 	stage_wakes++;
 }
 
-static void setup(const struct fabric_server_ops *at)
+static void setup(bool without_events)
 {
 	const struct tenant_params params = { .name = "default",
 					      .limits = { .leases_max = 100,
 							  .session_keys_max = 10000,
 							  .keys_max = 10000 } };
 
-	ops = at;
+	fake_fabric_begin(without_events);
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
 	stage_revoked = stage_changed = stage_shrinking = (struct stage_event){ 0 };
@@ -157,12 +158,12 @@ static void setup(const struct fabric_server_ops *at)
 
 void stage_setup(void)
 {
-	setup(&fake_fabric);
+	setup(false);
 }
 
 void stage_setup_now(void)
 {
-	setup(&fake_fabric_now);
+	setup(true);
 }
 
 void stage_teardown(void)

@@ -49,7 +49,7 @@ extern unsigned stage_expired; /* number of leases */
 extern bool stage_hold_events;
 void stage_take_events(struct lease_client *client);
 
-/* Checked fixtures, with fake_fabric and with fake_fabric_now.  The teardown fences both
+/* Checked fixtures, with and without events of keys.  The teardown fences both
  * clients, delivers all events and checks that no key is left and no memory is lent. */
 void stage_setup(void);
 void stage_setup_now(void);

@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fabric that moves no bytes: it keeps lists of sessions and mrs, and delivers their
- * events when the test asks for them, in the order that the test chooses.  It fails a
- * test that breaks the contract of fabric/server.h. */
+/* The server's side of the fake fabric, without clients: the test chooses which calls fail, when
+ * events come, and in which order. */
 #ifndef TESTS_UNIT_STAGE_FABRIC_H
 #define TESTS_UNIT_STAGE_FABRIC_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit/librmem/fake-server.h"
 
-#include "base/list.h"
-#include "fabric/server.h"
-
-enum fake_mr_state { FAKE_MR_PENDING, FAKE_MR_LIVE, FAKE_MR_DYING };
-
-struct fabric_mr {
-	struct list link; /* in fake_fabric_mrs */
-	struct fabric_session *session;
-	void *cookie;
-	char *addr;
-	size_t bytes;
-	unsigned rights;
-	uint64_t rkey;
-	enum fake_mr_state state;
-	int err; /* of its registration, to be delivered */
-	/* for the test: where the range is in its lease, whether a client has the key */
-	uint64_t lease, offset;
-	bool known;
-};
-
-/* In the order of registration. */
-extern struct list fake_fabric_mrs;
-
-/* Every registration and deregistration has an event. */
-extern const struct fabric_server_ops fake_fabric;
-/* Its keys live and die without an event. */
-extern const struct fabric_server_ops fake_fabric_now;
+/* The server of all sessions, and its events. */
+extern const struct fabric_server_events fake_fabric_events;
+struct fabric_server *fake_fabric_server(void);
+/* Before the first call of the daemon.  Every registration and deregistration has an event, or keys
+ * live and die without one. */
+void fake_fabric_begin(bool without_events);
 /* fabric_qp_info.gid_verified of the queue pair that was connected last. */
 extern bool fake_fabric_gid_verified;
 /* The test reports when a channel is connected directly. */
@@ -54,7 +30,7 @@ void fake_fabric_fail_event(unsigned after, int err);
 void fake_fabric_fail_session(int err);
 /* Closing a channel fails with err; 0: succeeds. */
 void fake_fabric_keep_channels(int err);
-/* Every n-th dereg_mr() of fake_fabric_now returns false, as for a key in use; 0: none. */
+/* Without events every n-th deregistration has one, as for a key in use; 0: none. */
 void fake_fabric_keep_keys(unsigned n);
 
 /* A client notifies through this key.  False: the key does not exist or has no right to
@@ -74,8 +50,6 @@ unsigned fake_fabric_sessions(void);
 uint64_t fake_fabric_until_ns(void);
 /* Whether an mr overlaps [addr, addr + bytes). */
 bool fake_fabric_reaches(const void *addr, size_t bytes);
-/* NULL: no mr has this key. */
-struct fabric_mr *fake_fabric_find(uint64_t rkey);
 /* Whether the key is live and reaches this number of bytes. */
 bool fake_fabric_key_works(uint64_t rkey, uint64_t bytes);
 

@@ -23,6 +23,7 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"
 #include "rmemd/state/ledger.h"
+#include "unit/rmemd/stage-fabric.h"
 #include "unit/rmemd/zeros.h"
 
 #define PAGE UINT64_C(4096)
@@ -343,12 +344,16 @@ void zeros_start(void)
 	check(tenants_set(&tenants, config.tenants, config.n_tenants), "tenants");
 	zeros_control.endpoints.n = ZEROS_ENDPOINTS;
 	for (unsigned i = 0; i < ZEROS_ENDPOINTS; i++) {
-		info[i] = (struct fabric_endpoint){ .kind = zeros_fabrics[i].kind,
+		const struct fabric_server_ops *ops =
+			i ? &fake_tcp_server : &fake_verbs_server;
+		struct endpoint *at = &zeros_control.endpoints.at[i];
+
+		info[i] = (struct fabric_endpoint){ .kind = ops->kind,
 						    .address = { .family = 4 },
 						    .node = -1 };
-		zeros_control.endpoints.at[i] = (struct endpoint){
-			.ops = &zeros_fabrics[i], .local = i, .info = &info[i]
-		};
+		*at = (struct endpoint){ .ops = ops, .info = &info[i] };
+		check(ops->open(NULL, &fake_fabric_events, NULL, &at->server),
+		      "a fabric");
 	}
 	zeros_control.config = &config;
 	zeros_control.tenants = &tenants;

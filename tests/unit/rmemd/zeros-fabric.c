@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fake fabric of the other tests, with faults at random and with writes into the
+/* The fake server of the other tests, with faults at random and with writes into the
  * memory of the pools: through any key that a client has, until the daemon has the event
  * that the key is dead.  What is written is the pattern of the lease. */
 #include <errno.h>
@@ -9,8 +9,6 @@
 #include "rmemd/lease/lease_table.h"
 #include "unit/rmemd/stage-fabric.h"
 #include "unit/rmemd/zeros.h"
-
-struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS];
 
 /* The offset of a segment in its lease. */
 static uint64_t segment_offset(const struct lease *lease, const struct segment *segment)
@@ -35,51 +33,27 @@ static void mr_locate(struct fabric_mr *fabric_mr)
 	fabric_mr->offset = segment_offset(mr->segment->lease, mr->segment);
 }
 
-static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-		  struct fabric_key *ret_key)
+static int at_reg(struct fabric_mr *mr)
 {
-	int err;
+	bool later = mr->session->server->kind == FABRIC_VERBS;
 
+	mr_locate(mr);
 	if (zeros_random(200) == 0)
-		fake_fabric_fail_reg(0, -ENOMEM);
-	if (zeros_random(100) == 0)
-		fake_fabric_fail_event(0, -EIO);
-	err = fake_fabric.reg_mr(session, addr, bytes, rights, cookie, ret_mr, ret_key);
-	if (!err)
-		mr_locate(*ret_mr);
-	return err;
+		return -ENOMEM;
+	if (later && zeros_random(100) == 0)
+		mr->err = -EIO;
+	return later;
 }
 
-static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
-		      struct fabric_key *ret_key)
+static bool at_dereg(struct fabric_mr *mr)
 {
-	int done;
-
-	if (zeros_random(200) == 0)
-		fake_fabric_fail_reg(0, -ENOMEM);
-	done = fake_fabric_now.reg_mr(session, addr, bytes, rights, cookie, ret_mr,
-				      ret_key);
-	if (done == 1)
-		mr_locate(*ret_mr);
-	return done;
-}
-
-static bool dereg_mr_now(struct fabric_mr *mr)
-{
-	fake_fabric_keep_keys(zeros_random(3) == 0);
-	return fake_fabric_now.dereg_mr(mr);
+	return mr->session->server->kind == FABRIC_VERBS || zeros_random(3) == 0;
 }
 
 void zeros_fabrics_init(void)
 {
-	zeros_fabrics[0] = fake_fabric;
-	zeros_fabrics[0].kind = FABRIC_VERBS;
-	zeros_fabrics[0].reg_mr = reg_mr;
-	zeros_fabrics[1] = fake_fabric_now;
-	zeros_fabrics[1].reg_mr = reg_mr_now;
-	zeros_fabrics[1].dereg_mr = dereg_mr_now;
+	fake_server_hooks =
+		(struct fake_server_hooks){ .at_reg = at_reg, .at_dereg = at_dereg };
 }
 
 bool zeros_fabric_step(void)
@@ -112,7 +86,7 @@ static void write_range(const struct fabric_mr *mr, uint64_t from, uint64_t byte
 
 void zeros_key_sent(uint64_t rkey)
 {
-	struct fabric_mr *mr = fake_fabric_find(rkey);
+	struct fabric_mr *mr = fake_mr_find(rkey);
 
 	if (mr)
 		mr->known = true;
@@ -129,7 +103,7 @@ void zeros_fabric_write(void)
 	struct fabric_mr *picked = NULL;
 	uint64_t n = 0, from;
 
-	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link) {
+	list_for_each_entry(struct fabric_mr, mr, &fake_mrs, link) {
 		if (mr_writable(mr) && zeros_random(++n) == 0)
 			picked = mr;
 	}
@@ -143,7 +117,7 @@ void zeros_fabric_write(void)
 /* A live mr that contains this offset of the lease; NULL: none. */
 static const struct fabric_mr *mr_at(uint64_t lease, uint64_t offset)
 {
-	list_for_each_entry(const struct fabric_mr, mr, &fake_fabric_mrs, link) {
+	list_for_each_entry(const struct fabric_mr, mr, &fake_mrs, link) {
 		if (mr->lease == lease && mr->state == FAKE_MR_LIVE &&
 		    mr_writable(mr) && mr->offset <= offset &&
 		    offset < mr->offset + mr->bytes)

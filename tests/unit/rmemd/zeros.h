@@ -107,8 +107,6 @@ void zeros_check_leases(void);
 
 /* ---- its fabrics: keys of the second live and die without an event ---- */
 
-extern struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS];
-
 void zeros_fabrics_init(void);
 /* Deliver an event; false: there is none. */
 bool zeros_fabric_step(void);

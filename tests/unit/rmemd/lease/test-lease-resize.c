@@ -446,7 +446,7 @@ START_TEST(random_requests__leave_no_keys_and_no_memory)
 	srand((unsigned)_i);
 	memset(calls, 0, sizeof(calls));
 	fake_pools_reset(_i % 2 ? 5 : 0);
-	/* for fake_fabric_now */
+	/* for keys without events */
 	fake_fabric_keep_keys((unsigned)_i % 3);
 	for (unsigned i = 0; i < 600; i++) {
 		struct call *at = unused_call();
