@@ -6,7 +6,7 @@
 # cores: 4
 set -euo pipefail
 
-STEPS=1500000 # of the simulation, to find one: the daemon itself passes these
+STEPS=3000000 # of the simulation, to find one: the daemon itself passes these
 LIMIT=300     # seconds, of a test
 
 original=${top_srcdir:?} configured=${top_builddir:?} copy=${top_builddir:?}/mutants

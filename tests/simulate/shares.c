@@ -97,9 +97,11 @@ static void withdraw(struct program *program, struct held *held)
 
 void shares_change(struct program *program, struct held *held)
 {
+	const struct offer *share = find(held->model.id);
+
 	if (!*held->name)
 		return;
-	if (sim_chance(2))
+	if (!share || share->ended || sim_chance(4))
 		offer_make(program, held);
 	else
 		withdraw(program, held);
@@ -198,7 +200,7 @@ void shares_visit(struct program *program)
 	if (rmem_lease_id(program->visited) == id)
 		look(program, id, program->visited);
 	/* some stay for a while */
-	if (!sim_chance(4))
+	if (sim_chance(2))
 		leave(program);
 }
 
