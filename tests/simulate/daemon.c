@@ -12,7 +12,6 @@
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease_table.h"
-#include "rmemd/provision/plan.h"
 #include "rmemd/state/ledger.h"
 #include "simulate/checks.h"
 #include "simulate/events.h"
@@ -21,10 +20,11 @@
 #include "simulate/keys.h"
 #include "simulate/messages.h"
 #include "simulate/network.h"
-#include "simulate/storage.h"
 #include "simulate/threads.h"
 #include "tls/context.h"
 #include "unit/librmem/fake-server.h"
+#include "unit/rmemd/bare-daemon.h"
+#include "unit/rmemd/storage.h"
 
 #define PAGE UINT64_C(4096)
 
@@ -34,9 +34,6 @@ const char *const daemon_tenants[DAEMON_TENANTS] = { "red", "green" };
 bool daemon_up, daemon_may_revoke, daemon_may_kick;
 uint64_t daemon_paused_until_ns, daemon_awake_ns;
 
-static struct tenants tenants;
-static struct ledger *ledger;
-static struct pools *pools;
 static bool dead, activated, stopping;
 static bool may_revoke; /* the administrator does, in this history */
 static int64_t fuse;
@@ -49,8 +46,10 @@ void daemon_point(void)
 	if (sim_actor != SIM_DAEMON || dead || fuse < 0 || fuse-- > 0)
 		return;
 	sim_note("the daemon dies");
-	storage_keep();
 	dead = true;
+	sim_actor = SIM_NOBODY;
+	storage_keep();
+	sim_actor = SIM_DAEMON;
 }
 
 bool daemon_is_dead(void)
@@ -193,36 +192,11 @@ void daemon_init(void)
 
 /* ---- starting ---- */
 
-static void check_start(int err, const char *what)
-{
-	if (err)
-		sim_fail("the daemon does not start: %s: %s", what, err_text());
-}
-
-static void on_stays(const struct pool_params *)
-{
-}
-
-static void start_pools(void)
-{
-	static struct plan plan;
-
-	check_start(plan_make(&plan, &daemon_config, ledger, NULL, leases_use_pool,
-			      on_stays),
-		    "planning pools");
-	check_start(pools_open(plan.pools, plan.n_pools, NULL, &pools), "pools");
-	check_start(plan_record(&plan, pools, ledger, NULL), "recording pools");
-}
-
-static void serve(const struct fabric_server_ops *fabric)
-{
-	const struct fabric_server_params params = { .threads = 1 };
-
-	check_start(endpoints_serve(&daemon_control, fabric, &params), "a fabric");
-}
-
 void daemon_start(void)
 {
+	static const struct fabric_server_ops *const fabrics[] = { &fake_verbs_server,
+								   &fake_tcp_server,
+								   NULL };
 	struct control *control = &daemon_control;
 
 	sim_note("the daemon starts");
@@ -232,23 +206,12 @@ void daemon_start(void)
 	daemon_up = true;
 	daemon_awake_ns = sim_now_ns;
 	memset(control, 0, sizeof(*control));
-	tenants_init(&tenants);
-	check_start(
-		tenants_set(&tenants, daemon_config.tenants, daemon_config.n_tenants),
-		"tenants");
-	check_start(ledger_open(storage_ledger(), &ledger), "the ledger");
 	control->config = &daemon_config;
-	control->tenants = &tenants;
-	control->ledger = ledger;
 	/* higher than all ids of earlier processes */
 	control->first_id = sim_now_ns / SIM_MS << 8;
-	check_start(auth_load(&daemon_config, &control->tls), "keys");
 	keys_loaded();
-	check_start(control_open(control), "control");
-	serve(&fake_verbs_server);
-	serve(&fake_tcp_server);
-	start_pools();
-	check_start(control_start(control, pools), "control");
+	if (bare_daemon_open(control, storage_ledger(), fabrics))
+		sim_fail("the daemon does not start: %s", err_text());
 	network_listen(true, activated);
 	sim_actor = SIM_NOBODY;
 	if (!dead)
@@ -263,11 +226,7 @@ static void close_all(void)
 	/* it is beyond its last point */
 	fuse = -1;
 	network_listen(false, activated);
-	control_close(&daemon_control);
-	tls_context_unref(daemon_control.tls);
-	tenants_destroy(&tenants);
-	pools_close(pools);
-	ledger_close(ledger);
+	bare_daemon_close(&daemon_control);
 	if (events_count())
 		sim_fail("the daemon has closed, and events are left");
 	daemon_paused_until_ns = 0;
@@ -350,7 +309,8 @@ static void load(const struct config *fresh)
 	sim_actor = SIM_DAEMON;
 	/* without memory nothing changes */
 	if (!auth_load(fresh, &tls)) {
-		if (!tenants_set(&tenants, fresh->tenants, fresh->n_tenants))
+		if (!tenants_set(daemon_control.tenants, fresh->tenants,
+				 fresh->n_tenants))
 			apply(fresh, tls);
 		else
 			tls_context_unref(tls);

@@ -95,7 +95,6 @@ void serve_sole_rdma(void)
 {
 	core_config.n_pools = 2;
 	core_config.pools[1] = core_config.pools[0];
-	core_config.pools[1].id++;
 	(void)strcpy(core_config.pools[1].name, "other");
 	for (unsigned i = 0; i < 2; i++) {
 		core_config.pools[i].n_devices = 1;

@@ -8,14 +8,14 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/listener.h"
-#include "rmemd/state/ledger.h"
+#include "unit/rmemd/bare-daemon.h"
+#include "unit/rmemd/storage.h"
 
 struct config core_config;
 struct control core;
@@ -23,9 +23,6 @@ int core_port;
 
 static const struct fabric_server_ops *fabric_ops;
 static pthread_t thread;
-static struct tenants tenants;
-static struct ledger *ledger;
-static struct pools *pools;
 static struct listener *listener;
 static struct event *call_event;
 static int call_fd;
@@ -34,8 +31,6 @@ static struct {
 	void (*fn)(void *arg);
 	void *arg;
 } call;
-/* The state, in memfds; 0: none. */
-static int ledger_fd, pool_fds[2];
 
 static void discard_line(int level, const char *event, const struct log_ctx *ctx,
 			 const char *text)
@@ -57,22 +52,13 @@ void core_init(const struct fabric_server_ops *fabric)
 	core_config.n_pools = 1;
 	core_config.pools[0].bytes = CORE_POOL_BYTES;
 	core_config.pools[0].pages = POOL_PAGES_BASE;
-	core_config.pools[0].id = 1;
 	core_forget();
-}
-
-static void fd_close(int *fd)
-{
-	if (*fd)
-		(void)close(*fd);
-	*fd = 0;
 }
 
 void core_forget(void)
 {
-	fd_close(&ledger_fd);
-	for (unsigned i = 0; i < 2; i++)
-		fd_close(&pool_fds[i]);
+	storage_close();
+	storage_open();
 }
 
 /* ---- calls from other threads ---- */
@@ -134,27 +120,6 @@ static void *run(void *arg)
 
 /* ---- opening and closing ---- */
 
-static void check(int err)
-{
-	ck_assert_msg(err == 0, "%s", err_text());
-}
-
-static void state_open(void)
-{
-	for (unsigned i = 0; i < core_config.n_pools; i++) {
-		struct pool_params *pool = &core_config.pools[i];
-
-		pool->kept = pool_fds[i] != 0;
-		pool->pages_kept = POOL_PAGES_BASE;
-		if (!pool_fds[i])
-			pool_fds[i] = memfd_create("pool", MFD_CLOEXEC);
-		pool->file = pool_fds[i];
-	}
-	if (!ledger_fd)
-		ledger_fd = memfd_create("ledger", MFD_CLOEXEC);
-	check(ledger_open(ledger_fd, &ledger));
-}
-
 int loopback_listen(int *port)
 {
 	struct sockaddr_in bound = { .sin_family = AF_INET,
@@ -174,22 +139,17 @@ int loopback_listen(int *port)
 
 void core_start(void)
 {
-	const struct fabric_server_params params = { .threads = 1 };
+	const struct fabric_server_ops *const fabrics[] = { fabric_ops, NULL };
+	int err;
 
 	memset(&core, 0, sizeof(core));
-	state_open();
-	tenants_init(&tenants);
-	check(tenants_set(&tenants, core_config.tenants, core_config.n_tenants));
 	core.base = event_base_new();
 	core.config = &core_config;
-	core.tenants = &tenants;
-	core.ledger = ledger;
 	core.first_id = CORE_SESSION;
-	check(control_open(&core));
-	check(endpoints_serve(&core, fabric_ops, &params));
-	check(pools_open(core_config.pools, core_config.n_pools, NULL, &pools));
-	check(control_start(&core, pools));
-	check(listener_open_fd(&core, loopback_listen(&core_port), &listener));
+	err = bare_daemon_open(&core, storage_ledger(), fabrics);
+	if (!err)
+		err = listener_open_fd(&core, loopback_listen(&core_port), &listener);
+	ck_assert_msg(!err, "%s", err_text());
 	call_fd = eventfd(0, EFD_CLOEXEC);
 	ck_assert_int_eq(sem_init(&called, 0, 0), 0);
 	call_event = event_new(core.base, call_fd, EV_READ | EV_PERSIST, on_call, NULL);
@@ -204,9 +164,6 @@ void core_stop(void)
 	event_free(call_event);
 	(void)close(call_fd);
 	listener_close(listener);
-	control_close(&core);
-	tenants_destroy(&tenants);
-	pools_close(pools);
-	ledger_close(ledger);
+	bare_daemon_close(&core);
 	event_base_free(core.base);
 }

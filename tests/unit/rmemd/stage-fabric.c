@@ -28,23 +28,20 @@ static void on_closed(void *ctx, void *cookie)
 		session_closed(ctx, cookie);
 }
 
-const struct fabric_server_events fake_fabric_events = {
-	.channel_up = session_channel_up,
-	.channel_connected = session_channel_connected,
-	.mr_registered = lease_mr_registered,
-	.mr_deregistered = lease_mr_deregistered,
-	.session_closed = on_closed,
-	.notified = lease_notified,
-};
-
 struct fabric_server *fake_fabric_server(void)
 {
+	static const struct fabric_server_events events = {
+		.channel_up = session_channel_up,
+		.channel_connected = session_channel_connected,
+		.mr_registered = lease_mr_registered,
+		.mr_deregistered = lease_mr_deregistered,
+		.session_closed = on_closed,
+		.notified = lease_notified,
+	};
 	static struct fabric_server *server;
 
 	if (!server)
-		ck_assert_int_eq(
-			fake_tcp_server.open(NULL, &fake_fabric_events, NULL, &server),
-			0);
+		ck_assert_int_eq(fake_tcp_server.open(NULL, &events, NULL, &server), 0);
 	return server;
 }
 

@@ -6,8 +6,7 @@
 
 #include "unit/librmem/fake-server.h"
 
-/* The server of all sessions, and its events. */
-extern const struct fabric_server_events fake_fabric_events;
+/* The server of all sessions. */
 struct fabric_server *fake_fabric_server(void);
 /* Before the first call of the daemon.  Every registration and deregistration has an event, or keys
  * live and die without one. */

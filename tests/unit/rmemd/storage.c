@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "simulate/storage.h"
+#include "unit/rmemd/storage.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,7 +9,6 @@
 #include <unistd.h>
 
 #include "rmemd/system/fdstore.h"
-#include "simulate/sim.h"
 
 #define FILES_MAX 16
 
@@ -28,8 +28,7 @@ static struct files stored, kept;
 
 static void add(struct files *files, uint32_t id, int fd)
 {
-	if (files->n == FILES_MAX)
-		sim_fail("more than %d files are stored", FILES_MAX);
+	assert(files->n < FILES_MAX);
 	files->at[files->n++] = (struct file){ .id = id, .fd = fd };
 }
 
@@ -78,13 +77,11 @@ void storage_keep(void)
 
 		add(&kept, stored.at[i].id, dup(stored.at[i].fd));
 		file = &kept.at[i];
-		if (fstat(file->fd, &stat))
-			sim_fail("a stored file has no size");
+		assert(fstat(file->fd, &stat) == 0);
 		file->bytes = (size_t)stat.st_size;
-		file->content = sim_alloc(file->bytes + 1);
-		if (pread(file->fd, file->content, file->bytes, 0) !=
-		    (ssize_t)file->bytes)
-			sim_fail("a stored file cannot be read");
+		file->content = malloc(file->bytes + 1);
+		assert(file->content && pread(file->fd, file->content, file->bytes,
+					      0) == (ssize_t)file->bytes);
 	}
 }
 
@@ -96,10 +93,9 @@ void storage_restore(void)
 	for (unsigned i = 0; i < stored.n; i++) {
 		struct file *file = &stored.at[i];
 
-		if (ftruncate(file->fd, (off_t)file->bytes) ||
-		    pwrite(file->fd, file->content, file->bytes, 0) !=
-			    (ssize_t)file->bytes)
-			sim_fail("a stored file cannot be written");
+		assert(ftruncate(file->fd, (off_t)file->bytes) == 0 &&
+		       pwrite(file->fd, file->content, file->bytes, 0) ==
+			       (ssize_t)file->bytes);
 		free(file->content);
 		file->content = NULL;
 	}
@@ -136,8 +132,7 @@ int fdstore_make_pool(struct fdstore *, uint32_t, int *ret_fd)
 
 void fdstore_store_pool(struct fdstore *, uint32_t id, int fd)
 {
-	if (find(&stored, id))
-		sim_fail("two pools have the id %u", id);
+	assert(!find(&stored, id));
 	add(&stored, id, fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What outlasts the daemon: the files of the ledger and the pools, which the service manager stores
  * (in place of src/rmemd/system/fdstore.c), and copies of them as a crash leaves them. */
-#ifndef TESTS_SIMULATE_STORAGE_H
-#define TESTS_SIMULATE_STORAGE_H
+#ifndef TESTS_UNIT_STORAGE_H
+#define TESTS_UNIT_STORAGE_H
 
 #include <stdint.h>
 

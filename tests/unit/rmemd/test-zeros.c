@@ -52,8 +52,7 @@ static void step(void)
 		pass_time();
 		break;
 	case 1:
-		zeros_scrub_freed();
-		zeros_scrubbed(zeros_random(4) ? 0 : 1);
+		zeros_scrub(zeros_random(4) ? 0 : 1);
 		break;
 	case 2:
 		zeros_fabric_write();

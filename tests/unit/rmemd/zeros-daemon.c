@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon without its sockets: the real files in a directory, ledger, pools,
- * scrubbers, leases and sessions.  The linker replaces some of their functions by those
- * below (-Wl,--wrap), so that the process can die before and after each. */
+/* The daemon without its sockets, over real files in a directory.  The linker replaces some of its
+ * functions by those below (-Wl,--wrap), so that the process can die before and after each. */
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,26 +17,21 @@
 #include "base/random.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
-#include "rmemd/provision/plan.h"
 #include "rmemd/system/fdstore.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"
 #include "rmemd/state/ledger.h"
-#include "unit/rmemd/stage-fabric.h"
+#include "unit/rmemd/bare-daemon.h"
+#include "unit/librmem/fake-server.h"
 #include "unit/rmemd/zeros.h"
 
 #define PAGE UINT64_C(4096)
+#define EXTENT_MAX (24 * PAGE)
 
 struct world *world;
 struct control zeros_control;
 
 static struct config config;
-static struct tenants tenants;
-static struct fabric_endpoint info[ZEROS_ENDPOINTS];
-static struct fdstore *fdstore;
-static struct ledger *ledger;
-static struct pools *pools;
-static bool freed;
 
 _Noreturn void zeros_fail(const char *format, ...)
 {
@@ -177,50 +171,12 @@ static uint64_t world_clock(void)
 	return atomic_load(&world->now_ms) * 1000000;
 }
 
-static void drop_line(int, const char *, const struct log_ctx *, const char *)
-{
-}
-
-static void on_granted(void *, const struct lease_status *)
-{
-}
-
-static void on_ended(void *, const struct lease_status *, enum wire_reason reason)
-{
-	world->expired += reason == WIRE_REASON_EXPIRED;
-}
-
-static void on_timer_moved(void *)
-{
-}
-
-static void on_session_due(struct control *, uint64_t)
-{
-}
-
-static void on_freed(void *ctx)
-{
-	*(bool *)ctx = true;
-}
-
-static void on_pool_stays(const struct pool_params *)
-{
-	world->reconfigured++;
-}
-
-static struct tenant *find_tenant(void *, const char *name)
-{
-	struct tenant_params params = config.tenants[0];
-
-	(void)snprintf(params.name, sizeof(params.name), "%s", name);
-	return tenants_ensure(&tenants, &params);
-}
-
 /* A pool that has leases stays, so no lease is ever lost. */
-static void on_lost(void *, uint64_t id, const char *name, const char *,
-		    const char *why)
+static void on_line(int, const char *event, const struct log_ctx *, const char *text)
 {
-	zeros_fail("lease %llu \"%s\" is lost: %s", (unsigned long long)id, name, why);
+	if (strcmp(event, "lease-lost") == 0 || strcmp(event, "attachment-lost") == 0)
+		zeros_fail("%s: %s", event, text);
+	world->expired += strcmp(event, "lease-expired") == 0;
 }
 
 /* ---- starting ---- */
@@ -267,112 +223,48 @@ static void check(int err, const char *what)
 }
 
 /* Pools with leases that are not configured any more. */
-static void count_unconfigured(const struct plan *plan)
+static void count_unconfigured(void)
 {
-	for (unsigned i = 0; i < plan->n_pools; i++) {
+	for (unsigned i = 0; i < pools_count(zeros_control.pools); i++) {
+		const struct pool_params *params = pools_params(zeros_control.pools, i);
 		unsigned k = 0;
 
 		while (k < config.n_pools &&
-		       strcmp(config.pools[k].name, plan->pools[i].name) != 0)
+		       strcmp(config.pools[k].name, params->name) != 0)
 			k++;
 		world->reconfigured += k == config.n_pools;
 	}
 }
 
-static void start_pools(void)
-{
-	static struct plan plan;
-
-	check(plan_make(&plan, &config, ledger, fdstore, leases_use_pool,
-			on_pool_stays),
-	      "planning pools");
-	count_unconfigured(&plan);
-	check(pools_open(plan.pools, plan.n_pools, NULL, &pools), "pools");
-	check(plan_record(&plan, pools, ledger, fdstore), "recording pools");
-	pools_set_scrub_rate(pools, config.scrub_rate);
-	pools_set_extent_max(pools, 24 * PAGE);
-	for (unsigned i = 0; i < pools_count(pools); i++) {
-		struct pool_status status = pools_status(pools, i);
-
-		zeros_control.memory_bytes += status.bytes;
-	}
-}
-
-/* zeros_tick() runs the slices. */
-static void on_wake(void *)
-{
-}
-
-static void start_tables(void)
-{
-	static const struct leases_events lease_events = {
-		.client_event = session_client_event,
-		.client_notified = session_client_notified,
-		.granted = on_granted,
-		.ended = on_ended,
-		.timer_moved = on_timer_moved,
-	};
-	const struct leases_restore with = { .tenant = find_tenant,
-					     .client = sessions_lease_client,
-					     .lost = on_lost,
-					     .ctx = &zeros_control };
-	/* higher than all ids of earlier processes */
-	uint64_t id = atomic_load(&world->now_ms) << 10;
-
-	slices_init(&zeros_control.slices, &zeros_control.turn, on_wake, NULL);
-	check(leases_open(pools, ledger, &zeros_control.slices, &lease_events,
-			  &zeros_control, id, &zeros_control.leases),
-	      "leases");
-	zeros_control.first_id = id;
-	check(sessions_open(&zeros_control, on_session_due, &zeros_control.sessions),
-	      "sessions");
-	check(sessions_restore(zeros_control.sessions, &with), "restoring sessions");
-	check(leases_restore(zeros_control.leases, &with), "restoring leases");
-	check(pools_zero_unlent(pools), "settling");
-	pools_on_freed(pools, on_freed, &freed);
-}
-
 void zeros_start(void)
 {
+	static const struct fabric_server_ops *const fabrics[] = { &fake_verbs_server,
+								   &fake_tcp_server,
+								   NULL };
 	static struct systemd_fds none = { .admin = -1 };
 
 	zeros_fabrics_init();
 	clock_set_source(world_clock);
-	log_set_sink(drop_line);
+	log_set_sink(on_line);
 	configure();
-	tenants_init(&tenants);
-	check(tenants_set(&tenants, config.tenants, config.n_tenants), "tenants");
-	zeros_control.endpoints.n = ZEROS_ENDPOINTS;
-	for (unsigned i = 0; i < ZEROS_ENDPOINTS; i++) {
-		const struct fabric_server_ops *ops =
-			i ? &fake_tcp_server : &fake_verbs_server;
-		struct endpoint *at = &zeros_control.endpoints.at[i];
-
-		info[i] = (struct fabric_endpoint){ .kind = ops->kind,
-						    .address = { .family = 4 },
-						    .node = -1 };
-		*at = (struct endpoint){ .ops = ops, .info = &info[i] };
-		check(ops->open(NULL, &fake_fabric_events, NULL, &at->server),
-		      "a fabric");
-	}
+	check(fdstore_open(config.state, &none, &zeros_control.fdstore),
+	      "the directory");
+	zeros_control.base = event_base_new();
 	zeros_control.config = &config;
-	zeros_control.tenants = &tenants;
-	check(fdstore_open(config.state, &none, &fdstore), "the directory");
-	check(ledger_open(fdstore_ledger(fdstore), &ledger), "the ledger");
-	zeros_control.ledger = ledger;
-	start_pools();
-	start_tables();
+	/* higher than all ids of earlier processes */
+	zeros_control.first_id = atomic_load(&world->now_ms) << 10;
+	check(bare_daemon_open(&zeros_control, fdstore_ledger(zeros_control.fdstore),
+			       fabrics),
+	      "starting");
+	count_unconfigured();
+	pools_set_extent_max(zeros_control.pools, EXTENT_MAX);
 }
 
 void zeros_stop(void)
 {
-	/* the fabrics are closed, so no key is live */
-	leases_close(zeros_control.leases);
-	sessions_close(zeros_control.sessions);
-	tenants_destroy(&tenants);
-	pools_close(pools);
-	ledger_close(ledger);
-	fdstore_close(fdstore);
+	bare_daemon_close(&zeros_control);
+	fdstore_close(zeros_control.fdstore);
+	event_base_free(zeros_control.base);
 }
 
 /* ---- events ---- */
@@ -384,19 +276,17 @@ void zeros_tick(void)
 	leases_tick(zeros_control.leases);
 }
 
-void zeros_scrubbed(unsigned timeout_ms)
+void zeros_scrub(unsigned timeout_ms)
 {
+	struct pools *pools = zeros_control.pools;
 	struct pollfd pollfd = { .fd = pools_fd(pools), .events = POLLIN };
 
-	if (poll(&pollfd, 1, (int)timeout_ms) > 0 && pools_process(pools))
-		leases_retry(zeros_control.leases);
-}
-
-void zeros_scrub_freed(void)
-{
-	if (freed)
-		pools_scrub(pools);
-	freed = false;
+	pools_scrub(pools);
+	(void)poll(&pollfd, 1, (int)timeout_ms);
+	if (event_base_loop(zeros_control.base, EVLOOP_NONBLOCK) < 0)
+		zeros_fail("no event loop");
+	/* a pool may have gone, with the limit */
+	pools_set_extent_max(pools, EXTENT_MAX);
 }
 
 /* ---- checks ---- */

@@ -50,10 +50,25 @@ static bool at_dereg(struct fabric_mr *mr)
 	return mr->session->server->kind == FABRIC_VERBS || zeros_random(3) == 0;
 }
 
+/* Each has one endpoint. */
+static void at_open(struct fabric_server *server)
+{
+	server->endpoints += server->kind == FABRIC_TCP;
+	server->n_endpoints = 1;
+}
+
 void zeros_fabrics_init(void)
 {
-	fake_server_hooks =
-		(struct fake_server_hooks){ .at_reg = at_reg, .at_dereg = at_dereg };
+	static const enum fabric_kind kinds[ZEROS_ENDPOINTS] = { FABRIC_VERBS,
+								 FABRIC_TCP };
+
+	for (unsigned i = 0; i < ZEROS_ENDPOINTS; i++)
+		fake_endpoints[i] = (struct fabric_endpoint){
+			.kind = kinds[i], .address = { .family = 4 }, .node = -1
+		};
+	fake_server_hooks = (struct fake_server_hooks){ .at_open = at_open,
+							.at_reg = at_reg,
+							.at_dereg = at_dereg };
 }
 
 bool zeros_fabric_step(void)

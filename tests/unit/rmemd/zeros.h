@@ -83,10 +83,9 @@ void zeros_start(void);
 void zeros_stop(void);
 /* Timers: end what is due. */
 void zeros_tick(void);
-/* Events of the scrubbers, for which it waits up to timeout_ms. */
-void zeros_scrubbed(unsigned timeout_ms);
-/* Pass freed memory to the scrubbers. */
-void zeros_scrub_freed(void);
+/* Pass freed memory to the scrubbers, and handle their events, for which it waits up to
+ * timeout_ms. */
+void zeros_scrub(unsigned timeout_ms);
 /* Check every byte of every lease. */
 void zeros_check_bytes(void);
 /* False: the daemon does not have the lease. */
