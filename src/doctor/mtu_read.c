@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "doctor/host_port.h"
+#include "fabric/verbs/common/load.h"
 
 static unsigned bytes_of(enum ibv_mtu mtu)
 {
@@ -12,7 +13,7 @@ static unsigned bytes_of(enum ibv_mtu mtu)
 
 static struct ibv_context *device_open(const char *name)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_device **list = verbs_missing() ? NULL : ibv_get_device_list(NULL);
 	struct ibv_context *verbs = NULL;
 
 	for (int i = 0; list && list[i]; i++)

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RDMA of this host: what is read of it, and the checks, in the order of the output. */
 #include "doctor/host_port.h"
+#include "fabric/verbs/common/load.h"
+
+static void libraries_check(const struct host *host)
+{
+	const char *missing = verbs_missing();
+
+	if (missing)
+		report_find(host->report, host_level(host), "%s", missing);
+}
 
 static const struct check {
 	const char *name;
 	void (*run)(const struct host *host);
 } checks[] = {
-	{ "rdma-device", devices_check },    { "rdma-port", ports_check },
-	{ "rdma-address", addresses_check }, { "rdma-mtu", mtu_check },
-	{ "rdma-files", cm_check },          { "rdma-gsi", gsi_check },
-	{ "congestion", congestion_check },
+	{ "rdma-device", devices_check }, { "rdma-libraries", libraries_check },
+	{ "rdma-port", ports_check },     { "rdma-address", addresses_check },
+	{ "rdma-mtu", mtu_check },        { "rdma-files", cm_check },
+	{ "rdma-gsi", gsi_check },        { "congestion", congestion_check },
 };
 
 void rdma_read(struct host *host)

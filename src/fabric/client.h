@@ -130,9 +130,9 @@ struct fabric_client_ops {
 	 * while the program does something else */
 	uint32_t large_max;
 
-	/* Why this build does not have the fabric: of all that follows there is device_present()
-	 * alone.  NULL: it has. */
-	const char *missing;
+	/* Why this build, or this host, does not have the fabric: of all that follows there is
+	 * device_present() alone.  NULL: it has; no such function: always.  [any] */
+	const char *(*missing)(void);
 	/* Whether this host has a device for the fabric; cheap, may be outdated.  NULL: the
 	 * fabric needs no device.  [any] */
 	bool (*device_present)(void);

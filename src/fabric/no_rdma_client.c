@@ -2,6 +2,11 @@
 #include "fabric/client.h"
 #include "fabric/no_rdma.h"
 
+static const char *missing(void)
+{
+	return NO_RDMA_TEXT;
+}
+
 static bool device_present(void)
 {
 	return false;
@@ -10,6 +15,6 @@ static bool device_present(void)
 const struct fabric_client_ops fabric_verbs_client = {
 	.name = "rdma",
 	.kind = FABRIC_VERBS,
-	.missing = NO_RDMA_TEXT,
+	.missing = missing,
 	.device_present = device_present,
 };

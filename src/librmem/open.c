@@ -234,9 +234,10 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 static int rdma_try(struct rmem *session, uint64_t end_ns)
 {
 	const struct fabric_client_ops *ops = &fabric_verbs_client;
+	const char *missing = ops->missing ? ops->missing() : NULL;
 
-	if (ops->missing)
-		return err_set(-ENODEV, "%s", ops->missing);
+	if (missing)
+		return err_set(-ENODEV, "%s", missing);
 	return fabric_try(
 		session, ops,
 		domain_part_end_ns(end_ns, session->uri.fabric == RMEM_FABRIC_AUTO));

@@ -4,10 +4,10 @@
 #
 # usage: ./dev reduced
 #
-# Three builds in build/reduced: without the daemon, without RDMA, and without both.  pkg-config
-# knows only what each may need; no compiler has read a header of the rest, and no program or
-# library is linked with it.  Without RDMA, a client of the last build and a daemon of the second
-# one work together.
+# Three builds in build/reduced: without the daemon and with a library that loads those of RDMA,
+# without RDMA, and without both.  pkg-config knows only what each may need; no compiler has read a
+# header of the rest, and no program or library is linked with it.  Clients of the first and of the
+# last build work together with a daemon of the second one.
 # shellcheck source=tests/dev/lib/steps.sh
 . "$(dirname "$0")/lib/steps.sh"
 # shellcheck source=tests/dev/lib/build.sh
@@ -18,6 +18,7 @@ REDUCED=$BUILD/reduced
 # patterns of headers and libraries
 daemon_parts='/include/(.*/)?(event2/|systemd/|curl/|numa\.h|ini\.h)'
 daemon_parts+='|\[lib(event|numa|systemd|inih|curl)'
+rdma_libraries='\[lib(ibverbs|rdmacm)'
 rdma_parts='/include/(.*/)?(infiniband|rdma|libmnl)/|\[lib(ibverbs|rdmacm|mnl)'
 
 # modules_link FOLDER MODULE...: the files of pkg-config for these modules and what they need
@@ -71,13 +72,16 @@ reduced_check()
 	make -C "$REDUCED/$1" -j"$JOBS" check TESTS='$(UNIT_TESTS) tests/conformance/library.sh'
 }
 
+# reduced_together NAME TEST...: a client of this build, and a daemon without RDMA
 reduced_together()
 {
-	local client=$REDUCED/tcp-client
+	local client=$REDUCED/$1 test
 
 	export top_srcdir=$TOP top_builddir=$REDUCED/tcp
 	export RMEM=$client/src/rmem/.libs/rmem LD_LIBRARY_PATH=$client/.libs
-	bash "$TOP/tests/integration/no-rdma.sh" && bash "$TOP/tests/integration/put-get.sh"
+	for test in "${@:2}"; do
+		bash "$TOP/tests/integration/$test.sh" || return
+	done
 }
 
 ! help_wanted "$@" || exit 0
@@ -89,11 +93,12 @@ rm -rf "$REDUCED"
 all='openssl jansson check'
 rdma='libibverbs librdmacm libmnl'
 daemon='libevent libevent_pthreads numa libsystemd inih libcurl'
-step client reduced_build client "$all $rdma" --disable-daemon
-step client-lacks reduced_lacks client "$daemon_parts"
+step client reduced_build client "$all $rdma" --disable-daemon --with-rdma=dlopen
+step client-lacks reduced_lacks client "$daemon_parts|$rdma_libraries"
 step tcp reduced_build tcp "$all $daemon" --with-rdma=no
 step tcp-lacks reduced_lacks tcp "$rdma_parts"
 step tcp-client reduced_build tcp-client "$all" --disable-daemon --with-rdma=no
 step tcp-client-check reduced_check tcp-client
 step tcp-client-lacks reduced_lacks tcp-client "$daemon_parts|$rdma_parts"
-step together reduced_together
+step together reduced_together tcp-client no-rdma put-get
+step loaded reduced_together client no-library

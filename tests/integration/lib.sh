@@ -33,7 +33,8 @@ built()
 RMEMD=${RMEMD:-$(built src/rmemd/rmemd)}
 RMEM=${RMEM:-$(built src/rmem/rmem)}
 RMEMCTL=${RMEMCTL:-$(built src/rmemctl/rmemctl)}
-export LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# of a client that is given, its library goes first
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$top_builddir/.libs
 
 export RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))}
 echo "RMEM_SEED=$RMEM_SEED"
@@ -142,8 +143,8 @@ cleanup()
 trap cleanup EXIT
 # a command that fails ends the test without a word of its own
 set -E
-trap 'failure="FAIL: ${BASH_SOURCE[0]##*/}:$LINENO: status $? of $BASH_COMMAND"; echo "$failure" >&2' \
-	ERR
+trap 'failure="FAIL: ${BASH_SOURCE[0]##*/}:$LINENO: status $? of $BASH_COMMAND"
+	echo "$failure" >&2' ERR
 trap 'exit 130' INT TERM
 
 for program in "$RMEMD" "$RMEM" "$RMEMCTL"; do

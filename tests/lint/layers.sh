@@ -40,7 +40,7 @@ src/rmemd/pool: base
 src/rmemd/provision: base rmemd/config rmemd/pool rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
-src/doctor: base fabric/no_rdma.h fabric-only
+src/doctor: base fabric/no_rdma.h fabric/verbs/common/load.h fabric-only
 src/rmem: base doctor wire/codec.h rmem/rmem.h
 src/rmemctl/doctor: base doctor fabric rmemctl rmemd/config rmemd/control/descriptors.h rmemd/pool
 src/rmemctl: base tls/keys.h

@@ -20,6 +20,7 @@
 #include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/device_attr.h"
 #include "fabric/verbs/common/iwarp.h"
+#include "fabric/verbs/common/load.h"
 #include "fabric/verbs/common/qp.h"
 
 /* The lowest limit of a message among known devices (soft-RoCE). */
@@ -49,7 +50,7 @@ static bool device_present;
 
 static void device_list_query(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_device **list = verbs_missing() ? NULL : ibv_get_device_list(NULL);
 
 	device_present = list && list[0];
 	if (list)
@@ -446,6 +447,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.kind = FABRIC_VERBS,
 	.needs_local_mr = true,
 	.max_bytes = MESSAGE_BYTES_MAX,
+	.missing = verbs_missing,
 	.device_present = client_likely,
 	.available = client_available,
 	.domain_open = verbs_domain_open,
