@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The sizes and offsets of the structures of rmem.h, and the values of its constants, are those of
-# abi.txt: a program that was compiled before keeps working.  What is new is added with --write;
-# a released line never changes.
+# The sizes and offsets of the structures of rmem.h and cache.h, and the values of their constants,
+# are those of abi.txt: a program that was compiled before keeps working.  What is new is added with
+# --write; a released line never changes.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 read -ra cc <<<"${CC:-cc}"
@@ -38,13 +38,13 @@ statements()
 		print "VALUE(" $0 ")"
 	}
 	/^#define RMEM_[A-Z_0-9]+ [^_]/ { print "VALUE(" $2 ")" }
-	' include/rmem/rmem.h
+	' include/rmem/rmem.h include/rmem/cache.h
 }
 
 {
 	cat <<'C'
 #include <stdio.h>
-#include <rmem/rmem.h>
+#include <rmem/cache.h>
 #define STRUCT(s) printf("struct %s: %zu bytes\n", #s, sizeof(struct s));
 #define MEMBER(s, m)                                          \
 	printf("  %s: %zu bytes at %zu\n", #m,                \
@@ -65,14 +65,14 @@ if [ "${1:-}" = --write ]; then
 fi
 structures=$(grep -c '^struct' "$tmp/abi.txt")
 [ "$structures" -ge 14 ] || {
-	echo "abi: only $structures structures found in rmem.h"
+	echo "abi: only $structures structures found"
 	exit 1
 }
 if [ "$(getconf LONG_BIT)" != 64 ]; then
 	echo "abi: $description is that of 64-bit hosts"
 	exit 77
 fi
-diff -u --label "$description" --label rmem.h "$description" "$tmp/abi.txt" || {
+diff -u --label "$description" --label "the headers" "$description" "$tmp/abi.txt" || {
 	echo "abi: programs compiled before this change would break, or something is new:" \
 		"tests/lint/abi.sh --write"
 	exit 1

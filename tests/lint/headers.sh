@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every header compiles alone and when included twice; the public one also in programs of
-# C99, C11, C++11 and C++20 that call its inline functions.
+# Every header compiles alone and when included twice; the public ones also in programs of
+# C99, C11, C++11 and C++20 that call their inline functions.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 read -ra cc <<<"${CC:-cc}"
@@ -15,13 +15,23 @@ mapfile -t packages < <(sed -nE 's/^\t?RMEM_NEED\(\[[A-Z_]+\], \[([a-z_0-9-]+).*
 read -ra cflags <<<"$(pkg-config --cflags "${packages[@]}")"
 warnings=(-Wall -Wextra -Wshadow -Wundef -Wstrict-prototypes -Werror)
 
+# uses HEADER: a program that calls the inline functions of a public header
+uses()
+{
+	echo 'int main(void)'
+	echo '{'
+	sed -nE 's/^static inline .*[ *](rmem_[a-z0-9_]+)\(.*/	(void)\&\1;/p' "include/$1"
+	echo '	return 0;'
+	echo '}'
+}
+
 # compile HEADER COMPILER ARG...
 compile()
 {
 	local header=$1
 	shift
 	printf '#include "%s"\n#include "%s"\n' "$header" "$header" >"$tmp/alone"
-	[ "$header" != rmem/rmem.h ] || cat "$tmp/uses" >>"$tmp/alone"
+	[ "${header%/*}" != rmem ] || [ ! -f "include/$header" ] || uses "$header" >>"$tmp/alone"
 	if ! "$@" -fsyntax-only "$tmp/alone"; then
 		echo "$header does not compile alone: $*"
 		bad=$((bad + 1))
@@ -36,27 +46,20 @@ while read -r header; do
 done < <(find src -name '*.h' | sort)
 
 public=(-Wall -Wextra -pedantic -Werror -Iinclude)
-{
-	echo 'int main(void)'
-	echo '{'
-	sed -nE 's/^static inline .*[ *](rmem_[a-z0-9_]+)\(.*/	(void)\&\1;/p' include/rmem/rmem.h
-	echo '	return 0;'
-	echo '}'
-} >"$tmp/uses"
-[ "$(grep -c '&rmem_' "$tmp/uses")" -ge 5 ] || {
-	echo "headers: too few inline functions found in rmem.h"
-	bad=$((bad + 1))
-}
-for standard in c99 c11; do
-	compile rmem/rmem.h "${cc[@]}" -x c -std=$standard "${public[@]}"
-done
-if command -v "${CXX:-c++}" >/dev/null; then
-	for standard in c++11 c++20; do
-		compile rmem/rmem.h "${CXX:-c++}" -x c++ -std=$standard "${public[@]}"
+for header in rmem/rmem.h rmem/cache.h; do
+	[ "$(uses "$header" | grep -c '&rmem_')" -ge 2 ] || {
+		echo "headers: too few inline functions found in $header"
+		bad=$((bad + 1))
+	}
+	for standard in c99 c11; do
+		compile "$header" "${cc[@]}" -x c -std=$standard "${public[@]}"
 	done
-else
-	echo "no C++ compiler: rmem.h was not tried as C++"
-fi
+	command -v "${CXX:-c++}" >/dev/null || continue
+	for standard in c++11 c++20; do
+		compile "$header" "${CXX:-c++}" -x c++ -std=$standard "${public[@]}"
+	done
+done
+command -v "${CXX:-c++}" >/dev/null || echo "no C++ compiler: not tried as C++"
 
-echo "headers: $count and the public one, $bad failures"
+echo "headers: $count and the public ones, $bad failures"
 [ "$count" -gt 5 ] && [ "$bad" -eq 0 ]

@@ -9,7 +9,7 @@ cd "${top_srcdir:-$(dirname "$0")/../..}"
 # goes on with the rule before it.
 # In the daemon calls go down: control, provision, config, lease, pool.
 rules='
-include/rmem
+include/rmem: rmem/rmem.h
 src/base
 src/tls: base
 src/wire: base
@@ -40,6 +40,7 @@ src/rmemd/pool: base
 src/rmemd/provision: base rmemd/config rmemd/pool rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
+src/cache: base rmem/rmem.h rmem/cache.h
 src/doctor: base fabric/no_rdma.h fabric/verbs/common/load.h fabric-only
 src/rmem: base doctor wire/codec.h rmem/rmem.h
 src/rmemctl/doctor: base doctor fabric rmemctl rmemd/config rmemd/control/descriptors.h rmemd/pool

@@ -50,10 +50,11 @@ compare "inline functions of rmem.h" "inline functions of man3"
 grep -v '_init$' "$tmp/inline functions of rmem.h" |
 	sort - "$tmp/rmem.h" >"$tmp/functions with pages"
 
-page_names 3 | grep -v '^librmem$' | sort >"$tmp/man3"
+page_names 3 | grep -vE '^librmem(-cache)?$|^rmem_cache_' | sort >"$tmp/man3"
 compare "functions with pages" man3
 
-grep -oE 'man/rmem_[a-z0-9_]+\.3' man/module.am | sed 's,^man/,,; s,\.3$,,' | sort >"$tmp/man.am"
+grep -oE 'man/rmem_[a-z0-9_]+\.3' man/module.am | grep -v rmem_cache_ |
+	sed 's,^man/,,; s,\.3$,,' | sort >"$tmp/man.am"
 compare "functions with pages" man.am
 
 sed -nE 's/^\.It Xr|^\.Xr//; s/ , Xr/\n/g; p' man/librmem.3 |
@@ -111,6 +112,40 @@ symbols=debian/librmem0.symbols
 if [ -f "$symbols" ]; then # the archive has no packaging
 sed -nE 's/^ (rmem_[a-z0-9_]+)@RMEM_.*/\1/p' "$symbols" | sort >"$tmp/librmem0.symbols"
 compare rmem.h librmem0.symbols
+fi
+
+# ---- the cache ----
+
+sed -nE 's/^RMEM_API .*[ *](rmem_cache_[a-z0-9_]+)\(.*/\1/p' include/rmem/cache.h |
+	sort >"$tmp/cache.h"
+page=man/librmem-cache.3
+page_names 3 | grep '^rmem_cache_' | sort >"$tmp/names of librmem-cache.3"
+compare cache.h "names of librmem-cache.3"
+sed -nE '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/s/^\.F[no] (rmem_cache_[a-z0-9_]+).*/\1/p' "$page" |
+	grep -v '_init$' | sort >"$tmp/functions of librmem-cache.3"
+compare cache.h "functions of librmem-cache.3"
+grep -oE 'man/rmem_cache_[a-z0-9_]+\.3' man/module.am | sed 's,^man/,,; s,\.3$,,' |
+	sort >"$tmp/cache of man.am"
+compare cache.h "cache of man.am"
+sed -nE '/global:/,/local:/s/^[[:space:]]*(rmem_cache_[a-z0-9_]+);.*/\1/p' \
+	src/cache/librmem-cache.map | sort >"$tmp/librmem-cache.map"
+compare cache.h librmem-cache.map
+if [ -f debian/librmem-cache0.symbols ]; then
+	sed -nE 's/^ (rmem_cache_[a-z0-9_]+)@RMEM_.*/\1/p' debian/librmem-cache0.symbols |
+		sort >"$tmp/librmem-cache0.symbols"
+	compare cache.h librmem-cache0.symbols
+fi
+# structures with their members, in their order
+sed -nE '/^struct rmem_cache_[a-z]+ \{/,/^\}/p' include/rmem/cache.h |
+	structures >"$tmp/structures of cache.h"
+sed -n '/^\.Bd -literal/,/^\.Ed/{/^\./d; p}' "$page" | grep -v '^#' | structures \
+	>"$tmp/structures of librmem-cache.3"
+compare "structures of cache.h" "structures of librmem-cache.3"
+library=$top_builddir/.libs/librmem-cache.so
+if [ -f "$library" ]; then
+	nm -D --defined-only "$library" | awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
+		sort >"$tmp/librmem-cache.so"
+	compare cache.h librmem-cache.so
 fi
 
 # ---- the packages ----

@@ -48,7 +48,7 @@ CONF
 echo "newer=$newer" >"$WORK/cmd.sh"
 cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
-PACKAGES=(librmem0 librmem-dev rmem rmemd rmem-doc)
+PACKAGES=(librmem0 librmem-cache0 librmem-dev rmem rmemd rmem-doc)
 export DEBIAN_FRONTEND=noninteractive
 # images of containers forbid to start services
 rm -f /usr/sbin/policy-rc.d

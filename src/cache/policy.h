@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which blocks stay: new keys go to one class of segments, and those that were asked for again to
+ * the other one.  Each client chooses for itself, and the format does not depend on it.
+ * Threads: [owner] of the cache. */
+#ifndef CACHE_POLICY_H
+#define CACHE_POLICY_H
+
+#include "cache/table.h"
+
+struct policy {
+	/* of the segments that new keys may have, per cent; 100: one class */
+	unsigned share;
+};
+
+void policy_init(struct policy *policy);
+/* Whether there are two classes: a cache of few segments a writer has one. */
+bool policy_has_classes(const struct policy *policy, const struct table *table);
+/* The class of a block that is stored.
+ *   ghost  its key was evicted not long ago */
+enum segment_class policy_class(const struct policy *policy, const struct table *table,
+				bool ghost);
+/* The class that an eviction takes a segment of. */
+enum segment_class policy_evicts(const struct policy *policy,
+				 const struct table *table);
+/* The hint of a block that is moved from this class. */
+unsigned policy_moved_count(const struct policy *policy, const struct table *table,
+			    enum segment_class class, unsigned count);
+/* The free segments that writers keep, so that eviction has where to move blocks to. */
+unsigned policy_reserve(const struct table *table);
+
+#endif

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# librmem-cache over real servers: keys and values of every length, what a hit costs, a full cache,
+# flags, a server that goes and comes back empty, and several servers.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh" || exit 1
+
+CACHE=$(built tests/integration/cache)
+# shellcheck disable=SC2034 # of lib.sh
+pool_size=512M
+
+# cache PART URI...
+cache()
+{
+	timeout $((client_limit * patience)) "$CACHE" "$@" || fail "cache $1"
+}
+
+server_start
+for part in keys costs full flags; do
+	cache "$part" "$uri"
+done
+
+coproc LOST { exec "$CACHE" lost "$uri"; }
+pids+=("$LOST_PID")
+lost=$LOST_PID
+exec {say}>&"${LOST[1]}" {hear}<&"${LOST[0]}"
+read -r -u "$hear" line
+[ "$line" = "stop the server" ] || fail "lost: $line"
+server_stop
+echo >&"$say"
+read -r -u "$hear" line
+[ "$line" = "start it again" ] || fail "lost: $line"
+server_restart
+echo >&"$say"
+process_await "$lost" 60
+[ "$process_status" = 0 ] || fail "a lost server"
+ok "a lost server"
+
+first=$uri
+first_dir=$dir
+dir=$dir/second
+mkdir "$dir"
+server_start
+dir=$first_dir
+cache servers "$first" "$uri"
