@@ -256,6 +256,26 @@ static inline struct rmem_cache_stat rmem_cache_stat_init(void)
 RMEM_API int rmem_cache_stat(rmem_cache *cache, int server,
 			     struct rmem_cache_stat *ret_stat);
 
+/* A key of a cache.  More members may be added behind. */
+struct rmem_cache_entry {
+	const void *key;
+	size_t key_bytes;
+	uint64_t bytes;  /* of the value */
+	uint64_t ttl_ms; /* milliseconds that remain; 0: it does not expire */
+	unsigned server; /* number in the list of rmem_cache_open() */
+};
+
+/* Call `each` for the keys of the servers that are open, in no order, until it returns non-zero.
+ * Returns what `each` returned last; 0 if there are no keys.  The call reads all directories and
+ * the head of each value, and waits for each read: it is for people who look, not for programs in
+ * a hurry.  Keys that change meanwhile may be left out, or be told of twice.
+ *   each  must not call into the cache; *entry is valid during the call
+ *   ESTALE, ETIMEDOUT, ... as for rmem_read()  [owner] */
+RMEM_API int rmem_cache_list(rmem_cache *cache,
+			     int (*each)(const struct rmem_cache_entry *entry,
+					 void *arg),
+			     void *arg);
+
 #ifdef __cplusplus
 }
 #endif

@@ -107,6 +107,16 @@ static void get_hint(struct request *r, const unsigned char *bucket, unsigned in
 		&server->scratch->bytes[hint_encode(r->slot, count + 1)]);
 }
 
+/* What is asked for decides what stays. */
+static void get_tell(struct request *r, uint64_t bytes)
+{
+	const struct geometry *geometry = &r->server->geometry;
+
+	if (r->value && r->part == 0 && !r->server->read_only)
+		policy_get(&r->server->policy, r->hash, bytes,
+			   (uint64_t)geometry->segments << geometry->segment_bits);
+}
+
 static void get_hit(struct request *r)
 {
 	struct server *server = r->server;
@@ -115,12 +125,14 @@ static void get_hit(struct request *r)
 
 	if (r->part + 1u < r->parts)
 		bytes = geometry_part_bytes(&server->geometry);
+	get_tell(r, r->whole_bytes);
 	known_set(&server->known, r->hash, r->slot, bytes, false);
 	request_end(r, RMEM_CACHE_HIT, 0, NULL);
 }
 
 static void get_miss(struct request *r)
 {
+	get_tell(r, r->bytes);
 	known_forget(&r->server->known, r->hash);
 	if (r->behind)
 		known_set(&r->server->known, r->hash, r->slot, 0, r->behind == 1);

@@ -3,10 +3,25 @@
 
 #define SHARE 10
 #define SEGMENTS_A_WRITER 8
+#define BLOCK_BYTES 160 /* what a block has beside its value, about */
 
 void policy_init(struct policy *policy)
 {
 	policy->share = SHARE;
+	policy->trial = trial_create();
+}
+
+void policy_free(struct policy *policy)
+{
+	trial_free(policy->trial);
+	policy->trial = NULL;
+}
+
+void policy_get(struct policy *policy, uint64_t hash, uint64_t bytes, uint64_t capacity)
+{
+	if (policy->trial)
+		policy->share =
+			trial_get(policy->trial, hash, bytes + BLOCK_BYTES, capacity);
 }
 
 bool policy_has_classes(const struct policy *policy, const struct table *table)

@@ -6,13 +6,19 @@
 #define CACHE_POLICY_H
 
 #include "cache/table.h"
+#include "cache/trial.h"
 
 struct policy {
 	/* of the segments that new keys may have, per cent; 100: one class */
 	unsigned share;
+	struct trial *trial; /* chooses it; NULL: no memory, it stays */
 };
 
 void policy_init(struct policy *policy);
+void policy_free(struct policy *policy);
+/* A get of a key, whose value has so many bytes, in a cache of `capacity` bytes. */
+void policy_get(struct policy *policy, uint64_t hash, uint64_t bytes,
+		uint64_t capacity);
 /* Whether there are two classes: a cache of few segments a writer has one. */
 bool policy_has_classes(const struct policy *policy, const struct table *table);
 /* The class of a block that is stored.

@@ -25,18 +25,19 @@ int server_init(struct server *server, uint64_t places)
 	list_init(&server->finished);
 	list_init(&server->all_claims);
 	list_init(&server->all_appends);
-	policy_init(&server->policy);
 	if (io_init(&server->io, &server->counters))
 		return -ENOMEM;
 	if (known_init(&server->known, places)) {
 		io_free(&server->io);
 		return -ENOMEM;
 	}
+	policy_init(&server->policy);
 	return 0;
 }
 
 void server_free(struct server *server)
 {
+	policy_free(&server->policy);
 	server->scratch = NULL;
 	appends_forget(server);
 	claims_forget(server);
@@ -193,8 +194,9 @@ static bool table_is_due(const struct server *server, uint64_t now_ms)
 {
 	if (server->silent)
 		return now_ms >= server->retry_ms;
-	return server->n_requests &&
-	       (!server->table.n || now_ms - server->refresh_ms >= TABLE_MS);
+	if (!server->table.n)
+		return true;
+	return server->n_requests && now_ms - server->refresh_ms >= TABLE_MS;
 }
 
 /* Read it again from time to time while there are requests, and to see whether a server that did
