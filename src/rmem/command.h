@@ -31,6 +31,6 @@ struct command {
 extern const struct command put_command, get_command, ls_command, rm_command,
 	mv_command, stat_command, touch_command, copy_command, fill_command,
 	crc_command, ping_command, bench_command, watch_command, notify_command,
-	share_command, unshare_command, doctor_command;
+	share_command, unshare_command, doctor_command, cache_command;
 
 #endif

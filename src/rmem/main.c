@@ -27,11 +27,11 @@ static const struct command help_command = {
 };
 
 static const struct command *const commands[] = {
-	&put_command,    &get_command,   &ls_command,    &stat_command,
-	&mv_command,     &touch_command, &share_command, &unshare_command,
-	&rm_command,     &copy_command,  &fill_command,  &crc_command,
-	&ping_command,   &bench_command, &watch_command, &notify_command,
-	&doctor_command, &help_command,
+	&put_command,   &get_command,    &ls_command,    &stat_command,
+	&mv_command,    &touch_command,  &share_command, &unshare_command,
+	&rm_command,    &copy_command,   &fill_command,  &crc_command,
+	&ping_command,  &bench_command,  &watch_command, &notify_command,
+	&cache_command, &doctor_command, &help_command,
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

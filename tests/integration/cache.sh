@@ -43,3 +43,19 @@ mkdir "$dir"
 server_start
 dir=$first_dir
 cache servers "$first" "$uri"
+
+# the tool
+printf 'a value' >"$dir/value"
+client cache --create 8M put tool key "$dir/value"
+client cache put tool other <"$dir/value"
+[ "$(client cache get tool key)" = "a value" ] || fail "rmem cache get"
+[ "$(client cache ls tool | awk '{ print $1, $2, $3 }' | sort | tr '\n' ';')" = \
+	"7 - key;7 - other;" ] || fail "rmem cache ls"
+[ "$(client cache ls tool o | wc -l)" = 1 ] || fail "rmem cache ls with a prefix"
+client cache stat tool | grep -q '^segments *[1-9]' || fail "rmem cache stat"
+client cache rm tool key
+if client cache get tool key 2>"$dir/err"; then
+	fail "rmem cache get finds a key that was removed"
+fi
+grep -q "the key key is missing" "$dir/err" || fail "rmem cache get: $(cat "$dir/err")"
+ok "the tool"

@@ -42,7 +42,7 @@ src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/loop/events.h rmemd/state
 src/cache: base rmem/rmem.h rmem/cache.h
 src/doctor: base fabric/no_rdma.h fabric/verbs/common/load.h fabric-only
-src/rmem: base doctor wire/codec.h rmem/rmem.h
+src/rmem: base doctor wire/codec.h rmem/rmem.h rmem/cache.h
 src/rmemctl/doctor: base doctor fabric rmemctl rmemd/config rmemd/control/descriptors.h rmemd/pool
 src/rmemctl: base tls/keys.h
 src/examples: rmem/rmem.h
