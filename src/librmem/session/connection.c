@@ -22,9 +22,13 @@
 #define TEXT_BYTES 256
 /* Limit of a request's bytes: the longest request has two names. */
 #define REQUEST_MAX 1024
-/* First size of the receive buffer.  A program may have a thousand sessions: only one that lists
- * leases needs room for the longest frame. */
+/* First size of the receive buffer, and the size up to which it grows while replies fill it.  A
+ * program may have a thousand sessions: only one that lists leases needs room for the longest
+ * frame. */
 #define IN_FIRST 512
+#define IN_FULL 16384
+/* Limit of bytes sent at a time: it is on the stack of the program's threads. */
+#define OUT_BYTES 4096
 #define LOOK_MS 10u
 
 struct connection_call {
@@ -52,6 +56,7 @@ struct connection {
 	void *ctx;
 	bool ready;        /* the hello was answered */
 	bool taken;        /* by connection_take_over() */
+	bool gathers;      /* see connection_gather() */
 	uint32_t interest; /* events that the epoll set reports */
 	uint64_t look_ns;  /* when to look again whether the socket is its own */
 	int broken;        /* errno of a failed send, for connection_io() */
@@ -255,35 +260,74 @@ static int broken_error(struct connection *connection, int err)
 						: "connecting");
 }
 
-/* 0: all sent, 1: the socket is full, or -errno. */
-static int call_send(struct connection *connection, struct connection_call *call)
+/* Whether a call with an id is not sent completely, and may be now. */
+static bool call_is_due(const struct connection *connection,
+			const struct connection_call *call)
 {
-	if (call->sent == 0)
-		call->sent_ns = clock_now_ns();
-	while (call->sent < call->bytes) {
-		ssize_t n = stream_send(&connection->stream, call->frame + call->sent,
-					call->bytes - call->sent);
-
-		call->begun = true;
-		if (n == -EAGAIN)
-			return 1;
-		if (n < 0)
-			return broken_error(connection, (int)n);
-		call->sent += (size_t)n;
-	}
-	call->asked = true;
-	return 0;
+	return call->sent < call->bytes &&
+	       (connection->ready || call->type == WIRE_TYPE_hello);
 }
 
-/* The server accepts only so many requests, and answers heartbeats and the end of the session at
- * once. */
+/* Frames that are sent together: the first call in `calls` that is not sent completely, and those
+ * behind it.  If the socket was full, TLS has to be given the same bytes again, and is: calls stay
+ * in their order once they have begun. */
+struct batch {
+	size_t bytes;
+	uint8_t out[OUT_BYTES];
+};
+
+static void batch_fill(struct batch *batch, struct connection *connection)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	batch->bytes = 0;
+	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
+		size_t left = call->bytes - call->sent;
+
+		if (!call_is_due(connection, call))
+			continue;
+		if (left > OUT_BYTES - batch->bytes)
+			break;
+		if (call->sent == 0)
+			call->sent_ns = now_ns;
+		memcpy(batch->out + batch->bytes, call->frame + call->sent, left);
+		batch->bytes += left;
+		call->begun = true;
+	}
+}
+
+/* So many bytes of the batch are sent. */
+static void batch_sent(struct connection *connection, size_t bytes)
+{
+	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
+		size_t left = call->bytes - call->sent;
+
+		if (bytes == 0)
+			return;
+		if (!call_is_due(connection, call))
+			continue;
+		if (left > bytes)
+			left = bytes;
+		call->sent += left;
+		call->asked = call->sent == call->bytes;
+		bytes -= left;
+	}
+}
+
+/* The server answers heartbeats and the end of the session at once, whatever else it has. */
+static bool call_is_urgent(const struct connection_call *call)
+{
+	return call->type == WIRE_TYPE_hello || call->type == WIRE_TYPE_ping ||
+	       call->type == WIRE_TYPE_bye;
+}
+
 static bool call_may_go(const struct connection *connection,
 			const struct connection_call *call)
 {
 	if (!connection->ready || call->type == WIRE_TYPE_hello)
 		return call->type == WIRE_TYPE_hello;
 	return connection->n_unreplied < connection->requests_max ||
-	       call->type == WIRE_TYPE_ping || call->type == WIRE_TYPE_bye;
+	       call_is_urgent(call);
 }
 
 /* The call is the last that was sent: ids rise on the wire. */
@@ -295,19 +339,34 @@ static void call_number(struct connection *connection, struct connection_call *c
 	list_move(&connection->calls, &call->node);
 }
 
-/* Send those that were sent on an earlier socket, or in part. */
-static int calls_resend(struct connection *connection)
+/* Give ids to those that may go.  Those that go before others are in front. */
+static void held_release(struct connection *connection)
 {
-	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
-		int err = 0;
+	struct connection_call *call;
 
-		if (call->sent < call->bytes &&
-		    (connection->ready || call->type == WIRE_TYPE_hello))
-			err = call_send(connection, call);
-		if (err)
-			return err;
+	while ((call = list_first(&connection->held, struct connection_call, node)) &&
+	       call_may_go(connection, call))
+		call_number(connection, call);
+}
+
+/* 0: all sent, 1: the socket is full, or -errno. */
+static int batches_send(struct connection *connection)
+{
+	struct batch batch;
+
+	for (;;) {
+		ssize_t n;
+
+		batch_fill(&batch, connection);
+		if (batch.bytes == 0)
+			return 0;
+		n = stream_send(&connection->stream, batch.out, batch.bytes);
+		if (n == -EAGAIN)
+			return 1;
+		if (n < 0)
+			return broken_error(connection, (int)n);
+		batch_sent(connection, (size_t)n);
 	}
-	return 0;
 }
 
 static int calls_send(struct connection *connection)
@@ -319,16 +378,8 @@ static int calls_send(struct connection *connection)
 	/* connection_io() begins the handshake when the socket is writable */
 	if (!connection->stream.handshaken)
 		return interest_set(connection, true);
-	err = calls_resend(connection);
-	list_for_each_entry_safe(struct connection_call, call, &connection->held,
-				 node) {
-		if (err)
-			break;
-		if (!call_may_go(connection, call))
-			continue;
-		call_number(connection, call);
-		err = call_send(connection, call);
-	}
+	held_release(connection);
+	err = batches_send(connection);
 	if (err < 0)
 		return err;
 	return interest_set(connection, err == 1);
@@ -355,7 +406,10 @@ static int call_create(struct connection *connection, const struct wire_msg *req
 	call->done = done;
 	call->ctx = ctx;
 	call->bytes = (size_t)n;
-	list_append(&connection->held, &call->node);
+	if (call_is_urgent(call))
+		list_append(connection->held.next, &call->node);
+	else
+		list_append(&connection->held, &call->node);
 	*ret_call = call;
 	return 0;
 }
@@ -395,9 +449,22 @@ int connection_call(struct connection *connection, const struct wire_msg *reques
 	if (ret_call)
 		*ret_call = call;
 	/* connection_io() returns an error of sending */
-	if (connection->ready || request->type == WIRE_TYPE_hello)
+	if (!connection->gathers &&
+	    (connection->ready || request->type == WIRE_TYPE_hello))
 		(void)calls_send(connection);
 	return 0;
+}
+
+void connection_gather(struct connection *connection)
+{
+	connection->gathers = true;
+}
+
+void connection_flush(struct connection *connection)
+{
+	connection->gathers = false;
+	if (connection->ready)
+		(void)calls_send(connection);
 }
 
 bool connection_abandon(struct connection_call *call, connection_done *done, void *ctx)
@@ -545,6 +612,8 @@ static int receive_once(struct connection *connection)
 	ssize_t n = stream_receive(&connection->stream,
 				   connection->in + connection->in_bytes,
 				   connection->in_room - connection->in_bytes);
+	bool full;
+	int err;
 
 	if (n == 0)
 		return err_set(-ECONNRESET, "the server closed the connection");
@@ -555,7 +624,12 @@ static int receive_once(struct connection *connection)
 						  ? "the control connection broke"
 						  : "connecting");
 	connection->in_bytes += (size_t)n;
-	return frames_process(connection);
+	full = connection->in_bytes == connection->in_room;
+	err = frames_process(connection);
+	/* without the memory there are more calls of the system */
+	if (!err && full && connection->in_room < IN_FULL)
+		(void)in_grow(connection, connection->in_room * 2);
+	return err;
 }
 
 /* Receive once, as other work, such as heartbeats, comes first; epoll reports further bytes, but

@@ -72,6 +72,9 @@ const uint8_t *connection_secret(const struct connection *connection);
 int connection_call(struct connection *connection, const struct wire_msg *request,
 		    connection_done *done, void *ctx,
 		    struct connection_call **ret_call);
+/* Until connection_flush() calls wait, to be sent together. */
+void connection_gather(struct connection *connection);
+void connection_flush(struct connection *connection);
 /* No thread waits for the call any more.  False: it had changed nothing at the server, and is
  * dropped; true: `done` (NULL: nothing) gets its end. */
 bool connection_abandon(struct connection_call *call, connection_done *done, void *ctx);
