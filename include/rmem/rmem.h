@@ -29,7 +29,7 @@
  *               takes no effect after this error
  *   ECONNRESET  the channel or connection was lost; a write may or may not have taken effect.
  *               It takes no effect after this error
- *   ECANCELED   rmem_cancel() ended the operation
+ *   ECANCELED   rmem_cancel() ended the operation, or rmem_calls_cancel() the call
  *   ENOTSUP     the fabric, device or server cannot do this; the text names it
  *   EOVERFLOW   the queue is full: take completions first
  *   EPROTO      the server broke the protocol
@@ -97,10 +97,10 @@
  *   - Each call that uses what the parent has opened fails with ESTALE at once.
  *     rmem_lease_status() returns that too, and rmem_lease_reason() RMEM_REASON_LOST.  Other
  *     calls that cannot fail, such as rmem_lease_bytes(), return what they returned in the
- *     parent.  rmem_close() and rmem_queue_free() do nothing.
- *   - The copies of the descriptors are closed, those of rmem_fd(), rmem_queue_fd() and
- *     rmem_notified_fd() included; descriptors of RDMA devices stay open until the child ends or
- *     calls exec().
+ *     parent.  rmem_close(), rmem_queue_free() and rmem_calls_free() do nothing.
+ *   - The copies of the descriptors are closed, those of rmem_fd(), rmem_queue_fd(),
+ *     rmem_calls_fd() and rmem_notified_fd() included; descriptors of RDMA devices stay open until
+ *     the child ends or calls exec().
  *   - The child can open sessions of its own.
  * A signal handler that may interrupt a call of this library must not call fork(). */
 #ifndef RMEM_H
@@ -122,6 +122,7 @@ typedef struct rmem rmem;               /* a session with one server */
 typedef struct rmem_lease rmem_lease;   /* memory lent to this session */
 typedef struct rmem_queue rmem_queue;   /* one thread's operations and completions */
 typedef struct rmem_buffer rmem_buffer; /* local memory registered with the devices */
+typedef struct rmem_calls rmem_calls;   /* server calls begun, of any sessions */
 
 #define RMEM_NAME_MAX 255    /* bytes of a lease's name, without the terminator */
 #define RMEM_SEGMENTS_MAX 64 /* segments of one lease */
@@ -149,8 +150,8 @@ enum rmem_fabric {
 
 /* Supplies the pre-shared key of a tenant: writes 16 to `bytes`, which is 64, bytes to key, and
  * their number to *ret_bytes.  Returns 0, or non-zero: there is none, and rmem_open() fails with
- * EACCES.  Called inside rmem_open() alone, once for each attempt to open; it copies the key and
- * wipes its own buffer. */
+ * EACCES.  Called inside rmem_open(), or by a thread of the library for RMEM_CALL_OPEN, once for
+ * each attempt to open; the library copies the key and wipes its own buffer. */
 typedef int rmem_psk(void *ctx, const char *tenant, unsigned char *key, size_t bytes,
 		     size_t *ret_bytes);
 
@@ -163,9 +164,9 @@ enum rmem_step {
 	RMEM_STEP_CHANNEL = 5,  /* the first channel */
 };
 
-/* Is told that a step of rmem_open() is done.  Called inside rmem_open() alone, by its thread; it
- * returns soon, and calls no function of this library.  A step is repeated when another address is
- * tried, or the server is lost and found again. */
+/* Is told that a step of rmem_open() is done.  Called inside rmem_open(), by its thread, or by one
+ * of the library for RMEM_CALL_OPEN; it returns soon, and calls no function of this library.  A
+ * step is repeated when another address is tried, or the server is lost and found again. */
 typedef void rmem_stepped(void *ctx, enum rmem_step step);
 
 /* Options beyond the URI.  Start from rmem_options_init(); members are only ever added. */
@@ -673,6 +674,173 @@ RMEM_API int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned 
  * rmem_fd(), as notices arrive in rmem_process().
  *   EMFILE  the process has too many descriptors  [any] */
 RMEM_API int rmem_notified_fd(rmem *session);
+
+/* ---- calls that do not wait ---- */
+
+/* A program with an event loop begins calls, waits for a descriptor, and takes answers.  Each of
+ * these is done as the function of its name.  RMEM_CALL_OPEN, CLOSE, QUEUE and BUFFER do what
+ * rmem_open(), rmem_close(), rmem_queue_create() and rmem_buffer_create() do: as that may block in
+ * the kernel, threads of the library do it, at most 16, which end when there is nothing to do. */
+enum rmem_call {
+	RMEM_CALL_OPEN = 1,
+	RMEM_CALL_CLOSE = 2,
+	RMEM_CALL_QUEUE = 3,
+	RMEM_CALL_BUFFER = 4,
+	RMEM_CALL_ALLOC = 5,
+	RMEM_CALL_ATTACH = 6,
+	RMEM_CALL_ATTACH_SHARED = 7,
+	RMEM_CALL_DETACH = 8,
+	RMEM_CALL_DESTROY = 9,
+	RMEM_CALL_RENAME = 10,
+	RMEM_CALL_SHARE = 11,
+	RMEM_CALL_UNSHARE = 12,
+	RMEM_CALL_GROW = 13,
+	RMEM_CALL_SHRINK = 14,
+	RMEM_CALL_RENEW = 15,
+	RMEM_CALL_KEEP = 16,
+	RMEM_CALL_REMOVE = 17,
+	RMEM_CALL_STAT = 18,
+	RMEM_CALL_LIST = 19,
+	RMEM_CALL_WATCH = 20,
+	RMEM_CALL_UNWATCH = 21,
+	RMEM_CALL_PING = 22,
+};
+
+#define RMEM_CALLS_MAX 16384 /* requests outstanding in one rmem_calls */
+
+/* One request.  Members that the call does not need are not looked at.  rmem_calls_begin() copies
+ * texts and parameters. */
+struct rmem_request {
+	uint16_t call;  /* enum rmem_call */
+	uint16_t flags; /* 0 */
+	/* milliseconds from rmem_calls_begin() to the answer, for a list without the time between a
+	 * page and the next; 0: that of the session, or rmem_thread_timeout(), or of the options */
+	uint32_t timeout_ms;
+	rmem *session;     /* of all calls but OPEN and those on a lease */
+	rmem_lease *lease; /* of a call on a lease */
+	/* of a lease; LIST: prefix, may be NULL; OPEN: the URI, NULL as for rmem_open() */
+	const char *name;
+	const char *tenant; /* ATTACH_SHARED, SHARE, UNSHARE */
+	/* ALLOC: struct rmem_alloc_params; BUFFER: rmem_buffer_params; OPEN: rmem_options, QUEUE:
+	 * rmem_queue_params, or NULL */
+	const void *params;
+	/* ATTACH, ATTACH_SHARED, SHARE: rights; RENAME: flags; GROW, SHRINK: bytes; RENEW, KEEP:
+	 * ttl_ms */
+	uint64_t value;
+	uint64_t cookie;      /* the caller's, returned in the answer */
+	uint64_t reserved[2]; /* 0 */
+};
+
+/* A request, of which all other members are 0. */
+static inline struct rmem_request rmem_request_init(enum rmem_call call)
+{
+	struct rmem_request request;
+
+	memset(&request, 0, sizeof(request));
+	request.call = (uint16_t)call;
+	return request;
+}
+
+struct rmem_answer {
+	uint64_t cookie; /* cookie and call are the request's */
+	uint16_t call;
+	/* enum rmem_reason: why the lease has ended, if the status is an error */
+	uint16_t reason;
+	/* what the function returns: 0, 1 or -errno; RMEM_CALL_LIST: 1 before the last page */
+	int status;
+	uint32_t error;   /* number of its text, for rmem_answer_error(); 0: none */
+	uint32_t n_stats; /* entries of stats; else 0 */
+	/* ALLOC, ATTACH, ATTACH_SHARED: rmem_lease; OPEN: rmem; QUEUE: rmem_queue; BUFFER:
+	 * rmem_buffer.  It is the caller's from now on */
+	void *object;
+	uint64_t value; /* PING: nanoseconds */
+	/* STAT, LIST: valid until the next rmem_calls_take() or rmem_calls_wait() */
+	const struct rmem_stat *stats;
+	uint64_t reserved[2]; /* 0 */
+};
+
+/* Parameters of an rmem_calls.  Start from rmem_calls_params_init(). */
+struct rmem_calls_params {
+	size_t size;    /* sizeof(struct rmem_calls_params) */
+	unsigned depth; /* requests outstanding, 1 to RMEM_CALLS_MAX; 0: 4096 */
+};
+static inline struct rmem_calls_params rmem_calls_params_init(void)
+{
+	struct rmem_calls_params value;
+
+	memset(&value, 0, sizeof(value));
+	value.size = sizeof(value);
+	return value;
+}
+
+/* Make one.  The caller owns *ret_calls and ends it with rmem_calls_free().
+ *   params  NULL: the defaults; not kept
+ *   EINVAL  a member of *params is out of its range
+ *   EMFILE  the process has too many descriptors  [any] */
+RMEM_API int rmem_calls_create(const struct rmem_calls_params *params,
+			       rmem_calls **ret_calls);
+/* End it.  Requests that have no answer yet may or may not take effect; what they grant, and what
+ * answers that were not taken have granted, is given back; sessions that are to be closed are.
+ * The call waits for buffers that are being registered, as their memory is the caller's on return.
+ * NULL: nothing.  [owner] */
+RMEM_API void rmem_calls_free(rmem_calls *calls);
+
+/* Begin calls.  Never waits: the requests of a session are sent together, those beyond what its
+ * server accepts at a time when it has answered others.  Returns the number begun.  That is less
+ * than n if there is no room, or if a request follows that would give an error as the first one.
+ *   - Requests on one lease are done in their order, those of functions included, each after the
+ *     answer of the one before.  All others may be done, and answered, in any order.
+ *   - A wrong argument is no error of this call: the answer has it.
+ *   - While a request has no answer, its session and lease must not be ended by another thread.
+ *     rmem_close(), and the begin of RMEM_CALL_CLOSE, answer all requests of the session with
+ *     ECANCELED, and take the objects from answers that were not taken.
+ *   - RMEM_CALL_OPEN: a library's thread calls psk() and stepped() of the options, whose contexts
+ *     must last until the answer, and after rmem_calls_cancel() until the session's time-out.
+ *   - RMEM_CALL_BUFFER: the memory is in use until the answer, or until its session is closed.
+ *   - After the answer to a request that ends the handle of its lease, the requests on it that are
+ *     still waiting end in ESTALE.
+ *   requests, n  not kept
+ *   EINVAL     the first request is malformed: call or flags are unknown, reserved members are not
+ *              0, or session, lease, name, tenant or params is NULL where the call needs it
+ *   EOVERFLOW  as many requests as may be are outstanding: take answers first.  A session has at
+ *              most RMEM_CALLS_MAX altogether; others are answered with ETIMEDOUT
+ *   ESTALE     the object was made by the parent process  [owner] */
+RMEM_API int rmem_calls_begin(rmem_calls *calls, const struct rmem_request *requests,
+			      unsigned n);
+
+/* Take answers without waiting.  Returns their number, at most 256.  With sessions of
+ * RMEM_NO_THREAD that have requests outstanding here, the call does the work of rmem_process().
+ *   n  room in answers[]
+ *   ESTALE  as above  [owner] */
+RMEM_API int rmem_calls_take(rmem_calls *calls, struct rmem_answer *answers,
+			     unsigned n);
+/* Take answers, and wait until there are at least `min`.  Returns their number, which is less than
+ * min after the time-out.
+ *   min         at most n, 256 and the number outstanding count
+ *   timeout_ms  milliseconds; negative: no limit
+ * Other arguments and errors as for rmem_calls_take().  [owner] */
+RMEM_API int rmem_calls_wait(rmem_calls *calls, struct rmem_answer *answers, unsigned n,
+			     unsigned min, int timeout_ms);
+/* The number of requests whose answers were not taken.  [owner] */
+RMEM_API unsigned rmem_calls_outstanding(const rmem_calls *calls);
+
+/* A descriptor that polls readable while there are answers to take, and when a session of
+ * RMEM_NO_THREAD that has requests outstanding here has work.  The object owns the descriptor:
+ * neither read nor close it.
+ *   ESTALE  as above  [owner] */
+RMEM_API int rmem_calls_fd(const rmem_calls *calls);
+
+/* End the requests that have this cookie: they are answered with ECANCELED at once, unless their
+ * answer waits to be taken already, or a buffer is being registered.  They may or may not take
+ * effect; what they grant is given back, and a session is closed all the same.
+ * Returns the number of requests ended.
+ *   ESTALE  as above  [owner] */
+RMEM_API int rmem_calls_cancel(rmem_calls *calls, uint64_t cookie);
+
+/* The text of an answer that the last rmem_calls_take() or rmem_calls_wait() has returned; "": the
+ * answer is no error.  Valid until the next call of either.  [owner] */
+RMEM_API const char *rmem_answer_error(const rmem_calls *calls,
+				       const struct rmem_answer *answer);
 
 /* ---- registered local memory ---- */
 

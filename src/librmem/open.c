@@ -17,10 +17,13 @@
 #include "base/params.h"
 #include "librmem/queue/queue.h"
 #include "librmem/channel/channel.h"
+#include "librmem/open.h"
+#include "librmem/session/call.h"
 #include "librmem/session/cancel.h"
 #include "librmem/session/process.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
+#include "librmem/session/tasks.h"
 #include "librmem/sync.h"
 #include "wire/codec.h"
 
@@ -35,8 +38,13 @@
 /* ---- making the handle ---- */
 
 const struct session_observer *const session_layers[] = {
-	&channel_observer, &lease_observer, &buffer_observer,
-	&queue_observer,   &sync_observer,  NULL,
+	&call_observer,
+	&channel_observer,
+	&lease_observer,
+	&buffer_observer,
+	&queue_observer,
+	&sync_observer,
+	NULL,
 };
 
 static int client_copy(char dst[WIRE_LABEL_MAX + 1], const char *src)
@@ -83,7 +91,7 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 	session->no_thread = (all.flags & RMEM_NO_THREAD) != 0;
 	session->stepped = all.stepped;
 	session->stepped_ctx = all.stepped_ctx;
-	session->timeout_ms = all.timeout_ms ? all.timeout_ms : TIMEOUT_DEFAULT_MS;
+	session->timeout_ms = opening_timeout_ms(&all);
 	if (all.client)
 		return client_copy(session->client, all.client);
 	client_default(session->client);
@@ -126,6 +134,8 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	lease_table_init(&whole->leases);
 	turns_init(&whole->sync.turns);
 	list_init(&session->queues);
+	list_init(&session->calls);
+	list_init(&session->gather_node);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
 	list_init(&session->process_node);
@@ -293,13 +303,18 @@ static void devices_list(struct rmem *session)
 	}
 }
 
-static void session_close(struct rmem *session)
+void session_close(struct rmem *session)
 {
 	unsigned ms = session->timeout_ms < CLOSE_MS ? session->timeout_ms : CLOSE_MS;
 	uint64_t end_ns = clock_now_ns() + ms * NS_PER_MS;
 	struct rmem_queue *queue;
 
+	calls_end(session);
 	session_cancel(session);
+	tasks_lock();
+	while (session->tasks > 0)
+		tasks_wait();
+	tasks_unlock();
 	if (session->served) {
 		service_remove(session);
 		session->served = false;
@@ -337,15 +352,6 @@ void rmem_close(rmem *session)
 	session_close(session);
 	cancel_restore(before);
 }
-
-/* One call of rmem_open(), which may try several sessions. */
-struct opening {
-	struct uri uri;
-	const struct rmem_options *options;
-	uint64_t end_ns; /* no further try begins after this; 0: before the first */
-	bool lost;       /* the last try has lost its server */
-	struct backoff backoff;
-};
 
 /* Create a session with the remaining time as its time-out; *ret_timeout_ms: its later time-out. */
 static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
@@ -431,36 +437,43 @@ static bool opening_waits(struct opening *opening, int err)
 	return again;
 }
 
-static int session_open(const char *text, const struct rmem_options *options,
-			struct rmem **ret_session)
+int opening_init(struct opening *opening, const char *uri,
+		 const struct rmem_options *options)
 {
-	struct opening opening = { .options = options,
-				   .backoff = BACKOFF_INIT(BACKOFF_MAX_MS) };
-	int err = uri_parse(text, &opening.uri);
+	*opening = (struct opening){ .options = options,
+				     .backoff = BACKOFF_INIT(BACKOFF_MAX_MS) };
+	return uri_parse(uri, &opening->uri);
+}
 
-	if (err)
-		return err;
+unsigned opening_timeout_ms(const struct rmem_options *options)
+{
+	return options->timeout_ms ? options->timeout_ms : TIMEOUT_DEFAULT_MS;
+}
+
+int opening_run(struct opening *opening, rmem **ret_session)
+{
+	/* the time-out of the options counts */
+	unsigned timeout_ms = rmem_thread_timeout(0);
+	int err, before = cancel_disable();
+
 	do {
-		opening.lost = false;
-		err = opening_try(&opening, ret_session);
-	} while (err && opening_waits(&opening, err));
-	return err;
+		opening->lost = false;
+		err = opening_try(opening, ret_session);
+	} while (err && opening_waits(opening, err));
+	(void)rmem_thread_timeout(timeout_ms);
+	cancel_restore(before);
+	return err_end(err ? err_prefix(err, "rmem_open") : 0);
 }
 
 int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_session)
 {
-	unsigned timeout_ms;
-	int err, before;
+	struct opening opening;
+	int err;
 
 	if (!ret_session)
 		return err_set(-EINVAL, "rmem_open: ret_session is NULL");
-	before = cancel_disable();
-	/* the time-out of the options counts */
-	timeout_ms = rmem_thread_timeout(0);
-	err = session_open(uri, options, ret_session);
-	(void)rmem_thread_timeout(timeout_ms);
-	cancel_restore(before);
-	return err_end(err ? err_prefix(err, "rmem_open") : 0);
+	err = opening_init(&opening, uri, options);
+	return err ? err_prefix(err, "rmem_open") : opening_run(&opening, ret_session);
 }
 
 /* ---- looking at a session ---- */

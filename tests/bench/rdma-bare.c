@@ -71,7 +71,8 @@ void bare_open(struct bench_env *env)
 	struct fabric_address source;
 
 	request.open_channel.endpoint = domain->number;
-	if (session_call(session, &request, channel_id_store, &params.hello.channel))
+	if (session_call_until(session, &request, channel_id_store,
+			       &params.hello.channel, session_end_ns(session), NULL))
 		give_up("the server grants no channel");
 	if (credential_give(&credential, connection_secret(session->connection),
 			    &params))

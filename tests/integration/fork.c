@@ -35,6 +35,7 @@ static atomic_bool started, stop;
 static rmem *session, *driven;
 static rmem_lease *lease;
 static rmem_queue *queue;
+static rmem_calls *calls;
 static rmem_buffer *buffer;
 static uint64_t lease_id;
 static void *buffer_addr;
@@ -100,21 +101,39 @@ static void *traffic(void *arg)
 	return NULL;
 }
 
+/* Make a call that a thread of the library does. */
+static void *call_one(rmem_calls *of, const struct rmem_request *request)
+{
+	struct rmem_answer answer;
+
+	must(rmem_calls_begin(of, request, 1), "begin");
+	must(rmem_calls_wait(of, &answer, 1, 1, -1), "wait");
+	must(answer.status, "a call");
+	return answer.object;
+}
+
 /* A thread of the parent: makes the calls that hold a lock of the library, for its own lease. */
 static void *lockers(void *arg)
 {
 	struct rmem_buffer_params params = rmem_buffer_params_init();
+	struct rmem_request request = rmem_request_init(RMEM_CALL_BUFFER);
 	char name[RMEM_NAME_MAX + 1];
+	rmem_calls *own;
 	rmem_buffer *of;
 
 	params.bytes = BYTES;
+	request.session = session;
+	request.params = &params;
+	must(rmem_calls_create(NULL, &own), "calls");
 	while (!stop) {
 		for (unsigned i = 0; i < 20000; i++)
 			(void)rmem_lease_name(lease, name, sizeof(name));
 		must(rmem_read(lease, 0, name, sizeof(name)), "read");
 		must(rmem_buffer_create(session, &params, &of), "buffer");
 		must(rmem_buffer_free(of), "buffer_free");
+		must(rmem_buffer_free(call_one(own, &request)), "buffer_free");
 	}
+	rmem_calls_free(own);
 	return arg;
 }
 
@@ -299,6 +318,23 @@ static void inherited_queue(void)
 	DOES_NOTHING(rmem_queue_free(queue));
 }
 
+static void inherited_calls(void)
+{
+	struct rmem_request request = rmem_request_init(RMEM_CALL_PING);
+	struct rmem_answer answer = { .status = -EIO };
+
+	request.session = session;
+	STALE(rmem_calls_begin(calls, &request, 1));
+	STALE(rmem_calls_take(calls, &answer, 1));
+	STALE(rmem_calls_wait(calls, &answer, 1, 1, -1));
+	STALE(rmem_calls_cancel(calls, 1));
+	STALE(rmem_calls_fd(calls));
+	/* the parent has begun it */
+	HOLDS(rmem_calls_outstanding(calls) == 1);
+	HOLDS(rmem_answer_error(calls, &answer)[0] != '\0');
+	DOES_NOTHING(rmem_calls_free(calls));
+}
+
 static void inherited_use(void)
 {
 	struct rmem_buffer_params params = rmem_buffer_params_init();
@@ -311,6 +347,7 @@ static void inherited_use(void)
 	inherited_leases();
 	inherited_synchronous();
 	inherited_queue();
+	inherited_calls();
 	params.bytes = 8;
 	STALE(rmem_buffer_create(session, &params, &another));
 	STALE(rmem_buffer_free(buffer));
@@ -344,6 +381,17 @@ static uint64_t resumes(rmem *of, unsigned *ret_fence_ms)
 	return info.resumes;
 }
 
+static void own_calls(rmem *own)
+{
+	struct rmem_request request = rmem_request_init(RMEM_CALL_QUEUE);
+	rmem_calls *of;
+
+	request.session = own;
+	HOLDS(rmem_calls_create(NULL, &of) == 0);
+	rmem_queue_free(call_one(of, &request));
+	rmem_calls_free(of);
+}
+
 /* The child's own session has heartbeats. */
 static void own_use(unsigned char value, bool live)
 {
@@ -358,6 +406,7 @@ static void own_use(unsigned char value, bool live)
 	if (rmem_grow(of, 0) != -EINVAL || !strstr(rmem_error(), "child"))
 		fail("grow", 0);
 	check_lease(of, value);
+	own_calls(own);
 	(void)resumes(own, &fence_ms);
 	if (live)
 		sleep_ms(2 * fence_ms);
@@ -388,6 +437,7 @@ static void sessions_open(void)
 	struct rmem_options options = rmem_options_init();
 	struct rmem_buffer_params params = rmem_buffer_params_init();
 	struct rmem_op op = rmem_op_init(RMEM_OP_PING, NULL, 0, 0);
+	struct rmem_request request = rmem_request_init(RMEM_CALL_PING);
 
 	options.timeout_ms = 2 * CHILD_S * 1000;
 	params.bytes = BYTES;
@@ -396,6 +446,9 @@ static void sessions_open(void)
 	must(rmem_open(uri, &options, &driven), "open");
 	must(rmem_queue_create(session, NULL, &queue), "queue");
 	must(rmem_buffer_create(session, &params, &buffer), "buffer");
+	must(rmem_calls_create(NULL, &calls), "calls");
+	request.session = session;
+	must(rmem_calls_begin(calls, &request, 1), "begin");
 	must(rmem_notified_fd(session), "notified_fd");
 	lease_make(session, &lease);
 	lease_id = rmem_lease_id(lease);

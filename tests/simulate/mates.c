@@ -43,7 +43,7 @@ static void look(const struct program *program, unsigned which, unsigned k)
 /* Whether an answer of the daemon, or its word that the lease has ended, may be on the way. */
 static bool is_in_doubt(const struct program *program, const rmem_lease *lease)
 {
-	return program->calls > 0 || lease->ended_late.call || !client_is_calm(1000) ||
+	return program->calls > 0 || lease->ending || !client_is_calm(1000) ||
 	       may_have_ended(lease->id);
 }
 
@@ -58,7 +58,7 @@ static void compare(const struct program *program, const rmem_lease *lease)
 }
 
 /* Some threads have no time to wait for the answer, which comes late. */
-static void call_begin(struct program *program, const char *name)
+static void mate_begin(struct program *program, const char *name)
 {
 	program->calls++;
 	client_call_begin(name, REQUESTS * program->timeout_ms + 3000);
@@ -66,7 +66,7 @@ static void call_begin(struct program *program, const char *name)
 		!sim_healed && sim_chance(2) ? 1 + (unsigned)sim_random(4) : 0);
 }
 
-static void call_end(struct program *program)
+static void mate_end(struct program *program)
 {
 	(void)rmem_thread_timeout(0);
 	client_call_end();
@@ -88,7 +88,7 @@ static void get(struct program *program, unsigned which, unsigned k)
 	params.name = name;
 	params.bytes = BYTES;
 	params.flags = RMEM_ALLOC_ATTACH;
-	call_begin(program, "rmem_attach of a mate");
+	mate_begin(program, "rmem_attach of a mate");
 	/* proving: whatever rights the other thread has asked for */
 	if (!program->proving && sim_chance(2))
 		err = rmem_alloc(program->session, &params, lease);
@@ -98,11 +98,38 @@ static void get(struct program *program, unsigned which, unsigned k)
 			RMEM_READ |
 				(program->proving || sim_chance(3) ? 0 : RMEM_WRITE),
 			lease);
-	call_end(program);
+	mate_end(program);
 	program->mates[which].leaving[k] = false;
 	if (program_failed(program, "rmem_attach of a mate", err,
 			   program->proving ? proven : also))
 		*lease = NULL;
+}
+
+/* Begin to get it by a call whose answer nobody takes: it may come before the object ends, or
+ * after. */
+static void get_for_nobody(struct program *program, unsigned k)
+{
+	struct rmem_request request =
+		rmem_request_init(sim_chance(2) ? RMEM_CALL_ALLOC : RMEM_CALL_ATTACH);
+	struct rmem_alloc_params params = rmem_alloc_params_init();
+	char name[HELD_NAME_BYTES];
+	rmem_calls *calls;
+
+	(void)snprintf(name, sizeof(name), "m-%u", k);
+	params.name = name;
+	params.bytes = BYTES;
+	params.flags = RMEM_ALLOC_ATTACH;
+	request.session = program->session;
+	request.name = name;
+	request.params = &params;
+	request.value = RMEM_READ | RMEM_WRITE;
+	mate_begin(program, "a call of a mate that nobody takes");
+	if (!rmem_calls_create(NULL, &calls)) {
+		if (rmem_calls_begin(calls, &request, 1) == 1 && !sim_chance(3))
+			(void)rmem_ping(program->session, NULL);
+		rmem_calls_free(calls);
+	}
+	mate_end(program);
 }
 
 /* Give it back; true: it is gone. */
@@ -111,9 +138,9 @@ static bool leave(struct program *program, rmem_lease *lease)
 	static const int also[] = { -EBUSY, 0 };
 	int err;
 
-	call_begin(program, "rmem_detach of a mate");
+	mate_begin(program, "rmem_detach of a mate");
 	err = rmem_detach(lease);
-	call_end(program);
+	mate_end(program);
 	return !program_failed(program, "rmem_detach of a mate", err, also);
 }
 
@@ -124,9 +151,9 @@ static void destroy(struct program *program, unsigned which, unsigned k)
 	int err;
 
 	ended[n_ended++ % ENDED_MAX] = rmem_lease_id(*lease);
-	call_begin(program, "rmem_destroy of a mate");
+	mate_begin(program, "rmem_destroy of a mate");
 	err = rmem_destroy(*lease);
-	call_end(program);
+	mate_end(program);
 	if (!program_failed(program, "rmem_destroy of a mate", err, also))
 		*lease = NULL;
 }
@@ -184,6 +211,8 @@ void mates_act(struct program *program, unsigned which)
 	if (mate->old[k] && sim_chance(2)) {
 		if (leave(program, mate->old[k]))
 			mate->old[k] = NULL;
+	} else if (!mate->lease[k] && sim_chance(4)) {
+		get_for_nobody(program, k);
 	} else if (!mate->lease[k]) {
 		get(program, which, k);
 	} else if (which == 0 && rmem_lease_rights(mate->lease[k]) & RMEM_WRITE &&

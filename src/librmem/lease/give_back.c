@@ -24,7 +24,7 @@ static int given_back(void *ctx, int err, const struct wire_msg *reply)
 	struct rmem_lease *lease = ctx;
 
 	(void)reply;
-	lease->ended_late.call = NULL;
+	lease->ending = NULL;
 	if (err && err != -ESTALE && err != -ENOENT) {
 		give_back_later(lease->session);
 		return 0;
@@ -45,7 +45,7 @@ static void give_back_send(struct rmem_lease *lease)
 	request.detach.lease = lease->id;
 	request.detach.flags = lease->detach_flags;
 	if (connection_call(lease->session->connection, &request, given_back, lease,
-			    &lease->ended_late.call))
+			    &lease->ending))
 		give_back_later(lease->session);
 }
 
@@ -83,14 +83,15 @@ void give_backs_work(struct rmem *session, uint64_t now_ns)
 		return;
 	table->give_back_ns = UINT64_MAX;
 	list_for_each_entry(struct rmem_lease, lease, &table->unwanted, node)
-		if (!lease->ended_late.call)
+		if (!lease->ending)
 			give_back_send(lease);
 }
 
 void give_backs_drop(struct lease_table *table)
 {
 	list_for_each_entry_safe(struct rmem_lease, lease, &table->unwanted, node) {
-		session_late_drop(&lease->ended_late);
+		if (lease->ending)
+			(void)connection_abandon(lease->ending, NULL, NULL);
 		list_remove(&lease->node);
 		lease_handle_free(lease);
 	}

@@ -446,14 +446,18 @@ MODULAR bool lease_verified(const struct rmem_lease *lease, unsigned count)
 		     count) >= 0;
 }
 
-void lease_drop(struct rmem_lease *lease)
+/* Take the handle out of all lists, and free what it has. */
+static void lease_clear(struct rmem_lease *lease)
 {
+	call_line_end(&lease->line);
 	rekey_abandon(lease);
 	if (lease->atomic_device.call)
 		(void)connection_abandon(lease->atomic_device.call, NULL, NULL);
 	keep_abandon(lease);
 	watch_cancel(lease);
-	session_late_drop(&lease->ended_late);
+	if (lease->ending)
+		(void)connection_abandon(lease->ending, NULL, NULL);
+	lease->ending = NULL;
 	lease_forget(lease);
 	list_remove(&lease->node);
 	/* it may be among them */
@@ -462,7 +466,23 @@ void lease_drop(struct rmem_lease *lease)
 	list_remove(&lease->superseded);
 	attachment_free(lease_attachment(lease));
 	lease_name_set(lease, "");
+}
+
+void lease_drop(struct rmem_lease *lease)
+{
+	lease_clear(lease);
 	lease_handle_free(lease);
+}
+
+void lease_undo(struct rmem_lease *lease, unsigned flags)
+{
+	if (--lease->references > 0)
+		return;
+	lease_clear(lease);
+	if (lease->state == LEASE_USED)
+		lease_give_back(lease, lease->id, flags);
+	else
+		lease_handle_free(lease);
 }
 
 void leases_destroy(struct rmem *session)

@@ -17,6 +17,7 @@
 #include "base/notices.h"
 #include "base/tree.h"
 #include "librmem/lease/attachment.h"
+#include "librmem/session/call.h"
 #include "librmem/session/session.h"
 
 /* Limit of leases that were granted too late and not taken back: far more than a program has
@@ -45,6 +46,7 @@
 #define LEASE_MOVES(M)                                                                       \
 	M(ASKED, GRANT, USED)             /* events find it */                               \
 	M(ASKED, LATE, UNWANTED)          /* given back until the server has confirmed it */ \
+	M(USED, LATE, UNWANTED)           /* likewise, as nobody took the answer */          \
 	M(USED, LEAVE, LEAVING)           /* the request is sent */                          \
 	M(LEAVING, ANSWER, USED)          /* freed, or ends, unless it was refused */        \
 	M(USED, END, ENDED)               /* operations fail; the last notice */             \
@@ -162,9 +164,10 @@ struct rmem_lease {
 	/* calls that have returned the handle, less those that have given it back */
 	unsigned references;
 	enum lease_state state;
-	/* of a request that ends the lease, whose caller has gone */
-	struct session_late ended_late;
-	struct list node; /* in `all`, or in `unwanted` */
+	/* a request that ends the lease, whose caller has gone; NULL: none */
+	struct connection_call *ending;
+	struct call_line line; /* of the calls on it */
+	struct list node;      /* in `all`, or in `unwanted` */
 	struct map_node by_id;
 	bool known;                   /* in by_id */
 	unsigned detach_flags;        /* of a lease in `unwanted` */
@@ -263,10 +266,49 @@ void keeps_resumed(struct rmem *session);
 
 /* -EBUSY: operations use the lease.  Under the lock. */
 int lease_check_idle(const struct rmem_lease *lease);
+
+/* ---- the calls, as call_create of call.h ---- */
+
+/* lease_get.c */
+call_create lease_alloc_create, lease_attach_create, lease_attach_shared_create;
+/* lease_change.c */
+call_create lease_rename_create, lease_share_create, lease_unshare_create,
+	lease_grow_create, lease_shrink_create, lease_renew_create, lease_keep_create;
+/* lease_end.c */
+call_create lease_detach_create, lease_destroy_create;
+/* lease_list.c */
+call_create lease_remove_create, lease_stat_create, lease_list_create;
+/* watch.c */
+call_create lease_watch_create, lease_unwatch_create;
+
+/* ---- lease_call.c ---- */
+
+/* A call on a lease, with its arguments. */
+struct lease_call {
+	struct call call; /* first */
+	uint64_t value;
+	bool flag; /* of the kind */
+	char text[WIRE_NAME_MAX + 1];
+};
+
+static inline struct lease_call *lease_call_of(const struct call *call)
+{
+	return container_of((struct call *)(uintptr_t)call, struct lease_call, call);
+}
+
+/* The memory of a call; NULL, with text: there is none. */
+struct lease_call *lease_call_new(void);
+/* Make it a call on request->lease, behind those on it.  err: as for call_init(). */
+struct call *lease_call_init(struct lease_call *call, const struct call_kind *kind,
+			     const struct rmem_request *request, int err);
+/* call_kind.describe */
+int lease_call_describe(struct call *call, int err);
+/* A request that changes a lease needs one that has not ended and is writable.  -ESTALE, -EACCES */
+int lease_call_check(const struct call *call);
 /* -EACCES */
 int lease_check_writable(const struct rmem_lease *lease);
-/* The late answer to a request that ends the lease, rmem_lease.ended_late. */
-connection_done lease_ended_late;
+/* -EINVAL */
+int lease_rights_check(uint64_t rights);
 
 /* ---- give_back.c, under the lock ---- */
 
@@ -318,6 +360,10 @@ bool lease_verified(const struct rmem_lease *lease, unsigned count);
 void lease_replace(struct rmem *session, uint64_t id);
 /* Free the handle, which nothing may use.  Under the lock. */
 void lease_drop(struct rmem_lease *lease);
+/* Nobody took the answer with the handle: give back one reference, and with the last one the lease.
+ * Under the lock.
+ *   flags  WIRE_DETACH_* */
+void lease_undo(struct rmem_lease *lease, unsigned flags);
 
 /* ---- lease_moves.c ---- */
 
@@ -325,11 +371,5 @@ void lease_drop(struct rmem_lease *lease);
 void lease_move(struct rmem_lease *lease, enum lease_step step);
 /* Free a handle that is in no list. */
 void lease_handle_free(struct rmem_lease *lease);
-
-/* ---- lease_list.c ---- */
-
-/* Server call: describe a named lease of a tenant; NULL: the session's own.  [any] */
-int lease_stat_request(struct rmem *session, const char *tenant, const char *name,
-		       struct rmem_stat *ret_stat);
 
 #endif

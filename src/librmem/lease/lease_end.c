@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "librmem/lease/inflight.h"
 #include "librmem/lease/lease.h"
@@ -20,135 +19,174 @@ int lease_check_idle(const struct rmem_lease *lease)
 	return 0;
 }
 
-static bool is_leaving(const void *arg)
+/* ---- one reference less ---- */
+
+/* Until the request is answered the session gives no other reference.  lease_call.flag: it has
+ * begun. */
+static int leave_begin(struct call *call)
 {
-	const struct rmem_lease *lease = arg;
+	struct rmem_lease *lease = call->lease;
+	int err = lease_check_idle(lease);
 
-	return lease->state == LEASE_LEAVING || lease->state == LEASE_ENDED_LEAVING;
-}
-
-/* Wait for the request of another thread that ends the lease for all.  Under the lock, which is
- * released meanwhile.  -ETIMEDOUT */
-static int ending_await(const struct rmem_lease *lease)
-{
-	struct rmem *session = lease->session;
-
-	if (session_await(session, session_end_ns(session), is_leaving, lease))
-		return 0;
-	return err_set(-ETIMEDOUT, "another thread still ends it, after %u ms",
-		       session_timeout_ms(session));
-}
-
-/* Give back one of several references and return 0; or return 1, if it is the last one or the lease
- * ends for `all`: until that request is answered no thread takes another. */
-static int reference_drop(struct rmem_lease *lease, bool all)
-{
-	bool last;
-	int err;
-
-	(void)pthread_mutex_lock(&lease->session->lock);
-	last = lease->references <= 1 || all;
-	err = last ? ending_await(lease) : 0;
-	if (!err && last)
-		err = lease_check_idle(lease);
-	if (!err && last)
-		lease_move(lease, LEASE_STEP_LEAVE);
-	else if (!last)
-		lease->references--;
-	(void)pthread_mutex_unlock(&lease->session->lock);
-	return err ? err : last;
-}
-
-/* Free the handle, unless other references to it are left; a lease that has ended already is no
- * error.  Under the session's lock. */
-static int reference_dropped(struct rmem_lease *lease, int err)
-{
-	lease_move(lease, LEASE_STEP_ANSWER);
-	if (err && err != -ESTALE && err != -ENOENT)
+	if (err)
 		return err;
-	if (--lease->references > 0)
-		lease_end(lease, RMEM_REASON_FREED);
-	else
-		lease_drop(lease);
+	lease_move(lease, LEASE_STEP_LEAVE);
+	lease_call_of(call)->flag = true;
 	return 0;
 }
 
-/* From here on the lease may be attached again, by another handle. */
-static int ending_answered(void *ctx, const struct wire_msg *reply)
+static int leave_send(struct call *call, const struct wire_msg *request)
 {
+	struct rmem_lease *lease = call->lease;
+
+	if (!lease_call_of(call)->flag) {
+		int err = leave_begin(call);
+
+		if (err)
+			return err;
+	}
+	if (atomic_load(&lease->status) != 0)
+		return err_set(-ESTALE, "it has ended meanwhile");
+	/* a second request could end what another thread has attached since the first */
+	if (lease->ending)
+		return call_await(call, err_set(-ETIMEDOUT,
+						"no answer to an earlier request to "
+						"end it"));
+	return call_send(call, request);
+}
+
+static int detach_step(struct call *call)
+{
+	struct rmem_lease *lease = call->lease;
+	struct wire_msg request;
+
+	if (!lease_call_of(call)->flag && lease->references > 1) {
+		lease->references--;
+		return 0;
+	}
+	wire_msg_init(&request, WIRE_TYPE_detach);
+	request.detach.lease = lease->id;
+	return leave_send(call, &request);
+}
+
+static int destroy_step(struct call *call)
+{
+	struct rmem_lease *lease = call->lease;
+	struct wire_msg request;
+	/* a lease that has ended needs no protection */
+	int err = atomic_load(&lease->status) == 0 ? lease_check_writable(lease) : 0;
+
+	if (err)
+		return err;
+	wire_msg_init(&request, WIRE_TYPE_free);
+	request.free.lease = lease->id;
+	return leave_send(call, &request);
+}
+
+static int leave_answered(struct call *call, int err, const struct wire_msg *reply)
+{
+	(void)call;
 	(void)reply;
-	return reference_dropped(ctx, 0);
+	return err;
 }
 
 /* The program has its handle still, of a lease that has ended. */
-int lease_ended_late(void *ctx, int err, const struct wire_msg *reply)
+static int ended_late(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
 
 	(void)reply;
-	lease->ended_late.call = NULL;
+	lease->ending = NULL;
 	if (!err || err == -ESTALE || err == -ENOENT)
 		lease_end(lease, err ? RMEM_REASON_UNKNOWN : RMEM_REASON_FREED);
+	call_line_go(&lease->line);
 	return 0;
 }
 
-/* End the lease, in this session or for `all`. */
-static int lease_finish(struct rmem_lease *lease, bool all)
+static void leave_leave(struct call *call)
 {
-	struct rmem *session = lease->session;
-	struct wire_msg request;
-	int err = session_own(session);
-
-	wire_msg_init(&request, all ? WIRE_TYPE_free : WIRE_TYPE_detach);
-	if (all)
-		request.free.lease = lease->id;
-	else
-		request.detach.lease = lease->id;
-	if (err)
-		return err;
-	err = reference_drop(lease, all);
-	if (err <= 0)
-		return err;
-	/* a second request could end what another thread has attached since the first */
-	err = session_late_await(session, &lease->ended_late);
-	if (!err)
-		err = session_call_late(session, &request, ending_answered,
-					&lease->ended_late, lease);
-	/* the answer has dropped the reference */
-	if (!err)
-		return 0;
-	(void)pthread_mutex_lock(&session->lock);
-	err = reference_dropped(lease, err);
-	(void)pthread_mutex_unlock(&session->lock);
-	return err;
+	if (connection_abandon(call->sent, ended_late, call->lease))
+		call->lease->ending = call->sent;
 }
+
+/* The lease may be attached again, by another handle; that it had ended already is no error.  The
+ * handle is freed, unless there are other references to it. */
+static int leave_end(struct call *call, int result)
+{
+	struct rmem_lease *lease = call->lease;
+
+	if (!lease_call_of(call)->flag)
+		return result;
+	lease_move(lease, LEASE_STEP_ANSWER);
+	if (result && result != -ESTALE && result != -ENOENT)
+		return result;
+	if (--lease->references > 0) {
+		lease_end(lease, RMEM_REASON_FREED);
+		return 0;
+	}
+	call->lease = NULL;
+	call->line = NULL;
+	lease_drop(lease);
+	return 0;
+}
+
+static const struct call_kind detach_kind = {
+	.name = "rmem_detach",
+	.step = detach_step,
+	.answered = leave_answered,
+	.leave = leave_leave,
+	.end = leave_end,
+	.describe = lease_call_describe,
+};
+
+static const struct call_kind destroy_kind = {
+	.name = "rmem_destroy",
+	.step = destroy_step,
+	.answered = leave_answered,
+	.leave = leave_leave,
+	.end = leave_end,
+	.describe = lease_call_describe,
+};
+
+static int leave_create(const struct call_kind *kind,
+			const struct rmem_request *request, struct call **ret_call)
+{
+	struct lease_call *call = lease_call_new();
+
+	if (!call)
+		return -ENOMEM;
+	*ret_call = lease_call_init(call, kind, request, 0);
+	return 0;
+}
+
+int lease_detach_create(const struct rmem_request *request, struct call **ret_call)
+{
+	return leave_create(&detach_kind, request, ret_call);
+}
+
+int lease_destroy_create(const struct rmem_request *request, struct call **ret_call)
+{
+	return leave_create(&destroy_kind, request, ret_call);
+}
+
+/* ---- the synchronous calls ---- */
 
 int rmem_detach(rmem_lease *lease)
 {
-	int err;
+	const struct rmem_request request = { .call = RMEM_CALL_DETACH,
+					      .lease = lease };
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
-	err = lease_finish(lease, false);
-	return err_end(err ? lease_error(lease, err, "rmem_detach") : 0);
-}
-
-int lease_check_writable(const struct rmem_lease *lease)
-{
-	if (lease->rights & RMEM_WRITE)
-		return 0;
-	return err_set(-EACCES, "it is attached for reading only");
+	return call_make(lease_detach_create, &request, NULL);
 }
 
 int rmem_destroy(rmem_lease *lease)
 {
-	int err;
+	const struct rmem_request request = { .call = RMEM_CALL_DESTROY,
+					      .lease = lease };
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_destroy: the lease is NULL");
-	/* a lease that has ended needs no protection */
-	err = atomic_load(&lease->status) == 0 ? lease_check_writable(lease) : 0;
-	if (!err)
-		err = lease_finish(lease, true);
-	return err_end(err ? lease_error(lease, err, "rmem_destroy") : 0);
+	return call_make(lease_destroy_create, &request, NULL);
 }

@@ -28,82 +28,175 @@ static void stat_fill(const struct wire_entry *entry, struct rmem_stat *stat)
 	memcpy(stat->name, entry->name, sizeof(stat->name));
 }
 
-static int stat_received(void *ctx, const struct wire_msg *reply)
+/* A call with a text of the program, and its place in a list. */
+struct named {
+	struct call call; /* first */
+	uint64_t after;   /* id */
+	uint64_t n;       /* leases so far */
+	/* the text as given, which may be wrong; only while the call is created */
+	const char *given;
+	char name[WIRE_NAME_MAX + 1];
+};
+
+static struct named *named_of(const struct call *call)
 {
+	return container_of((struct call *)(uintptr_t)call, struct named, call);
+}
+
+static int named_describe(struct call *call, int err)
+{
+	const struct named *named = named_of(call);
+
+	return err_prefix(err, "%s \"%s\" at %s", call->kind->name,
+			  named->given ? named->given : named->name,
+			  call->session->server);
+}
+
+static int named_create(const struct call_kind *kind,
+			const struct rmem_request *request, struct call **ret_call)
+{
+	struct named *named = calloc(1, sizeof(*named));
+	int err = 0;
+
+	if (!named)
+		return err_set(-ENOMEM, "no memory for a call");
+	if (request->name)
+		err = lease_name_parse(request->name, false, named->name);
+	named->given = request->name;
+	call_init(&named->call, kind, request->session, request, err);
+	named->given = NULL;
+	*ret_call = &named->call;
+	return 0;
+}
+
+/* The call tells of the leases in the reply. */
+static int stats_take(struct call *call, const struct wire_entries *page)
+{
+	free(call->stats);
+	call->stats = calloc(page->n_entries + 1u, sizeof(*call->stats));
+	if (!call->stats)
+		return err_set(-ENOMEM, "no memory for a page");
+	for (unsigned i = 0; i < page->n_entries; i++)
+		stat_fill(&page->entries[i], &call->stats[i]);
+	call->answer.stats = call->stats;
+	call->answer.n_stats = page->n_entries;
+	return 0;
+}
+
+/* ---- stat ---- */
+
+static int stat_step(struct call *call)
+{
+	struct wire_msg request;
+
+	wire_msg_init(&request, WIRE_TYPE_stat);
+	memcpy(request.stat.name, named_of(call)->name, sizeof(request.stat.name));
+	return call_send(call, &request);
+}
+
+static int stat_answered(struct call *call, int err, const struct wire_msg *reply)
+{
+	if (err)
+		return err;
 	if (reply->entries.n_entries != 1)
 		return err_set(-EPROTO,
 			       "the server describes %u leases when asked for one",
 			       reply->entries.n_entries);
-	stat_fill(&reply->entries.entries[0], ctx);
-	return 0;
+	return stats_take(call, &reply->entries);
 }
 
-int lease_stat_request(struct rmem *session, const char *tenant, const char *name,
-		       struct rmem_stat *ret_stat)
-{
-	struct wire_msg request;
-	int err;
+static const struct call_kind stat_kind = {
+	.name = "rmem_stat",
+	.step = stat_step,
+	.answered = stat_answered,
+	.describe = named_describe,
+};
 
-	wire_msg_init(&request, WIRE_TYPE_stat);
-	err = lease_name_parse(name, false, request.stat.name);
-	if (!err)
-		err = lease_tenant_parse(tenant, request.stat.tenant);
-	return err ? err : session_call(session, &request, stat_received, ret_stat);
+int lease_stat_create(const struct rmem_request *request, struct call **ret_call)
+{
+	return named_create(&stat_kind, request, ret_call);
 }
 
 int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat)
 {
-	struct rmem_stat stat;
+	const struct rmem_request request = { .call = RMEM_CALL_STAT,
+					      .session = session,
+					      .name = name };
+	struct call *call;
 	int err;
 
 	if (!session || !name || !ret_stat)
 		return err_set(-EINVAL, "rmem_stat: an argument is NULL");
-	err = lease_stat_request(session, NULL, name, &stat);
+	err = lease_stat_create(&request, &call);
+	if (err)
+		return err;
+	err = call_run(call, NULL);
 	if (!err)
-		err = params_export(ret_stat, &stat, sizeof(stat),
-				    PARAMS_UP_TO(struct rmem_stat, name), "rmem_stat");
-	return err_end(
-		err ? err_prefix(err, "rmem_stat \"%s\" at %s", name, session->server)
-		    : 0);
+		err = params_export(ret_stat, &call->stats[0], sizeof(call->stats[0]),
+				    PARAMS_UP_TO(struct rmem_stat, name),
+				    "rmem_stat: rmem_stat");
+	call_free(call);
+	return err_end(err);
+}
+
+/* ---- remove ---- */
+
+static int remove_step(struct call *call)
+{
+	struct wire_msg request;
+
+	wire_msg_init(&request, WIRE_TYPE_remove);
+	memcpy(request.remove.name, named_of(call)->name, sizeof(request.remove.name));
+	return call_send(call, &request);
+}
+
+static int remove_answered(struct call *call, int err, const struct wire_msg *reply)
+{
+	(void)call;
+	(void)reply;
+	return err;
+}
+
+static const struct call_kind remove_kind = {
+	.name = "rmem_remove",
+	.step = remove_step,
+	.answered = remove_answered,
+	.describe = named_describe,
+};
+
+int lease_remove_create(const struct rmem_request *request, struct call **ret_call)
+{
+	return named_create(&remove_kind, request, ret_call);
 }
 
 int rmem_remove(rmem *session, const char *name)
 {
-	struct wire_msg request;
-	int err;
+	const struct rmem_request request = { .call = RMEM_CALL_REMOVE,
+					      .session = session,
+					      .name = name };
 
-	wire_msg_init(&request, WIRE_TYPE_remove);
 	if (!session || !name)
 		return err_set(-EINVAL, "rmem_remove: an argument is NULL");
-	err = lease_name_parse(name, false, request.remove.name);
-	if (!err)
-		err = session_call(session, &request, NULL, NULL);
-	return err_end(
-		err ? err_prefix(err, "rmem_remove \"%s\" at %s", name, session->server)
-		    : 0);
+	return call_make(lease_remove_create, &request, NULL);
 }
 
-/* The state of rmem_list(). */
-struct listing {
-	struct rmem *session;
-	struct wire_msg request;
-	struct wire_entries page;
-	uint64_t n; /* leases so far */
-	/* rest of the call's time-out, which counts while it waits for pages */
-	uint64_t left_ns;
-};
+/* ---- list ---- */
 
-static int page_received(void *ctx, const struct wire_msg *reply)
+static int list_step(struct call *call)
 {
-	memcpy(ctx, &reply->entries, sizeof(reply->entries));
-	return 0;
+	const struct named *listing = named_of(call);
+	struct wire_msg request;
+
+	wire_msg_init(&request, WIRE_TYPE_list);
+	request.list.after = listing->after;
+	memcpy(request.list.prefix, listing->name, sizeof(request.list.prefix));
+	return call_send(call, &request);
 }
 
 /* Ids rise from page to page, and there is a limit, or the list might never end. */
-static int page_check(const struct listing *listing)
+static int page_check(const struct named *listing, const struct wire_entries *page)
 {
-	const struct wire_entries *page = &listing->page;
-	uint64_t after = listing->request.list.after;
+	uint64_t after = listing->after;
 
 	for (unsigned i = 0; i < page->n_entries; i++) {
 		if (page->entries[i].lease <= after)
@@ -118,69 +211,91 @@ static int page_check(const struct listing *listing)
 	return 0;
 }
 
-static int page_fetch(struct listing *listing)
+static int list_answered(struct call *call, int err, const struct wire_msg *reply)
 {
-	uint64_t begin_ns = clock_now_ns(), spent_ns;
-	int err = session_call_until(listing->session, &listing->request, page_received,
-				     &listing->page, begin_ns + listing->left_ns, NULL);
+	struct named *listing = named_of(call);
+	const struct wire_entries *page;
+	uint64_t now_ns = clock_now_ns();
 
-	if (err == -ETIMEDOUT && listing->n)
-		return err_set(err,
-			       "the list does not end within the time-out: the server "
-			       "has sent %" PRIu64 " leases",
-			       listing->n);
+	call->left_ns = 0;
 	if (err)
 		return err;
-	spent_ns = clock_now_ns() - begin_ns;
-	listing->left_ns -= spent_ns < listing->left_ns ? spent_ns : listing->left_ns;
-	return page_check(listing);
+	page = &reply->entries;
+	err = page_check(listing, page);
+	if (!err)
+		err = stats_take(call, page);
+	if (err)
+		return err;
+	listing->n += page->n_entries;
+	if (page->n_entries > 0)
+		listing->after = page->entries[page->n_entries - 1].lease;
+	if (!page->more)
+		return 0;
+	/* the time counts while the call waits for a part */
+	call->left_ns = now_ns < call->end_ns ? call->end_ns - now_ns : 1;
+	return CALL_HAS_MORE;
 }
 
-static int list(struct listing *listing,
-		int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
+static int list_end(struct call *call, int result)
 {
-	const struct wire_entries *page = &listing->page;
+	uint64_t n = named_of(call)->n;
 
-	do {
-		int err = page_fetch(listing);
+	if (result < 0)
+		call->left_ns = 0;
+	if (result != -ETIMEDOUT || n == 0)
+		return result;
+	return err_set(result,
+		       "the list does not end within the time-out: the server has "
+		       "sent %" PRIu64 " leases",
+		       n);
+}
 
-		if (err)
-			return err_prefix(err, "rmem_list at %s",
-					  listing->session->server);
-		for (unsigned i = 0; i < page->n_entries; i++) {
-			struct rmem_stat stat;
+static int list_describe(struct call *call, int err)
+{
+	return err_prefix(err, "rmem_list at %s", call->session->server);
+}
 
-			stat_fill(&page->entries[i], &stat);
-			listing->request.list.after = stat.id;
-			listing->n++;
-			err = each(&stat, arg);
-			if (err)
-				return err;
-		}
-	} while (page->more);
-	return 0;
+static const struct call_kind list_kind = {
+	.name = "rmem_list",
+	.step = list_step,
+	.answered = list_answered,
+	.end = list_end,
+	.describe = list_describe,
+};
+
+int lease_list_create(const struct rmem_request *request, struct call **ret_call)
+{
+	return named_create(&list_kind, request, ret_call);
+}
+
+static int page_show(const struct call *call,
+		     int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
+{
+	int result = 0;
+
+	for (unsigned i = 0; i < call->answer.n_stats && !result; i++)
+		result = each(&call->stats[i], arg);
+	return result;
 }
 
 int rmem_list(rmem *session, const char *prefix,
 	      int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
 {
-	struct listing *listing;
-	int err;
+	const struct rmem_request request = { .call = RMEM_CALL_LIST,
+					      .session = session,
+					      .name = prefix };
+	struct call *call;
+	int result, more;
 
 	if (!session || !each)
 		return err_set(-EINVAL, "rmem_list: an argument is NULL");
-	listing = calloc(1, sizeof(*listing));
-	if (!listing)
-		return err_set(-ENOMEM, "rmem_list: no memory for a page");
-	listing->session = session;
-	listing->left_ns = session_timeout_ms(session) * NS_PER_MS;
-	wire_msg_init(&listing->request, WIRE_TYPE_list);
-	err = prefix ? lease_name_parse(prefix, false, listing->request.list.prefix)
-		     : 0;
-	if (err)
-		err = err_prefix(err, "rmem_list");
-	else
-		err = list(listing, each, arg);
-	free(listing);
-	return err_end(err);
+	result = lease_list_create(&request, &call);
+	if (result)
+		return result;
+	do {
+		more = call_run(call, NULL);
+		result = more < 0 ? more : page_show(call, each, arg);
+	} while (more == CALL_HAS_MORE && !result);
+	call_free(call);
+	return err_end(result);
 }

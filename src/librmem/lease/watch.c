@@ -142,62 +142,113 @@ void watch_cancel(struct rmem_lease *lease)
 
 /* ---- the calls ---- */
 
-/* Under the lock, so that events after the reply find the lease watched. */
-static int watched(void *ctx, const struct wire_msg *reply)
+static int watch_step(struct call *call)
 {
-	struct rmem_lease *lease = ctx;
-
-	(void)reply;
-	lease->watched = true;
-	return 0;
-}
-
-int rmem_watch(rmem_lease *lease)
-{
+	struct notices *notices = &call->session->leases->notices;
 	struct wire_msg request;
-	struct rmem *session;
-	int err = 0;
+	int err = notices->ring ? 0 : notices_open(notices, NOTICES_MAX);
 
-	wire_msg_init(&request, WIRE_TYPE_watch);
-	if (!lease)
-		return err_set(-EINVAL, "rmem_watch: the lease is NULL");
-	session = lease->session;
-	request.watch.lease = lease->id;
-	err = session_own(session);
 	if (err)
-		return lease_error(lease, err, "rmem_watch");
-	(void)pthread_mutex_lock(&session->lock);
-	if (!session->leases->notices.ring)
-		err = notices_open(&session->leases->notices, NOTICES_MAX);
-	(void)pthread_mutex_unlock(&session->lock);
-	if (!err)
-		err = session_call(session, &request, watched, lease);
-	return err_end(err ? lease_error(lease, err, "rmem_watch") : 0);
+		return err;
+	wire_msg_init(&request, WIRE_TYPE_watch);
+	request.watch.lease = call->lease->id;
+	return call_send(call, &request);
 }
 
-int rmem_unwatch(rmem_lease *lease)
+/* Under the lock, so that events after the reply find the lease watched. */
+static int watch_answered(struct call *call, int err, const struct wire_msg *reply)
+{
+	(void)reply;
+	if (!err)
+		call->lease->watched = true;
+	return err;
+}
+
+static const struct call_kind watch_kind = {
+	.name = "rmem_watch",
+	.step = watch_step,
+	.answered = watch_answered,
+	.describe = lease_call_describe,
+};
+
+/* A lease that has ended is not watched. */
+static int unwatch_step(struct call *call)
 {
 	struct wire_msg request;
-	int err = 0;
 
+	if (lease_ended(call->lease))
+		return 0;
 	wire_msg_init(&request, WIRE_TYPE_unwatch);
-	if (!lease)
-		return err_set(-EINVAL, "rmem_unwatch: the lease is NULL");
-	request.unwatch.lease = lease->id;
-	if (session_own(lease->session))
-		return lease_error(lease, -ESTALE, "rmem_unwatch");
-	if (atomic_load(&lease->status) == 0)
-		err = session_call(lease->session, &request, NULL, NULL);
-	/* a lease that has ended is not watched */
-	if (err && err != -ESTALE)
-		return lease_error(lease, err, "rmem_unwatch");
-	(void)pthread_mutex_lock(&lease->session->lock);
+	request.unwatch.lease = call->lease->id;
+	return call_send(call, &request);
+}
+
+static int unwatch_answered(struct call *call, int err, const struct wire_msg *reply)
+{
+	(void)call;
+	(void)reply;
+	return err;
+}
+
+static int unwatch_end(struct call *call, int result)
+{
+	struct rmem_lease *lease = call->lease;
+
+	if (result && result != -ESTALE)
+		return result;
 	watch_cancel(lease);
 	/* the server's wish is told also of a lease that is not watched */
 	if (lease->wanted_reported && !lease_ended(lease))
 		wanted_report(lease);
-	(void)pthread_mutex_unlock(&lease->session->lock);
-	return err_end(0);
+	return 0;
+}
+
+static const struct call_kind unwatch_kind = {
+	.name = "rmem_unwatch",
+	.step = unwatch_step,
+	.answered = unwatch_answered,
+	.end = unwatch_end,
+	.describe = lease_call_describe,
+};
+
+static int create(const struct call_kind *kind, const struct rmem_request *request,
+		  struct call **ret_call)
+{
+	struct lease_call *call = lease_call_new();
+
+	if (!call)
+		return -ENOMEM;
+	*ret_call = lease_call_init(call, kind, request, 0);
+	return 0;
+}
+
+int lease_watch_create(const struct rmem_request *request, struct call **ret_call)
+{
+	return create(&watch_kind, request, ret_call);
+}
+
+int lease_unwatch_create(const struct rmem_request *request, struct call **ret_call)
+{
+	return create(&unwatch_kind, request, ret_call);
+}
+
+int rmem_watch(rmem_lease *lease)
+{
+	const struct rmem_request request = { .call = RMEM_CALL_WATCH, .lease = lease };
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_watch: the lease is NULL");
+	return call_make(lease_watch_create, &request, NULL);
+}
+
+int rmem_unwatch(rmem_lease *lease)
+{
+	const struct rmem_request request = { .call = RMEM_CALL_UNWATCH,
+					      .lease = lease };
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_unwatch: the lease is NULL");
+	return call_make(lease_unwatch_create, &request, NULL);
 }
 
 int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)

@@ -430,7 +430,11 @@ int queue_connect(struct rmem_queue *queue, uint64_t end_ns, bool may_wait)
 	list_append(&session->queues, &queue->node);
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		int err = channel_open(&queue->channels.all[i], end_ns, may_wait);
+		/* those that come later are not cancelled by session_cancel() */
+		int err = atomic_load(&session->cancelled)
+				  ? err_set(-ECANCELED, "the session is closed")
+				  : channel_open(&queue->channels.all[i], end_ns,
+						 may_wait);
 
 		if (err)
 			return err_prefix(err, "channel %u of %u", i + 1,

@@ -4,8 +4,10 @@
 #include <pthread.h>
 
 #include "base/err.h"
+#include "librmem/session/call_sink.h"
 #include "librmem/session/resolve.h"
 #include "librmem/session/service.h"
+#include "librmem/session/tasks.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -26,6 +28,8 @@ static void before_fork(void)
 	service_lock();
 	list_for_each_entry(struct rmem, session, &process.sessions, process_node)
 		(void)pthread_mutex_lock(&session->lock);
+	tasks_lock();
+	call_sinks_lock();
 }
 
 static void sessions_unlock(void)
@@ -36,6 +40,8 @@ static void sessions_unlock(void)
 
 static void after_fork_in_parent(void)
 {
+	call_sinks_unlock();
+	tasks_unlock();
 	sessions_unlock();
 	service_unlock();
 	(void)pthread_mutex_unlock(&process.lock);
@@ -58,6 +64,8 @@ static void session_inherit(struct rmem *session)
 
 static void after_fork_in_child(void)
 {
+	call_sinks_inherit();
+	tasks_reset();
 	list_for_each_entry(struct rmem, session, &process.sessions, process_node)
 		session_inherit(session);
 	sessions_unlock();
@@ -86,10 +94,17 @@ void process_release(void)
 	(void)pthread_mutex_unlock(&process.lock);
 }
 
+int process_check(void)
+{
+	return process.err ? err_errno(process.err, "pthread_atfork") : 0;
+}
+
 int process_add(struct rmem *session)
 {
-	if (process.err)
-		return err_errno(process.err, "pthread_atfork");
+	int err = process_check();
+
+	if (err)
+		return err;
 	list_append(&process.sessions, &session->process_node);
 	return 0;
 }

@@ -15,9 +15,10 @@
 void process_hold(void);
 void process_release(void);
 
+/* Held: whether a child can be told.  -ENOMEM */
+int process_check(void);
 /* Held: add a session whose lock, connection and descriptors exist.  -ENOMEM */
 int process_add(struct rmem *session);
 /* Held: remove a session that is not inherited, and has no descriptors. */
 void process_remove(struct rmem *session);
-
 #endif

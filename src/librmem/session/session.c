@@ -2,10 +2,8 @@
 #include "librmem/session/session.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -15,7 +13,6 @@
 #include "base/err.h"
 #include "base/own_fd.h"
 #include "librmem/session/cancel.h"
-#include "wire/codec.h"
 
 #define WORK_EVENTS 16
 /* Without the service thread: rmem_process() in another thread may receive the answer that the
@@ -72,7 +69,7 @@ static void timer_set(struct rmem *session)
 	for (; *at; at++)
 		if ((*at)->due && (*at)->due(session) < due)
 			due = (*at)->due(session);
-	if (due == session->timer_ns)
+	if (due == session->timer_ns || session->robbed)
 		return;
 	session->timer_ns = due;
 	if (due != UINT64_MAX)
@@ -219,43 +216,15 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 
 /* ---- calls ---- */
 
-/* A thread that waits for a reply. */
-struct waiter {
-	struct rmem *session;
-	enum wire_type type;
-	uint64_t begin_ns;
-	session_take *take;
-	struct session_late *late; /* NULL: a late answer is dropped */
-	void *ctx;
-	struct connection_call *call;
-	bool done;
-	struct err_saved failed;
-};
-
-static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
-{
-	struct waiter *waiter = ctx;
-	bool answered = !err;
-
-	if (!err && waiter->take) {
-		err = waiter->take(waiter->ctx, reply);
-		if (err && err != -EPROTO && waiter->late) {
-			waiter->late->passed = true;
-			(void)waiter->late->done(waiter->ctx, 0, reply);
-		}
-	}
-	waiter->done = true;
-	err_save(&waiter->failed, err);
-	return answered && err == -EPROTO ? err : 0;
-}
-
-/* Receive the reply in this thread, which saves a switch between threads, if it comes within 20 ms.
- * `fd` is of connection_take_over().  The service thread drives the session all the same. */
-static void call_receive(struct rmem *session, const struct waiter *waiter, int fd,
-			 uint64_t end_ns)
+void session_receive(struct rmem *session, const bool *done, int fd, uint64_t end_ns)
 {
 	uint64_t until_ns = clock_now_ns() + STEP_MS * NS_PER_MS;
 
+	if (*done && fd >= 0) {
+		connection_take_back(session->connection);
+		session_wake(session);
+		return;
+	}
 	if (end_ns < until_ns)
 		until_ns = end_ns;
 	while (fd >= 0) {
@@ -268,18 +237,10 @@ static void call_receive(struct rmem *session, const struct waiter *waiter, int 
 		if (tend(session, false))
 			session_wake(session);
 		(void)pthread_cond_broadcast(&session->changed);
-		if (waiter->done || clock_now_ns() >= until_ns)
+		if (*done || clock_now_ns() >= until_ns)
 			return;
 		fd = connection_take_over(session->connection);
 	}
-}
-
-/* Whether a request with this for a late answer may be sent. */
-static int late_check(const struct session_late *late)
-{
-	if (late && late->status && atomic_load(late->status) != 0)
-		return err_set(-ESTALE, "it has ended meanwhile");
-	return 0;
 }
 
 bool session_await(struct rmem *session, uint64_t end_ns,
@@ -287,134 +248,10 @@ bool session_await(struct rmem *session, uint64_t end_ns,
 {
 	int before = cancel_disable();
 
-	while ((!waits || waits(arg)) && clock_now_ns() < end_ns)
+	while (waits(arg) && clock_now_ns() < end_ns)
 		session_step(session, end_ns);
 	cancel_restore(before);
-	return waits && !waits(arg);
-}
-
-static bool late_waits(const void *arg)
-{
-	const struct session_late *late = arg;
-
-	return late->call && !late_check(late);
-}
-
-int session_late_await(struct rmem *session, const struct session_late *late)
-{
-	bool over;
-
-	(void)pthread_mutex_lock(&session->lock);
-	over = session_await(session, session_end_ns(session), late_waits, late);
-	(void)pthread_mutex_unlock(&session->lock);
-	return over ? 0
-		    : err_set(-ETIMEDOUT,
-			      "no answer to an earlier request to end it, after "
-			      "%u ms more",
-			      session_timeout_ms(session));
-}
-
-void session_late_drop(struct session_late *late)
-{
-	if (late->call)
-		(void)connection_abandon(late->call, NULL, NULL);
-	late->call = NULL;
-	late->passed = false;
-}
-
-/* Nobody waits for the reply any more. */
-static void waiter_leave(struct waiter *waiter)
-{
-	struct session_late *late = waiter->late;
-	bool kept =
-		connection_abandon(waiter->call, late ? late->done : NULL, waiter->ctx);
-
-	if (!late || !kept)
-		return;
-	late->passed = true;
-	late->call = waiter->call;
-}
-
-/* Wait for the reply until end_ns, and unless `cancelled` is NULL only while the session is not
- * lost and *cancelled is false. */
-static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
-		     const atomic_bool *cancelled)
-{
-	uint64_t resumes = session->resumes;
-	bool lost = cancelled && atomic_load(cancelled);
-
-	while (!waiter->done && !lost && clock_now_ns() < end_ns) {
-		session_step(session, end_ns);
-		lost = cancelled &&
-		       (session->state != SESSION_UP || session->resumes != resumes ||
-			atomic_load(cancelled));
-	}
-	if (waiter->done)
-		return waiter->failed.err ? err_restore(&waiter->failed) : 0;
-	waiter_leave(waiter);
-	if (lost)
-		return err_set(-ECONNRESET, "the session was lost meanwhile");
-	return err_set(-ETIMEDOUT, "no answer to %s within %" PRIu64 " ms",
-		       wire_type_name(waiter->type),
-		       (clock_now_ns() - waiter->begin_ns) / NS_PER_MS);
-}
-
-static int call(struct rmem *session, struct waiter *waiter,
-		const struct wire_msg *request, uint64_t end_ns,
-		const atomic_bool *cancelled)
-{
-	int err = session_own(session), before, fd;
-
-	if (err)
-		return err;
-	before = cancel_disable();
-	waiter->session = session;
-	waiter->type = request->type;
-	waiter->begin_ns = clock_now_ns();
-	(void)pthread_mutex_lock(&session->lock);
-	err = late_check(waiter->late);
-	if (err) {
-		(void)pthread_mutex_unlock(&session->lock);
-		cancel_restore(before);
-		return err;
-	}
-	/* the reply may come at once */
-	fd = session->served ? connection_take_over(session->connection) : -1;
-	err = connection_call(session->connection, request, waiter_done, waiter,
-			      &waiter->call);
-	if (!err) {
-		call_receive(session, waiter, fd, end_ns);
-		err = call_wait(session, waiter, end_ns, cancelled);
-	} else if (fd >= 0) {
-		connection_take_back(session->connection);
-		session_wake(session);
-	}
-	(void)pthread_mutex_unlock(&session->lock);
-	cancel_restore(before);
-	return err;
-}
-
-int session_call_late(struct rmem *session, const struct wire_msg *request,
-		      session_take *take, struct session_late *late, void *ctx)
-{
-	struct waiter waiter = { .take = take, .late = late, .ctx = ctx };
-
-	return call(session, &waiter, request, session_end_ns(session), NULL);
-}
-
-int session_call(struct rmem *session, const struct wire_msg *request,
-		 session_take *take, void *ctx)
-{
-	return session_call_late(session, request, take, NULL, ctx);
-}
-
-int session_call_until(struct rmem *session, const struct wire_msg *request,
-		       session_take *take, void *ctx, uint64_t end_ns,
-		       const atomic_bool *cancelled)
-{
-	struct waiter waiter = { .take = take, .ctx = ctx };
-
-	return call(session, &waiter, request, end_ns, cancelled);
+	return !waits(arg);
 }
 
 void session_cancel(struct rmem *session)
@@ -423,50 +260,6 @@ void session_cancel(struct rmem *session)
 	atomic_store(&session->cancelled, true);
 	SESSION_NOTIFY(session, cancel, session);
 	session_unlock(session);
-}
-
-void session_call_bye(struct rmem *session, uint64_t end_ns)
-{
-	struct wire_msg request;
-
-	if (atomic_load(&session->status) != 0)
-		return;
-	wire_msg_init(&request, WIRE_TYPE_bye);
-	/* without the bye, the server ends the session by its clock */
-	(void)session_call_until(session, &request, NULL, NULL, end_ns, NULL);
-}
-
-void session_pause(struct rmem *session, unsigned ms)
-{
-	(void)pthread_mutex_lock(&session->lock);
-	(void)session_await(session, clock_now_ns() + ms * NS_PER_MS, NULL, NULL);
-	(void)pthread_mutex_unlock(&session->lock);
-}
-
-static bool is_away(const void *arg)
-{
-	const struct rmem *session = arg;
-
-	return session->state != SESSION_UP && session->state != SESSION_LOST;
-}
-
-bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)
-{
-	struct wire_msg request;
-	bool returned;
-
-	if (clock_now_ns() >= deadline_ns)
-		return false;
-	/* a ping, as the loss may not have been noticed yet */
-	wire_msg_init(&request, WIRE_TYPE_ping);
-	(void)session_call_until(session, &request, NULL, NULL, deadline_ns,
-				 &session->cancelled);
-	(void)pthread_mutex_lock(&session->lock);
-	(void)session_await(session, deadline_ns, is_away, session);
-	returned =
-		session->state == SESSION_UP && (unsigned)session->resumes != resumes;
-	(void)pthread_mutex_unlock(&session->lock);
-	return returned;
 }
 
 /* ---- public ---- */
@@ -504,21 +297,4 @@ int rmem_process(rmem *session)
 	(void)pthread_mutex_unlock(&session->lock);
 	cancel_restore(before);
 	return err_end(err);
-}
-
-int rmem_ping(rmem *session, uint64_t *ret_ns)
-{
-	struct wire_msg request;
-	uint64_t start = clock_now_ns();
-	int err;
-
-	wire_msg_init(&request, WIRE_TYPE_ping);
-	if (!session)
-		return err_set(-EINVAL, "rmem_ping: the session is NULL");
-	err = session_call(session, &request, NULL, NULL);
-	if (err)
-		return err_prefix(err, "rmem_ping of %s", session->server);
-	if (ret_ns)
-		*ret_ns = clock_now_ns() - start;
-	return err_end(0);
 }

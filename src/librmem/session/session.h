@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/rare.h"
+#include "base/tree.h"
 #include "base/wakeup.h"
 #include "librmem/session/connection.h"
 #include "librmem/session/credentials.h"
@@ -42,6 +43,7 @@
 #define SESSION_BACKOFF_MAX_MS 1000u
 
 struct buffer_table;
+struct call;
 struct fabric_qp_info;
 struct addrinfo;
 struct channel_table;
@@ -216,6 +218,12 @@ struct rmem {
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
 	struct list queues;
+	/* calls that have not ended, or whose answer has an object of the session and was not
+	 * taken; call.session_node */
+	struct list calls;
+	struct tree calls_due;   /* call.due_node */
+	struct list gather_node; /* requests wait to be sent together */
+	unsigned tasks;          /* tasks that use the session; under their lock */
 
 	struct list process_node; /* under the lock of process.c */
 
@@ -237,51 +245,33 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 /* Takes the reply of a call, under the lock.  -EPROTO: the reply breaks the protocol. */
 typedef int session_take(void *ctx, const struct wire_msg *reply);
 
-/* Make a request and wait for its answer, at most session_timeout_ms(); `take` (may be NULL) gets
- * the reply, and its result is returned.  [any], without the lock.
- *   -ETIMEDOUT (the request may take effect), -ESTALE, -ENOMEM, or the server's error; bye
- *   alone: -ECONNRESET */
-int session_call(struct rmem *session, const struct wire_msg *request,
-		 session_take *take, void *ctx);
+/* ---- own_calls.c ---- */
 
-/* What becomes of an answer that comes after the time-out, or that `take` refuses. */
-struct session_late {
-	/* gets it, with the call's ctx, and sets `call` to NULL */
-	connection_done *done;
-	/* -ESTALE, and no request, unless this is 0; NULL: it does not matter */
-	const _Atomic int *status;
-	/* under the session's lock */
-	bool passed;                  /* `done` was called, or will be */
-	struct connection_call *call; /* call without an answer yet; NULL: none */
-};
-
-/* As session_call(), with no late answer outstanding. */
-int session_call_late(struct rmem *session, const struct wire_msg *request,
-		      session_take *take, struct session_late *late, void *ctx);
-/* Wait until no late answer is outstanding, at most session_timeout_ms().  [any], without the lock.
- *   -ETIMEDOUT */
-int session_late_await(struct rmem *session, const struct session_late *late);
-/* Drop the answer that has not come.  Under the lock. */
-void session_late_drop(struct session_late *late);
-
-/* As session_call(), until end_ns.  Unless `cancelled` is NULL, only while the session is not lost
- * and *cancelled is false; a thread that sets it also signals `changed`.
- *   -ECONNRESET  the session is lost, or *cancelled is true */
+/* Make a request of the library itself, and wait for its answer until end_ns; `take` (may be NULL)
+ * gets the reply, and its result is returned.  Unless `cancelled` is NULL, the wait lasts only
+ * while the session is not lost and *cancelled is false; a thread that sets it also signals
+ * `changed`.  [any], without the lock.
+ *   -ETIMEDOUT (the request may take effect), -ESTALE, -ENOMEM, or the server's error
+ *   -ECONNRESET  the session is lost, or *cancelled is true; or it is a bye */
 int session_call_until(struct rmem *session, const struct wire_msg *request,
 		       session_take *take, void *ctx, uint64_t end_ns,
 		       const atomic_bool *cancelled);
 
-/* Wait for a time, and drive the session meanwhile if no other thread does.  [any], without the
- * lock. */
-void session_pause(struct rmem *session, unsigned ms);
+/* Receive a reply in this thread, which saves a switch between threads, until *done, or 20 ms are
+ * over.  `fd` is of connection_take_over().  The service thread drives the session all the same.
+ * Under the lock, which is released meanwhile. */
+void session_receive(struct rmem *session, const bool *done, int fd, uint64_t end_ns);
+
+/* RMEM_CALL_PING: call_create of call.h. */
+int session_ping_create(const struct rmem_request *request, struct call **ret_call);
 
 /* Before the session is closed: threads that do work that blocks give up within 100 ms. */
 void session_cancel(struct rmem *session);
 /* Tell the server that the session ends; wait for the reply, at most until end_ns. */
 void session_call_bye(struct rmem *session, uint64_t end_ns);
 
-/* Wait while waits(arg), at most until end_ns; NULL: until then.  False: it does so still.  Under
- * the lock, which is released meanwhile. */
+/* Wait while waits(arg), at most until end_ns.  False: it does so still.  Under the lock, which is
+ * released meanwhile. */
 bool session_await(struct rmem *session, uint64_t end_ns,
 		   bool (*waits)(const void *arg), const void *arg);
 

@@ -411,8 +411,6 @@ static void attempts_forget(struct rmem *session)
 void session_robbed(struct rmem *session)
 {
 	session->robbed = true;
-	/* not to be set any more */
-	session->timer_ns = UINT64_MAX;
 	session_lose(session, SESSION_STEP_ROB,
 		     "the session is lost: the program has closed a descriptor "
 		     "of it, as closefrom(3) would");

@@ -157,7 +157,9 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 	int err = network_delay(timeout_ms, params->cancelled);
 
 	fake.opens++;
+	fake_lock();
 	fake.params = *params;
+	fake_unlock();
 	fake.domain_timeout_ms = timeout_ms;
 	if (err)
 		return err;

@@ -60,6 +60,8 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	list_init(&stage.channels.all);
 	lease_table_init(&stage.leases);
 	list_init(&session->queues);
+	list_init(&session->calls);
+	list_init(&session->gather_node);
 	session->buffers = &stage.buffers;
 	session->server = "stage:1";
 	session->peer.ss_family = AF_INET;
@@ -147,6 +149,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	lease->id = id;
 	lease->rights = rights;
 	list_init(&lease->rekey_node);
+	call_line_init(&lease->line);
 	notice_source_init(&lease->notices);
 	ck_assert_int_eq(lease_publish(lease, answer), 0);
 	ck_assert_int_eq(lease_enter(lease), 0);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "librmem/session/call.h"
 #include "librmem/session/session.h"
 #include "unit/unit.h"
 
@@ -14,7 +15,7 @@
 #define TIMEOUT_MS (3 * PAGE_MS)
 
 static struct rmem session = { .timeout_ms = TIMEOUT_MS, .server = "a server" };
-static uint64_t now_ns;
+static uint64_t now_ns, after;
 static struct wire_msg page; /* the next one: ids rise, and there are always more */
 
 static uint64_t fake_clock(void)
@@ -22,19 +23,19 @@ static uint64_t fake_clock(void)
 	return now_ns;
 }
 
-int __wrap_session_call_until(struct rmem *, const struct wire_msg *request,
-			      session_take *take, void *ctx, uint64_t end_ns,
-			      const atomic_bool *);
-int __wrap_session_call_until(struct rmem *, const struct wire_msg *request,
-			      session_take *take, void *ctx, uint64_t end_ns,
-			      const atomic_bool *)
+int __wrap_call_run(struct call *call, const atomic_bool *);
+int __wrap_call_run(struct call *call, const atomic_bool *)
 {
+	int result = -ETIMEDOUT;
+
+	call->end_ns = call_end_ns(call);
 	now_ns += PAGE_MS * NS_PER_MS;
-	if (now_ns > end_ns)
-		return -ETIMEDOUT;
 	for (unsigned i = 0; i < page.entries.n_entries; i++)
-		page.entries.entries[i].lease = request->list.after + 1 + i;
-	return take(ctx, &page);
+		page.entries.entries[i].lease = after + 1 + i;
+	after += page.entries.n_entries;
+	if (now_ns <= call->end_ns)
+		result = call->kind->answered(call, 0, &page);
+	return call->kind->end(call, result);
 }
 
 static void setup(void)
@@ -42,6 +43,7 @@ static void setup(void)
 	now_ns = 3600 * 1000 * NS_PER_MS;
 	clock_set_source(fake_clock);
 	page.entries.more = 1;
+	after = 0;
 }
 
 static void teardown(void)
