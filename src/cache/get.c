@@ -97,11 +97,12 @@ static void get_hint(struct request *r, const unsigned char *bucket, unsigned in
 {
 	struct server *server = r->server;
 	unsigned count = bucket_count(bucket, index);
-	unsigned most =
-		policy_has_classes(&server->policy, &server->table) ? HINT_MAX : 1;
+	bool classes = policy_has_classes(&server->policy, &server->table);
 
-	if (server->read_only || !r->value || count >= most ||
-	    random_next(&server->random) % server->hint_share)
+	if (server->read_only || !r->value || count >= (classes ? HINT_MAX : 1))
+		return;
+	/* of one class each hit is told, as there is no second one before eviction */
+	if (classes && random_next(&server->random) % server->hint_share)
 		return;
 	io_hint(&server->io, r->bucket_at + FORMAT_HINTS_AT + index,
 		&server->scratch->bytes[hint_encode(r->slot, count + 1)]);

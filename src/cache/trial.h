@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Four miniature caches in local memory, fed with a sample of a client's gets, by the hashes of
- * their keys: each gives new keys another share, and the one that has the most hits is the best for what
- * is asked for now.  Threads: [owner] of the cache. */
+ * their keys: each gives new keys another share, and the one that has the most hits is the best
+ * for what is asked for now.  Threads: [owner] of the cache. */
 #ifndef CACHE_TRIAL_H
 #define CACHE_TRIAL_H
 
