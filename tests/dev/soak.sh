@@ -42,6 +42,11 @@ soak_table()
 	mutants tests/mutants/mutants.sh - \
 		# ./dev mutants: each rule that is broken on purpose is found
 	package dev - # ./dev package --twice: two builds of the Debian packages are equal
+	histories test-cache-histories RMEM_CACHE_HISTORIES=$((SOAK_SECONDS * 50)) \
+		# histories of a cache's clients, from the seed on
+	cache tests/integration/cache-history.sh \
+		RMEM_CACHE_TIME=$SOAK_SECONDS;RMEM_CACHE_PROCESSES=16 \
+		# processes that share a cache are killed and stopped, beside restarts of the daemon
 	traffic tests/integration/soak.sh RMEM_SOAK_SECONDS=$SOAK_SECONDS \
 		# two clients over TCP, every byte checked
 	deaths tests/fault/channels.sh RMEM_DEATHS=2000 # channels that break under load, over TCP

@@ -9,21 +9,25 @@
 
 # shellcheck disable=SC2034 # of lib.sh
 { heartbeat=200ms fence=2s grace=3s; }
-seconds=${RMEM_CACHE_TIME:-15}
+left=${RMEM_CACHE_TIME:-15}
 state_keep
 server_start
-
-"$(built tests/integration/cache-history)" "$uri" "$seconds" "${RMEM_CACHE_PROCESSES:-6}" \
-	"$RMEM_SEED" &
-history=$!
-pids+=("$history")
-end=$((SECONDS + seconds - 5))
-while [ $SECONDS -lt $end ]; do
-	sleep $((3 + RANDOM % 4))
-	kill -KILL "$server_pid"
-	wait "$server_pid" 2>/dev/null || true
-	server_restart
+while [ "$left" -gt 0 ]; do
+	seconds=$((left < 30 ? left : 30))
+	left=$((left - seconds))
+	"$(built tests/integration/cache-history)" "$uri" "$seconds" \
+		"${RMEM_CACHE_PROCESSES:-6}" $((RMEM_SEED + left)) &
+	history=$!
+	pids+=("$history")
+	end=$((SECONDS + seconds - 5))
+	while [ $SECONDS -lt $end ]; do
+		sleep $((3 + RANDOM % 4))
+		kill -KILL "$server_pid"
+		wait "$server_pid" 2>/dev/null || true
+		server_restart
+	done
+	process_await "$history" $((seconds + 300)) || fail "cache-history does not end"
+	# shellcheck disable=SC2154 # of lib.sh
+	[ "$process_status" = 0 ] || fail "cache-history: status $process_status"
+	client rm cache/history
 done
-process_await "$history" $((seconds + 300)) || fail "cache-history does not end"
-# shellcheck disable=SC2154 # of lib.sh
-[ "$process_status" = 0 ] || fail "cache-history: status $process_status"

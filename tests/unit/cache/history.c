@@ -131,10 +131,13 @@ static bool is_forward(const struct cluster *cluster)
 static const char *clusters_check(const struct cluster *clusters, size_t n)
 {
 	const struct cluster *before = NULL; /* the last forward one */
+	size_t first = 0;                    /* of the key */
 
 	for (size_t i = 0; i < n; i++) {
 		const struct cluster *c = &clusters[i];
 
+		if (c->key != clusters[first].key)
+			first = i;
 		if (!counts(c) || !is_forward(c))
 			continue;
 		if (before && before->key == c->key &&
@@ -142,10 +145,10 @@ static const char *clusters_check(const struct cluster *clusters, size_t n)
 			return wrong(before, c, "old and new in turn");
 		before = c;
 		/* those that lie inside */
-		for (size_t j = 0; j < n; j++) {
+		for (size_t j = first; j < n && clusters[j].key == c->key; j++) {
 			const struct cluster *b = &clusters[j];
 
-			if (b->key == c->key && counts(b) && !is_forward(b) &&
+			if (counts(b) && !is_forward(b) &&
 			    c->first_end < b->last_start &&
 			    b->first_end < c->last_start)
 				return wrong(c, b, "read after it was replaced");

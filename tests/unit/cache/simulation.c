@@ -160,7 +160,7 @@ static void memory_init(struct simulation *s)
 {
 	struct geometry g = {
 		.immutable = s->mix->immutable,
-		.segment_bits = 10 + (unsigned)draw(s, 2),
+		.segment_bits = 10 + (s->mix->turns ? 0 : (unsigned)draw(s, 2)),
 		.bucket_bits = (unsigned)draw(s, 2),
 		.table_bits = 3,
 		.unit_bits = 6,
@@ -170,7 +170,8 @@ static void memory_init(struct simulation *s)
 
 	/* enough for any heap, to learn where it begins */
 	(void)geometry_decode(word, 7, 1 << 20, &g);
-	s->memory.n_bytes = g.heap_at + ((4 + draw(s, 5)) << g.segment_bits);
+	s->memory.n_bytes =
+		g.heap_at + ((4 + (s->mix->turns ? 0 : draw(s, 5))) << g.segment_bits);
 	assert(geometry_decode(word, 7, s->memory.n_bytes, &s->geometry) == 0);
 	/* a header may be read beyond the last block */
 	s->memory.bytes = calloc(1, s->memory.n_bytes + FORMAT_HEAD_MAX);
@@ -208,7 +209,9 @@ static void keys_init(struct simulation *s)
 	if (!keys[0][0])
 		keys_find(keys);
 	memcpy(s->keys, keys, sizeof(keys));
-	s->n_keys = s->mix->one_key ? 1 : (unsigned[]){ 2, 5, KEYS_MAX }[draw(s, 3)];
+	s->n_keys = s->mix->one_key || s->mix->turns
+			    ? 1
+			    : (unsigned[]){ 2, 5, KEYS_MAX }[draw(s, 3)];
 }
 
 /* ---- clients ---- */
@@ -282,7 +285,7 @@ static void client_sleep(struct simulation *s, struct client *c)
 		return;
 	c->stopped = false;
 	c->stop_left = 0;
-	if (c->stop_steps > (FENCE_MS + GRACE_MS) / STEP_MS) {
+	if (c->stop_steps > (FENCE_MS + GRACE_MS) / STEP_MS && !s->mix->turns) {
 		s->totals->ends++;
 		fake_queue_end(&c->queue);
 	}
@@ -555,7 +558,9 @@ const char *simulation_run(uint64_t seed, const struct mix *mix, struct totals *
 	s->stop_share = mix->quiet ? 0 : mix->one_key ? 10 : stops[draw(s, 3)];
 	s->kill_share = mix->quiet ? 0 : kills[draw(s, 4)];
 	s->late = draw(s, 2);
-	s->words_a_step = 8u << draw(s, 3);
+	s->words_a_step = mix->turns ? 64 : 8u << draw(s, 3);
+	if (mix->turns)
+		s->stop_share = 8;
 	memory_init(s);
 	keys_init(s);
 	s->n_clients = 2 + (unsigned)draw(s, CLIENTS_MAX - 1);

@@ -11,6 +11,7 @@
 struct mix {
 	bool immutable;
 	bool one_key; /* and channels that are lost often */
+	bool turns;   /* few segments are used again and again; sessions do not end */
 	bool quiet;   /* nobody is stopped, killed, or ends */
 	unsigned steps;
 };
