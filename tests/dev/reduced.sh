@@ -90,7 +90,7 @@ tree_check
 setup build test
 [ -x "$TOP/configure" ] || step autoreconf autoreconf -fi "$TOP"
 rm -rf "$REDUCED"
-all='openssl jansson check'
+all='openssl jansson libxxhash check'
 rdma='libibverbs librdmacm libmnl'
 daemon='libevent libevent_pthreads numa libsystemd inih libcurl'
 step client reduced_build client "$all $rdma" --disable-daemon --with-rdma=dlopen
