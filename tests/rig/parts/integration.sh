@@ -4,7 +4,8 @@
 #   RMEM_RIG_TESTS  which tests, as paths below tests/ without .sh; default: on soft-RoCE all that
 #                   use the fabric, on iWARP those that depend on the device
 : "${top_srcdir:?}"
-rxe_tests="integration/acting integration/atomics integration/bad-memory integration/examples
+rxe_tests="integration/acting integration/atomics integration/bad-memory integration/cache
+	integration/cache-history integration/examples
 	integration/inband integration/isolation integration/metrics integration/soak
 	integration/kill integration/resize integration/shares integration/tenants
 	integration/watch fault/channels fault/hostile fault/killstep attack/attack sweep/sample"
