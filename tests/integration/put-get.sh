@@ -180,7 +180,7 @@ put_pid=$client_pid
 pids+=("$put_pid")
 exec 7>"$dir/fifo"
 head -c 5000 "$dir/in" >&7
-status_await '.sessions.active == 1' 20 || fail "the put does not start"
+status_await '.leases.ephemeral == 1' 20 || fail "the put does not start"
 kill -TERM "$put_pid"
 process_await "$put_pid" 20 || fail "an interrupted put does not end"
 [ "$process_status" -eq 143 ] || fail "an interrupted put ended with $process_status"
@@ -195,7 +195,8 @@ for times in 1 2; do
 	background silent --timeout 600s put size/1 "$dir/fifo"
 	put_pid=$client_pid
 	head -c 5000 "$dir/in" >&7
-	status_await '.sessions.active == 1' 20 || fail "the put does not start"
+	# from then on it catches signals
+	status_await '.leases.ephemeral == 1' 20 || fail "the put does not start"
 	kill -STOP "$server_pid"
 	for ((i = 0; i < times; i++)); do
 		kill -INT "$put_pid"
