@@ -96,7 +96,6 @@ static void end_set(struct call *call)
 /* Hand the answer to whoever waits for it. */
 static void deliver(struct call *call)
 {
-
 	call->done = true;
 	if (call->waited) {
 		(void)pthread_cond_broadcast(&call->session->changed);
