@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Driver: the operations of one event loop on one session.  What rmem.aio stands on; the loop's
+ * thread alone may use it. */
+#ifndef PYTHON_DRIVER_H
+#define PYTHON_DRIVER_H
+
+#include "python/module.h"
+
+extern PyType_Spec driver_spec;
+
+/* Session.driver(). */
+PyObject *driver_open(PyObject *session, PyObject *args, PyObject *keywords);
+
+#endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "python/lane.h"
+
+#include <errno.h>
+
+#include "python/failure.h"
+
+static void link_in(struct lane *lane, struct session *session)
+{
+	lane->next = session->lanes;
+	lane->link = &session->lanes;
+	if (lane->next)
+		lane->next->link = &lane->next;
+	session->lanes = lane;
+}
+
+static void link_out(struct lane *lane)
+{
+	*lane->link = lane->next;
+	if (lane->next)
+		lane->next->link = lane->link;
+}
+
+int lane_open(struct lane *lane, struct session *session, unsigned depth, uint32_t slots)
+{
+	struct rmem_queue_params params = rmem_queue_params_init();
+	rmem_queue *queue = NULL;
+	int err;
+
+	if (session_enter(session))
+		return -1;
+	params.depth = depth;
+	Py_BEGIN_ALLOW_THREADS
+	err = rmem_queue_create(session->handle, &params, &queue);
+	Py_END_ALLOW_THREADS
+	session_leave(session);
+	if (err) {
+		(void)failure_of_call(session->module, err);
+		return -1;
+	}
+	lane->slots = PyMem_Calloc(slots, sizeof(*lane->slots));
+	if (!lane->slots) {
+		rmem_queue_free(queue);
+		(void)PyErr_NoMemory();
+		return -1;
+	}
+	lane->session = session;
+	lane->queue = queue;
+	lane->n_slots = slots;
+	lane->used = 0;
+	lane->free = LANE_NONE;
+	link_in(lane, session);
+	return 0;
+}
+
+void lane_end(struct lane *lane)
+{
+	rmem_queue *queue = lane->queue;
+
+	if (!queue)
+		return;
+	lane->queue = NULL;
+	link_out(lane);
+	Py_BEGIN_ALLOW_THREADS
+	rmem_queue_free(queue);
+	Py_END_ALLOW_THREADS
+	for (uint32_t i = 0; i < lane->used; i++)
+		if (lane->slots[i].lease)
+			Py_DECREF(lane_empty(&lane->slots[i]));
+	PyMem_Free(lane->slots);
+	lane->slots = NULL;
+}
+
+int lane_check(const struct lane *lane)
+{
+	if (session_check(lane->session))
+		return -1;
+	if (lane->queue)
+		return 0;
+	(void)failure_raise(lane->session->module, -ESTALE, "the queue is closed");
+	return -1;
+}
+
+static struct slot *slot_new(struct lane *lane)
+{
+	struct slot *slot;
+
+	if (lane->free == LANE_NONE)
+		return &lane->slots[lane->used++];
+	slot = &lane->slots[lane->free];
+	lane->free = slot->next;
+	return slot;
+}
+
+struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lease,
+		       PyObject *memory, uint64_t offset, PyObject *tag)
+{
+	struct module *module = lane->session->module;
+	struct memory held;
+	struct slot *slot;
+
+	if (lane->free == LANE_NONE && lane->used == lane->n_slots)
+		return failure_raise(module, -EOVERFLOW, "the queue is full");
+	if (Py_TYPE(lease) != module->lease ||
+	    ((struct lease *)lease)->session != lane->session) {
+		PyErr_SetString(PyExc_TypeError, "the lease is not one of the queue's session");
+		return NULL;
+	}
+	if (memory_take(memory, opcode == RMEM_OP_READ, &held))
+		return NULL;
+	if (lease_use((struct lease *)lease)) {
+		memory_release(&held);
+		return NULL;
+	}
+	slot = slot_new(lane);
+	Py_INCREF(lease);
+	Py_INCREF(tag);
+	slot->memory = held;
+	slot->lease = (struct lease *)lease;
+	slot->tag = tag;
+	slot->offset = offset;
+	slot->opcode = (uint16_t)opcode;
+	return slot;
+}
+
+struct rmem_op lane_op(const struct lane *lane, const struct slot *slot)
+{
+	struct rmem_op op = rmem_op_init((enum rmem_opcode)slot->opcode, slot->lease->handle,
+					 slot->offset, slot->memory.bytes);
+
+	op.addr = slot->memory.addr;
+	op.cookie = (uint64_t)(slot - lane->slots) | (uint64_t)slot->turn << 32;
+	return op;
+}
+
+struct slot *lane_slot(const struct lane *lane, uint64_t cookie)
+{
+	uint32_t i = (uint32_t)cookie;
+
+	if (!lane->slots || i >= lane->used || !lane->slots[i].lease ||
+	    lane->slots[i].turn != cookie >> 32)
+		return NULL;
+	return &lane->slots[i];
+}
+
+PyObject *lane_empty(struct slot *slot)
+{
+	struct lease *lease = slot->lease;
+	PyObject *tag = slot->tag;
+
+	slot->lease = NULL;
+	slot->tag = NULL;
+	slot->turn++;
+	memory_release(&slot->memory);
+	lease_unuse(lease);
+	Py_DECREF((PyObject *)lease);
+	return tag;
+}
+
+void lane_free(struct lane *lane, struct slot *slot)
+{
+	slot->next = lane->free;
+	lane->free = (uint32_t)(slot - lane->slots);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An rmem_queue, and the operations outstanding there with what they hold: memory, lease, and the
+ * object that the one who submitted them knows them by. */
+#ifndef PYTHON_LANE_H
+#define PYTHON_LANE_H
+
+#include "python/lease.h"
+#include "python/memory.h"
+
+#define LANE_NONE UINT32_MAX
+
+struct slot {
+	struct memory memory;
+	struct lease *lease; /* NULL: the slot is free */
+	PyObject *tag;
+	uint64_t offset;
+	uint32_t turn; /* of its use: an answer to another use is not taken for this one */
+	uint32_t next; /* of a list */
+	uint16_t opcode;
+	bool waiting; /* for its turn; of a driver */
+};
+
+struct lane {
+	struct session *session;
+	rmem_queue *queue; /* NULL: ended */
+	struct slot *slots;
+	uint32_t n_slots;
+	uint32_t used; /* have been used, the others are not touched yet */
+	uint32_t free; /* first one of those; LANE_NONE: none */
+	struct lane *next;
+	struct lane **link;
+};
+
+/* Make the queue, and slots, which may be more than it is deep.  The lane does not hold the session: the object that has the lane does.  Returns
+ * 0, or -1 with an exception set. */
+int lane_open(struct lane *lane, struct session *session, unsigned depth, uint32_t slots);
+/* End the queue and its operations.  Of a lane that is not open: nothing. */
+void lane_end(struct lane *lane);
+/* The lane can be used.  Returns 0, or -1 with an exception set. */
+int lane_check(const struct lane *lane);
+
+/* Take a slot, and hold what the operation needs.  Returns NULL with an exception set; the lane is
+ * full: QueueFull. */
+struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lease,
+		       PyObject *memory, uint64_t offset, PyObject *tag);
+/* Its operation. */
+struct rmem_op lane_op(const struct lane *lane, const struct slot *slot);
+/* The slot of a completion, NULL: it was given back already. */
+struct slot *lane_slot(const struct lane *lane, uint64_t cookie);
+/* Release what the slot holds.  Returns its tag: a new reference. */
+PyObject *lane_empty(struct slot *slot);
+/* Give an empty slot back. */
+void lane_free(struct lane *lane, struct slot *slot);
+
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "python/memory.h"
+
+#include "python/dlpack.h"
+
+/* Replace the exception of a buffer that was refused by one that says what to do. */
+static void explain(PyObject *object, bool writable)
+{
+	Py_buffer view;
+
+	if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError))
+		return;
+	PyErr_Clear();
+	if (PyObject_GetBuffer(object, &view, PyBUF_FULL_RO))
+		return;
+	if (writable && view.readonly)
+		PyErr_Format(PyExc_BufferError, "the memory of %R is read-only",
+			     (PyObject *)Py_TYPE(object));
+	else
+		PyErr_Format(PyExc_BufferError,
+			     "the memory of %R is not contiguous: numpy.ascontiguousarray() makes a "
+			     "copy that is",
+			     (PyObject *)Py_TYPE(object));
+	PyBuffer_Release(&view);
+}
+
+int memory_take(PyObject *object, bool writable, struct memory *ret_memory)
+{
+	struct memory memory = { 0 };
+	int flags = PyBUF_ANY_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+
+	if (!PyObject_CheckBuffer(object)) {
+		if (dlpack_take(object, writable, &memory.capsule, &memory.addr, &memory.bytes))
+			return -1;
+	} else if (PyObject_GetBuffer(object, &memory.view, flags)) {
+		explain(object, writable);
+		return -1;
+	} else {
+		memory.addr = memory.view.buf;
+		memory.bytes = (uint64_t)memory.view.len;
+	}
+	*ret_memory = memory;
+	return 0;
+}
+
+void memory_release(struct memory *memory)
+{
+	if (memory->view.obj)
+		PyBuffer_Release(&memory->view);
+	Py_CLEAR(memory->capsule);
+}

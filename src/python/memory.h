@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory of a Python object: held, so that it neither moves nor ends, from memory_take() to
+ * memory_release().  Nothing is copied. */
+#ifndef PYTHON_MEMORY_H
+#define PYTHON_MEMORY_H
+
+#include "python/module.h"
+
+struct memory {
+	void *addr;
+	uint64_t bytes;
+	Py_buffer view;    /* view.obj is NULL: there is none */
+	PyObject *capsule; /* of DLPack; NULL: there is none */
+};
+
+/* Take the memory of what has the buffer protocol or __dlpack__.  Returns 0, or -1 with an
+ * exception set: BufferError if the memory is not contiguous or, where `writable`, read-only. */
+int memory_take(PyObject *object, bool writable, struct memory *ret_memory);
+void memory_release(struct memory *memory);
+
+#endif

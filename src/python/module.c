@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "python/module.h"
+
+#include <pthread.h>
+
+#include "python/buffer.h"
+#include "python/driver.h"
+#include "python/lease.h"
+#include "python/queue.h"
+#include "python/session.h"
+
+static unsigned generation;
+
+static void forked(void)
+{
+	generation++;
+}
+
+unsigned module_generation(void)
+{
+	return generation;
+}
+
+PyTypeObject *module_type(PyObject *module, PyType_Spec *spec)
+{
+	PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+
+	if (type && PyModule_AddType(module, (PyTypeObject *)type)) {
+		Py_DECREF(type);
+		return NULL;
+	}
+	return (PyTypeObject *)type;
+}
+
+void *module_new(PyTypeObject *type)
+{
+	return PyType_GenericAlloc(type, 0);
+}
+
+void module_del(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+/* The attributes of Python's part that the extension calls. */
+static int module_imports(struct module *module)
+{
+	PyObject *errors = PyImport_ImportModule("rmem.errors");
+	PyObject *records = PyImport_ImportModule("rmem.records");
+
+	if (errors && records) {
+		module->failure = PyObject_GetAttrString(errors, "failure");
+		module->stat = PyObject_GetAttrString(records, "Stat");
+		module->completion = PyObject_GetAttrString(records, "Completion");
+	}
+	Py_XDECREF(errors);
+	Py_XDECREF(records);
+	return module->failure && module->stat && module->completion ? 0 : -1;
+}
+
+static int module_exec(PyObject *self)
+{
+	static bool watched; /* the process forks once for all interpreters */
+	struct module *module = PyModule_GetState(self);
+
+	if (!watched) {
+		if (pthread_atfork(NULL, NULL, forked)) {
+			PyErr_NoMemory();
+			return -1;
+		}
+		watched = true;
+	}
+	if (module_imports(module) || PyModule_AddStringConstant(self, "version", rmem_version()))
+		return -1;
+	if (!(module->session = module_type(self, &session_spec)) ||
+	    !(module->lease = module_type(self, &lease_spec)) ||
+	    !(module->buffer = module_type(self, &buffer_spec)) ||
+	    !(module->queue = module_type(self, &queue_spec)) ||
+	    !(module->driver = module_type(self, &driver_spec)))
+		return -1;
+	return 0;
+}
+
+static int module_traverse(PyObject *self, visitproc visit, void *arg)
+{
+	struct module *module = PyModule_GetState(self);
+
+	Py_VISIT(module->session);
+	Py_VISIT(module->lease);
+	Py_VISIT(module->buffer);
+	Py_VISIT(module->queue);
+	Py_VISIT(module->driver);
+	Py_VISIT(module->failure);
+	Py_VISIT(module->stat);
+	Py_VISIT(module->completion);
+	return 0;
+}
+
+static int module_clear(PyObject *self)
+{
+	struct module *module = PyModule_GetState(self);
+
+	Py_CLEAR(module->session);
+	Py_CLEAR(module->lease);
+	Py_CLEAR(module->buffer);
+	Py_CLEAR(module->queue);
+	Py_CLEAR(module->driver);
+	Py_CLEAR(module->failure);
+	Py_CLEAR(module->stat);
+	Py_CLEAR(module->completion);
+	return 0;
+}
+
+static void module_free(void *self)
+{
+	(void)module_clear(self);
+}
+
+static PyMethodDef module_methods[] = {
+	{ "open", METHOD(session_open), METH_VARARGS,
+	  "open(uri, timeout_ms, client, tenant_key): what rmem.open() calls." },
+	{ 0 },
+};
+
+static PyModuleDef_Slot module_slots[] = {
+	{ Py_mod_exec, module_exec },
+	{ 0 },
+};
+
+static struct PyModuleDef module_def = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "rmem._rmem",
+	.m_doc = "The part of rmem that calls librmem.  Import rmem.",
+	.m_size = sizeof(struct module),
+	.m_methods = module_methods,
+	.m_slots = module_slots,
+	.m_traverse = module_traverse,
+	.m_clear = module_clear,
+	.m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__rmem(void);
+
+PyMODINIT_FUNC PyInit__rmem(void)
+{
+	return PyModuleDef_Init(&module_def);
+}

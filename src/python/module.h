@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What all files of the extension rmem._rmem share: Python's headers, and the module's state.
+ *
+ * Locks.  Python's lock guards every object here.  It is released around calls of librmem that may
+ * wait or register memory, and kept in rmem_submit(), rmem_poll() and rmem_queue_arm(): beside a
+ * busy thread to get it back takes milliseconds.  No thread of librmem enters Python. */
+#ifndef PYTHON_MODULE_H
+#define PYTHON_MODULE_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rmem/rmem.h>
+
+struct module {
+	PyTypeObject *session;
+	PyTypeObject *lease;
+	PyTypeObject *buffer;
+	PyTypeObject *queue;
+	PyTypeObject *driver;
+	PyObject *failure; /* rmem.errors.failure() */
+	PyObject *stat;    /* rmem.Stat */
+	PyObject *completion; /* rmem.Completion */
+};
+
+#define METHOD(function) ((PyCFunction)(void (*)(void))(function))
+
+/* The number of forks between the process that loaded the module and this one. */
+unsigned module_generation(void);
+
+/* Make the type of a spec and add it to the module under its name.  Returns NULL with an exception
+ * set. */
+PyTypeObject *module_type(PyObject *module, PyType_Spec *spec);
+
+/* A new object of a type, all other members 0, or NULL with an exception set. */
+void *module_new(PyTypeObject *type);
+/* End an object whose members have been ended. */
+void module_del(PyObject *object);
+
+#endif

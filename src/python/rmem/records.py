@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What calls take and return."""
+
+import enum
+from typing import Any, NamedTuple, Optional
+
+READ = 1
+WRITE = 2
+
+
+class Placement(enum.IntEnum):
+    """Where on the server to place memory, see rmem_alloc(3)."""
+    NODE = 0
+    DEVICE = 1
+    INTERLEAVE = 2
+
+
+class Stat(NamedTuple):
+    """A named lease as the server describes it."""
+    name: str
+    id: int
+    bytes: int
+    age_ms: int
+    ttl_ms: int  # remaining time to live; 0: for ever
+    sessions: int  # that have attached it
+    segments: int
+
+
+class Op(NamedTuple):
+    """An operation of a Queue: READ into, or WRITE from, the memory of an object."""
+    opcode: int
+    lease: Any
+    memory: Any
+    offset: int = 0
+    tag: Any = None  # the caller's
+
+
+class Completion(NamedTuple):
+    """The end of an operation of a Queue."""
+    op: Op
+    error: Optional[OSError]  # None: it is done

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sessions, and calls on them."""
+
+import gc
+import os
+import threading
+import weakref
+
+import rmem
+from stage import PAGE, URI, Case
+
+
+class Sessions(Case):
+    def test_nothing_listens(self):
+        with self.assertRaises(ConnectionRefusedError):
+            rmem.open("rmem://127.0.0.1:1?fabric=tcp", timeout=5)
+
+    def test_uri_is_malformed(self):
+        with self.assertRaises(rmem.Invalid):
+            rmem.open("rmem://127.0.0.1?fabric=none")
+
+    def test_environment_names_the_server(self):
+        os.environ["RMEM_SERVER"] = URI
+        self.addCleanup(os.environ.pop, "RMEM_SERVER")
+        with rmem.open() as session:
+            self.assertEqual(session.info["server"], self.session.info["server"])
+
+    def test_info(self):
+        info = self.session.info
+        self.assertEqual(info["fabric"], "tcp")
+        self.assertGreater(info["fence_ms"], 0)
+        self.assertFalse(info["draining"])
+        self.assertGreater(self.session.ping(), 0)
+
+    def test_leases_by_name(self):
+        name = f"session/{os.getpid()}"
+        lease = self.session.alloc(PAGE, name=name, ttl_ms=3600000)
+        self.addCleanup(lease.destroy)
+        with self.assertRaises(rmem.Exists):
+            self.session.alloc(PAGE, name=name)
+        self.assertEqual(self.session.alloc(1, name=name, attach=True).id, lease.id)
+        stat = self.session.stat(name)
+        self.assertEqual((stat.name, stat.bytes, stat.id), (name, PAGE, lease.id))
+        self.assertGreater(stat.ttl_ms, 0)
+        self.assertEqual(self.session.list("session/"), [stat._replace(
+            age_ms=self.session.list("session/")[0].age_ms,
+            ttl_ms=self.session.list("session/")[0].ttl_ms)])
+        with rmem.open(URI) as other:
+            read = other.attach(name)
+            self.assertFalse(read.writable)
+            with self.assertRaises(PermissionError):
+                read.write(b"x")
+            other.attach(name, write=False).detach()
+
+    def test_list_of_many(self):
+        leases = [self.session.alloc(4096, name=f"many/{i}") for i in range(100)]
+        self.assertEqual({stat.name for stat in self.session.list("many/")},
+                         {f"many/{i}" for i in range(100)})
+        for lease in leases:
+            lease.destroy()
+        self.assertEqual(self.session.list("many/"), [])
+
+    def test_closed_ends_what_it_has(self):
+        queue, buffer = self.session.queue(), self.session.buffer(4096)
+        with self.session:
+            pass
+        self.session.close()
+        self.assertTrue(self.session.closed)
+        for call in (self.session.ping, lambda: self.session.alloc(1),
+                     lambda: self.lease.read_into(bytearray(1)), lambda: self.lease.bytes,
+                     lambda: queue.submit([]), lambda: self.session.buffer(1),
+                     lambda: self.session.info, self.session.queue):
+            with self.assertRaisesRegex(rmem.Stale, "closed"):
+                call()
+        self.lease.detach()
+        queue.close()
+        buffer.close()
+
+    def test_closed_while_threads_read(self):
+        failures, begun = [], threading.Barrier(5)
+
+        def read():
+            data = bytearray(PAGE)
+            begun.wait()
+            try:
+                while True:
+                    self.lease.read_into(data)
+            except rmem.Stale:
+                pass
+            except BaseException as why:  # pylint: disable=broad-except
+                failures.append(why)
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        self.session.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_is_not_pickled(self):
+        import pickle
+        for one in (self.session, self.lease, self.session.queue(), self.session.buffer(1)):
+            with self.assertRaisesRegex(TypeError, "open a session there"):
+                pickle.dumps(one)
+
+    def test_is_freed(self):
+        session = rmem.open(URI)
+        lease = session.alloc(4096)
+        gone = weakref.ref(session)
+        del session
+        self.assertIsNotNone(gone())
+        del lease
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_cannot_be_made(self):
+        for kind in (rmem.Session, rmem.Lease, rmem.Buffer, rmem.Queue):
+            with self.assertRaises(TypeError):
+                kind()
+            self.assertTrue(kind.__doc__)
