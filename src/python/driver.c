@@ -21,6 +21,19 @@ struct driver {
 	uint32_t last;
 };
 
+/* The driver has ended with the operation outstanding. */
+static void abandon(struct lane *lane, PyObject *future)
+{
+	struct module *module = lane->session->module;
+	PyObject *error = failure_new(module, -ESTALE, "the session is closed", RMEM_REASON_NONE);
+	PyObject *result = error ? PyObject_CallMethod(future, "abandon", "O", error) : NULL;
+
+	if (!result)
+		PyErr_WriteUnraisable(future);
+	Py_XDECREF(error);
+	Py_XDECREF(result);
+}
+
 PyObject *driver_open(PyObject *session, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = { "depth", NULL };
@@ -35,6 +48,7 @@ PyObject *driver_open(PyObject *session, PyObject *args, PyObject *keywords)
 		return NULL;
 	driver->thread = PyThread_get_thread_ident();
 	driver->first = LANE_NONE;
+	driver->lane.abandoned = abandon;
 	driver->complete = PyUnicode_InternFromString("complete");
 	if (!driver->complete || lane_open(&driver->lane, of, depth, SLOTS)) {
 		Py_DECREF((PyObject *)driver);
@@ -237,7 +251,7 @@ static PyObject *driver_drain(PyObject *object, PyObject *limit)
 /* ---- the rest ---- */
 
 /* cancel(cookie, posted): end the operation if it waits, or where `posted` if the queue has it.
- * Returns True if it has ended. */
+ * Returns True if it has waited: it has ended without complete(). */
 static PyObject *driver_cancel(PyObject *object, PyObject *args)
 {
 	struct driver *driver = (struct driver *)object;
@@ -248,18 +262,28 @@ static PyObject *driver_cancel(PyObject *object, PyObject *args)
 	if (!PyArg_ParseTuple(args, "Kp:cancel", &cookie, &posted) || driver_check(driver))
 		return NULL;
 	slot = lane_slot(&driver->lane, cookie);
-	if (!slot)
-		Py_RETURN_TRUE;
-	if (slot->waiting) {
+	if (slot && slot->waiting) {
 		/* the slot itself is freed when its turn has come */
 		Py_DECREF(lane_empty(slot));
 		Py_RETURN_TRUE;
 	}
-	if (posted)
+	if (slot && posted)
 		err = rmem_cancel_cookie(driver->lane.queue, cookie);
 	if (err < 0)
 		return failure_of_call(driver->lane.session->module, err);
 	Py_RETURN_FALSE;
+}
+
+static PyObject *driver_posted(PyObject *object, PyObject *cookie)
+{
+	struct driver *driver = (struct driver *)object;
+	unsigned long long number = PyLong_AsUnsignedLongLong(cookie);
+	const struct slot *slot;
+
+	if (PyErr_Occurred() || driver_check(driver))
+		return NULL;
+	slot = lane_slot(&driver->lane, number);
+	return PyBool_FromLong(slot && !slot->waiting);
 }
 
 static PyObject *driver_fileno(PyObject *object, PyObject *)
@@ -293,10 +317,13 @@ static PyMethodDef driver_methods[] = {
 	  "Complete futures, about n, and arm the descriptor.  False: there are more." },
 	{ "cancel", driver_cancel, METH_VARARGS,
 	  "cancel(cookie, posted, /)\n--\n\n"
-	  "End an operation that waits, or is posted.  True: its memory is free already." },
+	  "End an operation that waits, or is posted.  True: it has waited, and has ended without\n"
+	  "complete()." },
+	{ "posted", driver_posted, METH_O,
+	  "posted(cookie, /)\n--\n\nTrue if the queue has the operation." },
 	{ "fileno", driver_fileno, METH_NOARGS, "fileno()\n--\n\nThe queue's descriptor." },
 	{ "close", driver_close, METH_NOARGS,
-	  "close()\n--\n\nEnd all operations; their futures are left alone." },
+	  "close()\n--\n\nEnd all operations: future.abandon(error)." },
 	{ 0 },
 };
 

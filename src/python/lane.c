@@ -65,8 +65,13 @@ void lane_end(struct lane *lane)
 	rmem_queue_free(queue);
 	Py_END_ALLOW_THREADS
 	for (uint32_t i = 0; i < lane->used; i++)
-		if (lane->slots[i].lease)
-			Py_DECREF(lane_empty(&lane->slots[i]));
+		if (lane->slots[i].lease) {
+			PyObject *tag = lane_empty(&lane->slots[i]);
+
+			if (lane->abandoned)
+				lane->abandoned(lane, tag);
+			Py_DECREF(tag);
+		}
 	PyMem_Free(lane->slots);
 	lane->slots = NULL;
 }

@@ -29,6 +29,8 @@ struct lane {
 	uint32_t free; /* first one of those; LANE_NONE: none */
 	struct lane *next;
 	struct lane **link;
+	/* is told of operations that are outstanding at the end; NULL: nobody is */
+	void (*abandoned)(struct lane *lane, PyObject *tag);
 };
 
 /* Make the queue, and slots, which may be more than it is deep.  The lane does not hold the session: the object that has the lane does.  Returns

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rmem for asyncio: what waits is awaited, and one reader of the event loop completes it.
+
+    session = await rmem.aio.open("rmem://server")
+    lease = await session.attach("example")
+    await lease.read_into(data, 0)
+
+A session, and the leases of it, may be used in several loops, each in its thread.  When an await
+that was cancelled has ended, its operation has ended too, and its memory is free: that takes as
+long as the operation, or 10 ms and the time in which the server answers; of a write at a server
+that is silent twice its fence_ms.
+"""
+
+import asyncio
+import collections
+import select
+import weakref
+from typing import Any, Optional, Sequence
+
+from . import _rmem
+from .records import READ, WRITE
+
+_DRAIN = 1024  # completions for a wake-up, so that the loop's timers run
+_CANCEL_SECONDS = 0.01  # an operation that ends by itself meanwhile is not cancelled on the wire
+
+
+class Operation(asyncio.Future):
+    """What an operation is awaited by.  cancel() asks for its end: the future ends with it."""
+    __slots__ = ("_driver", "_cookie", "_cancelled_by")
+
+    def __init__(self, driver: "_SessionDriver"):
+        super().__init__(loop=driver.hub.loop)
+        self._driver = driver
+        self._cookie = None
+        self._cancelled_by = None
+
+    def begin(self, *what: Any) -> "Operation":
+        self._cookie = self._driver.add(self, *what)
+        return self
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.done():
+            return False
+        if self._cancelled_by is None:
+            self._cancelled_by = (msg,)
+            self._driver.cancel((self._cookie,), self)
+        return True
+
+    def complete(self, error: Optional[Exception]) -> None:
+        """Called by the driver, once: the memory is free."""
+        if self.done():
+            return
+        if self._cancelled_by is not None:
+            # also if it succeeded: the task's cancellation must not be lost
+            super().cancel(*self._cancelled_by)
+        elif error is None:
+            self.set_result(None)
+        else:
+            self.set_exception(error)
+
+
+    def abandon(self, error: Exception) -> None:
+        """Called by the driver when it ends, in any thread."""
+        try:
+            self.get_loop().call_soon_threadsafe(self.complete, error)
+        except RuntimeError:
+            pass  # the loop is closed: nobody awaits
+
+
+class _Part:
+    """One operation of a batch."""
+    __slots__ = ("batch",)
+
+    def __init__(self, batch: "Batch"):
+        self.batch = batch
+
+    def complete(self, error: Optional[Exception]) -> None:
+        self.batch.part_ended(error)
+
+    def abandon(self, error: Exception) -> None:
+        self.batch.abandon(error)
+
+
+class Batch(Operation):
+    """One future for many operations.  It ends with the last one, with the first one's error."""
+    __slots__ = ("_left", "_error", "_cookies")
+
+    def begin_all(self, ops: Sequence[tuple]) -> "Batch":
+        part = _Part(self)
+        self._left, self._error, self._cookies = len(ops), None, []
+        try:
+            for op in ops:
+                self._cookies.append(self._driver.add(part, *op))
+        except BaseException as why:
+            # what was begun is not submitted yet: it ends at once
+            self._left = 0
+            self._driver.drop(self._cookies)
+            super().complete(why)
+            self.exception()
+            raise
+        if not ops:
+            super().complete(None)
+        return self
+
+    def part_ended(self, error: Optional[Exception], n: int = 1) -> None:
+        self._left -= n
+        self._error = self._error or error
+        if self._left == 0:
+            super().complete(self._error)
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.done():
+            return False
+        if self._cancelled_by is None:
+            self._cancelled_by = (msg,)
+            self._driver.cancel(self._cookies, self)
+        return True
+
+    def complete(self, error: Optional[Exception]) -> None:
+        """Called for those that were cancelled before they were submitted."""
+        self.part_ended(error)
+
+
+class _SessionDriver:
+    """The operations of one loop on one session."""
+
+    def __init__(self, hub: "_Hub", session: _rmem.Session):
+        self.hub = hub
+        self.driver = session.driver()
+        self.fd = self.driver.fileno()
+        self.flushing = False
+        self.cancelling = collections.deque()  # (time, cookie)
+        self.timer = None
+
+    def add(self, future: Any, opcode: int, lease: _rmem.Lease, memory: Any, offset: int) -> int:
+        if self.hub.loop.is_closed():
+            raise RuntimeError("Event loop is closed")
+        cookie = self.driver.add(future, opcode, lease, memory, offset)
+        if not self.flushing:
+            # those of one turn of the loop are submitted together
+            self.hub.loop.call_soon(self.flush)
+            self.flushing = True
+        return cookie
+
+    def flush(self) -> None:
+        self.flushing = False
+        if not self.driver.closed:
+            self.driver.flush()
+            self.drain()
+
+    def drain(self) -> None:
+        if self.driver.closed:
+            self.hub.forget(self)
+        elif not self.driver.drain(_DRAIN):
+            self.hub.loop.call_soon(self.drain)
+
+    def drop(self, cookies: Sequence[int]) -> None:
+        for cookie in cookies:
+            self.driver.cancel(cookie, False)
+
+    def cancel(self, cookies: Sequence[int], future: Operation) -> None:
+        """End those that wait now, those on the wire if they do not end by themselves soon."""
+        if self.driver.closed:
+            self.hub.loop.call_soon(Operation.complete, future, None)
+            return
+        begun = self.hub.loop.time()
+        for cookie in cookies:
+            if self.driver.cancel(cookie, False):
+                # not complete() here: a future does not end inside its cancel()
+                self.hub.loop.call_soon(future.complete, None)
+            elif self.driver.posted(cookie):
+                self.cancelling.append((begun + _CANCEL_SECONDS, cookie))
+        if self.cancelling and self.timer is None:
+            self.timer = self.hub.loop.call_later(_CANCEL_SECONDS, self.cancel_due)
+
+    def cancel_due(self) -> None:
+        self.timer = None
+        now = self.hub.loop.time()
+        while self.cancelling and not self.driver.closed and self.cancelling[0][0] <= now:
+            self.driver.cancel(self.cancelling.popleft()[1], True)
+        if self.cancelling and not self.driver.closed:
+            self.timer = self.hub.loop.call_at(self.cancelling[0][0], self.cancel_due)
+
+    def close(self) -> None:
+        self.driver.close()
+
+
+class _Hub:
+    """The drivers of one event loop, and its one reader."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        self._loop = weakref.ref(loop)
+        self.drivers = weakref.WeakKeyDictionary()  # of sessions
+        self.by_fd = {}
+        self.epoll = select.epoll()
+        loop.add_reader(self.epoll.fileno(), self.ready)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        loop = self._loop()
+        if loop is None:
+            raise RuntimeError("Event loop is closed")
+        return loop
+
+    def driver(self, session: _rmem.Session) -> _SessionDriver:
+        driver = self.drivers.get(session)
+        if driver is None or driver.driver.closed:
+            if driver is not None:
+                self.forget(driver)
+            driver = _SessionDriver(self, session)
+            self.epoll.register(driver.fd, select.EPOLLIN)
+            self.drivers[session] = driver
+            self.by_fd[driver.fd] = driver
+        return driver
+
+    def ready(self) -> None:
+        for fd, _ in self.epoll.poll(0):
+            driver = self.by_fd.get(fd)
+            if driver is not None:
+                driver.drain()
+
+    def forget(self, driver: _SessionDriver) -> None:
+        """The queue has ended, and its descriptor with it."""
+        if self.by_fd.get(driver.fd) is driver:
+            del self.by_fd[driver.fd]
+
+    def end(self) -> None:
+        for driver in list(self.by_fd.values()):
+            driver.close()
+        self.by_fd.clear()
+        self.epoll.close()
+
+
+_hubs = weakref.WeakKeyDictionary()  # of loops
+
+
+def _hub() -> _Hub:
+    loop = asyncio.get_running_loop()
+    hub = _hubs.get(loop)
+    if hub is None:
+        hub = _hubs[loop] = _Hub(loop)
+        weakref.finalize(loop, hub.end)
+    return hub
+
+
+class Lease:
+    """A lease for asyncio: read_into() and others of rmem.Lease, awaitable."""
+    __slots__ = ("sync", "__weakref__")
+
+    def __init__(self, lease: _rmem.Lease):
+        self.sync = lease  # the same lease for synchronous calls
+
+    def _driver(self) -> _SessionDriver:
+        return _hub().driver(self.sync.session)
+
+    def read_into(self, memory: Any, offset: int = 0) -> Operation:
+        """Read from the offset into all of the memory, in place.  It is held until the end."""
+        return Operation(self._driver()).begin(READ, self.sync, memory, offset)
+
+    def write(self, memory: Any, offset: int = 0) -> Operation:
+        """Write the bytes of the memory to the offset."""
+        return Operation(self._driver()).begin(WRITE, self.sync, memory, offset)
+
+    def read_many(self, memories: Sequence[Any], offsets: Sequence[int]) -> Batch:
+        """Read many ranges, each into a memory: one future, in one submission."""
+        return self._many(READ, memories, offsets)
+
+    def write_many(self, memories: Sequence[Any], offsets: Sequence[int]) -> Batch:
+        """Write many memories, each to a range: one future, in one submission."""
+        return self._many(WRITE, memories, offsets)
+
+    def _many(self, opcode: int, memories: Sequence[Any], offsets: Sequence[int]) -> Batch:
+        if len(memories) != len(offsets):
+            raise ValueError("as many memories as offsets are needed")
+        return Batch(self._driver()).begin_all(
+            [(opcode, self.sync, memory, offset) for memory, offset in zip(memories, offsets)])
