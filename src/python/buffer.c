@@ -111,8 +111,7 @@ static int deregister(struct buffer *buffer)
 	struct session *session = buffer->session;
 	int err;
 
-	if (!handle || !session->handle || session->closing ||
-	    session->generation != module_generation())
+	if (!handle || !session_open_here(session))
 		return 0;
 	session->calls++;
 	buffer->handle = NULL;

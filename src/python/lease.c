@@ -483,9 +483,15 @@ static PyObject *lease_ended(PyObject *object, void *)
 {
 	const struct lease *lease = (struct lease *)object;
 
-	return PyBool_FromLong(lease->session->generation != module_generation() ||
-			       !lease->session->handle || lease->session->closing ||
-			       !lease->handle || rmem_lease_status(lease->handle));
+	return PyBool_FromLong(!session_open_here(lease->session) || !lease->handle ||
+			       rmem_lease_status(lease->handle));
+}
+
+static PyObject *lease_attached(PyObject *object, void *)
+{
+	const struct lease *lease = (struct lease *)object;
+
+	return PyBool_FromLong(lease->handle && session_open_here(lease->session));
 }
 
 static PyObject *lease_session(PyObject *object, void *)
@@ -568,6 +574,8 @@ static PyGetSetDef lease_getset[] = {
 	{ "name", lease_name, NULL, "Its name, or None.", NULL },
 	{ "writable", lease_writable, NULL, "True if it may be written.", NULL },
 	{ "ended", lease_ended, NULL, "True once it cannot be used any more.", NULL },
+	{ "attached", lease_attached, NULL, "True until detach(), destroy() or the session's end.",
+	  NULL },
 	{ "session", lease_session, NULL, "The Session.", NULL },
 	{ 0 },
 };

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "python/buffer.h"
+#include "python/calls.h"
 #include "python/driver.h"
 #include "python/lease.h"
 #include "python/queue.h"
@@ -79,7 +80,8 @@ static int module_exec(PyObject *self)
 	    !(module->lease = module_type(self, &lease_spec)) ||
 	    !(module->buffer = module_type(self, &buffer_spec)) ||
 	    !(module->queue = module_type(self, &queue_spec)) ||
-	    !(module->driver = module_type(self, &driver_spec)))
+	    !(module->driver = module_type(self, &driver_spec)) ||
+	    !(module->calls = module_type(self, &calls_spec)))
 		return -1;
 	return 0;
 }
@@ -93,6 +95,7 @@ static int module_traverse(PyObject *self, visitproc visit, void *arg)
 	Py_VISIT(module->buffer);
 	Py_VISIT(module->queue);
 	Py_VISIT(module->driver);
+	Py_VISIT(module->calls);
 	Py_VISIT(module->failure);
 	Py_VISIT(module->stat);
 	Py_VISIT(module->completion);
@@ -108,6 +111,7 @@ static int module_clear(PyObject *self)
 	Py_CLEAR(module->buffer);
 	Py_CLEAR(module->queue);
 	Py_CLEAR(module->driver);
+	Py_CLEAR(module->calls);
 	Py_CLEAR(module->failure);
 	Py_CLEAR(module->stat);
 	Py_CLEAR(module->completion);
@@ -122,6 +126,7 @@ static void module_free(void *self)
 static PyMethodDef module_methods[] = {
 	{ "open", METHOD(session_open), METH_VARARGS,
 	  "open(uri, timeout_ms, client, tenant_key): what rmem.open() calls." },
+	{ "calls", calls_new, METH_NOARGS, "calls(): what rmem.aio uses for one event loop." },
 	{ 0 },
 };
 

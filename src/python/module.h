@@ -21,6 +21,7 @@ struct module {
 	PyTypeObject *buffer;
 	PyTypeObject *queue;
 	PyTypeObject *driver;
+	PyTypeObject *calls;
 	PyObject *failure; /* rmem.errors.failure() */
 	PyObject *stat;    /* rmem.Stat */
 	PyObject *completion; /* rmem.Completion */

@@ -9,30 +9,14 @@
 #include "python/buffer.h"
 #include "python/driver.h"
 #include "python/failure.h"
+#include "python/key.h"
 #include "python/lane.h"
 #include "python/lease.h"
 #include "python/queue.h"
 
 /* ---- open and close ---- */
 
-struct key {
-	const char *bytes;
-	Py_ssize_t n;
-};
-
-/* The key was fetched before the call: no callback of librmem enters Python. */
-static int key_give(void *ctx, const char *, unsigned char *key, size_t room, size_t *ret_bytes)
-{
-	const struct key *given = ctx;
-
-	if (given->n < 0 || (size_t)given->n > room)
-		return -1;
-	memcpy(key, given->bytes, (size_t)given->n);
-	*ret_bytes = (size_t)given->n;
-	return 0;
-}
-
-static PyObject *session_new(struct module *module, rmem *handle)
+PyObject *session_new(struct module *module, rmem *handle)
 {
 	struct session *session = module_new(module->session);
 
@@ -72,6 +56,11 @@ PyObject *session_open(PyObject *module, PyObject *args)
 	return session_new(PyModule_GetState(module), handle);
 }
 
+bool session_open_here(const struct session *session)
+{
+	return session->generation == module_generation() && session->handle && !session->closing;
+}
+
 int session_check(const struct session *session)
 {
 	if (session->generation != module_generation())
@@ -109,22 +98,28 @@ static int wait_for_calls(struct session *session)
 	return 0;
 }
 
+void session_end(struct session *session)
+{
+	session->closing = true;
+	while (session->lanes)
+		lane_end(session->lanes);
+	session->handle = NULL;
+	session->batch_queue = NULL;
+}
+
 static PyObject *session_close(PyObject *object, PyObject *)
 {
 	struct session *session = (struct session *)object;
 	rmem *handle = session->handle;
 
-	if (!handle || session->closing || session->generation != module_generation())
+	if (!session_open_here(session))
 		Py_RETURN_NONE;
 	session->closing = true;
 	if (wait_for_calls(session)) {
 		session->closing = false;
 		return NULL;
 	}
-	while (session->lanes)
-		lane_end(session->lanes);
-	session->handle = NULL;
-	session->batch_queue = NULL;
+	session_end(session);
 	Py_BEGIN_ALLOW_THREADS
 	rmem_close(handle);
 	Py_END_ALLOW_THREADS
@@ -234,7 +229,7 @@ static PyObject *session_remove(PyObject *object, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static PyObject *stat_new(const struct module *module, const struct rmem_stat *stat)
+PyObject *stat_new(const struct module *module, const struct rmem_stat *stat)
 {
 	return PyObject_CallFunction(module->stat, "sKKKKII", stat->name,
 				     (unsigned long long)stat->id, (unsigned long long)stat->bytes,

@@ -29,6 +29,17 @@ extern PyType_Spec session_spec;
 
 PyObject *session_open(PyObject *module, PyObject *args);
 
+/* The object of a handle, which it takes over: without memory the session is closed.  Returns NULL
+ * with an exception set. */
+PyObject *session_new(struct module *module, rmem *handle);
+/* No call is under way: the object has the handle no more, and the caller closes it. */
+void session_end(struct session *session);
+
+/* rmem.Stat */
+PyObject *stat_new(const struct module *module, const struct rmem_stat *stat);
+
+/* The session is open, and of this process. */
+bool session_open_here(const struct session *session);
 /* The session can be used.  Returns 0, or -1 with an exception set. */
 int session_check(const struct session *session);
 /* Begin a call that releases Python's lock: session_close() waits for it.  Returns as above. */

@@ -167,6 +167,118 @@ class Futures(unittest.IsolatedAsyncioTestCase):
         self.assertIn("run_coroutine_threadsafe", caught[0])
 
 
+class Calls(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        asyncio.get_running_loop().slow_callback_duration = 60  # of the debug mode
+        self.session = await aio.open(URI)
+        self.addAsyncCleanup(self.session.close)
+
+    async def test_leases(self):
+        async with await self.session.alloc(PAGE, name="aio/one") as lease:
+            with self.assertRaises(rmem.Exists):
+                await self.session.alloc(PAGE, name="aio/one")
+            self.assertEqual((lease.bytes, lease.name, lease.ended), (PAGE, "aio/one", False))
+            await lease.grow(2 * PAGE)
+            self.assertEqual(lease.bytes, 2 * PAGE)
+            await lease.shrink(PAGE)
+            await lease.renew(60000)
+            await lease.keep(60000)
+            await lease.watch()
+            await lease.unwatch()
+            await lease.rename("aio/two")
+            self.assertEqual((await self.session.stat("aio/two")).id, lease.id)
+            self.assertEqual([one.name for one in await self.session.list("aio/")], ["aio/two"])
+            other = await self.session.attach("aio/two")
+            self.assertEqual(other.id, lease.id)
+            await other.detach()
+        self.assertTrue(lease.ended)
+        with self.assertRaises(rmem.Stale):
+            await lease.renew(1)
+        await self.session.remove("aio/two")
+        with self.assertRaises(FileNotFoundError):
+            await self.session.attach("aio/two")
+
+    async def test_bytes_and_calls(self):
+        lease = await self.session.alloc(PAGE)
+        await lease.write(b"both")
+        into = bytearray(4)
+        lease.sync.read_into(into)
+        self.assertEqual(into, b"both")
+        self.assertGreater(await self.session.ping(), 0)
+        future = lease.read_into(into)
+        with self.assertRaises(rmem.Busy):
+            await lease.detach()
+        await future
+        await lease.destroy()
+
+    async def test_many_at_once(self):
+        names = [f"aio/{i}" for i in range(300)]
+        await asyncio.gather(*(self.session.alloc(4096, name=name) for name in names))
+        self.assertEqual(len(await self.session.list("aio/")), 300)
+        async with await aio.open(URI) as other:
+            leases = await other.attach_many(names + ["none"])
+            self.assertIsInstance(leases.pop(), rmem.NotFound)
+            self.assertEqual([lease.name for lease in leases], names)
+        await asyncio.gather(*(self.session.remove(name) for name in names))
+
+    async def test_cancelled(self):
+        before = len(self.session.sync.list())
+        for wait in range(4):
+            calls = [asyncio.ensure_future(self.alloc(f"aio/{i}")) for i in range(50)]
+            for _ in range(wait):
+                await asyncio.sleep(0)
+            for call in calls:
+                call.cancel()
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            for end in ends:
+                if isinstance(end, aio.Lease):
+                    await end.destroy()
+            for stat in await self.session.list("aio/"):
+                await self.session.remove(stat.name)
+        await self.session.ping()
+        self.assertEqual(len(self.session.sync.list()), before)
+
+    async def alloc(self, name):
+        return await self.session.alloc(4096, name=name)
+
+    async def test_cancelled_detach_can_be_repeated(self):
+        lease = await self.session.alloc(4096)
+        call = lease.detach()
+        call.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await call
+        await lease.detach()
+        self.assertTrue(lease.ended)
+
+    async def test_open_fails(self):
+        with self.assertRaises(ConnectionRefusedError):
+            await aio.open("rmem://127.0.0.1:1?fabric=tcp")
+        with self.assertRaises(ValueError):
+            await aio.open("rmem://127.0.0.1?fabric=none")
+
+    async def test_closed(self):
+        async with await aio.open(URI) as session:
+            lease = await session.alloc(PAGE)
+            futures = [lease.read_into(bytearray(PAGE)) for _ in range(300)]
+            await asyncio.sleep(0)
+        for end in await asyncio.gather(*futures, return_exceptions=True):
+            self.assertTrue(end is None or isinstance(end, rmem.Stale), end)
+        self.assertTrue(session.closed)
+        await session.close()
+        for call in (session.ping, lambda: session.alloc(1), lambda: lease.renew(1)):
+            with self.assertRaisesRegex(rmem.Stale, "closed"):
+                await call()
+
+    async def test_arguments(self):
+        for name in (1, b"name"):
+            with self.assertRaises(TypeError):
+                await self.session.attach(name)
+        with self.assertRaises(ValueError):
+            await self.session.attach("a\0b")
+        with self.assertRaises(rmem.Invalid):
+            await self.session.attach("")
+
+
 class Loops(unittest.TestCase):
     def setUp(self):
         self.session = rmem.open(URI)

@@ -15,10 +15,11 @@ import asyncio
 import collections
 import select
 import weakref
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Union
 
-from . import _rmem
-from .records import READ, WRITE
+from . import _rmem, sessions
+from .errors import Error
+from .records import READ, WRITE, Placement, Stat
 
 _DRAIN = 1024  # completions for a wake-up, so that the loop's timers run
 _CANCEL_SECONDS = 0.01  # an operation that ends by itself meanwhile is not cancelled on the wire
@@ -121,6 +122,77 @@ class Batch(Operation):
         self.part_ended(error)
 
 
+# enum rmem_call
+(_OPEN, _CLOSE, _QUEUE, _BUFFER, _ALLOC, _ATTACH, _ATTACH_SHARED, _DETACH, _DESTROY, _RENAME,
+ _SHARE, _UNSHARE, _GROW, _SHRINK, _RENEW, _KEEP, _REMOVE, _STAT, _LIST, _WATCH, _UNWATCH,
+ _PING) = range(1, 23)
+
+
+class Call(asyncio.Future):
+    """What a call to the server is awaited by.  Cancelled, it ends at once: whether the call takes
+    effect is not known, and what it grants is given back."""
+    __slots__ = ("_calls", "_cookie", "_wrap")
+
+    def __init__(self, calls: "_LoopCalls", wrap: Optional[Callable[[Any], Any]]):
+        super().__init__(loop=calls.hub.loop)
+        self._calls = calls
+        self._cookie = None
+        self._wrap = wrap
+
+    def begin(self, *what: Any) -> "Call":
+        self._cookie = self._calls.begin(self, *what)
+        return self
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.done():
+            return False
+        self._calls.calls.cancel(self._cookie)
+        return super().cancel(msg)
+
+    def complete(self, error: Optional[Exception], result: Any) -> None:
+        """Called once with the answer, also after cancel()."""
+        if self.done():
+            if isinstance(result, _rmem.Lease):
+                Call(self._calls, None).begin(_DETACH, result)
+            elif isinstance(result, _rmem.Session):
+                Call(self._calls, None).begin(_CLOSE, result)
+        elif error is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(self._wrap(result) if self._wrap else result)
+
+
+class _LoopCalls:
+    """The calls of one loop, of any sessions."""
+
+    def __init__(self, hub: "_Hub"):
+        self.hub = hub
+        self.calls = _rmem.calls()
+        self.fd = self.calls.fileno()
+        self.flushing = False
+
+    def begin(self, future: Call, call: int, target: Any, name: Optional[str] = None,
+              tenant: Optional[str] = None, value: int = 0, params: Any = None) -> int:
+        if self.hub.loop.is_closed():
+            raise RuntimeError("Event loop is closed")
+        cookie = self.calls.begin(future, call, target, name, tenant, value, params)
+        if not self.flushing:
+            # those of one turn of the loop are sent together
+            self.hub.loop.call_soon(self.flush)
+            self.flushing = True
+        return cookie
+
+    def flush(self) -> None:
+        self.flushing = False
+        self.calls.flush()
+
+    def drain(self) -> None:
+        self.calls.take()
+
+    def close(self) -> None:
+        self.calls.close()
+
+
 class _SessionDriver:
     """The operations of one loop on one session."""
 
@@ -193,6 +265,7 @@ class _Hub:
         self.drivers = weakref.WeakKeyDictionary()  # of sessions
         self.by_fd = {}
         self.epoll = select.epoll()
+        self._calls = None
         loop.add_reader(self.epoll.fileno(), self.ready)
 
     @property
@@ -212,6 +285,14 @@ class _Hub:
             self.drivers[session] = driver
             self.by_fd[driver.fd] = driver
         return driver
+
+    @property
+    def calls(self) -> _LoopCalls:
+        if self._calls is None:
+            self._calls = _LoopCalls(self)
+            self.epoll.register(self._calls.fd, select.EPOLLIN)
+            self.by_fd[self._calls.fd] = self._calls
+        return self._calls
 
     def ready(self) -> None:
         for fd, _ in self.epoll.poll(0):
@@ -241,6 +322,81 @@ def _hub() -> _Hub:
         hub = _hubs[loop] = _Hub(loop)
         weakref.finalize(loop, hub.end)
     return hub
+
+
+def _call(wrap: Optional[Callable[[Any], Any]], *what: Any) -> Call:
+    return Call(_hub().calls, wrap).begin(*what)
+
+
+def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str] = None,
+         psk: Optional[Callable[[str], bytes]] = None) -> "Call":  # of a Session
+    """Open a session with a memory server; arguments as for rmem.open(), but awaitable."""
+    params = max(1, round(timeout * 1000)), client, sessions.key_of(uri, psk)
+    return _call(lambda session: Session(sessions.watched(session)), _OPEN, None, uri, None, 0,
+                 params)
+
+
+class Session:
+    """A session for asyncio: the calls of rmem.Session, awaitable; an async context manager."""
+    __slots__ = ("sync", "__weakref__")
+
+    def __init__(self, session: _rmem.Session):
+        self.sync = session  # the same session for synchronous calls
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    @property
+    def info(self) -> dict:
+        """Properties of the session, see rmem_info(3)."""
+        return self.sync.info
+
+    @property
+    def closed(self) -> bool:
+        """True once close() was called."""
+        return self.sync.closed
+
+    async def close(self) -> None:
+        """End the session, its leases' handles, queues and registrations."""
+        if not self.sync.closed:
+            await _call(None, _CLOSE, self.sync)
+
+    def alloc(self, bytes: int, *, name: Optional[str] = None, attach: bool = False,
+              ttl_ms: int = 0, align: int = 0, placement: Placement = Placement.NODE,
+              node: int = -1, device: Optional[str] = None) -> Call:  # of a Lease
+        """Borrow memory of the server; arguments as for rmem.Session.alloc()."""
+        return _call(Lease, _ALLOC, self.sync, name, None, 0,
+                     (bytes, attach, ttl_ms, align, int(placement), node, device))
+
+    def attach(self, name: str, *, write: bool = False, tenant: Optional[str] = None) -> Call:
+        """Attach a lease by its name, for reading, or reading and writing."""
+        return _call(Lease, _ATTACH if tenant is None else _ATTACH_SHARED, self.sync, name, tenant,
+                     3 if write else 1)
+
+    async def attach_many(self, names: Sequence[str], *,
+                          write: bool = False) -> List[Union["Lease", Error]]:
+        """Attach leases in one round trip: for each name its Lease, or why it is not attached."""
+        return await asyncio.gather(*(self.attach(name, write=write) for name in names),
+                                    return_exceptions=True)
+
+    def remove(self, name: str) -> Call:
+        """End a named lease for all sessions, without attaching it."""
+        return _call(None, _REMOVE, self.sync, name)
+
+    def stat(self, name: str) -> Call:  # of a Stat
+        """Describe a named lease."""
+        return _call(None, _STAT, self.sync, name)
+
+    def list(self, prefix: str = "") -> Call:  # of a list of Stat
+        """Describe the named leases whose names begin with prefix."""
+        return _call(None, _LIST, self.sync, prefix)
+
+    def ping(self) -> Call:
+        """A round trip to the server: its duration in seconds."""
+        return _call(None, _PING, self.sync)
 
 
 class Lease:
@@ -274,3 +430,74 @@ class Lease:
             raise ValueError("as many memories as offsets are needed")
         return Batch(self._driver()).begin_all(
             [(opcode, self.sync, memory, offset) for memory, offset in zip(memories, offsets)])
+
+    async def __aenter__(self) -> "Lease":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        if self.sync.attached:
+            await self.detach()
+
+    @property
+    def bytes(self) -> int:
+        """Its length in bytes."""
+        return self.sync.bytes
+
+    @property
+    def id(self) -> int:
+        """A number that the server never uses twice."""
+        return self.sync.id
+
+    @property
+    def name(self) -> Optional[str]:
+        """Its name, or None."""
+        return self.sync.name
+
+    @property
+    def ended(self) -> bool:
+        """True once it cannot be used any more."""
+        return self.sync.ended
+
+    def grow(self, bytes: int) -> Call:
+        """Make the lease longer; what is added reads as zero."""
+        return _call(None, _GROW, self.sync, None, None, bytes)
+
+    def shrink(self, bytes: int) -> Call:
+        """Make the lease shorter."""
+        return _call(None, _SHRINK, self.sync, None, None, bytes)
+
+    def renew(self, ttl_ms: int) -> Call:
+        """Start the time to live again, in milliseconds."""
+        return _call(None, _RENEW, self.sync, None, None, ttl_ms)
+
+    def keep(self, ttl_ms: int) -> Call:
+        """As renew(), and the session goes on to renew it by itself."""
+        return _call(None, _KEEP, self.sync, None, None, ttl_ms)
+
+    def rename(self, name: str, *, replace: bool = False) -> Call:
+        """Name the lease, or change its name."""
+        return _call(None, _RENAME, self.sync, name, None, 1 if replace else 0)
+
+    def share(self, tenant: str, *, write: bool = False) -> Call:
+        """Let another tenant attach the lease."""
+        return _call(None, _SHARE, self.sync, None, tenant, 3 if write else 1)
+
+    def unshare(self, tenant: str) -> Call:
+        """End what share() began."""
+        return _call(None, _UNSHARE, self.sync, None, tenant)
+
+    def watch(self) -> Call:
+        """Let the session take the lease's notifications."""
+        return _call(None, _WATCH, self.sync)
+
+    def unwatch(self) -> Call:
+        """End what watch() began."""
+        return _call(None, _UNWATCH, self.sync)
+
+    def detach(self) -> Call:
+        """End the use here: a named lease lives on, another one is freed."""
+        return _call(None, _DETACH, self.sync)
+
+    def destroy(self) -> Call:
+        """End the lease for all sessions."""
+        return _call(None, _DESTROY, self.sync)

@@ -21,6 +21,12 @@ def key_of(uri: Optional[str], psk: Optional[Callable[[str], bytes]]) -> Optiona
     return psk(query.get("tenant", ["default"])[-1])
 
 
+def watched(session: "_rmem.Session") -> "_rmem.Session":
+    """Close it at the exit."""
+    _open.add(session)
+    return session
+
+
 def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str] = None,
          psk: Optional[Callable[[str], bytes]] = None) -> "_rmem.Session":
     """Open a session with a memory server, and wait.
@@ -32,9 +38,7 @@ def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str
       psk      returns the pre-shared key of a tenant
     Use the session in a `with`, or close() it.  A session that is open at the exit is closed.
     """
-    session = _rmem.open(uri, max(1, round(timeout * 1000)), client, key_of(uri, psk))
-    _open.add(session)
-    return session
+    return watched(_rmem.open(uri, max(1, round(timeout * 1000)), client, key_of(uri, psk)))
 
 
 def _close_all() -> None:
