@@ -5,5 +5,5 @@
 . "$(dirname "$0")/lib.sh"
 
 server_start
-cases errors session lease memory batch buffer queue aio processes
+cases errors session lease memory batch buffer queue aio processes stubs
 server_stop
