@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "python/buffer.h"
+#include "python/cache.h"
 #include "python/calls.h"
 #include "python/driver.h"
 #include "python/lease.h"
@@ -56,10 +57,14 @@ static int module_imports(struct module *module)
 		module->failure = PyObject_GetAttrString(errors, "failure");
 		module->stat = PyObject_GetAttrString(records, "Stat");
 		module->completion = PyObject_GetAttrString(records, "Completion");
+		module->cache_entry = PyObject_GetAttrString(records, "CacheEntry");
 	}
 	Py_XDECREF(errors);
 	Py_XDECREF(records);
-	return module->failure && module->stat && module->completion ? 0 : -1;
+	return module->failure && module->stat && module->completion &&
+			       module->cache_entry ?
+		       0 :
+		       -1;
 }
 
 static int module_exec(PyObject *self)
@@ -81,7 +86,8 @@ static int module_exec(PyObject *self)
 	    !(module->buffer = module_type(self, &buffer_spec)) ||
 	    !(module->queue = module_type(self, &queue_spec)) ||
 	    !(module->driver = module_type(self, &driver_spec)) ||
-	    !(module->calls = module_type(self, &calls_spec)))
+	    !(module->calls = module_type(self, &calls_spec)) ||
+	    !(module->cache = module_type(self, &cache_spec)))
 		return -1;
 	return 0;
 }
@@ -96,9 +102,11 @@ static int module_traverse(PyObject *self, visitproc visit, void *arg)
 	Py_VISIT(module->queue);
 	Py_VISIT(module->driver);
 	Py_VISIT(module->calls);
+	Py_VISIT(module->cache);
 	Py_VISIT(module->failure);
 	Py_VISIT(module->stat);
 	Py_VISIT(module->completion);
+	Py_VISIT(module->cache_entry);
 	return 0;
 }
 
@@ -112,9 +120,11 @@ static int module_clear(PyObject *self)
 	Py_CLEAR(module->queue);
 	Py_CLEAR(module->driver);
 	Py_CLEAR(module->calls);
+	Py_CLEAR(module->cache);
 	Py_CLEAR(module->failure);
 	Py_CLEAR(module->stat);
 	Py_CLEAR(module->completion);
+	Py_CLEAR(module->cache_entry);
 	return 0;
 }
 
@@ -126,6 +136,7 @@ static void module_free(void *self)
 static PyMethodDef module_methods[] = {
 	{ "open", METHOD(session_open), METH_VARARGS,
 	  "open(uri, timeout_ms, client, tenant_key): what rmem.open() calls." },
+	{ "cache", METHOD(cache_open), METH_VARARGS, "cache(...): what rmem.Cache() calls." },
 	{ "calls", calls_new, METH_NOARGS, "calls(): what rmem.aio uses for one event loop." },
 	{ 0 },
 };

@@ -22,9 +22,11 @@ struct module {
 	PyTypeObject *queue;
 	PyTypeObject *driver;
 	PyTypeObject *calls;
+	PyTypeObject *cache;
 	PyObject *failure; /* rmem.errors.failure() */
 	PyObject *stat;    /* rmem.Stat */
 	PyObject *completion; /* rmem.Completion */
+	PyObject *cache_entry; /* rmem.CacheEntry */
 };
 
 #define METHOD(function) ((PyCFunction)(void (*)(void))(function))

@@ -45,7 +45,7 @@ src/doctor: base fabric/no_rdma.h fabric/verbs/common/load.h fabric-only
 src/rmem: base doctor wire/codec.h rmem/rmem.h rmem/cache.h
 src/rmemctl/doctor: base doctor fabric rmemctl rmemd/config rmemd/control/descriptors.h rmemd/pool
 src/rmemctl: base tls/keys.h
-src/python: rmem/rmem.h
+src/python: rmem/rmem.h rmem/cache.h
 src/examples: rmem/rmem.h
 '
 

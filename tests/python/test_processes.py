@@ -1,27 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes: after fork(), at the exit, and a signal."""
 
-import os
 import signal
 import subprocess
 import sys
 import textwrap
 
 import rmem
-from stage import PAGE, URI, Case
-
-
-def child(function):
-    """The exit status of a function in a child of fork()."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os._exit(function())
-        except BaseException:  # pylint: disable=broad-except
-            import traceback
-            traceback.print_exc()
-            os._exit(100)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+from stage import PAGE, URI, Case, child
 
 
 def run(script, *signals):
@@ -89,8 +75,8 @@ class Processes(Case):
             import rmem
             with rmem.open("{URI}") as session, session.queue() as queue:
                 lease = session.alloc(1 << 20)
-                print("ready", flush=True)
                 try:
+                    print("ready", flush=True)
                     while True:
                         queue.submit([rmem.Op(rmem.READ, lease, bytearray(1 << 20))])
                         queue.wait()

@@ -28,10 +28,11 @@ except ImportError as why:
 from .errors import (Busy, Cancelled, Denied, Draining, Error, Exists, Fault, Invalid, Lost,
                      NoMemory, NoSpace, NotFound, NotSupported, Protocol, QueueFull, Quota, Stale,
                      TimedOut)
-from .records import READ, WRITE, Completion, Op, Placement, Stat
+from .caches import DELETE, EXISTS, GET, PUT, Cache
+from .records import READ, WRITE, CacheEntry, Completion, Op, Placement, Stat
 from .sessions import open  # pylint: disable=redefined-builtin
 
 __all__ = ["open", "Session", "Lease", "Buffer", "Queue", "Op", "Completion", "Stat", "Placement",
-           "READ", "WRITE", "Error", "NotFound", "Exists", "Denied", "TimedOut", "Lost", "Stale",
+           "READ", "WRITE", "Cache", "CacheEntry", "GET", "PUT", "EXISTS", "DELETE", "Error", "NotFound", "Exists", "Denied", "TimedOut", "Lost", "Stale",
            "NoSpace", "NoMemory", "Quota", "Busy", "Draining", "NotSupported", "QueueFull", "Fault",
            "Protocol", "Cancelled", "Invalid", "__version__"]

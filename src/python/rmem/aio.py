@@ -13,12 +13,13 @@ that is silent twice its fence_ms.
 
 import asyncio
 import collections
+import errno
 import select
 import weakref
 from typing import Any, Callable, List, Optional, Sequence, Union
 
-from . import _rmem, sessions
-from .errors import Error
+from . import _rmem, caches, sessions
+from .errors import Error, Stale
 from .records import READ, WRITE, Placement, Stat
 
 _DRAIN = 1024  # completions for a wake-up, so that the loop's timers run
@@ -193,6 +194,56 @@ class _LoopCalls:
         self.calls.close()
 
 
+class CacheCall(asyncio.Future):
+    """What keys of a cache are awaited by.  Cancelled, it ends when its memory is free."""
+    __slots__ = ("_cancelled_by",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        super().__init__(loop=loop)
+        self._cancelled_by = None
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.done():
+            return False
+        if self._cancelled_by is None:
+            self._cancelled_by = (msg,)
+        return True
+
+    def complete(self, results: Any) -> None:
+        """Called once: with a list, or with an exception if the cache was closed."""
+        if self._cancelled_by is not None:
+            super().cancel(*self._cancelled_by)
+        elif isinstance(results, Exception):
+            self.set_exception(results)
+        else:
+            self.set_result(results)
+
+
+class _LoopCache:
+    """A cache in one loop."""
+
+    def __init__(self, hub: "_Hub", cache: caches.Cache):
+        self.hub = hub
+        self.cache = cache
+        self.fd = cache.fileno()
+        self.outstanding = set()
+        # a reader of its own: the kernel nests no more descriptors of epoll in each other
+        hub.loop.add_reader(self.fd, self.drain)
+
+    def drain(self) -> None:
+        for future, results in self.cache.poll():
+            self.outstanding.discard(future)
+            future.complete(results)
+
+    def close(self) -> None:
+        if not self.hub.loop.is_closed():
+            self.hub.loop.remove_reader(self.fd)
+        self.cache.close()
+        for future in self.outstanding:
+            future.complete(Stale(errno.ESTALE, "the cache is closed"))
+        self.outstanding.clear()
+
+
 class _SessionDriver:
     """The operations of one loop on one session."""
 
@@ -281,24 +332,27 @@ class _Hub:
             if driver is not None:
                 self.forget(driver)
             driver = _SessionDriver(self, session)
-            self.epoll.register(driver.fd, select.EPOLLIN)
             self.drivers[session] = driver
-            self.by_fd[driver.fd] = driver
+            self.bind(driver)
         return driver
 
     @property
     def calls(self) -> _LoopCalls:
         if self._calls is None:
             self._calls = _LoopCalls(self)
-            self.epoll.register(self._calls.fd, select.EPOLLIN)
-            self.by_fd[self._calls.fd] = self._calls
+            self.bind(self._calls)
         return self._calls
+
+    def bind(self, one: Any) -> None:
+        """Let one be drained when its descriptor is readable."""
+        self.epoll.register(one.fd, select.EPOLLIN)
+        self.by_fd[one.fd] = one
 
     def ready(self) -> None:
         for fd, _ in self.epoll.poll(0):
-            driver = self.by_fd.get(fd)
-            if driver is not None:
-                driver.drain()
+            one = self.by_fd.get(fd)
+            if one is not None:
+                one.drain()
 
     def forget(self, driver: _SessionDriver) -> None:
         """The queue has ended, and its descriptor with it."""
@@ -313,6 +367,9 @@ class _Hub:
 
 
 _hubs = weakref.WeakKeyDictionary()  # of loops
+
+
+_one = caches._one  # pylint: disable=protected-access
 
 
 def _hub() -> _Hub:
@@ -501,3 +558,77 @@ class Lease:
     def destroy(self) -> Call:
         """End the lease for all sessions."""
         return _call(None, _DESTROY, self.sync)
+
+
+class Cache:
+    """A cache for asyncio, in the loop that makes its first call; an async context manager.
+
+    Arguments as for rmem.Cache, which opens it: Cache(await asyncio.to_thread(rmem.Cache, ...)).
+    """
+    __slots__ = ("_cache", "_bound", "__weakref__")
+
+    def __init__(self, cache: caches.Cache):
+        self._cache = cache
+        self._bound = None
+
+    async def __aenter__(self) -> "Cache":
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the client.  What is awaited ends in Stale."""
+        if self._bound is None:
+            self._cache.close()
+        elif not self._cache.closed:
+            self._bound.close()
+
+    def stat(self, server: int = -1) -> dict:
+        """What this client has counted, and sees of one server, or of all."""
+        return self._cache.stat(server)
+
+    def get_many(self, keys: Sequence[caches.Key], memories: Sequence[Any]) -> CacheCall:
+        """Read values, each into the beginning of a memory; results as of rmem.Cache."""
+        return self._submit(caches.GET, keys, memories)
+
+    def put_many(self, keys: Sequence[caches.Key], memories: Sequence[Any],
+                 ttl_ms: int = 0) -> CacheCall:
+        """Store values; results as of rmem.Cache."""
+        return self._submit(caches.PUT, keys, memories, ttl_ms)
+
+    def exists_many(self, keys: Sequence[caches.Key]) -> CacheCall:
+        """Ask for the lengths of values; results as of rmem.Cache."""
+        return self._submit(caches.EXISTS, keys)
+
+    def delete_many(self, keys: Sequence[caches.Key]) -> CacheCall:
+        """Delete keys; results as of rmem.Cache."""
+        return self._submit(caches.DELETE, keys)
+
+    async def get(self, key: caches.Key, memory: Any) -> Optional[int]:
+        """Read a value into the beginning of the memory: its length; None: missing."""
+        return _one(await self.get_many((key,), (memory,)))
+
+    async def put(self, key: caches.Key, memory: Any, ttl_ms: int = 0) -> None:
+        """Store a value, for ttl_ms milliseconds; 0: until it is evicted."""
+        _one(await self.put_many((key,), (memory,), ttl_ms))
+
+    async def exists(self, key: caches.Key) -> Optional[int]:
+        """The length of a value; None: missing."""
+        return _one(await self.exists_many((key,)))
+
+    async def delete(self, key: caches.Key) -> bool:
+        """Delete a key.  False: it was missing."""
+        return _one(await self.delete_many((key,)))
+
+    def _submit(self, opcode: int, keys: Sequence[caches.Key], memories: Any = None,
+                ttl_ms: int = 0) -> CacheCall:
+        hub = _hub()
+        if self._bound is None:
+            self._bound = _LoopCache(hub, self._cache)
+        elif self._bound.hub is not hub:
+            raise RuntimeError("the cache is used in another event loop")
+        future = CacheCall(hub.loop)
+        self._cache.submit(opcode, keys, memories, ttl_ms, future)
+        self._bound.outstanding.add(future)
+        return future

@@ -39,3 +39,11 @@ class Completion(NamedTuple):
     """The end of an operation of a Queue."""
     op: Op
     error: Optional[OSError]  # None: it is done
+
+
+class CacheEntry(NamedTuple):
+    """A key of a Cache, as list() tells."""
+    key: bytes
+    bytes: int  # of the value
+    ttl_ms: int  # that remain; 0: for ever
+    server: int  # number in the list of servers

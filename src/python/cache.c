@@ -1,0 +1,816 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "python/cache.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <pythread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "python/failure.h"
+#include "python/group.h"
+#include "python/key.h"
+
+#define BATCH 64               /* results taken at a time */
+#define SLICE_MS 100           /* after which signals are looked at */
+#define COPY_BYTES (256 << 10) /* of operations submitted, above which a call may take long */
+
+struct cache {
+	PyObject_HEAD
+	struct module *module;
+	rmem_cache *handle; /* NULL: closed */
+	unsigned generation;
+	unsigned uses; /* calls under way */
+	bool closing;
+	PyThread_type_lock turn; /* to call librmem-cache */
+	/* groups that are outstanding, by their index, and places that are free */
+	struct group **groups;
+	uint32_t n_groups;
+	struct group *first; /* that is not submitted wholly */
+	struct group *last;
+	uint64_t bytes;  /* of the operations that are outstanding */
+	PyObject *ready; /* a list of (tag, results) */
+	int epoll_fd;    /* readable when the next two are */
+	int ready_fd;    /* an eventfd: there is something in ready */
+	/* of threads that wait one waits for the descriptor; the others until it has woken */
+	bool led;
+	pthread_mutex_t lock; /* of: */
+	pthread_cond_t woken;
+	unsigned long wakes;
+	PyObject *kept; /* what the options of the sessions refer to */
+	struct rmem_options options;
+	struct key key;
+};
+
+/* ---- open and close ---- */
+
+static int descriptors_open(struct cache *cache)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	cache->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	cache->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (cache->epoll_fd >= 0 && cache->ready_fd >= 0 &&
+	    !epoll_ctl(cache->epoll_fd, EPOLL_CTL_ADD, cache->ready_fd, &event) &&
+	    !epoll_ctl(cache->epoll_fd, EPOLL_CTL_ADD, rmem_cache_fd(cache->handle), &event))
+		return 0;
+	(void)failure_raise(cache->module, -errno, "no descriptor for a cache");
+	return -1;
+}
+
+static struct cache *cache_new(struct module *module)
+{
+	struct cache *cache = module_new(module->cache);
+
+	if (!cache)
+		return NULL;
+	cache->module = module;
+	cache->generation = module_generation();
+	cache->epoll_fd = cache->ready_fd = -1;
+	(void)pthread_mutex_init(&cache->lock, NULL);
+	(void)pthread_cond_init(&cache->woken, NULL);
+	cache->turn = PyThread_allocate_lock();
+	cache->ready = PyList_New(0);
+	if (cache->turn && cache->ready)
+		return cache;
+	Py_DECREF((PyObject *)cache);
+	return (struct cache *)PyErr_NoMemory();
+}
+
+/* The URIs of a list, which lives as long as the result is used. */
+static const char **uris_of(PyObject *servers, unsigned *ret_n)
+{
+	Py_ssize_t n = PyTuple_Size(servers);
+	const char **uris = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof(*uris));
+
+	if (!uris) {
+		if (!PyErr_Occurred())
+			(void)PyErr_NoMemory();
+		return NULL;
+	}
+	for (Py_ssize_t i = 0; i < n; i++) {
+		uris[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(servers, i), NULL);
+		if (!uris[i]) {
+			PyMem_Free(uris);
+			return NULL;
+		}
+	}
+	*ret_n = (unsigned)n;
+	return uris;
+}
+
+static int open_handle(struct cache *cache, PyObject *servers, const char *name,
+		       struct rmem_cache_options *options)
+{
+	unsigned n;
+	const char **uris = uris_of(servers, &n);
+	int err;
+
+	if (!uris)
+		return -1;
+	Py_BEGIN_ALLOW_THREADS
+	err = rmem_cache_open(uris, n, name, options, &cache->handle);
+	Py_END_ALLOW_THREADS
+	PyMem_Free(uris);
+	if (!err)
+		return descriptors_open(cache);
+	(void)failure_raise(cache->module, err, rmem_cache_error());
+	return -1;
+}
+
+PyObject *cache_open(PyObject *module, PyObject *args)
+{
+	struct rmem_cache_options options = rmem_cache_options_init();
+	struct cache *cache = cache_new(PyModule_GetState(module));
+	unsigned long long bytes, segment_bytes, places;
+	PyObject *servers;
+	const char *name;
+
+	if (!cache)
+		return NULL;
+	cache->options = rmem_options_init();
+	if (!PyArg_ParseTuple(args, "O!sIIKKKIzz#", &PyTuple_Type, &servers, &name, &options.flags,
+			      &options.depth, &bytes, &segment_bytes, &places, &options.timeout_ms,
+			      &cache->options.client, &cache->key.bytes, &cache->key.n))
+		goto free_cache;
+	options.bytes = bytes;
+	options.segment_bytes = segment_bytes;
+	options.places = places;
+	options.session = &cache->options;
+	cache->options.timeout_ms = options.timeout_ms;
+	if (cache->key.bytes) {
+		cache->options.psk = key_give;
+		cache->options.psk_ctx = &cache->key;
+	}
+	cache->kept = Py_NewRef(args);
+	if (!open_handle(cache, servers, name, &options))
+		return (PyObject *)cache;
+
+free_cache:
+	Py_DECREF((PyObject *)cache);
+	return NULL;
+}
+
+static int cache_enter(struct cache *cache)
+{
+	if (cache->generation != module_generation()) {
+		(void)failure_raise(cache->module, -ESTALE,
+				    "opened by the parent process: open a cache in the child");
+		return -1;
+	}
+	if (!cache->handle || cache->closing) {
+		(void)failure_raise(cache->module, -ESTALE, "the cache is closed");
+		return -1;
+	}
+	cache->uses++;
+	return 0;
+}
+
+static void cache_leave(struct cache *cache)
+{
+	cache->uses--;
+}
+
+/* Returns the tags of the groups that were outstanding. */
+static PyObject *groups_end(struct cache *cache)
+{
+	PyObject *tags = PyList_New(0);
+
+	for (uint32_t i = 0; i < cache->n_groups; i++) {
+		struct group *group = cache->groups[i];
+
+		if (!group)
+			continue;
+		if (tags && group->tag && PyList_Append(tags, group->tag))
+			Py_CLEAR(tags);
+		group_free(group);
+	}
+	PyMem_Free(cache->groups);
+	cache->groups = NULL;
+	cache->n_groups = 0;
+	cache->first = NULL;
+	return tags;
+}
+
+static PyObject *cache_close(PyObject *object, PyObject *)
+{
+	struct cache *cache = (struct cache *)object;
+	rmem_cache *handle = cache->handle;
+
+	if (!handle || cache->closing || cache->generation != module_generation())
+		return PyList_New(0);
+	cache->closing = true;
+	while (cache->uses) { /* threads in calls need Python's lock to leave them */
+		Py_BEGIN_ALLOW_THREADS
+		(void)poll(NULL, 0, 1);
+		Py_END_ALLOW_THREADS
+		if (PyErr_CheckSignals()) {
+			cache->closing = false;
+			return NULL;
+		}
+	}
+	cache->handle = NULL;
+	Py_BEGIN_ALLOW_THREADS
+	rmem_cache_close(handle);
+	Py_END_ALLOW_THREADS
+	return groups_end(cache);
+}
+
+static void cache_del(PyObject *object)
+{
+	struct cache *cache = (struct cache *)object;
+	rmem_cache *handle = cache->handle;
+
+	if (handle) { /* in a child of fork() the call does nothing that matters to the parent */
+		Py_BEGIN_ALLOW_THREADS
+		rmem_cache_close(handle);
+		Py_END_ALLOW_THREADS
+	}
+	Py_XDECREF(groups_end(cache));
+	Py_XDECREF(cache->ready);
+	Py_XDECREF(cache->kept);
+	if (cache->epoll_fd >= 0)
+		(void)close(cache->epoll_fd);
+	if (cache->ready_fd >= 0)
+		(void)close(cache->ready_fd);
+	if (cache->turn)
+		PyThread_free_lock(cache->turn);
+	module_del(object);
+}
+
+/* ---- groups ---- */
+
+/* Let the group wait for its submission; it belongs to the cache now. */
+static int group_add(struct cache *cache, struct group *group)
+{
+	uint32_t i = 0;
+
+	while (i < cache->n_groups && cache->groups[i])
+		i++;
+	if (i == cache->n_groups) {
+		uint32_t n = i ? 2 * i : 16;
+		struct group **groups = PyMem_Realloc(cache->groups, n * sizeof(struct group *));
+
+		if (!groups) {
+			(void)PyErr_NoMemory();
+			return -1;
+		}
+		memset(groups + i, 0, (n - i) * sizeof(struct group *));
+		cache->groups = groups;
+		cache->n_groups = n;
+	}
+	cache->groups[i] = group;
+	group_place(group, i);
+	if (cache->first)
+		cache->last->next = group;
+	else
+		cache->first = group;
+	cache->last = group;
+	return 0;
+}
+
+static void wake_others(struct cache *cache)
+{
+	(void)pthread_mutex_lock(&cache->lock);
+	cache->wakes++;
+	(void)pthread_cond_broadcast(&cache->woken);
+	(void)pthread_mutex_unlock(&cache->lock);
+}
+
+static void group_remove(struct cache *cache, struct group *group)
+{
+	cache->groups[group->index] = NULL;
+	group_free(group);
+}
+
+/* All results of the group are there.  Returns 0, or -1 with an exception set. */
+static int group_done(struct cache *cache, struct group *group)
+{
+	uint64_t one = 1;
+	PyObject *pair;
+	int err;
+
+	if (group->orphaned) {
+		group_remove(cache, group);
+		return 0;
+	}
+	if (!group->tag) {
+		wake_others(cache);
+		return 0;
+	}
+	pair = PyTuple_Pack(2, group->tag, group->results);
+	err = pair ? PyList_Append(cache->ready, pair) : -1;
+	Py_XDECREF(pair);
+	group_remove(cache, group);
+	(void)!write(cache->ready_fd, &one, sizeof(one));
+	return err;
+}
+
+/* ---- in one's turn ---- */
+
+static void turn_take(struct cache *cache)
+{
+	if (PyThread_acquire_lock(cache->turn, 0))
+		return;
+	Py_BEGIN_ALLOW_THREADS
+	(void)PyThread_acquire_lock(cache->turn, 1);
+	Py_END_ALLOW_THREADS
+}
+
+static void turn_give(struct cache *cache)
+{
+	PyThread_release_lock(cache->turn);
+}
+
+/* Returns the number accepted, or -errno. */
+static int submit(struct cache *cache, struct group *group)
+{
+	struct rmem_cache_op *ops = group->ops + group->submitted;
+	unsigned n = group->n - group->submitted;
+	uint64_t bytes = 0;
+	int accepted;
+
+	if (!n)
+		return 0;
+	for (unsigned i = 0; i < n; i++)
+		bytes += ops[i].bytes;
+	if (bytes <= COPY_BYTES)
+		return rmem_cache_submit(cache->handle, ops, n);
+	Py_BEGIN_ALLOW_THREADS
+	accepted = rmem_cache_submit(cache->handle, ops, n);
+	Py_END_ALLOW_THREADS
+	return accepted;
+}
+
+/* Submit what waits, as far as there is room.  Returns 0, or -1 with an exception set. */
+static int submit_waiting(struct cache *cache)
+{
+	while (cache->first) {
+		struct group *group = cache->first;
+		int accepted = submit(cache, group);
+		int err = 0;
+
+		if (accepted == -EOVERFLOW)
+			return 0;
+		if (accepted < 0)
+			err = group_error(group, cache->module, group->submitted++, accepted,
+					  rmem_cache_error());
+		for (int i = 0; i < accepted; i++)
+			cache->bytes += group->ops[group->submitted++].bytes;
+		if (group->submitted == group->n) {
+			cache->first = group->next;
+			if (!group->left && group_done(cache, group))
+				err = -1;
+		}
+		if (err)
+			return -1;
+	}
+	return 0;
+}
+
+/* Take results.  Returns their number, or -1 with an exception set. */
+static int take_results(struct cache *cache)
+{
+	struct rmem_cache_result results[BATCH];
+	int n;
+
+	if (cache->bytes <= COPY_BYTES) {
+		n = rmem_cache_poll(cache->handle, results, BATCH);
+	} else {
+		Py_BEGIN_ALLOW_THREADS
+		n = rmem_cache_poll(cache->handle, results, BATCH);
+		Py_END_ALLOW_THREADS
+	}
+	if (n < 0) {
+		(void)failure_raise(cache->module, n, rmem_cache_error());
+		return -1;
+	}
+	for (int i = 0; i < n; i++) {
+		struct group *group = cache->groups[results[i].cookie >> 32];
+
+		cache->bytes -= group->ops[(uint32_t)results[i].cookie].bytes;
+		if (group_result(group, cache->module, cache->handle, &results[i]) ||
+		    (!group->left && group->submitted == group->n && group_done(cache, group)))
+			return -1;
+	}
+	return n;
+}
+
+/* Go on with everything until there is nothing to do, and arm the descriptor.  Returns 0, or -1
+ * with an exception set. */
+static int go_on(struct cache *cache)
+{
+	int n;
+
+	do {
+		do {
+			if (submit_waiting(cache))
+				return -1;
+			n = take_results(cache);
+		} while (n > 0);
+		if (n < 0)
+			return -1;
+		n = rmem_cache_arm(cache->handle);
+	} while (n > 0);
+	if (n < 0) {
+		(void)failure_raise(cache->module, n, rmem_cache_error());
+		return -1;
+	}
+	return 0;
+}
+
+static int take_turn_and_go_on(struct cache *cache)
+{
+	int err;
+
+	turn_take(cache);
+	err = go_on(cache);
+	turn_give(cache);
+	return err;
+}
+
+/* ---- calls that wait ---- */
+
+static struct timespec slice_end(void)
+{
+	struct timespec end;
+
+	(void)clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += SLICE_MS * 1000000L;
+	end.tv_sec += end.tv_nsec / 1000000000L;
+	end.tv_nsec %= 1000000000L;
+	return end;
+}
+
+/* Wait for the descriptor, or until the thread that does so has woken. */
+static void sleep_slice(struct cache *cache, unsigned long wakes)
+{
+	struct pollfd fd = { .fd = rmem_cache_fd(cache->handle), .events = POLLIN };
+	struct timespec end = slice_end();
+	bool lead = !cache->led;
+
+	cache->led = true;
+	Py_BEGIN_ALLOW_THREADS
+	if (lead) {
+		(void)poll(&fd, 1, SLICE_MS);
+	} else {
+		(void)pthread_mutex_lock(&cache->lock);
+		while (cache->wakes == wakes &&
+		       !pthread_cond_timedwait(&cache->woken, &cache->lock, &end))
+			;
+		(void)pthread_mutex_unlock(&cache->lock);
+	}
+	Py_END_ALLOW_THREADS
+	if (lead) {
+		cache->led = false;
+		wake_others(cache);
+	}
+}
+
+/* Wait for the results of a group.  Returns them, or NULL with an exception set; then what the
+ * group holds stays held until it has ended. */
+static PyObject *group_wait(struct cache *cache, struct group *group)
+{
+	PyObject *results;
+
+	for (;;) {
+		unsigned long wakes = cache->wakes;
+
+		if (take_turn_and_go_on(cache))
+			break;
+		if (!group->left && group->submitted == group->n) {
+			results = Py_NewRef(group->results);
+			group_remove(cache, group);
+			return results;
+		}
+		sleep_slice(cache, wakes);
+		if (PyErr_CheckSignals())
+			break;
+	}
+	if (!group->left)
+		group_remove(cache, group);
+	else
+		group->orphaned = true;
+	return NULL;
+}
+
+/* A method (keys, memories, ttl_ms) that waits. */
+static PyObject *cache_wait(PyObject *object, enum rmem_cache_opcode opcode, PyObject *keys,
+			    PyObject *memories, uint64_t ttl_ms)
+{
+	struct cache *cache = (struct cache *)object;
+	PyObject *results = NULL;
+	struct group *group;
+
+	if (cache_enter(cache))
+		return NULL;
+	group = group_new(opcode, keys, memories, ttl_ms, NULL);
+	if (group && group_add(cache, group))
+		group_free(group);
+	else if (group)
+		results = group_wait(cache, group);
+	cache_leave(cache);
+	return results;
+}
+
+static PyObject *cache_get_many(PyObject *object, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "keys", "memories", NULL };
+	PyObject *keys, *memories;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:get_many", names, &keys, &memories))
+		return NULL;
+	return cache_wait(object, RMEM_CACHE_GET, keys, memories, 0);
+}
+
+static PyObject *cache_put_many(PyObject *object, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "keys", "memories", "ttl_ms", NULL };
+	PyObject *keys, *memories;
+	unsigned long long ttl_ms = 0;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|K:put_many", names, &keys, &memories,
+					 &ttl_ms))
+		return NULL;
+	return cache_wait(object, RMEM_CACHE_PUT, keys, memories, ttl_ms);
+}
+
+static PyObject *cache_exists_many(PyObject *object, PyObject *keys)
+{
+	return cache_wait(object, RMEM_CACHE_EXISTS, keys, NULL, 0);
+}
+
+static PyObject *cache_delete_many(PyObject *object, PyObject *keys)
+{
+	return cache_wait(object, RMEM_CACHE_DELETE, keys, NULL, 0);
+}
+
+/* ---- calls that do not ---- */
+
+static PyObject *cache_submit(PyObject *object, PyObject *args, PyObject *keywords)
+{
+	static char *names[] = { "opcode", "keys", "memories", "ttl_ms", "tag", NULL };
+	struct cache *cache = (struct cache *)object;
+	PyObject *keys, *memories = Py_None, *tag = Py_None;
+	unsigned long long ttl_ms = 0;
+	struct group *group;
+	int opcode, err;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "iO|OKO:submit", names, &opcode, &keys,
+					 &memories, &ttl_ms, &tag))
+		return NULL;
+	if (opcode < RMEM_CACHE_GET || opcode > RMEM_CACHE_DELETE) {
+		PyErr_SetString(PyExc_ValueError, "the opcode is none of GET, PUT, EXISTS, DELETE");
+		return NULL;
+	}
+	if (cache_enter(cache))
+		return NULL;
+	group = group_new((enum rmem_cache_opcode)opcode, keys, memories, ttl_ms, tag);
+	err = group ? group_add(cache, group) : -1;
+	if (group && err)
+		group_free(group);
+	else if (group)
+		err = take_turn_and_go_on(cache);
+	cache_leave(cache);
+	return err ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *cache_poll(PyObject *object, PyObject *)
+{
+	struct cache *cache = (struct cache *)object;
+	PyObject *ready = NULL, *empty = PyList_New(0);
+	uint64_t count;
+
+	if (!empty || cache_enter(cache)) {
+		Py_XDECREF(empty);
+		return NULL;
+	}
+	(void)!read(cache->ready_fd, &count, sizeof(count));
+	if (!take_turn_and_go_on(cache)) {
+		ready = cache->ready;
+		cache->ready = empty;
+		(void)!read(cache->ready_fd, &count, sizeof(count));
+	} else {
+		Py_DECREF(empty);
+	}
+	cache_leave(cache);
+	return ready;
+}
+
+static PyObject *cache_fileno(PyObject *object, PyObject *)
+{
+	struct cache *cache = (struct cache *)object;
+
+	if (cache_enter(cache))
+		return NULL;
+	cache_leave(cache);
+	return PyLong_FromLong(cache->epoll_fd);
+}
+
+/* ---- state ---- */
+
+static PyObject *stat_dict(const struct rmem_cache_stat *stat)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} all[] = {
+		{ "servers", stat->servers },
+		{ "servers_open", stat->servers_open },
+		{ "bytes", stat->bytes },
+		{ "segment_bytes", stat->segment_bytes },
+		{ "segments", stat->segments },
+		{ "segments_free", stat->segments_free },
+		{ "segments_open", stat->segments_open },
+		{ "hits", stat->hits },
+		{ "misses", stat->misses },
+		{ "stored", stat->stored },
+		{ "deleted", stat->deleted },
+		{ "failed", stat->failed },
+		{ "reads", stat->reads },
+		{ "writes", stat->writes },
+		{ "swaps", stat->swaps },
+		{ "copies", stat->copies },
+		{ "hints", stat->hints },
+		{ "torn", stat->torn },
+		{ "stale", stat->stale },
+		{ "contended", stat->contended },
+		{ "unknown", stat->unknown },
+		{ "claims", stat->claims },
+		{ "seals", stat->seals },
+		{ "evictions", stat->evictions },
+		{ "dropped", stat->dropped },
+		{ "moved", stat->moved },
+		{ "losses", stat->losses },
+	};
+	PyObject *dict = PyDict_New();
+
+	for (size_t i = 0; dict && i < sizeof(all) / sizeof(all[0]); i++) {
+		PyObject *value = PyLong_FromUnsignedLongLong(all[i].value);
+
+		if (!value || PyDict_SetItemString(dict, all[i].name, value))
+			Py_CLEAR(dict);
+		Py_XDECREF(value);
+	}
+	return dict;
+}
+
+static PyObject *cache_stat(PyObject *object, PyObject *args)
+{
+	struct cache *cache = (struct cache *)object;
+	struct rmem_cache_stat stat = rmem_cache_stat_init();
+	int server = RMEM_CACHE_ALL;
+	int err;
+
+	if (!PyArg_ParseTuple(args, "|i:stat", &server) || cache_enter(cache))
+		return NULL;
+	turn_take(cache);
+	err = rmem_cache_stat(cache->handle, server, &stat);
+	turn_give(cache);
+	cache_leave(cache);
+	return err ? failure_raise(cache->module, err, rmem_cache_error()) : stat_dict(&stat);
+}
+
+/* Entries of a list, collected without Python's lock. */
+struct entries {
+	struct found {
+		char key[RMEM_CACHE_KEY_MAX];
+		uint8_t key_bytes;
+		unsigned server;
+		uint64_t bytes;
+		uint64_t ttl_ms;
+	} *all;
+	size_t n;
+	size_t room;
+};
+
+static int entries_add(const struct rmem_cache_entry *entry, void *arg)
+{
+	struct entries *entries = arg;
+	struct found *found;
+
+	if (entries->n == entries->room) {
+		size_t room = entries->room ? 2 * entries->room : 64;
+		struct found *all = realloc(entries->all, room * sizeof(*all));
+
+		if (!all)
+			return -ENOMEM;
+		entries->all = all;
+		entries->room = room;
+	}
+	found = &entries->all[entries->n++];
+	memcpy(found->key, entry->key, entry->key_bytes);
+	found->key_bytes = (uint8_t)entry->key_bytes;
+	found->server = entry->server;
+	found->bytes = entry->bytes;
+	found->ttl_ms = entry->ttl_ms;
+	return 0;
+}
+
+static PyObject *entries_list(const struct module *module, const struct entries *entries)
+{
+	PyObject *list = PyList_New((Py_ssize_t)entries->n);
+
+	for (size_t i = 0; list && i < entries->n; i++) {
+		const struct found *found = &entries->all[i];
+		PyObject *entry = PyObject_CallFunction(module->cache_entry, "y#KKI", found->key,
+							(Py_ssize_t)found->key_bytes,
+							(unsigned long long)found->bytes,
+							(unsigned long long)found->ttl_ms,
+							found->server);
+
+		if (!entry)
+			Py_CLEAR(list);
+		else
+			(void)PyList_SetItem(list, (Py_ssize_t)i, entry);
+	}
+	return list;
+}
+
+static PyObject *cache_list(PyObject *object, PyObject *)
+{
+	struct cache *cache = (struct cache *)object;
+	struct entries entries = { 0 };
+	PyObject *list;
+	int err;
+
+	if (cache_enter(cache))
+		return NULL;
+	turn_take(cache);
+	Py_BEGIN_ALLOW_THREADS
+	err = rmem_cache_list(cache->handle, entries_add, &entries);
+	Py_END_ALLOW_THREADS
+	turn_give(cache);
+	cache_leave(cache);
+	list = err ? failure_raise(cache->module, err, rmem_cache_error()) :
+		     entries_list(cache->module, &entries);
+	free(entries.all);
+	return list;
+}
+
+static PyObject *cache_closed(PyObject *object, void *)
+{
+	const struct cache *cache = (struct cache *)object;
+
+	return PyBool_FromLong(!cache->handle || cache->closing);
+}
+
+static PyMethodDef cache_methods[] = {
+	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
+	{ "get_many", METHOD(cache_get_many), METH_VARARGS | METH_KEYWORDS,
+	  "get_many(keys, memories)\n--\n\n"
+	  "Read the values of keys, each into the beginning of a memory.\n\n"
+	  "Returns for each key the length of its value, None if it is missing, or an Error; what\n"
+	  "is in the memory of a key that is missing is not defined." },
+	{ "put_many", METHOD(cache_put_many), METH_VARARGS | METH_KEYWORDS,
+	  "put_many(keys, memories, ttl_ms=0)\n--\n\n"
+	  "Store values.  Returns for each key True, or an Error." },
+	{ "exists_many", cache_exists_many, METH_O,
+	  "exists_many(keys, /)\n--\n\n"
+	  "Returns for each key the length of its value, None if it is missing, or an Error." },
+	{ "delete_many", cache_delete_many, METH_O,
+	  "delete_many(keys, /)\n--\n\n"
+	  "Returns for each key True, False if it was missing, or an Error." },
+	{ "submit", METHOD(cache_submit), METH_VARARGS | METH_KEYWORDS,
+	  "submit(opcode, keys, memories=None, ttl_ms=0, tag=None)\n--\n\n"
+	  "Begin what get_many() and others do, without waiting.  The memories are held until\n"
+	  "poll() has told of the tag." },
+	{ "poll", cache_poll, METH_NOARGS,
+	  "poll()\n--\n\nGo on, and return a list of (tag, results) of what has ended." },
+	{ "fileno", cache_fileno, METH_NOARGS,
+	  "fileno()\n--\n\nA descriptor that is readable when poll() has something to do." },
+	{ "stat", cache_stat, METH_VARARGS,
+	  "stat(server=-1, /)\n--\n\n"
+	  "What this client has counted, and sees of one server or of all: a dict." },
+	{ "list", cache_list, METH_NOARGS,
+	  "list()\n--\n\nAll keys of the servers that are open, by reading their directories:\n"
+	  "CacheEntry of each, in no order." },
+	{ "close", cache_close, METH_NOARGS,
+	  "close()\n--\n\nEnd the client.  Returns the tags of what was outstanding." },
+	{ 0 },
+};
+
+static PyGetSetDef cache_getset[] = {
+	{ "closed", cache_closed, NULL, "True once close() was called.", NULL },
+	{ 0 },
+};
+
+static PyType_Slot cache_slots[] = {
+	{ Py_tp_doc, "What rmem.Cache stands on." },
+	{ Py_tp_dealloc, cache_del },
+	{ Py_tp_methods, cache_methods },
+	{ Py_tp_getset, cache_getset },
+	{ 0 },
+};
+
+PyType_Spec cache_spec = {
+	.name = "rmem._rmem.CacheClient",
+	.basicsize = sizeof(struct cache),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+		 Py_TPFLAGS_IMMUTABLETYPE,
+	.slots = cache_slots,
+};

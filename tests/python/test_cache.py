@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Caches."""
+
+import asyncio
+import os
+import pickle
+import select
+import threading
+import unittest
+
+import rmem
+from rmem import aio
+from stage import URI, child
+
+BYTES = 8 << 20
+
+
+class Caches(unittest.TestCase):
+    def setUp(self):
+        self.cache = rmem.Cache([URI], "python", bytes=BYTES)
+        self.addCleanup(self.cache.close)
+
+    def test_one_key(self):
+        into = bytearray(64)
+        self.assertIsNone(self.cache.get("one/none", into))
+        self.cache.put("one/key", b"value")
+        self.assertEqual(self.cache.get(b"one/key", into), 5)
+        self.assertEqual(into[:5], b"value")
+        self.assertEqual(self.cache.exists("one/key"), 5)
+        self.assertEqual(self.cache.load("one/key"), b"value")
+        self.assertIs(self.cache.delete("one/key"), True)
+        self.assertIs(self.cache.delete("one/key"), False)
+        self.assertIsNone(self.cache.exists("one/key"))
+        self.assertIsNone(self.cache.load("one/key"))
+
+    def test_values_of_all_lengths(self):
+        values = [os.urandom(n) for n in (0, 1, 4095, 4096, 65536, 300000)]
+        keys = [f"length/{len(value)}" for value in values]
+        self.assertEqual(self.cache.put_many(keys, values), [True] * len(keys))
+        into = [bytearray(len(value) + 8) for value in values]
+        self.assertEqual(self.cache.get_many(keys, into), [len(value) for value in values])
+        for value, got in zip(values, into):
+            self.assertEqual(got[:len(value)], value)
+        self.assertEqual(self.cache.load(keys[-1]), values[-1])
+
+    def test_stored_missing_and_failed(self):
+        self.cache.put("mixed/there", bytes(100))
+        ends = self.cache.get_many(["mixed/there", "mixed/none", "mixed/there"],
+                                   [bytearray(100), bytearray(1), bytearray(99)])
+        self.assertEqual(ends[:2], [100, None])
+        self.assertIsInstance(ends[2], rmem.Error)
+        self.assertEqual(self.cache.exists_many(["mixed/none", "mixed/there"]), [None, 100])
+        self.assertEqual(self.cache.delete_many(["mixed/there", "mixed/none"]), [True, False])
+        with self.assertRaises(rmem.Error):
+            self.cache.put("mixed/long", bytes(BYTES))
+
+    def test_more_than_the_depth(self):
+        with rmem.Cache([URI], "python", depth=16) as cache:
+            keys = [f"deep/{i}" for i in range(1000)]
+            values = [str(i).encode() for i in range(1000)]
+            self.assertEqual(cache.put_many(keys, values), [True] * 1000)
+            into = [bytearray(8) for _ in keys]
+            self.assertEqual(cache.get_many(keys, into), [len(value) for value in values])
+            self.assertEqual([bytes(one).rstrip(b"\0") for one in into], values)
+        self.assertEqual(self.cache.get_many([], []), [])
+
+    def test_time_to_live(self):
+        self.cache.put("ttl/key", b"short", ttl_ms=3600000)
+        entry = [one for one in self.cache.list() if one.key == b"ttl/key"][0]
+        self.assertEqual((entry.bytes, entry.server), (5, 0))
+        self.assertTrue(0 < entry.ttl_ms <= 3600000)
+
+    def test_arguments(self):
+        for key, error in (("", ValueError), ("k" * 256, ValueError), (1, TypeError)):
+            for call in (self.cache.exists, self.cache.delete,
+                         lambda key: self.cache.put(key, b"")):
+                with self.assertRaises(error):
+                    call(key)
+        for keys, memories, error in ((["a"], [], ValueError), (["a"], 1, TypeError),
+                                      (["a"], [b""], BufferError), (1, [], TypeError)):
+            with self.assertRaises(error):
+                self.cache.get_many(keys, memories)
+        with self.assertRaises(ValueError):
+            self.cache.submit(0, [])
+        with self.assertRaises(rmem.NotFound):
+            rmem.Cache([URI], "python-none")
+        with self.assertRaises(ValueError):
+            rmem.Cache([URI, URI], "python")
+
+    def test_without_waiting(self):
+        into = bytearray(8)
+        self.cache.submit(rmem.PUT, ["async/a", "async/b"], [b"1", b"22"], tag="put")
+        ended = []
+        while not ended:
+            select.select([self.cache], [], [])
+            ended = self.cache.poll()
+        self.assertEqual(ended, [("put", [True, True])])
+        self.cache.submit(rmem.GET, ["async/b"], [into], tag=7)
+        with self.assertRaises(BufferError):
+            into.append(1)
+        # a call that waits meanwhile takes the result, and the descriptor tells so
+        self.assertEqual(self.cache.exists("async/a"), 1)
+        ended = []
+        while not ended:
+            select.select([self.cache], [], [])
+            ended = self.cache.poll()
+        self.assertEqual(ended, [(7, [2])])
+        into.append(1)
+
+    def test_threads(self):
+        failures = []
+
+        def work(i):
+            try:
+                for j in range(50):
+                    keys = [f"thread/{i}/{j}/{k}" for k in range(8)]
+                    values = [os.urandom(512) for _ in keys]
+                    self.cache.put_many(keys, values)
+                    into = [bytearray(512) for _ in keys]
+                    if self.cache.get_many(keys, into) != [512] * 8 or into != values:
+                        failures.append((i, j))
+            except Exception as why:  # pylint: disable=broad-except
+                failures.append(why)
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    def test_closed(self):
+        into = bytearray(8)
+        self.cache.submit(rmem.GET, ["closed"], [into])
+        self.cache.close()
+        self.cache.close()
+        into.append(1)
+        self.assertTrue(self.cache.closed)
+        for call in (lambda: self.cache.exists("a"), self.cache.poll, self.cache.stat,
+                     self.cache.list, self.cache.fileno,
+                     lambda: self.cache.submit(rmem.GET, ["a"], [into])):
+            with self.assertRaisesRegex(rmem.Stale, "closed"):
+                call()
+
+    def test_child_and_pickle(self):
+        with self.assertRaises(TypeError):
+            pickle.dumps(self.cache)
+
+        def use():
+            try:
+                self.cache.exists("a")
+            except rmem.Stale:
+                self.cache.close()
+                return 0
+            return 1
+        self.assertEqual(child(use), 0)
+        self.cache.exists("a")
+
+    def test_counters(self):
+        self.cache.put("count", b"x")
+        self.cache.exists("count")
+        stat = self.cache.stat()
+        self.assertEqual((stat["servers"], stat["servers_open"], stat["stored"]), (1, 1, 1))
+        self.assertEqual(self.cache.stat(0)["hits"], 1)
+        with self.assertRaises(rmem.Invalid):
+            self.cache.stat(1)
+
+
+class Awaited(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        asyncio.get_running_loop().slow_callback_duration = 60  # of the debug mode
+        self.sync = await asyncio.to_thread(rmem.Cache, URI, "python", bytes=BYTES)
+        self.cache = aio.Cache(self.sync)
+        self.addCleanup(self.cache.close)
+
+    async def test_keys(self):
+        await self.cache.put("aio/key", b"value")
+        into = bytearray(8)
+        self.assertEqual(await self.cache.get("aio/key", into), 5)
+        self.assertEqual(await self.cache.exists("aio/key"), 5)
+        self.assertTrue(await self.cache.delete("aio/key"))
+        self.assertIsNone(await self.cache.exists("aio/key"))
+        with self.assertRaises(rmem.Error):
+            await self.cache.put("aio/long", bytes(BYTES))
+
+    async def test_many_tasks(self):
+        async def work(i):
+            await self.cache.put(f"aio/{i}", str(i).encode())
+            into = bytearray(4)
+            self.assertEqual(await self.cache.get(f"aio/{i}", into), len(str(i)))
+            self.assertEqual(into.rstrip(b"\0"), str(i).encode())
+        await asyncio.gather(*(work(i) for i in range(500)))
+
+    async def test_cancelled(self):
+        into = bytearray(8)
+        future = self.cache.get_many(["aio/none"], [into])
+        future.cancel("why")
+        with self.assertRaises(asyncio.CancelledError):
+            await future
+        into.append(1)
+        self.assertIsNone(await self.cache.exists("aio/none"))
+
+    async def test_closed(self):
+        futures = [self.cache.exists_many([f"aio/{i}"]) for i in range(100)]
+        self.cache.close()
+        for end in await asyncio.gather(*futures, return_exceptions=True):
+            self.assertTrue(isinstance(end, rmem.Stale) or end == [None])
