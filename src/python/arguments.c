@@ -19,8 +19,8 @@ int arguments_sort(PyObject *const *args, Py_ssize_t n, PyObject *keywords,
 	while (names[n_names])
 		ret_values[n_names++] = NULL;
 	if (n > n_names) {
-		PyErr_Format(PyExc_TypeError, "%zd arguments, where at most %zd are taken", n,
-			     n_names);
+		PyErr_Format(PyExc_TypeError,
+			     "%zd arguments, where at most %zd are taken", n, n_names);
 		return -1;
 	}
 	for (Py_ssize_t i = 0; i < n; i++)

@@ -31,8 +31,10 @@ static int offsets_of_buffer(struct batch *batch, const Py_buffer *view)
 
 	if (format[0] == '<' || format[0] == '=' || format[0] == '@')
 		format++;
-	if (view->itemsize != sizeof(uint64_t) || !strchr("qQlL", format[0]) || format[1]) {
-		PyErr_SetString(PyExc_TypeError, "offsets is a buffer, but not of 64-bit integers");
+	if (view->itemsize != sizeof(uint64_t) || !strchr("qQlL", format[0]) ||
+	    format[1]) {
+		PyErr_SetString(PyExc_TypeError,
+				"offsets is a buffer, but not of 64-bit integers");
 		return -1;
 	}
 	for (unsigned i = 0; i < batch->n; i++)
@@ -80,15 +82,15 @@ static int take_offsets(struct batch *batch, PyObject *offsets)
 
 	if (!PyObject_CheckBuffer(offsets))
 		return operations_new(batch, PySequence_Size(offsets)) ||
-				       offsets_of_sequence(batch, offsets) ?
-			       -1 :
-			       0;
+				       offsets_of_sequence(batch, offsets)
+			       ? -1
+			       : 0;
 	if (PyObject_GetBuffer(offsets, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT))
 		return -1;
 	err = operations_new(batch, view.len / (view.itemsize ? view.itemsize : 1)) ||
-			      offsets_of_buffer(batch, &view) ?
-		      -1 :
-		      0;
+			      offsets_of_buffer(batch, &view)
+		      ? -1
+		      : 0;
 	PyBuffer_Release(&view);
 	return err;
 }
@@ -144,7 +146,8 @@ static int take_memories(struct batch *batch, PyObject *memories, PyObject *byte
 	bool many = PyList_Check(memories) || PyTuple_Check(memories);
 
 	if (many && PySequence_Size(memories) != batch->n) {
-		PyErr_SetString(PyExc_ValueError, "as many memories as offsets are needed");
+		PyErr_SetString(PyExc_ValueError,
+				"as many memories as offsets are needed");
 		return -1;
 	}
 	batch->memories = PyMem_Calloc(batch->n + 1, sizeof(*batch->memories));
@@ -182,7 +185,8 @@ static void submit(struct batch *batch, rmem_queue *queue)
 
 	if (batch->submitted == batch->n || batch->submitted - batch->done == DEPTH)
 		return;
-	accepted = rmem_submit(queue, batch->ops + batch->submitted, batch->n - batch->submitted);
+	accepted = rmem_submit(queue, batch->ops + batch->submitted,
+			       batch->n - batch->submitted);
 	if (accepted < 0)
 		note(batch, accepted, rmem_error());
 	else
@@ -193,7 +197,8 @@ static void reap(struct batch *batch, rmem_queue *queue)
 {
 	struct rmem_completion completions[64];
 	unsigned outstanding = batch->submitted - batch->done;
-	int n = rmem_wait(queue, completions, 64, outstanding < 64 ? outstanding : 64, SLICE_MS);
+	int n = rmem_wait(queue, completions, 64, outstanding < 64 ? outstanding : 64,
+			  SLICE_MS);
 
 	for (int i = 0; i < n; i++)
 		if (completions[i].status)
@@ -212,9 +217,9 @@ static int open_queue(struct session *session)
 	struct rmem_queue_params params = rmem_queue_params_init();
 
 	params.depth = DEPTH;
-	return session->batch_queue ?
-		       0 :
-		       rmem_queue_create(session->handle, &params, &session->batch_queue);
+	return session->batch_queue ? 0
+				    : rmem_queue_create(session->handle, &params,
+							&session->batch_queue);
 }
 
 /* Until all has ended, or a slice of the time is over. */
@@ -278,7 +283,8 @@ static int turn_take(struct session *session)
 
 	do {
 		Py_BEGIN_ALLOW_THREADS
-		got = PyThread_acquire_lock_timed(session->batch_turn, SLICE_MS * 1000, 0);
+		got = PyThread_acquire_lock_timed(session->batch_turn, SLICE_MS * 1000,
+						  0);
 		Py_END_ALLOW_THREADS
 		if (got != PY_LOCK_ACQUIRED && PyErr_CheckSignals())
 			return -1;

@@ -8,12 +8,14 @@
 #include "python/arguments.h"
 #include "python/dlpack.h"
 #include "python/failure.h"
+#include "python/object.h"
 #include "python/memory.h"
 
 struct buffer {
-	PyObject_HEAD
+	PyObject head;
 	struct session *session;
-	rmem_buffer *handle;  /* NULL: closed; ends with the session, and is then not looked at */
+	/* NULL: closed; ends with the session, and is then not looked at */
+	rmem_buffer *handle;
 	struct memory memory; /* held, of an object; else our own mapping */
 	bool mapped;
 	bool writable;
@@ -23,7 +25,7 @@ struct buffer {
 
 static struct buffer *buffer_new(struct session *session)
 {
-	struct buffer *buffer = module_new(session->module->buffer);
+	struct buffer *buffer = object_new(session->module->buffer);
 
 	if (buffer) {
 		Py_INCREF((PyObject *)session);
@@ -74,8 +76,8 @@ PyObject *buffer_alloc(PyObject *session, PyObject *bytes)
 	if (!buffer)
 		return NULL;
 	/* not librmem's: memory that was exported must outlive the session */
-	buffer->memory.addr = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-				   0);
+	buffer->memory.addr = mmap(NULL, n, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer->memory.addr == MAP_FAILED) {
 		Py_DECREF((PyObject *)buffer);
 		return PyErr_NoMemory();
@@ -163,7 +165,7 @@ static void buffer_del(PyObject *object)
 	if (buffer->memory.addr != MAP_FAILED)
 		forget(buffer);
 	Py_DECREF((PyObject *)buffer->session);
-	module_del(object);
+	object_del(object);
 }
 
 static int buffer_export(PyObject *object, Py_buffer *view, int flags)
@@ -175,8 +177,9 @@ static int buffer_export(PyObject *object, Py_buffer *view, int flags)
 		view->obj = NULL;
 		return -1;
 	}
-	if (PyBuffer_FillInfo(view, object, buffer->memory.addr, (Py_ssize_t)buffer->memory.bytes,
-			      !buffer->writable, flags))
+	if (PyBuffer_FillInfo(view, object, buffer->memory.addr,
+			      (Py_ssize_t)buffer->memory.bytes, !buffer->writable,
+			      flags))
 		return -1;
 	buffer->exports++;
 	return 0;
@@ -202,7 +205,8 @@ static PyObject *buffer_dlpack(PyObject *object, PyObject *, PyObject *)
 		return NULL;
 	}
 	buffer->exports++;
-	capsule = dlpack_give(object, buffer->memory.addr, buffer->memory.bytes, export_end);
+	capsule = dlpack_give(object, buffer->memory.addr, buffer->memory.bytes,
+			      export_end);
 	if (!capsule)
 		buffer->exports--;
 	return capsule;
@@ -249,20 +253,23 @@ static PyMethodDef buffer_methods[] = {
 
 static PyGetSetDef buffer_getset[] = {
 	{ "address", buffer_address, NULL, "The address of the first byte.", NULL },
-	{ "exports", buffer_exports, NULL, "How many views, tensors and operations use it.", NULL },
+	{ "exports", buffer_exports, NULL,
+	  "How many views, tensors and operations use it.", NULL },
 	{ 0 },
 };
 
 static PyMemberDef buffer_members[] = {
-	{ "__weaklistoffset__", T_PYSSIZET, offsetof(struct buffer, weak_references), READONLY,
-	  NULL },
+	{ "__weaklistoffset__", T_PYSSIZET, offsetof(struct buffer, weak_references),
+	  READONLY, NULL },
 	{ 0 },
 };
 
 static PyType_Slot buffer_slots[] = {
-	{ Py_tp_doc, "Registered memory, of Session.buffer() or Session.register().\n\n"
-		     "It has the buffer protocol and DLPack, and is a context manager.  Any thread\n"
-		     "may use it.  After the session's end the memory is still there." },
+	{ Py_tp_doc,
+	  "Registered memory, of Session.buffer() or Session.register().\n\n"
+	  "It has the buffer protocol and DLPack, and is a context manager.  Any "
+	  "thread\n"
+	  "may use it.  After the session's end the memory is still there." },
 	{ Py_tp_dealloc, buffer_del },
 	{ Py_tp_methods, buffer_methods },
 	{ Py_tp_getset, buffer_getset },

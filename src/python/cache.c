@@ -12,15 +12,17 @@
 #include <unistd.h>
 
 #include "python/failure.h"
+#include "python/object.h"
 #include "python/group.h"
 #include "python/key.h"
 
-#define BATCH 64               /* results taken at a time */
-#define SLICE_MS 100           /* after which signals are looked at */
-#define COPY_BYTES (256 << 10) /* of operations submitted, above which a call may take long */
+#define BATCH 64     /* results taken at a time */
+#define SLICE_MS 100 /* after which signals are looked at */
+#define COPY_BYTES \
+	(256 << 10) /* of operations submitted, above which a call may take long */
 
 struct cache {
-	PyObject_HEAD
+	PyObject head;
 	struct module *module;
 	rmem_cache *handle; /* NULL: closed */
 	unsigned generation;
@@ -56,7 +58,8 @@ static int descriptors_open(struct cache *cache)
 	cache->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (cache->epoll_fd >= 0 && cache->ready_fd >= 0 &&
 	    !epoll_ctl(cache->epoll_fd, EPOLL_CTL_ADD, cache->ready_fd, &event) &&
-	    !epoll_ctl(cache->epoll_fd, EPOLL_CTL_ADD, rmem_cache_fd(cache->handle), &event))
+	    !epoll_ctl(cache->epoll_fd, EPOLL_CTL_ADD, rmem_cache_fd(cache->handle),
+		       &event))
 		return 0;
 	(void)failure_raise(cache->module, -errno, "no descriptor for a cache");
 	return -1;
@@ -64,12 +67,12 @@ static int descriptors_open(struct cache *cache)
 
 static struct cache *cache_new(struct module *module)
 {
-	struct cache *cache = module_new(module->cache);
+	struct cache *cache = object_new(module->cache);
 
 	if (!cache)
 		return NULL;
 	cache->module = module;
-	cache->generation = module_generation();
+	cache->generation = object_generation();
 	cache->epoll_fd = cache->ready_fd = -1;
 	(void)pthread_mutex_init(&cache->lock, NULL);
 	(void)pthread_cond_init(&cache->woken, NULL);
@@ -133,9 +136,10 @@ PyObject *cache_open(PyObject *module, PyObject *args)
 	if (!cache)
 		return NULL;
 	cache->options = rmem_options_init();
-	if (!PyArg_ParseTuple(args, "O!sIIKKKIzz#", &PyTuple_Type, &servers, &name, &options.flags,
-			      &options.depth, &bytes, &segment_bytes, &places, &options.timeout_ms,
-			      &cache->options.client, &cache->key.bytes, &cache->key.n))
+	if (!PyArg_ParseTuple(args, "O!sIIKKKIzz#", &PyTuple_Type, &servers, &name,
+			      &options.flags, &options.depth, &bytes, &segment_bytes,
+			      &places, &options.timeout_ms, &cache->options.client,
+			      &cache->key.bytes, &cache->key.n))
 		goto free_cache;
 	options.bytes = bytes;
 	options.segment_bytes = segment_bytes;
@@ -157,9 +161,10 @@ free_cache:
 
 static int cache_enter(struct cache *cache)
 {
-	if (cache->generation != module_generation()) {
-		(void)failure_raise(cache->module, -ESTALE,
-				    "opened by the parent process: open a cache in the child");
+	if (cache->generation != object_generation()) {
+		(void)failure_raise(
+			cache->module, -ESTALE,
+			"opened by the parent process: open a cache in the child");
 		return -1;
 	}
 	if (!cache->handle || cache->closing) {
@@ -201,12 +206,12 @@ static PyObject *cache_close(PyObject *object, PyObject *)
 	struct cache *cache = (struct cache *)object;
 	rmem_cache *handle = cache->handle;
 
-	if (!handle || cache->closing || cache->generation != module_generation())
+	if (!handle || cache->closing || cache->generation != object_generation())
 		return PyList_New(0);
 	cache->closing = true;
 	while (cache->uses) { /* threads in calls need Python's lock to leave them */
-		Py_BEGIN_ALLOW_THREADS
-		(void)poll(NULL, 0, 1);
+		Py_BEGIN_ALLOW_THREADS(void)
+		poll(NULL, 0, 1);
 		Py_END_ALLOW_THREADS
 		if (PyErr_CheckSignals()) {
 			cache->closing = false;
@@ -239,7 +244,7 @@ static void cache_del(PyObject *object)
 		(void)close(cache->ready_fd);
 	if (cache->turn)
 		PyThread_free_lock(cache->turn);
-	module_del(object);
+	object_del(object);
 }
 
 /* ---- groups ---- */
@@ -253,7 +258,8 @@ static int group_add(struct cache *cache, struct group *group)
 		i++;
 	if (i == cache->n_groups) {
 		uint32_t n = i ? 2 * i : 16;
-		struct group **groups = PyMem_Realloc(cache->groups, n * sizeof(struct group *));
+		struct group **groups =
+			PyMem_Realloc(cache->groups, n * sizeof(struct group *));
 
 		if (!groups) {
 			(void)PyErr_NoMemory();
@@ -316,8 +322,8 @@ static void turn_take(struct cache *cache)
 {
 	if (PyThread_acquire_lock(cache->turn, 0))
 		return;
-	Py_BEGIN_ALLOW_THREADS
-	(void)PyThread_acquire_lock(cache->turn, 1);
+	Py_BEGIN_ALLOW_THREADS(void)
+	PyThread_acquire_lock(cache->turn, 1);
 	Py_END_ALLOW_THREADS
 }
 
@@ -357,8 +363,8 @@ static int submit_waiting(struct cache *cache)
 		if (accepted == -EOVERFLOW)
 			return 0;
 		if (accepted < 0)
-			err = group_error(group, cache->module, group->submitted++, accepted,
-					  rmem_cache_error());
+			err = group_error(group, cache->module, group->submitted++,
+					  accepted, rmem_cache_error());
 		for (int i = 0; i < accepted; i++)
 			cache->bytes += group->ops[group->submitted++].bytes;
 		if (group->submitted == group->n) {
@@ -394,7 +400,8 @@ static int take_results(struct cache *cache)
 
 		cache->bytes -= group->ops[(uint32_t)results[i].cookie].bytes;
 		if (group_result(group, cache->module, cache->handle, &results[i]) ||
-		    (!group->left && group->submitted == group->n && group_done(cache, group)))
+		    (!group->left && group->submitted == group->n &&
+		     group_done(cache, group)))
 			return -1;
 	}
 	return n;
@@ -499,8 +506,8 @@ static PyObject *group_wait(struct cache *cache, struct group *group)
 }
 
 /* A method (keys, memories, ttl_ms) that waits. */
-static PyObject *cache_wait(PyObject *object, enum rmem_cache_opcode opcode, PyObject *keys,
-			    PyObject *memories, uint64_t ttl_ms)
+static PyObject *cache_wait(PyObject *object, enum rmem_cache_opcode opcode,
+			    PyObject *keys, PyObject *memories, uint64_t ttl_ms)
 {
 	struct cache *cache = (struct cache *)object;
 	PyObject *results = NULL;
@@ -522,7 +529,8 @@ static PyObject *cache_get_many(PyObject *object, PyObject *args, PyObject *keyw
 	static char *names[] = { "keys", "memories", NULL };
 	PyObject *keys, *memories;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:get_many", names, &keys, &memories))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:get_many", names, &keys,
+					 &memories))
 		return NULL;
 	return cache_wait(object, RMEM_CACHE_GET, keys, memories, 0);
 }
@@ -533,8 +541,8 @@ static PyObject *cache_put_many(PyObject *object, PyObject *args, PyObject *keyw
 	PyObject *keys, *memories;
 	unsigned long long ttl_ms = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|K:put_many", names, &keys, &memories,
-					 &ttl_ms))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|K:put_many", names, &keys,
+					 &memories, &ttl_ms))
 		return NULL;
 	return cache_wait(object, RMEM_CACHE_PUT, keys, memories, ttl_ms);
 }
@@ -560,11 +568,12 @@ static PyObject *cache_submit(PyObject *object, PyObject *args, PyObject *keywor
 	struct group *group;
 	int opcode, err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "iO|OKO:submit", names, &opcode, &keys,
-					 &memories, &ttl_ms, &tag))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "iO|OKO:submit", names,
+					 &opcode, &keys, &memories, &ttl_ms, &tag))
 		return NULL;
 	if (opcode < RMEM_CACHE_GET || opcode > RMEM_CACHE_DELETE) {
-		PyErr_SetString(PyExc_ValueError, "the opcode is none of GET, PUT, EXISTS, DELETE");
+		PyErr_SetString(PyExc_ValueError,
+				"the opcode is none of GET, PUT, EXISTS, DELETE");
 		return NULL;
 	}
 	if (cache_enter(cache))
@@ -672,18 +681,21 @@ static PyObject *cache_stat(PyObject *object, PyObject *args)
 	err = rmem_cache_stat(cache->handle, server, &stat);
 	turn_give(cache);
 	cache_leave(cache);
-	return err ? failure_raise(cache->module, err, rmem_cache_error()) : stat_dict(&stat);
+	return err ? failure_raise(cache->module, err, rmem_cache_error())
+		   : stat_dict(&stat);
 }
 
 /* Entries of a list, collected without Python's lock. */
+struct found {
+	char key[RMEM_CACHE_KEY_MAX];
+	uint8_t key_bytes;
+	unsigned server;
+	uint64_t bytes;
+	uint64_t ttl_ms;
+};
+
 struct entries {
-	struct found {
-		char key[RMEM_CACHE_KEY_MAX];
-		uint8_t key_bytes;
-		unsigned server;
-		uint64_t bytes;
-		uint64_t ttl_ms;
-	} *all;
+	struct found *all;
 	size_t n;
 	size_t room;
 };
@@ -711,17 +723,17 @@ static int entries_add(const struct rmem_cache_entry *entry, void *arg)
 	return 0;
 }
 
-static PyObject *entries_list(const struct module *module, const struct entries *entries)
+static PyObject *entries_list(const struct module *module,
+			      const struct entries *entries)
 {
 	PyObject *list = PyList_New((Py_ssize_t)entries->n);
 
 	for (size_t i = 0; list && i < entries->n; i++) {
 		const struct found *found = &entries->all[i];
-		PyObject *entry = PyObject_CallFunction(module->cache_entry, "y#KKI", found->key,
-							(Py_ssize_t)found->key_bytes,
-							(unsigned long long)found->bytes,
-							(unsigned long long)found->ttl_ms,
-							found->server);
+		PyObject *entry = PyObject_CallFunction(
+			module->cache_entry, "y#KKI", found->key,
+			(Py_ssize_t)found->key_bytes, (unsigned long long)found->bytes,
+			(unsigned long long)found->ttl_ms, found->server);
 
 		if (!entry)
 			Py_CLEAR(list);
@@ -746,8 +758,8 @@ static PyObject *cache_list(PyObject *object, PyObject *)
 	Py_END_ALLOW_THREADS
 	turn_give(cache);
 	cache_leave(cache);
-	list = err ? failure_raise(cache->module, err, rmem_cache_error()) :
-		     entries_list(cache->module, &entries);
+	list = err ? failure_raise(cache->module, err, rmem_cache_error())
+		   : entries_list(cache->module, &entries);
 	free(entries.all);
 	return list;
 }
@@ -764,30 +776,36 @@ static PyMethodDef cache_methods[] = {
 	{ "get_many", METHOD(cache_get_many), METH_VARARGS | METH_KEYWORDS,
 	  "get_many(keys, memories)\n--\n\n"
 	  "Read the values of keys, each into the beginning of a memory.\n\n"
-	  "Returns for each key the length of its value, None if it is missing, or an Error; what\n"
+	  "Returns for each key the length of its value, None if it is missing, or an "
+	  "Error; what\n"
 	  "is in the memory of a key that is missing is not defined." },
 	{ "put_many", METHOD(cache_put_many), METH_VARARGS | METH_KEYWORDS,
 	  "put_many(keys, memories, ttl_ms=0)\n--\n\n"
 	  "Store values.  Returns for each key True, or an Error." },
 	{ "exists_many", cache_exists_many, METH_O,
 	  "exists_many(keys, /)\n--\n\n"
-	  "Returns for each key the length of its value, None if it is missing, or an Error." },
+	  "Returns for each key the length of its value, None if it is missing, or an "
+	  "Error." },
 	{ "delete_many", cache_delete_many, METH_O,
 	  "delete_many(keys, /)\n--\n\n"
 	  "Returns for each key True, False if it was missing, or an Error." },
 	{ "submit", METHOD(cache_submit), METH_VARARGS | METH_KEYWORDS,
 	  "submit(opcode, keys, memories=None, ttl_ms=0, tag=None)\n--\n\n"
-	  "Begin what get_many() and others do, without waiting.  The memories are held until\n"
+	  "Begin what get_many() and others do, without waiting.  The memories are "
+	  "held until\n"
 	  "poll() has told of the tag." },
 	{ "poll", cache_poll, METH_NOARGS,
-	  "poll()\n--\n\nGo on, and return a list of (tag, results) of what has ended." },
+	  "poll()\n--\n\nGo on, and return a list of (tag, results) of what has "
+	  "ended." },
 	{ "fileno", cache_fileno, METH_NOARGS,
-	  "fileno()\n--\n\nA descriptor that is readable when poll() has something to do." },
+	  "fileno()\n--\n\nA descriptor that is readable when poll() has something to "
+	  "do." },
 	{ "stat", cache_stat, METH_VARARGS,
 	  "stat(server=-1, /)\n--\n\n"
 	  "What this client has counted, and sees of one server or of all: a dict." },
 	{ "list", cache_list, METH_NOARGS,
-	  "list()\n--\n\nAll keys of the servers that are open, by reading their directories:\n"
+	  "list()\n--\n\nAll keys of the servers that are open, by reading their "
+	  "directories:\n"
 	  "CacheEntry of each, in no order." },
 	{ "close", cache_close, METH_NOARGS,
 	  "close()\n--\n\nEnd the client.  Returns the tags of what was outstanding." },

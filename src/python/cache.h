@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Cache: a client of a cache of librmem-cache.  Any thread may use it: they take turns, and nobody
- * waits for a server in his turn, but for list(). */
+ * waits for a server in its turn, but for list(). */
 #ifndef PYTHON_CACHE_H
 #define PYTHON_CACHE_H
 

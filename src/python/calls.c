@@ -5,8 +5,10 @@
 #include <pythread.h>
 
 #include "python/failure.h"
+#include "python/object.h"
 #include "python/key.h"
 #include "python/lease.h"
+#include "python/stat.h"
 
 #define BATCH 64 /* requests begun, and answers taken, at a time */
 #define NONE UINT32_MAX
@@ -25,16 +27,17 @@ struct entry {
 		struct rmem_options options;
 	};
 	struct key key;
-	rmem *session;      /* the handle; CLOSE takes it from its object */
-	rmem_lease *lease;  /* the handle; DETACH and DESTROY take it from its object */
-	uint32_t turn; /* of its use: an answer to another use is not taken for this one */
+	rmem *session;     /* the handle; CLOSE takes it from its object */
+	rmem_lease *lease; /* the handle; DETACH and DESTROY take it from its object */
+	/* of its use: an answer to another use is not taken for this one */
+	uint32_t turn;
 	uint32_t next; /* of a list */
 	uint16_t call;
 	bool waiting; /* for its turn to begin */
 };
 
 struct calls {
-	PyObject_HEAD
+	PyObject head;
 	struct module *module;
 	rmem_calls *handle; /* NULL: closed */
 	struct entry *entries;
@@ -50,13 +53,13 @@ PyObject *calls_new(PyObject *module, PyObject *)
 {
 	struct rmem_calls_params params = rmem_calls_params_init();
 	struct module *state = PyModule_GetState(module);
-	struct calls *calls = module_new(state->calls);
+	struct calls *calls = object_new(state->calls);
 	int err;
 
 	if (!calls)
 		return NULL;
 	calls->module = state;
-	calls->generation = module_generation();
+	calls->generation = object_generation();
 	calls->thread = PyThread_get_thread_ident();
 	calls->free = calls->first = NONE;
 	calls->entries = PyMem_Calloc(RMEM_CALLS_MAX, sizeof(*calls->entries));
@@ -70,11 +73,12 @@ PyObject *calls_new(PyObject *module, PyObject *)
 
 static int calls_check(const struct calls *calls)
 {
-	if (calls->generation != module_generation()) {
+	if (calls->generation != object_generation()) {
 		(void)failure_forked(calls->module);
 	} else if (calls->thread != PyThread_get_thread_ident()) {
-		PyErr_SetString(PyExc_RuntimeError, "another thread than that of the event loop: "
-						    "use asyncio.run_coroutine_threadsafe()");
+		PyErr_SetString(PyExc_RuntimeError,
+				"another thread than that of the event loop: "
+				"use asyncio.run_coroutine_threadsafe()");
 	} else if (!calls->handle) {
 		PyErr_SetString(PyExc_RuntimeError, "Event loop is closed");
 	} else {
@@ -90,7 +94,8 @@ static struct entry *entry_new(struct calls *calls)
 	struct entry *entry;
 
 	if (calls->free == NONE && calls->used == RMEM_CALLS_MAX)
-		return failure_raise(calls->module, -EOVERFLOW, "too many calls are outstanding");
+		return failure_raise(calls->module, -EOVERFLOW,
+				     "too many calls are outstanding");
 	if (calls->free == NONE)
 		return &calls->entries[calls->used++];
 	entry = &calls->entries[calls->free];
@@ -163,8 +168,8 @@ static int alloc_params(struct entry *entry, PyObject *args)
 	unsigned long long bytes, ttl_ms, align;
 	int attach, placement;
 
-	if (!PyArg_ParseTuple(args, "KpKKiiz", &bytes, &attach, &ttl_ms, &align, &placement,
-			      &params.node, &params.device))
+	if (!PyArg_ParseTuple(args, "KpKKiiz", &bytes, &attach, &ttl_ms, &align,
+			      &placement, &params.node, &params.device))
 		return -1;
 	params.bytes = bytes;
 	params.name = entry->name;
@@ -198,7 +203,8 @@ static int take_session(struct entry *entry, struct session *session)
 	if (entry->call != RMEM_CALL_CLOSE)
 		return 0;
 	if (session->calls) {
-		(void)failure_raise(session->module, -EBUSY, "calls of other threads are under way");
+		(void)failure_raise(session->module, -EBUSY,
+				    "calls of other threads are under way");
 		return -1;
 	}
 	session_end(session);
@@ -231,9 +237,9 @@ static int take_target(const struct calls *calls, struct entry *entry, PyObject 
 	if (Py_TYPE(target) == calls->module->lease)
 		return take_lease(entry, (struct lease *)target);
 	if (Py_TYPE(target) == calls->module->session)
-		return session_check((struct session *)target) ?
-			       -1 :
-			       take_session(entry, (struct session *)target);
+		return session_check((struct session *)target)
+			       ? -1
+			       : take_session(entry, (struct session *)target);
 	if (target == Py_None && entry->call == RMEM_CALL_OPEN)
 		return 0;
 	PyErr_SetString(PyExc_TypeError, "neither a session nor a lease");
@@ -246,8 +252,8 @@ static int fill_entry(const struct calls *calls, struct entry *entry, PyObject *
 	unsigned long long value;
 	unsigned short call;
 
-	if (!PyArg_ParseTuple(args, "OHOOOKO", &future, &call, &target, &name, &tenant, &value,
-			      &params))
+	if (!PyArg_ParseTuple(args, "OHOOOKO", &future, &call, &target, &name, &tenant,
+			      &value, &params))
 		return -1;
 	entry->call = call;
 	entry->value = value;
@@ -289,7 +295,8 @@ static PyObject *calls_begin(PyObject *object, PyObject *args)
 	return PyLong_FromUnsignedLongLong(i | (uint64_t)entry->turn << 32);
 }
 
-static struct rmem_request request_of(const struct calls *calls, const struct entry *entry)
+static struct rmem_request request_of(const struct calls *calls,
+				      const struct entry *entry)
 {
 	struct rmem_request request = rmem_request_init((enum rmem_call)entry->call);
 
@@ -298,7 +305,8 @@ static struct rmem_request request_of(const struct calls *calls, const struct en
 	request.name = entry->name;
 	request.tenant = entry->tenant;
 	request.value = entry->value;
-	request.cookie = (uint64_t)(entry - calls->entries) | (uint64_t)entry->turn << 32;
+	request.cookie = (uint64_t)(entry - calls->entries) | (uint64_t)entry->turn
+								      << 32;
 	if (entry->call == RMEM_CALL_ALLOC)
 		request.params = &entry->alloc;
 	else if (entry->call == RMEM_CALL_OPEN)
@@ -321,7 +329,8 @@ static unsigned next_requests(struct calls *calls, struct rmem_request *requests
 
 	while (calls->first != NONE && !calls->entries[calls->first].future)
 		entry_free(calls, pop(calls));
-	for (uint32_t i = calls->first; i != NONE && n < BATCH; i = calls->entries[i].next) {
+	for (uint32_t i = calls->first; i != NONE && n < BATCH;
+	     i = calls->entries[i].next) {
 		if (!calls->entries[i].future)
 			break;
 		requests[n++] = request_of(calls, &calls->entries[i]);
@@ -339,7 +348,8 @@ static void give_back(struct calls *calls, const struct entry *entry)
 }
 
 /* future.complete(error, result), which takes both over. */
-static void end(struct calls *calls, struct entry *entry, PyObject *error, PyObject *result)
+static void end(struct calls *calls, struct entry *entry, PyObject *error,
+		PyObject *result)
 {
 	PyObject *future = entry_empty(calls, entry);
 	PyObject *ended;
@@ -415,7 +425,8 @@ static void answered(struct calls *calls, const struct rmem_answer *answer)
 	if (!entry)
 		return;
 	if (answer->status < 0) {
-		fail(calls, entry, answer->status, rmem_answer_error(calls->handle, answer),
+		fail(calls, entry, answer->status,
+		     rmem_answer_error(calls->handle, answer),
 		     (enum rmem_reason)answer->reason);
 		return;
 	}
@@ -529,7 +540,7 @@ static PyObject *calls_close(PyObject *object, PyObject *)
 static void calls_del(PyObject *object)
 {
 	calls_end((struct calls *)object);
-	module_del(object);
+	object_del(object);
 }
 
 static PyMethodDef calls_methods[] = {
@@ -541,7 +552,8 @@ static PyMethodDef calls_methods[] = {
 	{ "take", calls_take, METH_NOARGS,
 	  "take()\n--\n\nTake answers: future.complete(error, result)." },
 	{ "cancel", calls_cancel, METH_O,
-	  "cancel(cookie, /)\n--\n\nEnd a call; whether it takes effect is not known." },
+	  "cancel(cookie, /)\n--\n\nEnd a call; whether it takes effect is not "
+	  "known." },
 	{ "fileno", calls_fileno, METH_NOARGS,
 	  "fileno()\n--\n\nA descriptor, readable while there are answers." },
 	{ "close", calls_close, METH_NOARGS,

@@ -60,9 +60,10 @@ static PyObject *capsule_of(PyObject *object)
 
 	if (!method) {
 		if (PyErr_ExceptionMatches(PyExc_AttributeError))
-			PyErr_Format(PyExc_TypeError,
-				     "%R has neither the buffer protocol nor __dlpack__",
-				     (PyObject *)Py_TYPE(object));
+			PyErr_Format(
+				PyExc_TypeError,
+				"%R has neither the buffer protocol nor __dlpack__",
+				(PyObject *)Py_TYPE(object));
 		return NULL;
 	}
 	arguments = PyTuple_New(0);
@@ -80,9 +81,9 @@ static PyObject *capsule_of(PyObject *object)
 
 static const struct tensor *tensor_of(PyObject *capsule, bool writable)
 {
-	struct managed *managed = PyCapsule_IsValid(capsule, "dltensor") ?
-					  PyCapsule_GetPointer(capsule, "dltensor") :
-					  NULL;
+	struct managed *managed = PyCapsule_IsValid(capsule, "dltensor")
+					  ? PyCapsule_GetPointer(capsule, "dltensor")
+					  : NULL;
 	struct versioned *versioned;
 
 	if (managed)
@@ -91,18 +92,20 @@ static const struct tensor *tensor_of(PyObject *capsule, bool writable)
 	if (!versioned)
 		return NULL;
 	if (versioned->major != 1) {
-		PyErr_Format(PyExc_BufferError, "version %u of DLPack is unknown", versioned->major);
+		PyErr_Format(PyExc_BufferError, "version %u of DLPack is unknown",
+			     versioned->major);
 		return NULL;
 	}
 	if (writable && versioned->flags & READ_ONLY) {
-		PyErr_SetString(PyExc_BufferError, "the memory of the tensor is read-only");
+		PyErr_SetString(PyExc_BufferError,
+				"the memory of the tensor is read-only");
 		return NULL;
 	}
 	return &versioned->tensor;
 }
 
-int dlpack_take(PyObject *object, bool writable, PyObject **ret_capsule, void **ret_addr,
-		uint64_t *ret_bytes)
+int dlpack_take(PyObject *object, bool writable, PyObject **ret_capsule,
+		void **ret_addr, uint64_t *ret_bytes)
 {
 	PyObject *capsule = capsule_of(object);
 	const struct tensor *tensor = capsule ? tensor_of(capsule, writable) : NULL;
@@ -114,11 +117,12 @@ int dlpack_take(PyObject *object, bool writable, PyObject **ret_capsule, void **
 	}
 	if (tensor->device.type != DLPACK_CPU)
 		PyErr_Format(PyExc_BufferError,
-			     "the tensor is on a device of type %d of DLPack, not on the CPU",
+			     "the tensor is on a device of type %d of DLPack, not on "
+			     "the CPU",
 			     (int)tensor->device.type);
 	else if (n < 0)
-		PyErr_SetString(PyExc_BufferError,
-				"the tensor is not contiguous: contiguous() makes a copy that is");
+		PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous: "
+						   "contiguous() makes a copy that is");
 	if (tensor->device.type != DLPACK_CPU || n < 0) {
 		Py_DECREF(capsule);
 		return -1;
@@ -155,7 +159,8 @@ static void capsule_end(PyObject *capsule)
 		given_end(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-PyObject *dlpack_give(PyObject *owner, void *addr, uint64_t bytes, void (*ended)(PyObject *owner))
+PyObject *dlpack_give(PyObject *owner, void *addr, uint64_t bytes,
+		      void (*ended)(PyObject *owner))
 {
 	struct given *given = PyMem_Calloc(1, sizeof(*given));
 	PyObject *capsule;

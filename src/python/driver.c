@@ -6,13 +6,14 @@
 
 #include "python/arguments.h"
 #include "python/failure.h"
+#include "python/object.h"
 #include "python/lane.h"
 
 #define SLOTS 65536 /* operations that are outstanding or wait for the queue */
 #define BATCH 64    /* operations submitted, and completions taken, at a time */
 
 struct driver {
-	PyObject_HEAD
+	PyObject head;
 	struct lane lane;
 	unsigned long thread;
 	PyObject *complete; /* the name of what futures have */
@@ -25,8 +26,10 @@ struct driver {
 static void abandon(struct lane *lane, PyObject *future)
 {
 	struct module *module = lane->session->module;
-	PyObject *error = failure_new(module, -ESTALE, "the session is closed", RMEM_REASON_NONE);
-	PyObject *result = error ? PyObject_CallMethod(future, "abandon", "O", error) : NULL;
+	PyObject *error =
+		failure_new(module, -ESTALE, "the session is closed", RMEM_REASON_NONE);
+	PyObject *result =
+		error ? PyObject_CallMethod(future, "abandon", "O", error) : NULL;
 
 	if (!result)
 		PyErr_WriteUnraisable(future);
@@ -43,7 +46,7 @@ PyObject *driver_open(PyObject *session, PyObject *args, PyObject *keywords)
 
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|I:driver", names, &depth))
 		return NULL;
-	driver = module_new(of->module->driver);
+	driver = object_new(of->module->driver);
 	if (!driver)
 		return NULL;
 	driver->thread = PyThread_get_thread_ident();
@@ -66,15 +69,16 @@ static void driver_del(PyObject *object)
 	lane_end(&driver->lane);
 	Py_XDECREF(driver->complete);
 	Py_XDECREF((PyObject *)session);
-	module_del(object);
+	object_del(object);
 }
 
 static int driver_check(const struct driver *driver)
 {
 	if (driver->thread == PyThread_get_thread_ident())
 		return lane_check(&driver->lane);
-	PyErr_SetString(PyExc_RuntimeError, "another thread than that of the event loop: use "
-					    "asyncio.run_coroutine_threadsafe()");
+	PyErr_SetString(PyExc_RuntimeError,
+			"another thread than that of the event loop: use "
+			"asyncio.run_coroutine_threadsafe()");
 	return -1;
 }
 
@@ -97,7 +101,8 @@ static PyObject *driver_add(PyObject *object, PyObject *const *args, Py_ssize_t 
 	opcode = PyLong_AsLong(args[1]);
 	if (PyErr_Occurred() || arguments_u64(args[4], &offset) || driver_check(driver))
 		return NULL;
-	slot = lane_take(lane, (enum rmem_opcode)opcode, args[2], args[3], offset, args[0]);
+	slot = lane_take(lane, (enum rmem_opcode)opcode, args[2], args[3], offset,
+			 args[0]);
 	if (!slot)
 		return NULL;
 	i = (uint32_t)(slot - lane->slots);
@@ -127,7 +132,8 @@ static void end(struct driver *driver, struct slot *slot, PyObject *error)
 	PyObject *result;
 
 	lane_free(&driver->lane, slot);
-	result = PyObject_CallMethodObjArgs(future, driver->complete, error ? error : Py_None, NULL);
+	result = PyObject_CallMethodObjArgs(future, driver->complete,
+					    error ? error : Py_None, NULL);
 	if (!result)
 		PyErr_WriteUnraisable(future);
 	Py_XDECREF(result);
@@ -142,7 +148,8 @@ static unsigned next_ops(struct driver *driver, struct rmem_op *ops)
 
 	while (driver->first != LANE_NONE && !lane->slots[driver->first].lease)
 		lane_free(lane, pop(driver));
-	for (uint32_t i = driver->first; i != LANE_NONE && n < BATCH; i = lane->slots[i].next) {
+	for (uint32_t i = driver->first; i != LANE_NONE && n < BATCH;
+	     i = lane->slots[i].next) {
 		if (!lane->slots[i].lease)
 			break;
 		ops[n++] = lane_op(lane, &lane->slots[i]);
@@ -153,8 +160,8 @@ static unsigned next_ops(struct driver *driver, struct rmem_op *ops)
 /* The first operation was refused: it ends, the others go on. */
 static int refuse(struct driver *driver, int status)
 {
-	PyObject *error = failure_new(driver->lane.session->module, status, rmem_error(),
-				      RMEM_REASON_NONE);
+	PyObject *error = failure_new(driver->lane.session->module, status,
+				      rmem_error(), RMEM_REASON_NONE);
 
 	if (!error)
 		return -1;
@@ -259,7 +266,8 @@ static PyObject *driver_cancel(PyObject *object, PyObject *args)
 	struct slot *slot;
 	int posted, err = 0;
 
-	if (!PyArg_ParseTuple(args, "Kp:cancel", &cookie, &posted) || driver_check(driver))
+	if (!PyArg_ParseTuple(args, "Kp:cancel", &cookie, &posted) ||
+	    driver_check(driver))
 		return NULL;
 	slot = lane_slot(&driver->lane, cookie);
 	if (slot && slot->waiting) {
@@ -310,18 +318,22 @@ static PyMethodDef driver_methods[] = {
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "add", METHOD(driver_add), METH_FASTCALL,
 	  "add(future, opcode, lease, memory, offset, /)\n--\n\n"
-	  "Hold the memory, and let the operation wait for flush().  Returns its cookie." },
+	  "Hold the memory, and let the operation wait for flush().  Returns its "
+	  "cookie." },
 	{ "flush", driver_flush, METH_NOARGS, "flush()\n--\n\nSubmit what waits." },
 	{ "drain", driver_drain, METH_O,
 	  "drain(n, /)\n--\n\n"
-	  "Complete futures, about n, and arm the descriptor.  False: there are more." },
+	  "Complete futures, about n, and arm the descriptor.  False: there are "
+	  "more." },
 	{ "cancel", driver_cancel, METH_VARARGS,
 	  "cancel(cookie, posted, /)\n--\n\n"
-	  "End an operation that waits, or is posted.  True: it has waited, and has ended without\n"
+	  "End an operation that waits, or is posted.  True: it has waited, and has "
+	  "ended without\n"
 	  "complete()." },
 	{ "posted", driver_posted, METH_O,
 	  "posted(cookie, /)\n--\n\nTrue if the queue has the operation." },
-	{ "fileno", driver_fileno, METH_NOARGS, "fileno()\n--\n\nThe queue's descriptor." },
+	{ "fileno", driver_fileno, METH_NOARGS,
+	  "fileno()\n--\n\nThe queue's descriptor." },
 	{ "close", driver_close, METH_NOARGS,
 	  "close()\n--\n\nEnd all operations: future.abandon(error)." },
 	{ 0 },

@@ -6,12 +6,14 @@
 PyObject *failure_new(const struct module *module, int status, const char *text,
 		      enum rmem_reason reason)
 {
-	PyObject *line = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+	PyObject *line =
+		PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 	PyObject *failure;
 
 	if (!line)
 		return NULL;
-	failure = PyObject_CallFunction(module->failure, "iOi", -status, line, (int)reason);
+	failure = PyObject_CallFunction(module->failure, "iOi", -status, line,
+					(int)reason);
 	Py_DECREF(line);
 	return failure;
 }
@@ -45,14 +47,16 @@ void *failure_of_lease(const struct module *module, int status, const rmem_lease
 
 void *failure_forked(const struct module *module)
 {
-	return raise_new(module, -ESTALE, "opened by the parent process: open a session in the child",
+	return raise_new(module, -ESTALE,
+			 "opened by the parent process: open a session in the child",
 			 RMEM_REASON_LOST);
 }
 
 PyObject *failure_reduce(PyObject *self, PyObject *)
 {
-	return PyErr_Format(PyExc_TypeError,
-			    "cannot pickle '%S': it belongs to this process; send the server's URI "
-			    "and the names of leases, and open a session there",
-			    (PyObject *)Py_TYPE(self));
+	return PyErr_Format(
+		PyExc_TypeError,
+		"cannot pickle '%S': it belongs to this process; send the server's URI "
+		"and the names of leases, and open a session there",
+		(PyObject *)Py_TYPE(self));
 }

@@ -14,7 +14,8 @@ void *failure_raise(const struct module *module, int status, const char *text);
 /* Raise what the thread's last call of librmem returned, with its text.  Returns NULL. */
 void *failure_of_call(const struct module *module, int status);
 /* As above; `lease` may have ended, and tells why. */
-void *failure_of_lease(const struct module *module, int status, const rmem_lease *lease);
+void *failure_of_lease(const struct module *module, int status,
+		       const rmem_lease *lease);
 
 /* An object of the parent process.  Returns NULL. */
 void *failure_forked(const struct module *module);

@@ -15,15 +15,17 @@ static int key_of(PyObject *key, struct rmem_cache_op *op)
 	if (!op->key)
 		return -1;
 	if (bytes < 1 || bytes > RMEM_CACHE_KEY_MAX) {
-		PyErr_Format(PyExc_ValueError, "a key of %zd bytes, of which %d are the most",
-			     bytes, RMEM_CACHE_KEY_MAX);
+		PyErr_Format(PyExc_ValueError,
+			     "a key of %zd bytes, of which %d are the most", bytes,
+			     RMEM_CACHE_KEY_MAX);
 		return -1;
 	}
 	op->key_bytes = (uint8_t)bytes;
 	return 0;
 }
 
-static int take_keys(struct group *group, enum rmem_cache_opcode opcode, uint64_t ttl_ms)
+static int take_keys(struct group *group, enum rmem_cache_opcode opcode,
+		     uint64_t ttl_ms)
 {
 	for (unsigned i = 0; i < group->n; i++) {
 		struct rmem_cache_op *op = &group->ops[i];
@@ -40,7 +42,8 @@ static int take_memories(struct group *group, bool writable, PyObject *memories)
 {
 	if (PySequence_Size(memories) != group->n) {
 		if (!PyErr_Occurred())
-			PyErr_SetString(PyExc_ValueError, "as many memories as keys are needed");
+			PyErr_SetString(PyExc_ValueError,
+					"as many memories as keys are needed");
 		return -1;
 	}
 	group->memories = PyMem_Calloc(group->n + 1, sizeof(*group->memories));
@@ -50,7 +53,8 @@ static int take_memories(struct group *group, bool writable, PyObject *memories)
 	}
 	for (unsigned i = 0; i < group->n; i++) {
 		PyObject *memory = PySequence_GetItem(memories, i);
-		int err = memory ? memory_take(memory, writable, &group->memories[i]) : -1;
+		int err = memory ? memory_take(memory, writable, &group->memories[i])
+				 : -1;
 
 		Py_XDECREF(memory);
 		if (err)
@@ -70,8 +74,8 @@ static PyObject *results_new(unsigned n)
 	return results;
 }
 
-struct group *group_new(enum rmem_cache_opcode opcode, PyObject *keys, PyObject *memories,
-			uint64_t ttl_ms, PyObject *tag)
+struct group *group_new(enum rmem_cache_opcode opcode, PyObject *keys,
+			PyObject *memories, uint64_t ttl_ms, PyObject *tag)
 {
 	bool moves = opcode == RMEM_CACHE_GET || opcode == RMEM_CACHE_PUT;
 	struct group *group = PyMem_Calloc(1, sizeof(*group));
@@ -122,8 +126,8 @@ void group_place(struct group *group, uint32_t index)
 		group->ops[i].cookie = (uint64_t)index << 32 | i;
 }
 
-int group_error(struct group *group, const struct module *module, unsigned i, int status,
-		const char *text)
+int group_error(struct group *group, const struct module *module, unsigned i,
+		int status, const char *text)
 {
 	PyObject *error = failure_new(module, status, text, RMEM_REASON_NONE);
 
@@ -131,8 +135,8 @@ int group_error(struct group *group, const struct module *module, unsigned i, in
 	return error ? PyList_SetItem(group->results, i, error) : -1;
 }
 
-int group_result(struct group *group, const struct module *module, const rmem_cache *cache,
-		 const struct rmem_cache_result *result)
+int group_result(struct group *group, const struct module *module,
+		 const rmem_cache *cache, const struct rmem_cache_result *result)
 {
 	unsigned i = (uint32_t)result->cookie;
 	PyObject *value;
@@ -146,7 +150,8 @@ int group_result(struct group *group, const struct module *module, const rmem_ca
 		value = Py_NewRef(Py_True);
 		break;
 	case RMEM_CACHE_MISSING:
-		value = Py_NewRef(result->opcode == RMEM_CACHE_DELETE ? Py_False : Py_None);
+		value = Py_NewRef(result->opcode == RMEM_CACHE_DELETE ? Py_False
+								      : Py_None);
 		break;
 	default:
 		return group_error(group, module, i, result->status,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "python/key.h"
 
-int key_give(void *ctx, const char *, unsigned char *key, size_t room, size_t *ret_bytes)
+int key_give(void *ctx, const char *, unsigned char *key, size_t room,
+	     size_t *ret_bytes)
 {
 	const struct key *given = ctx;
 

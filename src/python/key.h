@@ -11,6 +11,7 @@ struct key {
 };
 
 /* An rmem_psk whose context is a struct key. */
-int key_give(void *ctx, const char *tenant, unsigned char *key, size_t room, size_t *ret_bytes);
+int key_give(void *ctx, const char *tenant, unsigned char *key, size_t room,
+	     size_t *ret_bytes);
 
 #endif

@@ -5,23 +5,13 @@
 
 #include "python/failure.h"
 
-static void link_in(struct lane *lane, struct session *session)
+static void end(struct ending *ending)
 {
-	lane->next = session->lanes;
-	lane->link = &session->lanes;
-	if (lane->next)
-		lane->next->link = &lane->next;
-	session->lanes = lane;
+	lane_end((struct lane *)ending);
 }
 
-static void link_out(struct lane *lane)
-{
-	*lane->link = lane->next;
-	if (lane->next)
-		lane->next->link = lane->link;
-}
-
-int lane_open(struct lane *lane, struct session *session, unsigned depth, uint32_t slots)
+int lane_open(struct lane *lane, struct session *session, unsigned depth,
+	      uint32_t slots)
 {
 	struct rmem_queue_params params = rmem_queue_params_init();
 	rmem_queue *queue = NULL;
@@ -49,7 +39,8 @@ int lane_open(struct lane *lane, struct session *session, unsigned depth, uint32
 	lane->n_slots = slots;
 	lane->used = 0;
 	lane->free = LANE_NONE;
-	link_in(lane, session);
+	lane->ending.end = end;
+	session_add(session, &lane->ending);
 	return 0;
 }
 
@@ -60,7 +51,7 @@ void lane_end(struct lane *lane)
 	if (!queue)
 		return;
 	lane->queue = NULL;
-	link_out(lane);
+	session_drop(&lane->ending);
 	Py_BEGIN_ALLOW_THREADS
 	rmem_queue_free(queue);
 	Py_END_ALLOW_THREADS
@@ -108,7 +99,8 @@ struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lea
 		return failure_raise(module, -EOVERFLOW, "the queue is full");
 	if (Py_TYPE(lease) != module->lease ||
 	    ((struct lease *)lease)->session != lane->session) {
-		PyErr_SetString(PyExc_TypeError, "the lease is not one of the queue's session");
+		PyErr_SetString(PyExc_TypeError,
+				"the lease is not one of the queue's session");
 		return NULL;
 	}
 	if (memory_take(memory, opcode == RMEM_OP_READ, &held))
@@ -130,8 +122,9 @@ struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lea
 
 struct rmem_op lane_op(const struct lane *lane, const struct slot *slot)
 {
-	struct rmem_op op = rmem_op_init((enum rmem_opcode)slot->opcode, slot->lease->handle,
-					 slot->offset, slot->memory.bytes);
+	struct rmem_op op =
+		rmem_op_init((enum rmem_opcode)slot->opcode, slot->lease->handle,
+			     slot->offset, slot->memory.bytes);
 
 	op.addr = slot->memory.addr;
 	op.cookie = (uint64_t)(slot - lane->slots) | (uint64_t)slot->turn << 32;

@@ -14,28 +14,29 @@ struct slot {
 	struct lease *lease; /* NULL: the slot is free */
 	PyObject *tag;
 	uint64_t offset;
-	uint32_t turn; /* of its use: an answer to another use is not taken for this one */
+	/* of its use: an answer to another use is not taken for this one */
+	uint32_t turn;
 	uint32_t next; /* of a list */
 	uint16_t opcode;
 	bool waiting; /* for its turn; of a driver */
 };
 
 struct lane {
+	struct ending ending; /* first */
 	struct session *session;
 	rmem_queue *queue; /* NULL: ended */
 	struct slot *slots;
 	uint32_t n_slots;
 	uint32_t used; /* have been used, the others are not touched yet */
 	uint32_t free; /* first one of those; LANE_NONE: none */
-	struct lane *next;
-	struct lane **link;
 	/* is told of operations that are outstanding at the end; NULL: nobody is */
 	void (*abandoned)(struct lane *lane, PyObject *tag);
 };
 
-/* Make the queue, and slots, which may be more than it is deep.  The lane does not hold the session: the object that has the lane does.  Returns
- * 0, or -1 with an exception set. */
-int lane_open(struct lane *lane, struct session *session, unsigned depth, uint32_t slots);
+/* Make the queue, and slots, which may be more than it is deep.  The lane does not hold the session:
+ * the object that has the lane does.  Returns 0, or -1 with an exception set. */
+int lane_open(struct lane *lane, struct session *session, unsigned depth,
+	      uint32_t slots);
 /* End the queue and its operations.  Of a lane that is not open: nothing. */
 void lane_end(struct lane *lane);
 /* The lane can be used.  Returns 0, or -1 with an exception set. */

@@ -6,14 +6,12 @@
 #include "python/session.h"
 
 struct lease {
-	PyObject_HEAD
+	PyObject head;
 	struct session *session;
 	rmem_lease *handle; /* NULL: detached */
 	unsigned uses;      /* calls and operations under way */
 	PyObject *weak_references;
 };
-
-extern PyType_Spec lease_spec;
 
 /* The object of a handle, which it takes over, also if there is no memory: then the handle ends
  * with the session. */

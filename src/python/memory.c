@@ -8,7 +8,8 @@ static void explain(PyObject *object, bool writable)
 {
 	Py_buffer view;
 
-	if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError))
+	if (!PyErr_ExceptionMatches(PyExc_BufferError) &&
+	    !PyErr_ExceptionMatches(PyExc_ValueError))
 		return;
 	PyErr_Clear();
 	if (PyObject_GetBuffer(object, &view, PyBUF_FULL_RO))
@@ -18,7 +19,8 @@ static void explain(PyObject *object, bool writable)
 			     (PyObject *)Py_TYPE(object));
 	else
 		PyErr_Format(PyExc_BufferError,
-			     "the memory of %R is not contiguous: numpy.ascontiguousarray() makes a "
+			     "the memory of %R is not contiguous: "
+			     "numpy.ascontiguousarray() makes a "
 			     "copy that is",
 			     (PyObject *)Py_TYPE(object));
 	PyBuffer_Release(&view);
@@ -30,7 +32,8 @@ int memory_take(PyObject *object, bool writable, struct memory *ret_memory)
 	int flags = PyBUF_ANY_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
 
 	if (!PyObject_CheckBuffer(object)) {
-		if (dlpack_take(object, writable, &memory.capsule, &memory.addr, &memory.bytes))
+		if (dlpack_take(object, writable, &memory.capsule, &memory.addr,
+				&memory.bytes))
 			return -1;
 	} else if (PyObject_GetBuffer(object, &memory.view, flags)) {
 		explain(object, writable);

@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "python/module.h"
 
-#include <pthread.h>
-
 #include "python/buffer.h"
 #include "python/cache.h"
 #include "python/calls.h"
 #include "python/driver.h"
-#include "python/lease.h"
+#include "python/lease_methods.h"
+#include "python/object.h"
 #include "python/queue.h"
-#include "python/session.h"
+#include "python/session_methods.h"
 
-static unsigned generation;
-
-static void forked(void)
-{
-	generation++;
-}
-
-unsigned module_generation(void)
-{
-	return generation;
-}
-
-PyTypeObject *module_type(PyObject *module, PyType_Spec *spec)
+static PyTypeObject *module_type(PyObject *module, PyType_Spec *spec)
 {
 	PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
 
@@ -32,19 +19,6 @@ PyTypeObject *module_type(PyObject *module, PyType_Spec *spec)
 		return NULL;
 	}
 	return (PyTypeObject *)type;
-}
-
-void *module_new(PyTypeObject *type)
-{
-	return PyType_GenericAlloc(type, 0);
-}
-
-void module_del(PyObject *object)
-{
-	PyTypeObject *type = Py_TYPE(object);
-
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
 }
 
 /* The attributes of Python's part that the extension calls. */
@@ -62,24 +36,17 @@ static int module_imports(struct module *module)
 	Py_XDECREF(errors);
 	Py_XDECREF(records);
 	return module->failure && module->stat && module->completion &&
-			       module->cache_entry ?
-		       0 :
-		       -1;
+			       module->cache_entry
+		       ? 0
+		       : -1;
 }
 
 static int module_exec(PyObject *self)
 {
-	static bool watched; /* the process forks once for all interpreters */
 	struct module *module = PyModule_GetState(self);
 
-	if (!watched) {
-		if (pthread_atfork(NULL, NULL, forked)) {
-			PyErr_NoMemory();
-			return -1;
-		}
-		watched = true;
-	}
-	if (module_imports(module) || PyModule_AddStringConstant(self, "version", rmem_version()))
+	if (object_watch_forks() || module_imports(module) ||
+	    PyModule_AddStringConstant(self, "version", rmem_version()))
 		return -1;
 	if (!(module->session = module_type(self, &session_spec)) ||
 	    !(module->lease = module_type(self, &lease_spec)) ||
@@ -136,8 +103,10 @@ static void module_free(void *self)
 static PyMethodDef module_methods[] = {
 	{ "open", METHOD(session_open), METH_VARARGS,
 	  "open(uri, timeout_ms, client, tenant_key): what rmem.open() calls." },
-	{ "cache", METHOD(cache_open), METH_VARARGS, "cache(...): what rmem.Cache() calls." },
-	{ "calls", calls_new, METH_NOARGS, "calls(): what rmem.aio uses for one event loop." },
+	{ "cache", METHOD(cache_open), METH_VARARGS,
+	  "cache(...): what rmem.Cache() calls." },
+	{ "calls", calls_new, METH_NOARGS,
+	  "calls(): what rmem.aio uses for one event loop." },
 	{ 0 },
 };
 

@@ -23,24 +23,13 @@ struct module {
 	PyTypeObject *driver;
 	PyTypeObject *calls;
 	PyTypeObject *cache;
-	PyObject *failure; /* rmem.errors.failure() */
-	PyObject *stat;    /* rmem.Stat */
-	PyObject *completion; /* rmem.Completion */
+	PyObject *failure;     /* rmem.errors.failure() */
+	PyObject *stat;        /* rmem.Stat */
+	PyObject *completion;  /* rmem.Completion */
 	PyObject *cache_entry; /* rmem.CacheEntry */
 };
 
+/* A method of any signature, as tables of methods have it. */
 #define METHOD(function) ((PyCFunction)(void (*)(void))(function))
-
-/* The number of forks between the process that loaded the module and this one. */
-unsigned module_generation(void);
-
-/* Make the type of a spec and add it to the module under its name.  Returns NULL with an exception
- * set. */
-PyTypeObject *module_type(PyObject *module, PyType_Spec *spec);
-
-/* A new object of a type, all other members 0, or NULL with an exception set. */
-void *module_new(PyTypeObject *type);
-/* End an object whose members have been ended. */
-void module_del(PyObject *object);
 
 #endif

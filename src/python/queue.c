@@ -6,14 +6,15 @@
 
 #include "python/arguments.h"
 #include "python/failure.h"
+#include "python/object.h"
 #include "python/lane.h"
 
 #define SLICE_MS 100           /* after which signals are looked at */
 #define COPY_BYTES (256 << 10) /* above which rmem_submit() may take long over TCP */
-#define BATCH 64               /* operations submitted, and completions taken, at a time */
+#define BATCH 64 /* operations submitted, and completions taken, at a time */
 
 struct queue {
-	PyObject_HEAD
+	PyObject head;
 	struct lane lane;
 	bool busy; /* a thread is in a call */
 	PyObject *weak_references;
@@ -29,8 +30,9 @@ PyObject *queue_open(PyObject *session, PyObject *args, PyObject *keywords)
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|I:queue", names, &depth))
 		return NULL;
 	if (!depth || depth > RMEM_DEPTH_MAX)
-		return PyErr_Format(PyExc_ValueError, "depth is 1 to %d", RMEM_DEPTH_MAX);
-	queue = module_new(of->module->queue);
+		return PyErr_Format(PyExc_ValueError, "depth is 1 to %d",
+				    RMEM_DEPTH_MAX);
+	queue = object_new(of->module->queue);
 	if (!queue)
 		return NULL;
 	if (lane_open(&queue->lane, of, depth, depth)) {
@@ -50,7 +52,7 @@ static void queue_del(PyObject *object)
 		PyObject_ClearWeakRefs(object);
 	lane_end(&queue->lane);
 	Py_XDECREF((PyObject *)session);
-	module_del(object);
+	object_del(object);
 }
 
 /* Begin a call.  Returns 0, or -1 with an exception set. */
@@ -59,8 +61,9 @@ static int queue_enter(struct queue *queue)
 	if (lane_check(&queue->lane))
 		return -1;
 	if (queue->busy) {
-		PyErr_SetString(PyExc_RuntimeError,
-				"another thread uses the queue: make one for each thread");
+		PyErr_SetString(
+			PyExc_RuntimeError,
+			"another thread uses the queue: make one for each thread");
 		return -1;
 	}
 	queue->busy = true;
@@ -92,7 +95,8 @@ static struct slot *slot_of_op(struct lane *lane, PyObject *op)
 	if (PyErr_Occurred() || arguments_u64(PyTuple_GetItem(op, 3), &offset))
 		return NULL;
 	if (opcode != RMEM_OP_READ && opcode != RMEM_OP_WRITE) {
-		PyErr_SetString(PyExc_ValueError, "the opcode is neither READ nor WRITE");
+		PyErr_SetString(PyExc_ValueError,
+				"the opcode is neither READ nor WRITE");
 		return NULL;
 	}
 	return lane_take(lane, (enum rmem_opcode)opcode, PyTuple_GetItem(op, 1),
@@ -128,7 +132,8 @@ static int submit(struct lane *lane, struct slot *const *slots, unsigned n)
 
 /* Submit up to BATCH of the operations from `first` on.  Returns the number accepted, which is less
  * than there are with an exception set, or -1. */
-static Py_ssize_t submit_some(struct lane *lane, PyObject *ops, Py_ssize_t first, Py_ssize_t n)
+static Py_ssize_t submit_some(struct lane *lane, PyObject *ops, Py_ssize_t first,
+			      Py_ssize_t n)
 {
 	struct slot *slots[BATCH];
 	unsigned taken = 0;
@@ -146,7 +151,8 @@ static Py_ssize_t submit_some(struct lane *lane, PyObject *ops, Py_ssize_t first
 	if (taken) {
 		PyObject *type, *value, *traceback;
 
-		PyErr_Fetch(&type, &value, &traceback); /* of the operation that was not taken */
+		PyErr_Fetch(&type, &value,
+			    &traceback); /* of the operation that was not taken */
 		accepted = submit(lane, slots, taken);
 		PyErr_Restore(type, value, traceback);
 		if (accepted < 0)
@@ -182,7 +188,8 @@ static PyObject *queue_submit(PyObject *object, PyObject *ops)
 
 /* ---- completions ---- */
 
-static PyObject *completion_new(struct lane *lane, const struct rmem_completion *completion)
+static PyObject *completion_new(struct lane *lane,
+				const struct rmem_completion *completion)
 {
 	struct module *module = lane->session->module;
 	struct slot *slot = lane_slot(lane, completion->cookie);
@@ -201,14 +208,16 @@ static PyObject *completion_new(struct lane *lane, const struct rmem_completion 
 	}
 	op = lane_empty(slot);
 	lane_free(lane, slot);
-	result = error ? PyObject_CallFunctionObjArgs(module->completion, op, error, NULL) : NULL;
+	result = error ? PyObject_CallFunctionObjArgs(module->completion, op, error,
+						      NULL)
+		       : NULL;
 	Py_DECREF(op);
 	Py_XDECREF(error);
 	return result;
 }
 
-static int append_all(struct lane *lane, PyObject *list, const struct rmem_completion *completions,
-		      int n)
+static int append_all(struct lane *lane, PyObject *list,
+		      const struct rmem_completion *completions, int n)
 {
 	int err = 0;
 
@@ -242,8 +251,9 @@ static PyObject *queue_poll(PyObject *object, PyObject *args)
 	queue_leave(queue);
 	if (list && (got < 0 || PyErr_Occurred())) {
 		Py_DECREF(list);
-		return PyErr_Occurred() ? NULL :
-					  failure_of_call(queue->lane.session->module, got);
+		return PyErr_Occurred()
+			       ? NULL
+			       : failure_of_call(queue->lane.session->module, got);
 	}
 	return list;
 }
@@ -276,7 +286,8 @@ static PyObject *queue_wait(PyObject *object, PyObject *args, PyObject *keywords
 	long long left_ms = -1;
 	int err = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|IL:wait", names, &min, &left_ms) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|IL:wait", names, &min,
+					 &left_ms) ||
 	    queue_enter(queue))
 		return NULL;
 	list = PyList_New(0);
@@ -314,7 +325,8 @@ static PyObject *queue_cancel(PyObject *object, PyObject *args)
 	n = rmem_cancel(queue->lane.queue,
 			lease == Py_None ? NULL : ((struct lease *)lease)->handle);
 	queue_leave(queue);
-	return n < 0 ? failure_of_call(queue->lane.session->module, n) : PyLong_FromLong(n);
+	return n < 0 ? failure_of_call(queue->lane.session->module, n)
+		     : PyLong_FromLong(n);
 }
 
 static PyObject *queue_fileno(PyObject *object, PyObject *)
@@ -335,7 +347,8 @@ static PyObject *queue_arm(PyObject *object, PyObject *)
 		return NULL;
 	err = rmem_queue_arm(queue->lane.queue);
 	queue_leave(queue);
-	return err < 0 ? failure_of_call(queue->lane.session->module, err) : PyBool_FromLong(!err);
+	return err < 0 ? failure_of_call(queue->lane.session->module, err)
+		       : PyBool_FromLong(!err);
 }
 
 static PyObject *queue_outstanding(PyObject *object, void *)
@@ -373,41 +386,50 @@ static PyMethodDef queue_methods[] = {
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "submit", queue_submit, METH_O,
 	  "submit(ops, /)\n--\n\n"
-	  "Submit operations, a sequence of Op, and hold their memory until they complete.\n"
-	  "Returns how many were accepted.  If the first one is not, its exception is raised:\n"
+	  "Submit operations, a sequence of Op, and hold their memory until they "
+	  "complete.\n"
+	  "Returns how many were accepted.  If the first one is not, its exception is "
+	  "raised:\n"
 	  "QueueFull, if as many are outstanding as may be." },
 	{ "poll", queue_poll, METH_VARARGS,
 	  "poll(n=256, /)\n--\n\nTake up to n Completions, without waiting." },
 	{ "wait", METHOD(queue_wait), METH_VARARGS | METH_KEYWORDS,
 	  "wait(min=1, timeout_ms=-1)\n--\n\n"
-	  "Take Completions, and wait until there are min, or as many as were outstanding, or\n"
+	  "Take Completions, and wait until there are min, or as many as were "
+	  "outstanding, or\n"
 	  "the time is over; negative: no limit." },
 	{ "cancel", queue_cancel, METH_VARARGS,
 	  "cancel(lease=None, /)\n--\n\n"
 	  "Cancel the operations on a lease, or all.  They complete with Cancelled." },
 	{ "fileno", queue_fileno, METH_NOARGS,
-	  "fileno()\n--\n\nA descriptor, readable when poll() may have completions after arm()." },
+	  "fileno()\n--\n\nA descriptor, readable when poll() may have completions "
+	  "after arm()." },
 	{ "arm", queue_arm, METH_NOARGS,
-	  "arm()\n--\n\nArm the descriptor.  False: there are completions already, poll() first." },
+	  "arm()\n--\n\nArm the descriptor.  False: there are completions already, "
+	  "poll() first." },
 	{ "close", queue_close, METH_NOARGS,
-	  "close()\n--\n\nEnd the queue and its operations, whose memory is free then." },
+	  "close()\n--\n\nEnd the queue and its operations, whose memory is free "
+	  "then." },
 	{ 0 },
 };
 
 static PyGetSetDef queue_getset[] = {
-	{ "outstanding", queue_outstanding, NULL, "How many operations are outstanding.", NULL },
+	{ "outstanding", queue_outstanding, NULL,
+	  "How many operations are outstanding.", NULL },
 	{ 0 },
 };
 
 static PyMemberDef queue_members[] = {
-	{ "__weaklistoffset__", T_PYSSIZET, offsetof(struct queue, weak_references), READONLY,
-	  NULL },
+	{ "__weaklistoffset__", T_PYSSIZET, offsetof(struct queue, weak_references),
+	  READONLY, NULL },
 	{ 0 },
 };
 
 static PyType_Slot queue_slots[] = {
-	{ Py_tp_doc, "Operations without waiting, of Session.queue(); a context manager.\n\n"
-		     "One thread at a time may use it, else RuntimeError.  For asyncio see rmem.aio." },
+	{ Py_tp_doc,
+	  "Operations without waiting, of Session.queue(); a context manager.\n\n"
+	  "One thread at a time may use it, else RuntimeError.  For asyncio see "
+	  "rmem.aio." },
 	{ Py_tp_dealloc, queue_del },
 	{ Py_tp_methods, queue_methods },
 	{ Py_tp_getset, queue_getset },

@@ -2,23 +2,13 @@
 #include "python/session.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <structmember.h>
 
-#include "python/buffer.h"
-#include "python/driver.h"
 #include "python/failure.h"
-#include "python/key.h"
-#include "python/lane.h"
-#include "python/lease.h"
-#include "python/queue.h"
-
-/* ---- open and close ---- */
+#include "python/object.h"
 
 PyObject *session_new(struct module *module, rmem *handle)
 {
-	struct session *session = module_new(module->session);
+	struct session *session = object_new(module->session);
 
 	if (!session || !(session->batch_turn = PyThread_allocate_lock())) {
 		Py_XDECREF((PyObject *)session);
@@ -29,41 +19,19 @@ PyObject *session_new(struct module *module, rmem *handle)
 	}
 	session->module = module;
 	session->handle = handle;
-	session->generation = module_generation();
+	session->generation = object_generation();
 	return (PyObject *)session;
-}
-
-PyObject *session_open(PyObject *module, PyObject *args)
-{
-	struct rmem_options options = rmem_options_init();
-	struct key key = { 0 };
-	const char *uri;
-	rmem *handle;
-	int err;
-
-	if (!PyArg_ParseTuple(args, "zIzz#", &uri, &options.timeout_ms, &options.client,
-			      &key.bytes, &key.n))
-		return NULL;
-	if (key.bytes) {
-		options.psk = key_give;
-		options.psk_ctx = &key;
-	}
-	Py_BEGIN_ALLOW_THREADS
-	err = rmem_open(uri, &options, &handle);
-	Py_END_ALLOW_THREADS
-	if (err)
-		return failure_of_call(PyModule_GetState(module), err);
-	return session_new(PyModule_GetState(module), handle);
 }
 
 bool session_open_here(const struct session *session)
 {
-	return session->generation == module_generation() && session->handle && !session->closing;
+	return session->generation == object_generation() && session->handle &&
+	       !session->closing;
 }
 
 int session_check(const struct session *session)
 {
-	if (session->generation != module_generation())
+	if (session->generation != object_generation())
 		(void)failure_forked(session->module);
 	else if (!session->handle || session->closing)
 		(void)failure_raise(session->module, -ESTALE, "the session is closed");
@@ -85,353 +53,27 @@ void session_leave(struct session *session)
 	session->calls--;
 }
 
-/* Threads in calls need Python's lock to leave them. */
-static int wait_for_calls(struct session *session)
+void session_add(struct session *session, struct ending *ending)
 {
-	while (session->calls) {
-		Py_BEGIN_ALLOW_THREADS
-		(void)poll(NULL, 0, 1);
-		Py_END_ALLOW_THREADS
-		if (PyErr_CheckSignals())
-			return -1;
-	}
-	return 0;
+	ending->next = session->endings;
+	ending->link = &session->endings;
+	if (ending->next)
+		ending->next->link = &ending->next;
+	session->endings = ending;
+}
+
+void session_drop(struct ending *ending)
+{
+	*ending->link = ending->next;
+	if (ending->next)
+		ending->next->link = ending->link;
 }
 
 void session_end(struct session *session)
 {
 	session->closing = true;
-	while (session->lanes)
-		lane_end(session->lanes);
+	while (session->endings)
+		session->endings->end(session->endings);
 	session->handle = NULL;
 	session->batch_queue = NULL;
 }
-
-static PyObject *session_close(PyObject *object, PyObject *)
-{
-	struct session *session = (struct session *)object;
-	rmem *handle = session->handle;
-
-	if (!session_open_here(session))
-		Py_RETURN_NONE;
-	session->closing = true;
-	if (wait_for_calls(session)) {
-		session->closing = false;
-		return NULL;
-	}
-	session_end(session);
-	Py_BEGIN_ALLOW_THREADS
-	rmem_close(handle);
-	Py_END_ALLOW_THREADS
-	Py_RETURN_NONE;
-}
-
-static void session_del(PyObject *object)
-{
-	struct session *session = (struct session *)object;
-	rmem *handle = session->handle;
-
-	if (session->weak_references)
-		PyObject_ClearWeakRefs(object);
-	if (handle) { /* in a child of fork() the call does nothing */
-		Py_BEGIN_ALLOW_THREADS
-		rmem_close(handle);
-		Py_END_ALLOW_THREADS
-	}
-	if (session->batch_turn)
-		PyThread_free_lock(session->batch_turn);
-	module_del(object);
-}
-
-static PyObject *session_begin(PyObject *object, PyObject *)
-{
-	if (session_check((struct session *)object))
-		return NULL;
-	Py_INCREF(object);
-	return object;
-}
-
-/* ---- leases ---- */
-
-/* The answer of a call that grants a lease. */
-static PyObject *granted(struct session *session, int err, rmem_lease *handle)
-{
-	PyObject *lease = err < 0 ? failure_of_call(session->module, err) :
-				    lease_new(session, handle);
-
-	session_leave(session);
-	return lease;
-}
-
-static PyObject *session_alloc(PyObject *object, PyObject *args, PyObject *keywords)
-{
-	static char *names[] = { "bytes", "name", "attach", "ttl_ms", "align", "placement",
-				 "node", "device", NULL };
-	struct rmem_alloc_params params = rmem_alloc_params_init();
-	struct session *session = (struct session *)object;
-	unsigned long long bytes, ttl_ms = 0, align = 0;
-	int attach = 0, placement = RMEM_PLACE_NODE;
-	rmem_lease *handle;
-	int err;
-
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "K|$zpKKiiz:alloc", names, &bytes,
-					 &params.name, &attach, &ttl_ms, &align, &placement,
-					 &params.node, &params.device) ||
-	    session_enter(session))
-		return NULL;
-	params.bytes = bytes;
-	params.ttl_ms = ttl_ms;
-	params.align = align;
-	params.flags = attach ? RMEM_ALLOC_ATTACH : 0;
-	params.placement = (enum rmem_placement)placement;
-	Py_BEGIN_ALLOW_THREADS
-	err = rmem_alloc(session->handle, &params, &handle);
-	Py_END_ALLOW_THREADS
-	return granted(session, err, handle);
-}
-
-static PyObject *session_attach(PyObject *object, PyObject *args, PyObject *keywords)
-{
-	static char *names[] = { "name", "write", "tenant", NULL };
-	struct session *session = (struct session *)object;
-	const char *name, *tenant = NULL;
-	rmem_lease *handle;
-	unsigned rights;
-	int write = 0;
-	int err;
-
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$pz:attach", names, &name, &write,
-					 &tenant) ||
-	    session_enter(session))
-		return NULL;
-	rights = RMEM_READ | (write ? RMEM_WRITE : 0);
-	Py_BEGIN_ALLOW_THREADS
-	err = tenant ? rmem_attach_shared(session->handle, tenant, name, rights, &handle) :
-		       rmem_attach(session->handle, name, rights, &handle);
-	Py_END_ALLOW_THREADS
-	return granted(session, err, handle);
-}
-
-static PyObject *session_remove(PyObject *object, PyObject *args)
-{
-	struct session *session = (struct session *)object;
-	const char *name;
-	int err;
-
-	if (!PyArg_ParseTuple(args, "s:remove", &name) || session_enter(session))
-		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	err = rmem_remove(session->handle, name);
-	Py_END_ALLOW_THREADS
-	session_leave(session);
-	if (err)
-		return failure_of_call(session->module, err);
-	Py_RETURN_NONE;
-}
-
-PyObject *stat_new(const struct module *module, const struct rmem_stat *stat)
-{
-	return PyObject_CallFunction(module->stat, "sKKKKII", stat->name,
-				     (unsigned long long)stat->id, (unsigned long long)stat->bytes,
-				     (unsigned long long)stat->age_ms,
-				     (unsigned long long)stat->ttl_ms, stat->sessions,
-				     stat->segments);
-}
-
-static PyObject *session_stat(PyObject *object, PyObject *args)
-{
-	struct session *session = (struct session *)object;
-	struct rmem_stat stat = rmem_stat_init();
-	const char *name;
-	int err;
-
-	if (!PyArg_ParseTuple(args, "s:stat", &name) || session_enter(session))
-		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	err = rmem_stat(session->handle, name, &stat);
-	Py_END_ALLOW_THREADS
-	session_leave(session);
-	return err ? failure_of_call(session->module, err) : stat_new(session->module, &stat);
-}
-
-/* Leases of a list, collected without Python's lock. */
-struct stats {
-	struct rmem_stat *all;
-	size_t n;
-	size_t room;
-};
-
-static int stats_add(const struct rmem_stat *stat, void *arg)
-{
-	struct stats *stats = arg;
-
-	if (stats->n == stats->room) {
-		size_t room = stats->room ? 2 * stats->room : 64;
-		struct rmem_stat *all = realloc(stats->all, room * sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		stats->all = all;
-		stats->room = room;
-	}
-	memcpy(&stats->all[stats->n++], stat,
-	       stat->size < sizeof(*stat) ? stat->size : sizeof(*stat));
-	return 0;
-}
-
-static PyObject *stats_list(const struct module *module, const struct stats *stats)
-{
-	PyObject *list = PyList_New((Py_ssize_t)stats->n);
-
-	for (size_t i = 0; list && i < stats->n; i++) {
-		PyObject *stat = stat_new(module, &stats->all[i]);
-
-		if (!stat)
-			Py_CLEAR(list);
-		else
-			(void)PyList_SetItem(list, (Py_ssize_t)i, stat);
-	}
-	return list;
-}
-
-static PyObject *session_list(PyObject *object, PyObject *args)
-{
-	struct session *session = (struct session *)object;
-	struct stats stats = { 0 };
-	const char *prefix = NULL;
-	PyObject *list;
-	int err;
-
-	if (!PyArg_ParseTuple(args, "|z:list", &prefix) || session_enter(session))
-		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	err = rmem_list(session->handle, prefix, stats_add, &stats);
-	Py_END_ALLOW_THREADS
-	session_leave(session);
-	list = err ? failure_of_call(session->module, err) : stats_list(session->module, &stats);
-	free(stats.all);
-	return list;
-}
-
-/* ---- the session itself ---- */
-
-static PyObject *session_ping(PyObject *object, PyObject *)
-{
-	struct session *session = (struct session *)object;
-	uint64_t ns;
-	int err;
-
-	if (session_enter(session))
-		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	err = rmem_ping(session->handle, &ns);
-	Py_END_ALLOW_THREADS
-	session_leave(session);
-	return err ? failure_of_call(session->module, err) : PyFloat_FromDouble((double)ns * 1e-9);
-}
-
-static PyObject *session_info(PyObject *object, void *)
-{
-	struct session *session = (struct session *)object;
-	struct rmem_info info = rmem_info_init();
-	int err;
-
-	if (session_check(session))
-		return NULL;
-	err = rmem_info(session->handle, &info);
-	if (err)
-		return failure_of_call(session->module, err);
-	return Py_BuildValue("{sssssssssKsIsIsIsIsKsOsi}", "fabric",
-			     info.fabric == RMEM_FABRIC_RDMA ? "rdma" : "tcp", "downgrade",
-			     info.downgrade, "server", info.server, "device", info.device,
-			     "session_id", (unsigned long long)info.session_id, "channels",
-			     info.channels, "heartbeat_ms", info.heartbeat_ms, "fence_ms",
-			     info.fence_ms, "grace_ms", info.grace_ms, "resumes",
-			     (unsigned long long)info.resumes, "draining",
-			     info.draining ? Py_True : Py_False, "auth", (int)info.auth);
-}
-
-static PyObject *session_counters(PyObject *object, void *)
-{
-	const struct session *session = (struct session *)object;
-
-	return Py_BuildValue("{sKsK}", "registrations", (unsigned long long)session->registrations,
-			     "registered_bytes", (unsigned long long)session->registered_bytes);
-}
-
-static PyObject *session_closed(PyObject *object, void *)
-{
-	const struct session *session = (struct session *)object;
-
-	return PyBool_FromLong(!session->handle || session->closing);
-}
-
-static PyMethodDef session_methods[] = {
-	{ "__enter__", session_begin, METH_NOARGS, NULL },
-	{ "__exit__", session_close, METH_VARARGS, NULL },
-	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
-	{ "close", session_close, METH_NOARGS,
-	  "close()\n--\n\nEnd the session, its leases' handles, its queues and its registrations.\n\n"
-	  "Waits for calls of other threads.  Operations of queues are ended; memory that was\n"
-	  "exported stays.  Leases without a name are freed.  Closing twice does nothing." },
-	{ "alloc", METHOD(session_alloc), METH_VARARGS | METH_KEYWORDS,
-	  "alloc(bytes, *, name=None, attach=False, ttl_ms=0, align=0, placement=0, node=-1, "
-	  "device=None)\n--\n\n"
-	  "Borrow memory of the server.  It reads as zero.\n\n"
-	  "  name    None: the lease ends with the session\n"
-	  "  attach  attach the lease of that name, if there is one\n"
-	  "  ttl_ms  time to live after the last renewal, in milliseconds; 0: for ever" },
-	{ "attach", METHOD(session_attach), METH_VARARGS | METH_KEYWORDS,
-	  "attach(name, *, write=False, tenant=None)\n--\n\n"
-	  "Attach a lease by its name, for reading, or reading and writing.\n\n"
-	  "  tenant  that shares the lease; None: the session's own" },
-	{ "remove", session_remove, METH_VARARGS,
-	  "remove(name, /)\n--\n\nEnd a named lease for all sessions, without attaching it." },
-	{ "stat", session_stat, METH_VARARGS,
-	  "stat(name, /)\n--\n\nDescribe a named lease: a Stat." },
-	{ "list", session_list, METH_VARARGS,
-	  "list(prefix='', /)\n--\n\nDescribe the named leases whose names begin with prefix." },
-	{ "ping", session_ping, METH_NOARGS,
-	  "ping()\n--\n\nA round trip to the server.  Returns its duration in seconds." },
-	{ "register", buffer_register, METH_O,
-	  "register(memory, /)\n--\n\n"
-	  "Register the memory of an object with the devices, for good: a Buffer, which holds it." },
-	{ "buffer", buffer_alloc, METH_O,
-	  "buffer(bytes, /)\n--\n\nRegistered memory of that many bytes, all zero: a Buffer." },
-	{ "queue", METHOD(queue_open), METH_VARARGS | METH_KEYWORDS,
-	  "queue(depth=128)\n--\n\nA Queue with its own channels to the server." },
-	{ "driver", METHOD(driver_open), METH_VARARGS | METH_KEYWORDS,
-	  "driver(depth=256)\n--\n\nWhat rmem.aio uses for one event loop." },
-	{ 0 },
-};
-
-static PyGetSetDef session_getset[] = {
-	{ "info", session_info, NULL, "Properties of the session: a dict, see rmem_info(3).", NULL },
-	{ "counters", session_counters, NULL, "What the session has counted: a dict.", NULL },
-	{ "closed", session_closed, NULL, "True once close() was called.", NULL },
-	{ 0 },
-};
-
-static PyMemberDef session_members[] = {
-	{ "__weaklistoffset__", T_PYSSIZET, offsetof(struct session, weak_references), READONLY,
-	  NULL },
-	{ 0 },
-};
-
-static PyType_Slot session_slots[] = {
-	{ Py_tp_doc, "A session with one server, of rmem.open(); a context manager.\n\n"
-		     "Any thread may use it.  It cannot be used after fork(), nor pickled." },
-	{ Py_tp_dealloc, session_del },
-	{ Py_tp_methods, session_methods },
-	{ Py_tp_getset, session_getset },
-	{ Py_tp_members, session_members },
-	{ 0 },
-};
-
-PyType_Spec session_spec = {
-	.name = "rmem._rmem.Session",
-	.basicsize = sizeof(struct session),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-		 Py_TPFLAGS_IMMUTABLETYPE,
-	.slots = session_slots,
-};

@@ -7,16 +7,21 @@
 
 #include <pythread.h>
 
-struct lane;
+/* What ends before its session does. */
+struct ending {
+	void (*end)(struct ending *ending); /* calls session_drop() */
+	struct ending *next;
+	struct ending **link;
+};
 
 struct session {
-	PyObject_HEAD
+	PyObject head;
 	struct module *module;
 	rmem *handle; /* NULL: closed */
 	unsigned generation;
 	unsigned calls; /* under way, without Python's lock */
 	bool closing;
-	struct lane *lanes;
+	struct ending *endings;
 	/* batches of synchronous calls take turns on one queue */
 	PyThread_type_lock batch_turn;
 	rmem_queue *batch_queue; /* NULL: not needed yet */
@@ -25,18 +30,14 @@ struct session {
 	PyObject *weak_references;
 };
 
-extern PyType_Spec session_spec;
-
-PyObject *session_open(PyObject *module, PyObject *args);
-
 /* The object of a handle, which it takes over: without memory the session is closed.  Returns NULL
  * with an exception set. */
 PyObject *session_new(struct module *module, rmem *handle);
 /* No call is under way: the object has the handle no more, and the caller closes it. */
 void session_end(struct session *session);
 
-/* rmem.Stat */
-PyObject *stat_new(const struct module *module, const struct rmem_stat *stat);
+void session_add(struct session *session, struct ending *ending);
+void session_drop(struct ending *ending);
 
 /* The session is open, and of this process. */
 bool session_open_here(const struct session *session);

@@ -38,12 +38,21 @@ compile()
 	fi
 }
 
+# Python's header, if it is here: an installation without it has nothing that uses it
+python=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null || true)
+sources=(src -name '*.h')
+if [ -f "$python/Python.h" ]; then
+	cflags+=(-isystem "$python")
+else
+	sources+=(! -path 'src/python/*')
+fi
+
 count=0
 while read -r header; do
 	compile "${header#src/}" "${cc[@]}" -x c -std=gnu17 "${warnings[@]}" \
 		-D_GNU_SOURCE -Isrc -Iinclude "${cflags[@]}"
 	count=$((count + 1))
-done < <(find src -name '*.h' | sort)
+done < <(find "${sources[@]}" | sort)
 
 public=(-Wall -Wextra -pedantic -Werror -Iinclude)
 for header in rmem/rmem.h rmem/cache.h; do

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef PYTHON_STAT_H
+#define PYTHON_STAT_H
+
+#include "python/module.h"
+
+/* A new rmem.Stat, or NULL with an exception set. */
+PyObject *stat_new(const struct module *module, const struct rmem_stat *stat);
+
+#endif
