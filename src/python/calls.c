@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pythread.h>
 
+#include "python/driver.h"
 #include "python/failure.h"
 #include "python/object.h"
 #include "python/key.h"
@@ -25,7 +26,9 @@ struct entry {
 	union {
 		struct rmem_alloc_params alloc;
 		struct rmem_options options;
+		struct rmem_queue_params queue;
 	};
+	PyObject *driver; /* QUEUE: held by texts */
 	struct key key;
 	rmem *session;     /* the handle; CLOSE takes it from its object */
 	rmem_lease *lease; /* the handle; DETACH and DESTROY take it from its object */
@@ -196,6 +199,20 @@ static int open_params(struct entry *entry, PyObject *args)
 	return 0;
 }
 
+/* The queue of a driver. */
+static int queue_params(const struct calls *calls, struct entry *entry,
+			PyObject *driver)
+{
+	if (Py_TYPE(driver) != calls->module->driver) {
+		PyErr_SetString(PyExc_TypeError, "no driver");
+		return -1;
+	}
+	entry->driver = driver;
+	entry->queue = rmem_queue_params_init();
+	entry->queue.depth = DRIVER_DEPTH;
+	return 0;
+}
+
 /* The handle of a session that is to be closed: nothing else may use it from now on. */
 static int take_session(struct entry *entry, struct session *session)
 {
@@ -260,6 +277,7 @@ static int fill_entry(const struct calls *calls, struct entry *entry, PyObject *
 	if (text_of(name, &entry->name) || text_of(tenant, &entry->tenant) ||
 	    (call == RMEM_CALL_ALLOC && alloc_params(entry, params)) ||
 	    (call == RMEM_CALL_OPEN && open_params(entry, params)) ||
+	    (call == RMEM_CALL_QUEUE && queue_params(calls, entry, params)) ||
 	    take_target(calls, entry, target))
 		return -1;
 	Py_INCREF(future);
@@ -311,6 +329,8 @@ static struct rmem_request request_of(const struct calls *calls,
 		request.params = &entry->alloc;
 	else if (entry->call == RMEM_CALL_OPEN)
 		request.params = &entry->options;
+	else if (entry->call == RMEM_CALL_QUEUE)
+		request.params = &entry->queue;
 	return request;
 }
 
@@ -406,6 +426,9 @@ static PyObject *result_of(struct calls *calls, struct entry *entry,
 	case RMEM_CALL_ATTACH:
 	case RMEM_CALL_ATTACH_SHARED:
 		return lease_new((struct session *)entry->target, answer->object);
+	case RMEM_CALL_QUEUE:
+		driver_attach(entry->driver, answer->object);
+		return NULL;
 	case RMEM_CALL_PING:
 		return PyFloat_FromDouble((double)answer->value * 1e-9);
 	case RMEM_CALL_STAT:

@@ -17,6 +17,7 @@ struct driver {
 	struct lane lane;
 	unsigned long thread;
 	PyObject *complete; /* the name of what futures have */
+	PyObject *error;    /* why it was closed; NULL: the session is closed */
 	/* slots that wait for the queue, in their order; one that is empty was cancelled */
 	uint32_t first; /* LANE_NONE: none */
 	uint32_t last;
@@ -25,35 +26,33 @@ struct driver {
 /* The driver has ended with the operation outstanding. */
 static void abandon(struct lane *lane, PyObject *future)
 {
-	struct module *module = lane->session->module;
-	PyObject *error =
-		failure_new(module, -ESTALE, "the session is closed", RMEM_REASON_NONE);
-	PyObject *result =
-		error ? PyObject_CallMethod(future, "abandon", "O", error) : NULL;
+	struct driver *driver =
+		(struct driver *)((char *)lane - offsetof(struct driver, lane));
+	PyObject *error = Py_XNewRef(driver->error);
+	PyObject *result;
 
+	if (!error)
+		error = failure_new(lane->session->module, -ESTALE,
+				    "the session is closed", RMEM_REASON_NONE);
+	result = error ? PyObject_CallMethod(future, "abandon", "O", error) : NULL;
 	if (!result)
 		PyErr_WriteUnraisable(future);
 	Py_XDECREF(error);
 	Py_XDECREF(result);
 }
 
-PyObject *driver_open(PyObject *session, PyObject *args, PyObject *keywords)
+PyObject *driver_open(PyObject *session, PyObject *)
 {
-	static char *names[] = { "depth", NULL };
 	struct session *of = (struct session *)session;
-	struct driver *driver;
-	unsigned depth = 256;
+	struct driver *driver = object_new(of->module->driver);
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|I:driver", names, &depth))
-		return NULL;
-	driver = object_new(of->module->driver);
 	if (!driver)
 		return NULL;
 	driver->thread = PyThread_get_thread_ident();
 	driver->first = LANE_NONE;
 	driver->lane.abandoned = abandon;
 	driver->complete = PyUnicode_InternFromString("complete");
-	if (!driver->complete || lane_open(&driver->lane, of, depth, SLOTS)) {
+	if (!driver->complete || lane_begin(&driver->lane, of, SLOTS)) {
 		Py_DECREF((PyObject *)driver);
 		return NULL;
 	}
@@ -68,6 +67,7 @@ static void driver_del(PyObject *object)
 
 	lane_end(&driver->lane);
 	Py_XDECREF(driver->complete);
+	Py_XDECREF(driver->error);
 	Py_XDECREF((PyObject *)session);
 	object_del(object);
 }
@@ -303,15 +303,32 @@ static PyObject *driver_fileno(PyObject *object, PyObject *)
 	return PyLong_FromLong(rmem_queue_fd(driver->lane.queue));
 }
 
-static PyObject *driver_close(PyObject *object, PyObject *)
+void driver_attach(PyObject *object, rmem_queue *queue)
 {
-	lane_end(&((struct driver *)object)->lane);
+	struct driver *driver = (struct driver *)object;
+
+	if (driver->lane.slots)
+		driver->lane.queue = queue;
+	else if (session_open_here(driver->lane.session))
+		rmem_queue_free(queue); /* else it has ended with its session */
+}
+
+static PyObject *driver_close(PyObject *object, PyObject *args)
+{
+	struct driver *driver = (struct driver *)object;
+	PyObject *error = NULL;
+
+	if (!PyArg_ParseTuple(args, "|O:close", &error))
+		return NULL;
+	if (!driver->error && driver->lane.slots)
+		driver->error = Py_XNewRef(error);
+	lane_end(&driver->lane);
 	Py_RETURN_NONE;
 }
 
 static PyObject *driver_closed(PyObject *object, void *)
 {
-	return PyBool_FromLong(!((struct driver *)object)->lane.queue);
+	return PyBool_FromLong(!((struct driver *)object)->lane.slots);
 }
 
 static PyMethodDef driver_methods[] = {
@@ -334,8 +351,8 @@ static PyMethodDef driver_methods[] = {
 	  "posted(cookie, /)\n--\n\nTrue if the queue has the operation." },
 	{ "fileno", driver_fileno, METH_NOARGS,
 	  "fileno()\n--\n\nThe queue's descriptor." },
-	{ "close", driver_close, METH_NOARGS,
-	  "close()\n--\n\nEnd all operations: future.abandon(error)." },
+	{ "close", driver_close, METH_VARARGS,
+	  "close(error=None, /)\n--\n\nEnd all operations: future.abandon(error)." },
 	{ 0 },
 };
 

@@ -8,7 +8,11 @@
 
 extern PyType_Spec driver_spec;
 
-/* Session.driver(). */
-PyObject *driver_open(PyObject *session, PyObject *args, PyObject *keywords);
+#define DRIVER_DEPTH 256 /* of its queue */
+
+/* Session.driver(): it has no queue yet. */
+PyObject *driver_open(PyObject *session, PyObject *);
+/* Give it its queue, which it ends. */
+void driver_attach(PyObject *driver, rmem_queue *queue);
 
 #endif

@@ -10,8 +10,25 @@ static void end(struct ending *ending)
 	lane_end((struct lane *)ending);
 }
 
-int lane_open(struct lane *lane, struct session *session, unsigned depth,
-	      uint32_t slots)
+int lane_begin(struct lane *lane, struct session *session, uint32_t slots)
+{
+	if (session_check(session))
+		return -1;
+	lane->slots = PyMem_Calloc(slots, sizeof(*lane->slots));
+	if (!lane->slots) {
+		(void)PyErr_NoMemory();
+		return -1;
+	}
+	lane->session = session;
+	lane->n_slots = slots;
+	lane->used = 0;
+	lane->free = LANE_NONE;
+	lane->ending.end = end;
+	session_add(session, &lane->ending);
+	return 0;
+}
+
+int lane_open(struct lane *lane, struct session *session, unsigned depth)
 {
 	struct rmem_queue_params params = rmem_queue_params_init();
 	rmem_queue *queue = NULL;
@@ -28,50 +45,44 @@ int lane_open(struct lane *lane, struct session *session, unsigned depth,
 		(void)failure_of_call(session->module, err);
 		return -1;
 	}
-	lane->slots = PyMem_Calloc(slots, sizeof(*lane->slots));
-	if (!lane->slots) {
-		rmem_queue_free(queue);
-		(void)PyErr_NoMemory();
+	if (lane_begin(lane, session, depth)) {
+		if (session->handle) /* else the queue has ended with it */
+			rmem_queue_free(queue);
 		return -1;
 	}
-	lane->session = session;
 	lane->queue = queue;
-	lane->n_slots = slots;
-	lane->used = 0;
-	lane->free = LANE_NONE;
-	lane->ending.end = end;
-	session_add(session, &lane->ending);
 	return 0;
 }
 
 void lane_end(struct lane *lane)
 {
 	rmem_queue *queue = lane->queue;
+	struct slot *slots = lane->slots;
 
-	if (!queue)
+	if (!slots)
 		return;
 	lane->queue = NULL;
+	lane->slots = NULL;
 	session_drop(&lane->ending);
 	Py_BEGIN_ALLOW_THREADS
 	rmem_queue_free(queue);
 	Py_END_ALLOW_THREADS
 	for (uint32_t i = 0; i < lane->used; i++)
-		if (lane->slots[i].lease) {
-			PyObject *tag = lane_empty(&lane->slots[i]);
+		if (slots[i].lease) {
+			PyObject *tag = lane_empty(&slots[i]);
 
 			if (lane->abandoned)
 				lane->abandoned(lane, tag);
 			Py_DECREF(tag);
 		}
-	PyMem_Free(lane->slots);
-	lane->slots = NULL;
+	PyMem_Free(slots);
 }
 
 int lane_check(const struct lane *lane)
 {
 	if (session_check(lane->session))
 		return -1;
-	if (lane->queue)
+	if (lane->slots)
 		return 0;
 	(void)failure_raise(lane->session->module, -ESTALE, "the queue is closed");
 	return -1;

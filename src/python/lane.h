@@ -24,8 +24,8 @@ struct slot {
 struct lane {
 	struct ending ending; /* first */
 	struct session *session;
-	rmem_queue *queue; /* NULL: ended */
-	struct slot *slots;
+	rmem_queue *queue;  /* NULL: none yet, or ended */
+	struct slot *slots; /* NULL: ended */
 	uint32_t n_slots;
 	uint32_t used; /* have been used, the others are not touched yet */
 	uint32_t free; /* first one of those; LANE_NONE: none */
@@ -33,11 +33,12 @@ struct lane {
 	void (*abandoned)(struct lane *lane, PyObject *tag);
 };
 
-/* Make the queue, and slots, which may be more than it is deep.  The lane does not hold the session:
- * the object that has the lane does.  Returns 0, or -1 with an exception set. */
-int lane_open(struct lane *lane, struct session *session, unsigned depth,
-	      uint32_t slots);
-/* End the queue and its operations.  Of a lane that is not open: nothing. */
+/* Begin a lane, which has no queue yet.  It does not hold the session: the object that has the lane
+ * does.  Returns 0, or -1 with an exception set. */
+int lane_begin(struct lane *lane, struct session *session, uint32_t slots);
+/* Begin a lane with a queue, and as many slots as that is deep.  Returns as above. */
+int lane_open(struct lane *lane, struct session *session, unsigned depth);
+/* End the lane, its queue and its operations.  Of a lane that has ended or not begun: nothing. */
 void lane_end(struct lane *lane);
 /* The lane can be used.  Returns 0, or -1 with an exception set. */
 int lane_check(const struct lane *lane);

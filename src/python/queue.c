@@ -35,7 +35,7 @@ PyObject *queue_open(PyObject *session, PyObject *args, PyObject *keywords)
 	queue = object_new(of->module->queue);
 	if (!queue)
 		return NULL;
-	if (lane_open(&queue->lane, of, depth, depth)) {
+	if (lane_open(&queue->lane, of, depth)) {
 		Py_DECREF((PyObject *)queue);
 		return NULL;
 	}

@@ -354,8 +354,8 @@ static PyMethodDef session_methods[] = {
 	  "Buffer." },
 	{ "queue", METHOD(queue_open), METH_VARARGS | METH_KEYWORDS,
 	  "queue(depth=128)\n--\n\nA Queue with its own channels to the server." },
-	{ "driver", METHOD(driver_open), METH_VARARGS | METH_KEYWORDS,
-	  "driver(depth=256)\n--\n\nWhat rmem.aio uses for one event loop." },
+	{ "driver", driver_open, METH_NOARGS,
+	  "driver()\n--\n\nWhat rmem.aio uses for one event loop." },
 	{ 0 },
 };
 

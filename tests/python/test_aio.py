@@ -152,6 +152,27 @@ class Futures(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(rmem.Stale):
             await self.lease.read_into(bytearray(8))
 
+    async def test_session_is_closed_before_there_is_a_queue(self):
+        into = bytearray(8)
+        future = self.lease.read_into(into)
+        self.session.close()
+        into.append(1)
+        with self.assertRaises(rmem.Stale):
+            await future
+
+    async def test_tenant_may_have_no_more_channels(self):
+        queues = []
+        with self.assertRaises(rmem.Quota):
+            while True:
+                queues.append(self.session.queue(1))
+        into = bytearray(8)
+        with self.assertRaises(rmem.Quota):
+            await self.lease.read_into(into)
+        into.append(1)
+        for queue in queues:
+            queue.close()
+        await self.lease.read_into(into)
+
     async def test_other_thread(self):
         driver = self.lease._driver().driver
         caught = []

@@ -250,10 +250,22 @@ class _SessionDriver:
     def __init__(self, hub: "_Hub", session: _rmem.Session):
         self.hub = hub
         self.driver = session.driver()
-        self.fd = self.driver.fileno()
+        self.fd = None  # there is no queue yet
         self.flushing = False
         self.cancelling = collections.deque()  # (time, cookie)
         self.timer = None
+        Call(hub.calls, None).begin(_QUEUE, session, None, None, 0,
+                                    self.driver).add_done_callback(self.opened)
+
+    def opened(self, call: Call) -> None:
+        """There is a queue: what has waited for it is submitted."""
+        error = None if call.cancelled() else call.exception()
+        if error is not None or call.cancelled():
+            self.driver.close(error)
+        elif not self.driver.closed:
+            self.fd = self.driver.fileno()
+            self.hub.bind(self)
+            self.flush()
 
     def add(self, future: Any, opcode: int, lease: _rmem.Lease, memory: Any, offset: int) -> int:
         if self.hub.loop.is_closed():
@@ -267,7 +279,7 @@ class _SessionDriver:
 
     def flush(self) -> None:
         self.flushing = False
-        if not self.driver.closed:
+        if self.fd is not None and not self.driver.closed:
             self.driver.flush()
             self.drain()
 
@@ -333,7 +345,6 @@ class _Hub:
                 self.forget(driver)
             driver = _SessionDriver(self, session)
             self.drivers[session] = driver
-            self.bind(driver)
         return driver
 
     @property
@@ -360,8 +371,8 @@ class _Hub:
             del self.by_fd[driver.fd]
 
     def end(self) -> None:
-        for driver in list(self.by_fd.values()):
-            driver.close()
+        for one in [*self.drivers.values(), *self.by_fd.values()]:
+            one.close()
         self.by_fd.clear()
         self.epoll.close()
 
