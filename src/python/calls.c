@@ -132,11 +132,23 @@ static bool is_lease(const struct calls *calls, const struct entry *entry)
 	return Py_TYPE(entry->target) == calls->module->lease;
 }
 
+/* The session of a request, other than to open one. */
+static struct session *session_of(const struct calls *calls, const struct entry *entry)
+{
+	if (entry->call == RMEM_CALL_OPEN)
+		return NULL;
+	return is_lease(calls, entry) ? ((struct lease *)entry->target)->session
+				      : (struct session *)entry->target;
+}
+
 /* Release what the entry holds.  Returns its future: a new reference. */
 static PyObject *entry_empty(struct calls *calls, struct entry *entry)
 {
+	struct session *session = session_of(calls, entry);
 	PyObject *future = entry->future;
 
+	if (session)
+		session->begun--;
 	if (is_lease(calls, entry) && !ends_lease(entry->call))
 		lease_unuse((struct lease *)entry->target);
 	entry->future = NULL;
@@ -267,6 +279,7 @@ static int fill_entry(const struct calls *calls, struct entry *entry, PyObject *
 {
 	PyObject *future, *target, *name, *tenant, *params;
 	unsigned long long value;
+	struct session *session;
 	unsigned short call;
 
 	if (!PyArg_ParseTuple(args, "OHOOOKO", &future, &call, &target, &name, &tenant,
@@ -286,6 +299,11 @@ static int fill_entry(const struct calls *calls, struct entry *entry, PyObject *
 	entry->future = future;
 	entry->target = target;
 	entry->texts = args;
+	session = session_of(calls, entry);
+	if (session) {
+		session->begun++;
+		session->begun_thread = calls->thread;
+	}
 	return 0;
 }
 
@@ -343,22 +361,7 @@ static struct entry *pop(struct calls *calls)
 	return entry;
 }
 
-static unsigned next_requests(struct calls *calls, struct rmem_request *requests)
-{
-	unsigned n = 0;
-
-	while (calls->first != NONE && !calls->entries[calls->first].future)
-		entry_free(calls, pop(calls));
-	for (uint32_t i = calls->first; i != NONE && n < BATCH;
-	     i = calls->entries[i].next) {
-		if (!calls->entries[i].future)
-			break;
-		requests[n++] = request_of(calls, &calls->entries[i]);
-	}
-	return n;
-}
-
-/* ---- answers ---- */
+/* ---- ends ---- */
 
 /* What a call that has failed has taken from its object is there still. */
 static void give_back(struct calls *calls, const struct entry *entry)
@@ -398,6 +401,56 @@ static void fail(struct calls *calls, struct entry *entry, int status, const cha
 	give_back(calls, entry);
 	end(calls, entry, error, NULL);
 }
+
+/* ---- to the library ---- */
+
+/* The session may have been closed since begin(). */
+static bool usable(const struct calls *calls, const struct entry *entry)
+{
+	if (entry->call == RMEM_CALL_OPEN || entry->call == RMEM_CALL_CLOSE)
+		return true;
+	return session_open_here(session_of(calls, entry));
+}
+
+/* The requests that are next, without those that were cancelled, or cannot be made any more. */
+static unsigned next_requests(struct calls *calls, struct rmem_request *requests)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = calls->first; i != NONE; i = calls->first) {
+		struct entry *entry = &calls->entries[i];
+
+		if (entry->future && usable(calls, entry))
+			break;
+		(void)pop(calls);
+		if (entry->future)
+			fail(calls, entry, -ESTALE, "the session is closed",
+			     RMEM_REASON_LOST);
+		else
+			entry_free(calls, entry);
+	}
+	for (uint32_t i = calls->first; i != NONE && n < BATCH;
+	     i = calls->entries[i].next) {
+		if (!calls->entries[i].future || !usable(calls, &calls->entries[i]))
+			break;
+		requests[n++] = request_of(calls, &calls->entries[i]);
+	}
+	return n;
+}
+
+/* A session that could not begin to be closed is there still. */
+static void refuse(struct calls *calls, int status)
+{
+	struct entry *entry = pop(calls);
+
+	if (entry->call == RMEM_CALL_CLOSE) {
+		((struct session *)entry->target)->handle = entry->session;
+		((struct session *)entry->target)->closing = false;
+	}
+	fail(calls, entry, status, rmem_error(), RMEM_REASON_NONE);
+}
+
+/* ---- from the library ---- */
 
 static PyObject *stats_of(const struct calls *calls, struct entry *entry,
 			  const struct rmem_answer *answer)
@@ -485,7 +538,7 @@ static PyObject *calls_flush(PyObject *object, PyObject *)
 		if (begun == -EOVERFLOW)
 			break; /* take() goes on */
 		if (begun < 0)
-			fail(calls, pop(calls), begun, rmem_error(), RMEM_REASON_NONE);
+			refuse(calls, begun);
 		for (int i = 0; i < begun; i++)
 			(void)pop(calls);
 	}
@@ -517,6 +570,8 @@ static PyObject *calls_cancel(PyObject *object, PyObject *cookie)
 	if (PyErr_Occurred() || calls_check(calls))
 		return NULL;
 	entry = entry_of(calls, number);
+	if (entry && entry->call == RMEM_CALL_CLOSE)
+		Py_RETURN_NONE; /* it has to be done all the same */
 	if (entry && entry->waiting) {
 		give_back(calls, entry);
 		/* the entry itself is freed when its turn has come */
@@ -536,6 +591,18 @@ static PyObject *calls_fileno(PyObject *object, PyObject *)
 	return PyLong_FromLong(rmem_calls_fd(calls->handle));
 }
 
+/* A session whose close was not begun. */
+static void close_waiting(const struct entry *entry)
+{
+	rmem *session = entry->session;
+
+	if (entry->call != RMEM_CALL_CLOSE)
+		return;
+	Py_BEGIN_ALLOW_THREADS
+	rmem_close(session);
+	Py_END_ALLOW_THREADS
+}
+
 static void calls_end(struct calls *calls)
 {
 	rmem_calls *handle = calls->handle;
@@ -547,8 +614,11 @@ static void calls_end(struct calls *calls)
 		Py_END_ALLOW_THREADS
 	}
 	for (uint32_t i = 0; i < calls->used; i++)
-		if (calls->entries[i].future)
+		if (calls->entries[i].future) {
+			if (calls->entries[i].waiting)
+				close_waiting(&calls->entries[i]);
 			Py_DECREF(entry_empty(calls, &calls->entries[i]));
+		}
 	calls->used = 0;
 	PyMem_Free(calls->entries);
 	calls->entries = NULL;

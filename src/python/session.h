@@ -21,6 +21,8 @@ struct session {
 	unsigned generation;
 	unsigned calls; /* under way, without Python's lock */
 	bool closing;
+	unsigned begun;             /* calls of event loops without an answer */
+	unsigned long begun_thread; /* of the latest of these */
 	struct ending *endings;
 	/* batches of synchronous calls take turns on one queue */
 	PyThread_type_lock batch_turn;

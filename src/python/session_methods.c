@@ -61,6 +61,10 @@ static PyObject *session_close(PyObject *object, PyObject *)
 
 	if (!session_open_here(session))
 		Py_RETURN_NONE;
+	if (session->begun && session->begun_thread != PyThread_get_thread_ident())
+		return failure_raise(
+			session->module, -EBUSY,
+			"calls of an event loop are under way: close it there");
 	session->closing = true;
 	if (wait_for_calls(session)) {
 		session->closing = false;
