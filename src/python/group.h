@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of a cache that were given in one call, with what they hold until their results are there. */
+/* Keys of a cache that were given in one call, with what they hold until their results are
+ * there. */
 #ifndef PYTHON_GROUP_H
 #define PYTHON_GROUP_H
 

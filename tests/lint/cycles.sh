@@ -15,9 +15,10 @@ trap 'rm -rf "$tmp"' EXIT
 
 mapfile -t objects < <(find "$top_builddir/src" -name '*.o' | sort)
 [ ${#objects[@]} -gt 20 ] || { echo "cycles: found only ${#objects[@]} objects"; exit 1; }
-# all but those of builds that are not linked with RDMA's libraries, and Python's where it is left out
+# all but those of builds that are not linked with RDMA's libraries, and Python's if left out
 left_out=(! -name 'no_rdma*' ! -name loaded.c)
-grep -q '^rmempyexec_LTLIBRARIES = ' "$top_builddir/Makefile" || left_out+=(! -path 'src/python/*')
+grep -q '^rmempyexec_LTLIBRARIES = ' "$top_builddir/Makefile" ||
+	left_out+=(! -path 'src/python/*')
 find src -name '*.c' "${left_out[@]}" >"$tmp/sources"
 
 # Lines "USER DEFINER SYMBOL" of the source files, without "src/".

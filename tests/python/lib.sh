@@ -16,9 +16,10 @@ ln -s "$top_srcdir"/src/python/rmem/* "$top_builddir/src/python/rmem/.libs/_rmem
 cases()
 {
 	local name
+	export top_srcdir
 	for name; do
-		URI=${uri:-} FOLDER=$dir RMEMD=$RMEMD RMEM=$RMEM PYTHONDONTWRITEBYTECODE=1 \
-			PYTHONPATH=$dir/package:$top_srcdir/tests/python PYTHONWARNINGS=error \
+		URI=${uri:-} PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error \
+			PYTHONPATH=$dir/package:$top_srcdir/tests/python \
 			"$python" -m unittest "test_$name" || fail "cases of $name have failed"
 	done
 }

@@ -32,7 +32,8 @@ from .caches import DELETE, EXISTS, GET, PUT, Cache
 from .records import READ, WRITE, CacheEntry, Completion, Op, Placement, Stat
 from .sessions import open  # pylint: disable=redefined-builtin
 
-__all__ = ["open", "Session", "Lease", "Buffer", "Queue", "Op", "Completion", "Stat", "Placement",
-           "READ", "WRITE", "Cache", "CacheEntry", "GET", "PUT", "EXISTS", "DELETE", "Error", "NotFound", "Exists", "Denied", "TimedOut", "Lost", "Stale",
-           "NoSpace", "NoMemory", "Quota", "Busy", "Draining", "NotSupported", "QueueFull", "Fault",
-           "Protocol", "Cancelled", "Invalid", "__version__"]
+__all__ = ["__version__", "Buffer", "Busy", "Cache", "CacheEntry", "Cancelled", "Completion",
+           "DELETE", "Denied", "Draining", "Error", "EXISTS", "Exists", "Fault", "GET",
+           "Invalid", "Lease", "Lost", "NoMemory", "NoSpace", "NotFound", "NotSupported", "Op",
+           "open", "Placement", "Protocol", "PUT", "Queue", "QueueFull", "Quota", "READ",
+           "Session", "Stale", "Stat", "TimedOut", "WRITE"]
