@@ -6,6 +6,7 @@
 #include "python/arguments.h"
 #include "python/failure.h"
 #include "python/memory.h"
+#include "python/registry.h"
 
 #define DEPTH 1024
 #define SLICE_MS 100 /* after which signals are looked at */
@@ -122,6 +123,7 @@ static int take_one(struct batch *batch, PyObject *memory)
 
 	if (!memory || memory_take(memory, batch->opcode == RMEM_OP_READ, place))
 		return -1;
+	registry_hold(batch->lease->session, memory, place);
 	batch->n_memories++;
 	return 0;
 }

@@ -56,7 +56,7 @@ static PyObject *registered(struct buffer *buffer)
 		Py_DECREF((PyObject *)buffer);
 		return NULL;
 	}
-	session->registrations++;
+	session->n_registrations++;
 	session->registered_bytes += buffer->memory.bytes;
 	return (PyObject *)buffer;
 }

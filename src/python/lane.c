@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "python/failure.h"
+#include "python/registry.h"
 
 static void end(struct ending *ending)
 {
@@ -116,6 +117,7 @@ struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lea
 	}
 	if (memory_take(memory, opcode == RMEM_OP_READ, &held))
 		return NULL;
+	registry_hold(lane->session, memory, &held);
 	if (lease_use((struct lease *)lease)) {
 		memory_release(&held);
 		return NULL;

@@ -10,6 +10,7 @@
 #include "python/lease.h"
 #include "python/memory.h"
 #include "python/object.h"
+#include "python/registry.h"
 
 static void lease_del(PyObject *object)
 {
@@ -52,6 +53,7 @@ static PyObject *transfer(struct lease *lease, enum rmem_opcode opcode,
 	    arguments_u64(values[1], &offset) ||
 	    memory_take(values[0], opcode == RMEM_OP_READ, &memory))
 		return NULL;
+	registry_hold(lease->session, values[0], &memory);
 	if (lease_enter(lease)) {
 		memory_release(&memory);
 		return NULL;

@@ -48,6 +48,9 @@ int memory_take(PyObject *object, bool writable, struct memory *ret_memory)
 
 void memory_release(struct memory *memory)
 {
+	if (memory->registration)
+		memory->registration->uses--;
+	memory->registration = NULL;
 	if (memory->view.obj)
 		PyBuffer_Release(&memory->view);
 	Py_CLEAR(memory->capsule);

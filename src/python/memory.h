@@ -4,13 +4,14 @@
 #ifndef PYTHON_MEMORY_H
 #define PYTHON_MEMORY_H
 
-#include "python/module.h"
+#include "python/registration.h"
 
 struct memory {
 	void *addr;
 	uint64_t bytes;
-	Py_buffer view;    /* view.obj is NULL: there is none */
-	PyObject *capsule; /* of DLPack; NULL: there is none */
+	Py_buffer view;                    /* view.obj is NULL: there is none */
+	PyObject *capsule;                 /* of DLPack; NULL: there is none */
+	struct registration *registration; /* that is held too; NULL: there is none */
 };
 
 /* Take the memory of what has the buffer protocol or __dlpack__.  Returns 0, or -1 with an

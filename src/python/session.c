@@ -9,6 +9,7 @@
 PyObject *session_new(struct module *module, rmem *handle)
 {
 	struct session *session = object_new(module->session);
+	struct rmem_info info = rmem_info_init();
 
 	if (!session || !(session->batch_turn = PyThread_allocate_lock())) {
 		Py_XDECREF((PyObject *)session);
@@ -20,6 +21,8 @@ PyObject *session_new(struct module *module, rmem *handle)
 	session->module = module;
 	session->handle = handle;
 	session->generation = object_generation();
+	session->registrations.on =
+		!rmem_info(handle, &info) && info.fabric == RMEM_FABRIC_RDMA;
 	return (PyObject *)session;
 }
 
@@ -74,6 +77,8 @@ void session_end(struct session *session)
 	session->closing = true;
 	while (session->endings)
 		session->endings->end(session->endings);
+	registrations_forget(&session->registrations);
+	session->registered_bytes = 0;
 	session->handle = NULL;
 	session->batch_queue = NULL;
 }

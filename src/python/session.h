@@ -7,6 +7,8 @@
 
 #include <pythread.h>
 
+#include "python/registration.h"
+
 /* What ends before its session does. */
 struct ending {
 	void (*end)(struct ending *ending); /* calls session_drop() */
@@ -27,7 +29,9 @@ struct session {
 	/* batches of synchronous calls take turns on one queue */
 	PyThread_type_lock batch_turn;
 	rmem_queue *batch_queue; /* NULL: not needed yet */
-	uint64_t registrations;
+	struct registrations registrations;
+	uint64_t n_registrations;
+	uint64_t registration_hits;
 	uint64_t registered_bytes;
 	PyObject *weak_references;
 };

@@ -89,6 +89,7 @@ static void session_del(PyObject *object)
 		rmem_close(handle);
 		Py_END_ALLOW_THREADS
 	}
+	registrations_forget(&session->registrations);
 	if (session->batch_turn)
 		PyThread_free_lock(session->batch_turn);
 	object_del(object);
@@ -303,8 +304,25 @@ static PyObject *session_counters(PyObject *object, void *)
 	const struct session *session = (struct session *)object;
 
 	return Py_BuildValue(
-		"{sKsK}", "registrations", (unsigned long long)session->registrations,
-		"registered_bytes", (unsigned long long)session->registered_bytes);
+		"{sKsKsK}", "registrations",
+		(unsigned long long)session->n_registrations, "registration_hits",
+		(unsigned long long)session->registration_hits, "registered_bytes",
+		(unsigned long long)session->registered_bytes);
+}
+
+static PyObject *session_registers(PyObject *object, void *)
+{
+	return PyBool_FromLong(((struct session *)object)->registrations.on);
+}
+
+static int session_set_registers(PyObject *object, PyObject *value, void *)
+{
+	int on = value ? PyObject_IsTrue(value) : 0;
+
+	if (on < 0)
+		return -1;
+	((struct session *)object)->registrations.on = on;
+	return 0;
 }
 
 static PyObject *session_closed(PyObject *object, void *)
@@ -367,6 +385,11 @@ static PyGetSetDef session_getset[] = {
 	{ "info", session_info, NULL,
 	  "Properties of the session: a dict, see rmem_info(3).", NULL },
 	{ "counters", session_counters, NULL, "What the session has counted: a dict.",
+	  NULL },
+	{ "registers", session_registers, session_set_registers,
+	  "True, as over RDMA: memory of numpy arrays, torch tensors and ctypes arrays "
+	  "is\n"
+	  "registered when it is used first, and as long as they live.",
 	  NULL },
 	{ "closed", session_closed, NULL, "True once close() was called.", NULL },
 	{ 0 },

@@ -32,6 +32,7 @@ class Buffers(Case):
         buffer = self.session.register(data)
         self.assertEqual(self.session.counters, {
             "registrations": counted["registrations"] + 1,
+            "registration_hits": 0,
             "registered_bytes": counted["registered_bytes"] + PAGE})
         with self.assertRaises(BufferError):
             data.append(1)
