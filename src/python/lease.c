@@ -6,6 +6,19 @@
 #include "python/failure.h"
 #include "python/object.h"
 
+static int remember(struct lease *lease)
+{
+	PyObject *key = PyLong_FromVoidPtr(lease->handle);
+	PyObject *reference = PyWeakref_NewRef((PyObject *)lease, NULL);
+	int err = key && reference
+			  ? PyDict_SetItem(lease->session->leases, key, reference)
+			  : -1;
+
+	Py_XDECREF(key);
+	Py_XDECREF(reference);
+	return err;
+}
+
 PyObject *lease_new(struct session *session, rmem_lease *handle)
 {
 	struct lease *lease = object_new(session->module->lease);
@@ -15,7 +28,36 @@ PyObject *lease_new(struct session *session, rmem_lease *handle)
 	Py_INCREF((PyObject *)session);
 	lease->session = session;
 	lease->handle = handle;
+	if (remember(lease)) {
+		Py_DECREF((PyObject *)lease);
+		return NULL;
+	}
 	return (PyObject *)lease;
+}
+
+PyObject *lease_find(const struct session *session, const rmem_lease *handle)
+{
+	PyObject *key = PyLong_FromVoidPtr((void *)(uintptr_t)handle);
+	PyObject *reference =
+		key ? PyDict_GetItemWithError(session->leases, key) : NULL;
+	PyObject *lease = reference ? PyWeakref_GetObject(reference) : Py_None;
+
+	Py_XDECREF(key);
+	PyErr_Clear();
+	return Py_NewRef(lease);
+}
+
+void lease_forget(const struct session *session, const rmem_lease *handle)
+{
+	PyObject *lease = lease_find(session, handle);
+	PyObject *key = PyLong_FromVoidPtr((void *)(uintptr_t)handle);
+
+	/* another object may have the handle too */
+	if (key && (lease == Py_None || !((struct lease *)lease)->handle))
+		(void)PyDict_DelItem(session->leases, key);
+	PyErr_Clear();
+	Py_XDECREF(key);
+	Py_DECREF(lease);
 }
 
 int lease_use(struct lease *lease)

@@ -17,6 +17,11 @@ struct lease {
  * with the session. */
 PyObject *lease_new(struct session *session, rmem_lease *handle);
 
+/* The object of a handle, or None: a new reference. */
+PyObject *lease_find(const struct session *session, const rmem_lease *handle);
+/* The object has its handle no more, or is to end. */
+void lease_forget(const struct session *session, const rmem_lease *handle);
+
 /* Use the lease's handle, which is not detached meanwhile.  Returns 0, or -1 with an exception
  * set. */
 int lease_use(struct lease *lease);

@@ -18,6 +18,8 @@ static void lease_del(PyObject *object)
 
 	if (lease->weak_references)
 		PyObject_ClearWeakRefs(object);
+	if (lease->session && lease->handle)
+		lease_forget(lease->session, lease->handle);
 	Py_XDECREF((PyObject *)lease->session);
 	object_del(object);
 }
@@ -382,6 +384,7 @@ static PyObject *last_call(PyObject *object, int (*function)(rmem_lease *))
 		lease->handle = handle; /* it is there still */
 		return failure_of_lease(session->module, err, handle);
 	}
+	lease_forget(session, handle);
 	Py_RETURN_NONE;
 }
 

@@ -32,11 +32,12 @@ static int module_imports(struct module *module)
 		module->stat = PyObject_GetAttrString(records, "Stat");
 		module->completion = PyObject_GetAttrString(records, "Completion");
 		module->cache_entry = PyObject_GetAttrString(records, "CacheEntry");
+		module->notice = PyObject_GetAttrString(records, "Notice");
 	}
 	Py_XDECREF(errors);
 	Py_XDECREF(records);
 	return module->failure && module->stat && module->completion &&
-			       module->cache_entry
+			       module->cache_entry && module->notice
 		       ? 0
 		       : -1;
 }
@@ -74,6 +75,7 @@ static int module_traverse(PyObject *self, visitproc visit, void *arg)
 	Py_VISIT(module->stat);
 	Py_VISIT(module->completion);
 	Py_VISIT(module->cache_entry);
+	Py_VISIT(module->notice);
 	return 0;
 }
 
@@ -92,6 +94,7 @@ static int module_clear(PyObject *self)
 	Py_CLEAR(module->stat);
 	Py_CLEAR(module->completion);
 	Py_CLEAR(module->cache_entry);
+	Py_CLEAR(module->notice);
 	return 0;
 }
 

@@ -27,6 +27,7 @@ struct module {
 	PyObject *stat;        /* rmem.Stat */
 	PyObject *completion;  /* rmem.Completion */
 	PyObject *cache_entry; /* rmem.CacheEntry */
+	PyObject *notice;      /* rmem.Notice */
 };
 
 /* A method of any signature, as tables of methods have it. */

@@ -11,7 +11,8 @@ PyObject *session_new(struct module *module, rmem *handle)
 	struct session *session = object_new(module->session);
 	struct rmem_info info = rmem_info_init();
 
-	if (!session || !(session->batch_turn = PyThread_allocate_lock())) {
+	if (!session || !(session->batch_turn = PyThread_allocate_lock()) ||
+	    !(session->leases = PyDict_New())) {
 		Py_XDECREF((PyObject *)session);
 		Py_BEGIN_ALLOW_THREADS
 		rmem_close(handle);

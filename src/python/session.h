@@ -29,6 +29,7 @@ struct session {
 	/* batches of synchronous calls take turns on one queue */
 	PyThread_type_lock batch_turn;
 	rmem_queue *batch_queue; /* NULL: not needed yet */
+	PyObject *leases; /* weak references to Lease objects, by their handles */
 	struct registrations registrations;
 	uint64_t n_registrations;
 	uint64_t registration_hits;

@@ -11,6 +11,7 @@
 #include "python/failure.h"
 #include "python/key.h"
 #include "python/lease.h"
+#include "python/notice.h"
 #include "python/object.h"
 #include "python/queue.h"
 #include "python/session.h"
@@ -90,6 +91,7 @@ static void session_del(PyObject *object)
 		Py_END_ALLOW_THREADS
 	}
 	registrations_forget(&session->registrations);
+	Py_XDECREF(session->leases);
 	if (session->batch_turn)
 		PyThread_free_lock(session->batch_turn);
 	object_del(object);
@@ -367,6 +369,14 @@ static PyMethodDef session_methods[] = {
 	{ "ping", session_ping, METH_NOARGS,
 	  "ping()\n--\n\nA round trip to the server.  Returns its duration in "
 	  "seconds." },
+	{ "notified", METHOD(notice_take), METH_VARARGS | METH_KEYWORDS,
+	  "notified(timeout_ms=-1)\n--\n\n"
+	  "Take Notices, of leases that watch() was called of or that the server wants "
+	  "back; wait\n"
+	  "for the first one.  An empty list after the time-out; negative: no limit." },
+	{ "notified_fileno", notice_fileno, METH_NOARGS,
+	  "notified_fileno()\n--\n\nA descriptor that is readable while there are "
+	  "notices." },
 	{ "register", buffer_register, METH_O,
 	  "register(memory, /)\n--\n\n"
 	  "Register the memory of an object with the devices, for good: a Buffer, "

@@ -5,5 +5,5 @@
 . "$(dirname "$0")/lib.sh"
 
 server_start
-cases errors session lease memory batch buffer registry queue aio cache processes stubs documents
+cases errors session lease memory batch buffer registry queue aio cache notices processes stubs documents leaks
 server_stop

@@ -29,11 +29,12 @@ from .errors import (Busy, Cancelled, Denied, Draining, Error, Exists, Fault, In
                      NoMemory, NoSpace, NotFound, NotSupported, Protocol, QueueFull, Quota, Stale,
                      TimedOut)
 from .caches import DELETE, EXISTS, GET, PUT, Cache
-from .records import READ, WRITE, CacheEntry, Completion, Op, Placement, Stat
+from .records import (READ, WRITE, CacheEntry, Completion, Notice, NoticeType, Op, Placement,
+                      Stat)
 from .sessions import open  # pylint: disable=redefined-builtin
 
 __all__ = ["__version__", "Buffer", "Busy", "Cache", "CacheEntry", "Cancelled", "Completion",
            "DELETE", "Denied", "Draining", "Error", "EXISTS", "Exists", "Fault", "GET",
-           "Invalid", "Lease", "Lost", "NoMemory", "NoSpace", "NotFound", "NotSupported", "Op",
-           "open", "Placement", "Protocol", "PUT", "Queue", "QueueFull", "Quota", "READ",
-           "Session", "Stale", "Stat", "TimedOut", "WRITE"]
+           "Invalid", "Lease", "Lost", "NoMemory", "NoSpace", "NotFound", "Notice", "NoticeType",
+           "NotSupported", "Op", "open", "Placement", "Protocol", "PUT", "Queue", "QueueFull",
+           "Quota", "READ", "Session", "Stale", "Stat", "TimedOut", "WRITE"]

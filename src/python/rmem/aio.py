@@ -14,13 +14,14 @@ that is silent twice its fence_ms.
 import asyncio
 import collections
 import errno
+import os
 import select
 import weakref
 from typing import Any, Callable, List, Optional, Sequence, Union
 
 from . import _rmem, caches, sessions
 from .errors import Error, Stale
-from .records import READ, WRITE, Placement, Stat
+from .records import READ, WRITE, Notice, Placement
 
 _DRAIN = 1024  # completions for a wake-up, so that the loop's timers run
 _CANCEL_SECONDS = 0.01  # an operation that ends by itself meanwhile is not cancelled on the wire
@@ -461,6 +462,20 @@ class Session:
     def list(self, prefix: str = "") -> Call:  # of a list of Stat
         """Describe the named leases whose names begin with prefix."""
         return _call(None, _LIST, self.sync, prefix)
+
+    async def notified(self) -> List[Notice]:
+        """Take notices of leases that are watched; waits for the first one."""
+        loop = asyncio.get_running_loop()
+        while not (notices := self.sync.notified(timeout_ms=0)):
+            readable = loop.create_future()
+            fd = os.dup(self.sync.notified_fileno())  # the session may be closed meanwhile
+            loop.add_reader(fd, lambda: readable.done() or readable.set_result(None))
+            try:
+                await readable
+            finally:
+                loop.remove_reader(fd)
+                os.close(fd)
+        return notices
 
     def ping(self) -> Call:
         """A round trip to the server: its duration in seconds."""

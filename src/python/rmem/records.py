@@ -47,3 +47,20 @@ class CacheEntry(NamedTuple):
     bytes: int  # of the value
     ttl_ms: int  # that remain; 0: for ever
     server: int  # number in the list of servers
+
+
+class NoticeType(enum.IntEnum):
+    """What a Notice tells."""
+    VALUE = 0  # a notification was sent
+    RESUMED = 1  # the session was lost, and has resumed
+    ENDED = 2  # the lease has ended
+    WANTED = 3  # the server wants memory of the lease back
+
+
+class Notice(NamedTuple):
+    """A notice of a lease, see rmem_notified(3)."""
+    lease: Any  # None: it was dropped here
+    type: int  # NoticeType; one that is not known is to be ignored
+    reason: int  # of ENDED
+    value: int  # of VALUE: that of write_notify()
+    lost: int  # notices of the lease before this one; 2**32 - 1: unknown, or as many or more
