@@ -96,7 +96,7 @@ class Leaks(Case):
                         await lease.read_into(into, PAGE)
                     except rmem.Invalid:
                         pass
-                for _ in range(20):
+                for _ in range(self.N):
                     await work()
                 before = blocks()
                 for _ in range(self.N):
