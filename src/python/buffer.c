@@ -161,8 +161,9 @@ static void buffer_del(PyObject *object)
 
 	if (buffer->weak_references)
 		PyObject_ClearWeakRefs(object);
-	(void)deregister(buffer);
-	if (buffer->memory.addr != MAP_FAILED)
+	/* memory that operations use stays, and so does its registration: freed, it would come back
+	 * at the same address with a registration of pages that are lost */
+	if (!deregister(buffer) && buffer->memory.addr != MAP_FAILED)
 		forget(buffer);
 	Py_DECREF((PyObject *)buffer->session);
 	object_del(object);

@@ -165,7 +165,8 @@ static int refuse(struct driver *driver, int status)
 
 	if (!error)
 		return -1;
-	end(driver, pop(driver), error);
+	if (driver->lane.slots) /* Python has run, and may have ended the lane */
+		end(driver, pop(driver), error);
 	Py_DECREF(error);
 	return 0;
 }
@@ -203,11 +204,9 @@ static PyObject *driver_flush(PyObject *object, PyObject *)
 static int complete(struct driver *driver, const struct rmem_completion *completion)
 {
 	struct lane *lane = &driver->lane;
-	struct slot *slot = lane_slot(lane, completion->cookie);
 	PyObject *error = NULL;
+	struct slot *slot;
 
-	if (!slot)
-		return 0;
 	if (completion->status) {
 		error = failure_new(lane->session->module, completion->status,
 				    rmem_completion_error(lane->queue, completion),
@@ -215,7 +214,10 @@ static int complete(struct driver *driver, const struct rmem_completion *complet
 		if (!error)
 			return -1;
 	}
-	end(driver, slot, error);
+	/* only now: Python has run, and may have ended the lane */
+	slot = lane_slot(lane, completion->cookie);
+	if (slot)
+		end(driver, slot, error);
 	Py_XDECREF(error);
 	return 0;
 }

@@ -65,9 +65,11 @@ void lane_end(struct lane *lane)
 	lane->queue = NULL;
 	lane->slots = NULL;
 	session_drop(&lane->ending);
+	lane->session->calls++; /* another thread that closes the session waits */
 	Py_BEGIN_ALLOW_THREADS
 	rmem_queue_free(queue);
 	Py_END_ALLOW_THREADS
+	lane->session->calls--;
 	for (uint32_t i = 0; i < lane->used; i++)
 		if (slots[i].lease) {
 			PyObject *tag = lane_empty(&slots[i]);
@@ -170,6 +172,8 @@ PyObject *lane_empty(struct slot *slot)
 
 void lane_free(struct lane *lane, struct slot *slot)
 {
+	if (!lane->slots) /* it has ended while the slot was emptied */
+		return;
 	slot->next = lane->free;
 	lane->free = (uint32_t)(slot - lane->slots);
 }

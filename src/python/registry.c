@@ -94,21 +94,28 @@ static bool find(struct registrations *all, PyObject *owner, struct memory *memo
 	return false;
 }
 
-/* End a registration that nothing uses.  The session is entered. */
-static void end(struct session *session, struct registration **link)
+/* End a registration that nothing uses.  The session is entered.  Returns 0, or -EBUSY: operations
+ * use its memory by another object, and it stays. */
+static int end(struct session *session, struct registration **link)
 {
+	struct registrations *all = &session->registrations;
 	struct registration *one = *link;
 	int err;
 
 	*link = one->next;
-	session->registrations.bytes -= one->bytes;
-	session->registered_bytes -= one->bytes;
 	Py_BEGIN_ALLOW_THREADS
 	err = rmem_buffer_free(one->handle);
-	Py_END_ALLOW_THREADS(void)
-	err; /* of one that is in use after all: it ends with the session */
+	Py_END_ALLOW_THREADS
+	if (err) {
+		one->next = all->buckets[0]; /* any: it is not found, but ended later */
+		all->buckets[0] = one;
+		return err;
+	}
+	all->bytes -= one->bytes;
+	session->registered_bytes -= one->bytes;
 	Py_DECREF(one->owner);
 	PyMem_Free(one);
+	return 0;
 }
 
 /* Returns the one that is to end first: one whose owner is gone, or, where `idle`, the one that was
@@ -135,8 +142,9 @@ static void make_room(struct session *session, uint64_t bytes)
 	struct registrations *all = &session->registrations;
 	struct registration **link;
 
-	while ((link = first_to_end(all, all->bytes + bytes > MOST_BYTES)))
-		end(session, link);
+	do
+		link = first_to_end(all, all->bytes + bytes > MOST_BYTES);
+	while (link && !end(session, link));
 }
 
 static int create(struct session *session, const struct memory *whole,
@@ -154,9 +162,8 @@ static int create(struct session *session, const struct memory *whole,
 		Py_END_ALLOW_THREADS
 		idle = err == -ENOMEM ? first_to_end(&session->registrations, true)
 				      : NULL;
-		if (!idle)
+		if (!idle || end(session, idle))
 			return err;
-		end(session, idle);
 	}
 }
 
