@@ -20,7 +20,7 @@ class Futures(unittest.IsolatedAsyncioTestCase):
         self.lease = aio.Lease(self.session.alloc(PAGE))
 
     async def asyncSetUp(self):
-        asyncio.get_running_loop().slow_callback_duration = 60  # of the debug mode
+        asyncio.get_running_loop().set_debug(False)  # which is slow
 
     async def test_operations(self):
         data = os.urandom(4096)
@@ -123,6 +123,26 @@ class Futures(unittest.IsolatedAsyncioTestCase):
             await asyncio.wait(tasks)
         self.assertEqual(wrong, [])
 
+    async def test_cancelled_on_the_wire(self):
+        self.addCleanup(setattr, aio, "_CANCEL_SECONDS", aio._CANCEL_SECONDS)
+        aio._CANCEL_SECONDS = 0
+        data = os.urandom(PAGE)
+        await self.lease.write(data)
+        cancelled = 0
+        for _ in range(5):
+            into = [bytearray(PAGE) for _ in range(100)]
+            futures = [self.lease.read_into(one) for one in into]
+            await asyncio.sleep(0)
+            for future in random.sample(futures, 10):
+                future.cancel()
+            await asyncio.wait(futures)
+            for future, one in zip(futures, into):
+                one.append(1)
+                cancelled += future.cancelled()
+                if not future.cancelled():
+                    self.assertEqual(one[:-1], data)
+        self.assertGreater(cancelled, 0)
+
     async def test_cancelled_batch(self):
         into = [bytearray(64) for _ in range(500)]
         future = self.lease.read_many(into, range(0, 64 * 500, 64))
@@ -190,7 +210,7 @@ class Futures(unittest.IsolatedAsyncioTestCase):
 
 class Calls(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
-        asyncio.get_running_loop().slow_callback_duration = 60  # of the debug mode
+        asyncio.get_running_loop().set_debug(False)  # which is slow
         self.session = await aio.open(URI)
         self.addAsyncCleanup(self.session.close)
 

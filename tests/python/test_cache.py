@@ -167,7 +167,7 @@ class Caches(unittest.TestCase):
 
 class Awaited(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
-        asyncio.get_running_loop().slow_callback_duration = 60  # of the debug mode
+        asyncio.get_running_loop().set_debug(False)  # which is slow
         self.sync = await asyncio.to_thread(rmem.Cache, URI, "python", bytes=BYTES)
         self.cache = aio.Cache(self.sync)
         self.addCleanup(self.cache.close)

@@ -311,6 +311,8 @@ class _SessionDriver:
 
     def cancel_due(self) -> None:
         self.timer = None
+        # the loop may be late: what has ended is not cancelled, which costs a channel
+        self.drain()
         now = self.hub.loop.time()
         while self.cancelling and not self.driver.closed and self.cancelling[0][0] <= now:
             self.driver.cancel(self.cancelling.popleft()[1], True)
