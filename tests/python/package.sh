@@ -5,5 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 
 server_start
-cases errors session lease memory batch buffer registry queue aio cache notices processes stubs documents leaks
+cases errors session lease memory batch buffer registry queue aio
+cases cache notices processes stubs documents leaks
 server_stop

@@ -4,9 +4,11 @@
 import array
 import ctypes
 import mmap
+import resource
 import sys
 import unittest
 
+import rmem
 from stage import PAGE, Case
 
 try:
@@ -114,6 +116,26 @@ class Memory(Case):
                 self.lease.read_into(data, PAGE)
         self.assertEqual(sys.getrefcount(data), before)
         data.append(1)
+
+    def test_much_is_not_copied(self):
+        n = 64 << 20
+        lease = self.session.alloc(n)
+        memory = mmap.mmap(-1, n)
+        for i in range(0, n, 1 << 20):  # not at once: the peak must not have room for a copy
+            memory[i:i + (1 << 20)] = b"\x5a" * (1 << 20)
+        self.lease.write(memory[:4096])  # what the library allocates at first
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        lease.write(memory)
+        lease.read_into(memory)
+        lease.write_many(memory, range(0, n, 1 << 20))
+        lease.read_many(memory, range(0, n, 1 << 20))
+        with self.session.queue() as queue:
+            queue.submit([rmem.Op(rmem.WRITE, lease, memory), rmem.Op(rmem.READ, lease, memory)])
+            self.assertEqual([one.error for one in queue.wait(2)], [None, None])
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.assertLess(after - before, 16 << 10, "KiB")
+        self.assertEqual(memory[n - 1], 0x5a)
+        lease.destroy()
 
     def test_tensor_by_dlpack(self):
         for versioned in (False, True):
