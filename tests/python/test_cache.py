@@ -88,8 +88,8 @@ class Caches(unittest.TestCase):
             rmem.Cache([URI, URI], "python")
 
     def test_without_waiting(self):
-        into = bytearray(8)
-        self.cache.submit(rmem.PUT, ["async/a", "async/b"], [b"1", b"22"], tag="put")
+        into = bytearray(2 << 20)  # too much for submit() itself to end it
+        self.cache.submit(rmem.PUT, ["async/a", "async/b"], [b"1", into], tag="put")
         ended = []
         while not ended:
             select.select([self.cache], [], [])
@@ -104,7 +104,7 @@ class Caches(unittest.TestCase):
         while not ended:
             select.select([self.cache], [], [])
             ended = self.cache.poll()
-        self.assertEqual(ended, [(7, [2])])
+        self.assertEqual(ended, [(7, [len(into)])])
         into.append(1)
 
     def test_threads(self):

@@ -42,9 +42,8 @@ class Sessions(Case):
         stat = self.session.stat(name)
         self.assertEqual((stat.name, stat.bytes, stat.id), (name, PAGE, lease.id))
         self.assertGreater(stat.ttl_ms, 0)
-        self.assertEqual(self.session.list("session/"), [stat._replace(
-            age_ms=self.session.list("session/")[0].age_ms,
-            ttl_ms=self.session.list("session/")[0].ttl_ms)])
+        listed, = self.session.list("session/")
+        self.assertEqual(listed, stat._replace(age_ms=listed.age_ms, ttl_ms=listed.ttl_ms))
         with rmem.open(URI) as other:
             read = other.attach(name)
             self.assertFalse(read.writable)

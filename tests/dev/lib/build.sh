@@ -76,6 +76,7 @@ configured()
 build()
 {
 	BUILD=$TOP/$1
-	configured --prefix=/usr --sysconfdir=/etc --localstatedir=/var --runstatedir=/run "${@:2}"
+	configured --prefix=/usr --sysconfdir=/etc --localstatedir=/var --runstatedir=/run \
+		--with-python "${@:2}"
 	step make make -C "$BUILD" -j"$JOBS"
 }
