@@ -99,9 +99,9 @@ class Leaks(Case):
                 for _ in range(self.N):
                     await work()
                 before = blocks()
-                for _ in range(self.N):
+                for _ in range(10 * self.N):  # asyncio itself keeps up to 300 now and then
                     await work()
-                self.assertLess(blocks() - before, self.N // 2)
+                self.assertLess(blocks() - before, 5 * self.N)
         had = descriptors()
         asyncio.run(main())
         gc.collect()

@@ -77,6 +77,6 @@ build()
 {
 	BUILD=$TOP/$1
 	configured --prefix=/usr --sysconfdir=/etc --localstatedir=/var --runstatedir=/run \
-		--with-python "${@:2}"
+		--with-python PYTHON=/usr/bin/python3 "${@:2}"
 	step make make -C "$BUILD" -j"$JOBS"
 }
