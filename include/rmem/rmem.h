@@ -266,6 +266,8 @@ struct rmem_info {
 	uint64_t resumes;      /* how often the session was lost and resumed */
 	int draining; /* 1: the server has announced that it will stop, and grants nothing new */
 	enum rmem_auth auth;
+	/* on RDMA: copied so far, as the program's memory was in no registered buffer */
+	uint64_t copied_bytes;
 };
 static inline struct rmem_info rmem_info_init(void)
 {

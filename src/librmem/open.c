@@ -503,6 +503,7 @@ int rmem_info(rmem *session, struct rmem_info *info)
 		.auth = !session->credentials.tls  ? RMEM_AUTH_NONE
 			: session->credentials.psk ? RMEM_AUTH_PSK
 						   : RMEM_AUTH_CERTIFICATE,
+		.copied_bytes = atomic_load(&session->copied_bytes),
 	};
 	(void)pthread_mutex_unlock(&session->lock);
 	return err_end(params_export(info, &now, sizeof(now),

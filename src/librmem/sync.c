@@ -223,8 +223,10 @@ static void copy_begin(struct rmem *session, struct rmem_op *op, void **ret_copi
 	*ret_copied = op->addr;
 	op->buffer = buffer;
 	op->addr = buffer->addr;
-	if (op->opcode != RMEM_OP_READ)
-		memcpy(buffer->addr, *ret_copied, op->bytes);
+	if (op->opcode == RMEM_OP_READ)
+		return;
+	memcpy(buffer->addr, *ret_copied, op->bytes);
+	session_copied(session, op->bytes);
 }
 
 /* Find a registered buffer for a read or write; *ret_copied stays NULL if it has its memory. */
@@ -237,12 +239,15 @@ static void local_begin(struct rmem *session, struct rmem_op *op, void **ret_cop
 		copy_begin(session, op, ret_copied);
 }
 
-static void local_end(const struct rmem_op *op, void *copied, int err)
+static void local_end(struct rmem *session, const struct rmem_op *op, void *copied,
+		      int err)
 {
 	if (!copied && op->buffer)
 		buffer_unuse(op->buffer);
-	else if (copied && op->opcode == RMEM_OP_READ && !err)
-		memcpy(copied, op->addr, op->bytes);
+	if (!copied || op->opcode != RMEM_OP_READ || err)
+		return;
+	memcpy(copied, op->addr, op->bytes);
+	session_copied(session, op->bytes);
 }
 
 /* Whether the local memory must be in a buffer, or is copied. */
@@ -291,7 +296,7 @@ static int op_run_in_turn(struct rmem *session, struct rmem_op *op)
 		local_begin(session, op, &copied);
 	err = op_run(queue, op);
 	if (registers)
-		local_end(op, copied, err);
+		local_end(session, op, copied, err);
 	sync->until_ns = 0;
 	turns_release(&sync->turns);
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))

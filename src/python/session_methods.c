@@ -290,15 +290,16 @@ static PyObject *session_info(PyObject *object, void *)
 	err = rmem_info(session->handle, &info);
 	if (err)
 		return failure_of_call(session->module, err);
-	return Py_BuildValue(
-		"{sssssssssKsIsIsIsIsKsOsi}", "fabric",
-		info.fabric == RMEM_FABRIC_RDMA ? "rdma" : "tcp", "downgrade",
-		info.downgrade, "server", info.server, "device", info.device,
-		"session_id", (unsigned long long)info.session_id, "channels",
-		info.channels, "heartbeat_ms", info.heartbeat_ms, "fence_ms",
-		info.fence_ms, "grace_ms", info.grace_ms, "resumes",
-		(unsigned long long)info.resumes, "draining",
-		info.draining ? Py_True : Py_False, "auth", (int)info.auth);
+	return Py_BuildValue("{sssssssssKsIsIsIsIsKsOsisK}", "fabric",
+			     info.fabric == RMEM_FABRIC_RDMA ? "rdma" : "tcp",
+			     "downgrade", info.downgrade, "server", info.server,
+			     "device", info.device, "session_id",
+			     (unsigned long long)info.session_id, "channels",
+			     info.channels, "heartbeat_ms", info.heartbeat_ms,
+			     "fence_ms", info.fence_ms, "grace_ms", info.grace_ms,
+			     "resumes", (unsigned long long)info.resumes, "draining",
+			     info.draining ? Py_True : Py_False, "auth", (int)info.auth,
+			     "copied_bytes", (unsigned long long)info.copied_bytes);
 }
 
 static PyObject *session_counters(PyObject *object, void *)

@@ -30,6 +30,7 @@ class Sessions(Case):
         self.assertEqual(info["fabric"], "tcp")
         self.assertGreater(info["fence_ms"], 0)
         self.assertFalse(info["draining"])
+        self.assertEqual(info["copied_bytes"], 0)
         self.assertGreater(self.session.ping(), 0)
 
     def test_leases_by_name(self):

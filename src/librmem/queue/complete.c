@@ -152,16 +152,26 @@ static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigne
 
 /* ---- completions ---- */
 
+/* Copy what was read from the chunk. */
+static void chunk_take(struct rmem_queue *queue, const struct fragment *fragment)
+{
+	struct op *op = fragment->op;
+
+	if (op->todo.opcode == RMEM_OP_READV)
+		vec_copy(op, fragment);
+	else
+		memcpy((unsigned char *)op->todo.addr + fragment->offset,
+		       fragment->chunk, fragment->bytes);
+	session_copied(queue->session, fragment->bytes);
+}
+
 static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
 {
 	struct op *op = fragment->op;
 
 	op_moved(queue, op, queue_now_ns(queue));
-	if (fragment->chunk && op->todo.opcode == RMEM_OP_READV)
-		vec_copy(op, fragment);
-	else if (fragment->chunk && !opcode_writes(op->todo.opcode))
-		memcpy((unsigned char *)op->todo.addr + fragment->offset,
-		       fragment->chunk, fragment->bytes);
+	if (fragment->chunk && !opcode_writes(op->todo.opcode))
+		chunk_take(queue, fragment);
 	if (fragment_is_request(fragment))
 		inband_done(fragment);
 	fragment_free(queue, fragment);

@@ -385,12 +385,15 @@ static bool chunk_acquire(struct rmem_queue *queue, struct fragment *fragment)
 	fragment->chunk = bounce_acquire(&queue->bounce);
 	if (!fragment->chunk)
 		return false;
+	if (!opcode_writes(op->todo.opcode))
+		return true;
 	if (op->todo.opcode == RMEM_OP_WRITEV)
 		vec_copy(op, fragment);
-	else if (opcode_writes(op->todo.opcode))
+	else
 		memcpy(fragment->chunk,
 		       (unsigned char *)op->todo.addr + fragment->offset,
 		       fragment->bytes);
+	session_copied(queue->session, fragment->bytes);
 	return true;
 }
 

@@ -170,6 +170,9 @@ struct rmem {
 	_Atomic int status;
 	_Atomic uint64_t until_ns; /* nothing is posted from this time on */
 
+	/* bytes that passed through registered memory of the library */
+	_Atomic uint64_t copied_bytes;
+
 	/* rmem_close() was called: a thread that opens a domain again gives up; set under the
 	 * lock */
 	atomic_bool cancelled;
@@ -279,6 +282,13 @@ bool session_await(struct rmem *session, uint64_t end_ns,
  * the session, or, if the session is not served, one of the waiting threads.  Under the lock, which
  * is released meanwhile. */
 void session_step(struct rmem *session, uint64_t deadline_ns);
+
+/* Bytes were copied as the program's memory is not registered.  [any] */
+static inline void session_copied(struct rmem *session, uint64_t bytes)
+{
+	(void)atomic_fetch_add_explicit(&session->copied_bytes, bytes,
+					memory_order_relaxed);
+}
 
 /* A step of rmem_open() is done. */
 static inline void session_stepped(const struct rmem *session, enum rmem_step step)

@@ -23,6 +23,7 @@ class _Info(TypedDict):
     resumes: int
     draining: bool
     auth: int
+    copied_bytes: int
 
 class _Counters(TypedDict):
     registrations: int

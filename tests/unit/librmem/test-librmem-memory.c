@@ -39,6 +39,47 @@ START_TEST(bounce__copies_unregistered_memory)
 }
 END_TEST
 
+static uint64_t copied(void)
+{
+	struct rmem_info info = rmem_info_init();
+
+	ck_assert_int_eq(rmem_info(&stage.session, &info), 0);
+	return info.copied_bytes;
+}
+
+START_TEST(bounce__counts_what_it_copies)
+{
+	struct rmem_buffer *buffer = case_buffer(local + 1000, 500);
+	const struct rmem_vec vec[] = {
+		{ .addr = local, .bytes = 300 },
+		{ .addr = local + 1000, .bytes = 400, .buffer = buffer },
+		{ .addr = local + 2000, .bytes = 70 },
+	};
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local + 1000, 500, 1);
+
+	op.buffer = buffer;
+	submit(queue, op);
+	complete_and_expect(queue, 1);
+	ck_assert_uint_eq(copied(), 0);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 2 * SEG, 2));
+	complete_until_done(queue);
+	ck_assert_uint_eq(copied(), 2 * SEG);
+	submit(queue, op_of(RMEM_OP_READ, 0, local, 100, 3));
+	ck_assert_uint_eq(copied(), 2 * SEG);
+	complete_and_expect(queue, 3);
+	ck_assert_uint_eq(copied(), 2 * SEG + 100);
+	for (unsigned i = 0; i < 2; i++) {
+		op = rmem_op_readv(op.lease, 0, vec, 3);
+		op.opcode = i ? RMEM_OP_READV : RMEM_OP_WRITEV;
+		submit(queue, op);
+		complete_until_done(queue);
+	}
+	ck_assert_uint_eq(copied(), 2 * SEG + 100 + 2 * 370);
+	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
+}
+END_TEST
+
 /* The operation posted last is inline: it reads the caller's memory. */
 static void expect_inline(const struct fabric_channel *channel, const void *addr)
 {
@@ -430,6 +471,7 @@ int main(void)
 	TCase *tcp = tcp_case(NULL), *verbs = verbs_case(NULL);
 
 	tcase_add_test(verbs, bounce__copies_unregistered_memory);
+	tcase_add_test(verbs, bounce__counts_what_it_copies);
 	tcase_add_loop_test(verbs, inline__writes_need_no_copy_and_no_mr, 0, 4);
 	tcase_add_loop_test(verbs, inline__lost_write_is_posted_again, 0, 4);
 	tcase_add_test(verbs, buffers__are_found_by_address);

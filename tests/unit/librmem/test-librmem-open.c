@@ -121,6 +121,39 @@ START_TEST(open__prefers_rdma)
 }
 END_TEST
 
+static uint64_t copied_by(int err)
+{
+	ck_assert_int_eq(err, 0);
+	return info().copied_bytes;
+}
+
+START_TEST(info__counts_copied_bytes)
+{
+	struct rmem_buffer_params params = rmem_buffer_params_init();
+	uint64_t bytes = sizeof(stage.buf), copied = 0;
+	struct rmem_buffer *buffer;
+	unsigned char *registered;
+	rmem_lease *lease;
+
+	if (_i)
+		serve_rdma();
+	open_with(0);
+	lease = alloc(sizeof(stage.buf), NULL);
+	params.bytes = 1000;
+	ck_assert_int_eq(rmem_buffer_create(stage.client, &params, &buffer), 0);
+	registered = rmem_buffer_addr(buffer);
+	copied += _i ? bytes : 0;
+	ck_assert_uint_eq(copied_by(rmem_write(lease, 0, stage.buf, bytes)), copied);
+	copied += _i ? bytes : 0;
+	ck_assert_uint_eq(copied_by(rmem_read(lease, 0, stage.buf, bytes)), copied);
+	copied += _i ? 7 : 0;
+	ck_assert_uint_eq(copied_by(rmem_write_notify(lease, 0, stage.buf, 7, 1)),
+			  copied);
+	ck_assert_uint_eq(copied_by(rmem_write(lease, 0, registered, 1000)), copied);
+	ck_assert_uint_eq(copied_by(rmem_read(lease, 0, registered, 1000)), copied);
+}
+END_TEST
+
 static int connects_refused;
 
 /* The first device of the server cannot be connected to; both. */
@@ -731,6 +764,7 @@ int main(void)
 
 	tcase_add_test(tc, open__reports_the_session);
 	tcase_add_test(tc, open__prefers_rdma);
+	tcase_add_loop_test(tc, info__counts_copied_bytes, 0, 2);
 	tcase_add_loop_test(tc, open__tries_the_other_endpoints, 0, 2);
 	tcase_add_test(tc, open__names_what_each_endpoint_refused);
 	tcase_add_test(tc, queue_create__does_without_an_endpoint_that_is_not_reached);
