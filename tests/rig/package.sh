@@ -48,7 +48,7 @@ CONF
 echo "newer=$newer" >"$WORK/cmd.sh"
 cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
-PACKAGES=(librmem0 librmem-cache0 librmem-dev rmem rmemd rmem-doc)
+PACKAGES=(librmem0 librmem-cache0 librmem-dev python3-rmem rmem rmemd rmem-doc)
 export DEBIAN_FRONTEND=noninteractive
 # images of containers forbid to start services
 rm -f /usr/sbin/policy-rc.d
@@ -116,7 +116,7 @@ systemd-analyze security --no-pager --threshold=15 rmemd.service >/tmp/security 
 	fail "$(cat /tmp/security)"
 grep 'Overall exposure' /tmp/security || fail "no exposure"
 
-for name in roundtrip program service; do
+for name in roundtrip program python service; do
 	mkdir "/tmp/$name"
 	AUTOPKGTEST_TMP=/tmp/$name "$top_srcdir/debian/tests/$name" >/tmp/out 2>&1 || {
 		cat /tmp/out
