@@ -68,6 +68,13 @@ check_reduced()
 	jobs_await
 }
 
+# The wheel of the Python package is built, and works alone.
+check_wheel()
+{
+	job_start wheel "$JOBS" "$CHECK_SECONDS" "$TOP/dev" wheel
+	jobs_await
+}
+
 ! help_wanted "$@" || exit 0
 arguments_max 1 "$@"
 tests_begin
@@ -78,6 +85,7 @@ case ${1-} in
 	check_make check
 	check_packages
 	check_reduced
+	check_wheel
 	check_rig
 	;;
 --quick)
