@@ -28,6 +28,7 @@ RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))}
 soak_table()
 {
 	local both=612:rxe,612:siw
+	local siw=integration/acting,integration/metrics,integration/shares
 
 	cat <<-TABLE
 	ledger test-ledger RMEM_LEDGER_STRIDE=1 # the daemon dies after each store to its ledger
@@ -60,6 +61,9 @@ soak_table()
 		RMEM_RIG_TESTS=integration/soak;RMEM_SOAK_SECONDS=$SOAK_SECONDS # traffic over RDMA
 	rig-attack tests/rig/integration.sh RMEM_RIG_TESTS=attack/attack;RMEM_ATTACK_ROUNDS=20 \
 		# the attacker over RDMA, with more guesses
+	rig-siw tests/rig/integration.sh \
+		RMEM_RIG_LEGS=612:siw;RMEM_RIG_TESTS=$siw \
+		# over iWARP what depends little on the device
 	rig-deaths tests/rig/integration.sh RMEM_RIG_TESTS=fault/channels;RMEM_DEATHS=500 \
 		# channels that break under load, over RDMA
 	rig-killstep tests/rig/integration.sh \

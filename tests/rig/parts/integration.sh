@@ -9,9 +9,8 @@ rxe_tests="integration/acting integration/atomics integration/bad-memory integra
 	integration/inband integration/isolation integration/metrics integration/soak
 	integration/kill integration/resize integration/shares integration/tenants
 	integration/watch fault/channels fault/hostile fault/killstep attack/attack sweep/sample"
-siw_tests="integration/acting integration/atomics integration/bad-memory integration/inband
-	integration/isolation integration/metrics integration/vectors integration/shares
-	integration/soak integration/watch fault/channels attack/attack sweep/sample"
+siw_tests="integration/atomics integration/bad-memory integration/inband integration/isolation
+	integration/vectors integration/soak integration/watch fault/channels sweep/sample"
 tests=$siw_tests
 [ ! -e /sys/class/infiniband/rxe0 ] || tests=$rxe_tests
 for test in ${RMEM_RIG_TESTS:-$tests}; do
