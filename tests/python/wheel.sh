@@ -28,7 +28,7 @@ void ibv_get_device_list(void) { abort(); }
 C
 cc -shared -fPIC -o "$dir/librmem.so" "$dir/other.c"
 other=$dir/librmem.so
-LD_PRELOAD=$other cases session lease cache
+LD_PRELOAD=$other cases session lease cache door_lmcache
 ok "beside another librmem"
 
 mkdir "$dir/libraries"

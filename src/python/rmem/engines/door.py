@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the doors have in common: a cache in which all that fails is missing."""
+
+import collections
+import contextlib
+import errno
+import hashlib
+import logging
+import os
+import select
+import threading
+import time
+import weakref
+from typing import Any, List, NamedTuple, Optional, Sequence, Union
+
+from ..caches import DELETE, EXISTS, GET, PUT, Cache
+from ..errors import Error
+
+__all__ = ["DELETE", "EXISTS", "GET", "PUT", "Door", "End", "key_of"]
+
+log = logging.getLogger("rmem")
+
+_KEY_BYTES = 255
+_UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
+_AWAY = (errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTUNREACH,
+         errno.ENETUNREACH, errno.ESHUTDOWN)
+_AGAIN_SECONDS = 5
+_QUIET_SECONDS = 60
+
+
+class End(NamedTuple):
+    """A batch has ended."""
+    tag: Any
+    opcode: int
+    ends: List[bool]  # of each key: whether it was found, stored or deleted
+    why: str          # of a failure; "": there was none
+
+
+class _Batch:  # pylint: disable=too-few-public-methods
+    def __init__(self, opcode: int, keys: Sequence[str], memories: Sequence[Any], tag: Any):
+        self.opcode, self.keys, self.memories, self.tag = opcode, keys, memories, tag
+        self.ends = [False] * len(keys)
+        self.lengths: List[int] = []
+        self.places: Optional[List[int]] = None  # of a put: the keys that were missing
+
+    def good(self, i: int, end: Any) -> bool:
+        """Whether a result of the cache is what the engine wants."""
+        if self.opcode == GET:
+            return end == self.lengths[i]
+        if self.opcode == EXISTS:
+            return isinstance(end, int)
+        return end is True
+
+
+def key_of(text: str) -> str:
+    """A key of the cache: the text, or if it is too long, what stands for it everywhere."""
+    encoded = text.encode(errors="surrogatepass")
+    if 0 < len(encoded) <= _KEY_BYTES:
+        return text
+    return "sha256/" + hashlib.sha256(encoded).hexdigest()
+
+
+def _bytes_of(value: Any) -> int:
+    text = str(value).strip().upper().removesuffix("IB").removesuffix("B")
+    digits, shift = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 0)
+    if isinstance(value, (int, str)) and digits.isascii() and digits.isdigit():
+        return int(digits) << shift
+    raise ValueError(f'rmem: bytes is {value!r}; a number is needed, or one such as "64G"')
+
+
+def _servers_of(value: Any) -> List[str]:
+    servers = [value] if isinstance(value, str) else value
+    if isinstance(servers, (list, tuple)) and servers and all(
+            isinstance(one, str) and one for one in servers):
+        return list(servers)
+    raise ValueError(f"rmem: servers is {value!r}; a list of URIs is needed, "
+                     'such as ["rmem://mem1.example"]')
+
+
+class Door:
+    """A cache of values that never change, as an engine uses it.
+
+    After it was made nothing raises: what fails is missing.  Servers that are away when it is made
+    are tried again.  Any thread may use it.
+
+      servers  URIs of the memory servers, the same for all engines that share the cache
+      name     of the cache
+      bytes    of each server's memory, if there is no cache of that name yet; a number or "64G"
+      timeout  of set-up and operations, in seconds
+      client   how rmemctl shows the sessions
+    """
+
+    def __init__(self, servers: Union[str, Sequence[str]], name: str,
+                 bytes: Union[int, str] = 0, timeout: float = 10, client: Optional[str] = None):
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"rmem: name is {name!r}; the name of a cache is needed")
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout <= 0:
+            raise ValueError(f"rmem: timeout is {timeout!r}; a number of seconds is needed")
+        self._options = {"servers": _servers_of(servers), "name": name, "bytes": _bytes_of(bytes),
+                         "timeout": timeout, "client": client, "immutable": True}
+        self._cache: Optional[Cache] = None
+        self._failed: collections.deque = collections.deque()
+        self._closing = threading.Event()
+        self._quiet_until = 0.0
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        weakref.finalize(self, os.close, self._wake)
+        self._epoll = select.epoll()
+        self._epoll.register(self._wake, select.EPOLLIN)
+        try:
+            self._open()
+        except Error as why:
+            if why.errno not in _AWAY:
+                self.close()
+                raise
+            self._complain(why)
+            threading.Thread(target=self._open_later, name="rmem-open", daemon=True).start()
+
+    def _open(self) -> None:
+        cache = Cache(**self._options)
+        self._epoll.register(cache.fileno(), select.EPOLLIN)
+        self._cache = cache
+
+    def _open_later(self) -> None:
+        while not self._cache and not self._closing.wait(_AGAIN_SECONDS):
+            try:
+                self._open()
+            except Error as why:
+                self._complain(why)
+        if self._cache and self._closing.is_set():
+            self._cache.close()
+
+    def close(self) -> None:
+        """End the client.  What has not ended is forgotten."""
+        self._closing.set()
+        if self._cache:
+            self._cache.close()
+
+    @property
+    def cache(self) -> Optional[Cache]:
+        """The cache; None: no server was there yet."""
+        return self._cache
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when poll() has something to do."""
+        return self._epoll.fileno()
+
+    def _complain(self, why: Any) -> None:
+        now = time.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _QUIET_SECONDS
+            log.warning("cache %s: %s; what fails counts as missing", self._options["name"], why)
+
+    # ---- without waiting ----
+
+    def submit(self, opcode: int, keys: Sequence[str], memories: Sequence[Any] = (),
+               tag: Any = None) -> None:
+        """Begin GET, PUT, EXISTS or DELETE of many keys.  A put leaves alone what is there."""
+        batch = _Batch(opcode, keys, memories, tag)
+        try:
+            batch.lengths = [memoryview(memory).nbytes for memory in memories]
+            if opcode == PUT and len(keys) != len(memories):
+                raise ValueError("as many memories as keys are needed")
+            self._begin(EXISTS if opcode == PUT else opcode, keys,
+                        memories if opcode == GET else None, batch)
+        except Exception as why:  # pylint: disable=broad-except
+            self._fail(batch, why)
+
+    def _begin(self, opcode: int, keys: Sequence[str], memories: Optional[Sequence[Any]],
+               batch: _Batch) -> None:
+        if not self._cache:
+            raise ConnectionError("no server is there")
+        self._cache.submit(opcode, keys, memories, tag=batch)
+
+    def _fail(self, batch: _Batch, why: Exception) -> None:
+        self._complain(why)
+        self._failed.append(End(batch.tag, batch.opcode, batch.ends, str(why)))
+        os.eventfd_write(self._wake, 1)
+
+    def poll(self) -> List[End]:
+        """Go on, and return the batches that have ended."""
+        ended = []
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        try:
+            for batch, results in self._cache.poll() if self._cache else ():
+                ended += self._go_on(batch, results)
+        except Exception as why:  # pylint: disable=broad-except
+            self._complain(why)
+        while self._failed:
+            ended.append(self._failed.popleft())
+        return ended
+
+    def _go_on(self, batch: _Batch, results: List[Any]) -> List[End]:
+        if batch.opcode == PUT and batch.places is None:
+            batch.ends = [end == length for end, length in zip(results, batch.lengths)]
+            batch.places = [i for i, end in enumerate(batch.ends) if not end]
+            if batch.places:
+                self._put(batch)
+                return []
+            results = []
+        for i, end in zip(batch.places or range(len(results)), results):
+            batch.ends[i] = batch.good(i, end)
+        failed = [end for end in results if isinstance(end, Error)]
+        if failed:
+            self._complain(failed[0])
+        return [End(batch.tag, batch.opcode, batch.ends, str(failed[0]) if failed else "")]
+
+    def _put(self, batch: _Batch) -> None:
+        try:
+            self._begin(PUT, [batch.keys[i] for i in batch.places],
+                        [batch.memories[i] for i in batch.places], batch)
+        except Exception as why:  # pylint: disable=broad-except
+            self._fail(batch, why)

@@ -1,0 +1,11 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The doors to inference engines against a daemon, called as the engines call them.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+
+server_start
+cases door_lmcache door_documents
+server_stop
+export RMEMD CONFIG=$dir/rmemd.conf
+cases doors_lost

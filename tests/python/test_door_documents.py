@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The configurations in the pages of the doors."""
+
+import importlib
+import json
+import os
+import re
+
+from door_case import DoorCase
+from stage import URI
+
+FOLDER = os.path.join(os.environ["top_srcdir"], "src/python/rmem/engines")
+# of three servers two are away, which must not matter
+HOSTS = {"mem1": URI, "mem2": "rmem://127.0.0.1:1", "mem3": "rmem://127.0.0.1:2"}
+
+
+def configurations(name):
+    """All JSON of a page, for servers of the test and little memory."""
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        text = re.sub(r"rmem://(mem\d)\.example", lambda host: HOSTS[host[1]], file.read())
+    quoted = re.findall(r"'(\{.*?\})'", "".join(re.findall(r"```sh\n(.*?)```", text, re.S)), re.S)
+    found = [json.loads(one) for one in quoted + re.findall(r"```json\n(.*?)```", text, re.S)]
+    assert len(found) == 2, found
+    return found
+
+
+def load(config, name):
+    return getattr(importlib.import_module(config["module_path"]), name)
+
+
+class Pages(DoorCase):
+    def test_lmcache(self):
+        for config in configurations("lmcache.md"):
+            self.assertEqual(config["type"], "native_plugin")
+            settings = {**config["adapter_params"], "bytes": "8M"}
+            client = load(config, config["class_name"])(**settings)
+            self.assertEqual(client._door.cache.stat()["servers"], len(settings["servers"]))
+            client.close()
