@@ -48,6 +48,7 @@ soak_table()
 	cache tests/integration/cache-history.sh \
 		RMEM_CACHE_TIME=$SOAK_SECONDS;RMEM_CACHE_PROCESSES=16 \
 		# processes that share a cache are killed and stopped, beside restarts of the daemon
+	engines tests/python/engines.sh - # Python's doors to inference engines, with their releases
 	traffic tests/integration/soak.sh RMEM_SOAK_SECONDS=$SOAK_SECONDS \
 		# two clients over TCP, every byte checked
 	deaths tests/fault/channels.sh RMEM_DEATHS=2000 # channels that break under load, over TCP
