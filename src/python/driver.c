@@ -84,36 +84,78 @@ static int driver_check(const struct driver *driver)
 
 /* ---- to the queue ---- */
 
-/* add(future, opcode, lease, memory, offset) */
-static PyObject *driver_add(PyObject *object, PyObject *const *args, Py_ssize_t n)
+/* The operands of an operation: what add() takes after the offset. */
+static int operands_of(PyObject *const *args, Py_ssize_t n, enum rmem_opcode opcode,
+		       struct operands *ret_operands)
 {
-	struct driver *driver = (struct driver *)object;
-	struct lane *lane = &driver->lane;
-	struct slot *slot;
-	uint64_t offset;
-	uint32_t i;
-	long opcode;
+	struct operands operands = { 0 };
+	uint64_t first, second;
 
-	if (n != 5) {
-		PyErr_SetString(PyExc_TypeError, "add() takes 5 arguments");
-		return NULL;
+	if (n != 4) {
+		PyErr_SetString(PyExc_TypeError, "add() takes 5 arguments, or 9");
+		return -1;
 	}
-	opcode = PyLong_AsLong(args[1]);
-	if (PyErr_Occurred() || arguments_u64(args[4], &offset) || driver_check(driver))
-		return NULL;
-	slot = lane_take(lane, (enum rmem_opcode)opcode, args[2], args[3], offset,
-			 args[0]);
-	if (!slot)
-		return NULL;
-	i = (uint32_t)(slot - lane->slots);
+	if (arguments_u64(args[0], &operands.bytes) || arguments_u64(args[1], &first) ||
+	    arguments_u64(args[2], &second))
+		return -1;
+	if (opcode == RMEM_OP_COPY) {
+		operands.source.offset = first;
+		operands.source_lease = (struct lease *)args[3];
+	} else if (opcode == RMEM_OP_CAS || opcode == RMEM_OP_FETCH_ADD) {
+		operands.atomic.compare = first;
+		operands.atomic.operand = second;
+	} else {
+		operands.number = first;
+	}
+	*ret_operands = operands;
+	return 0;
+}
+
+/* Let the slot wait.  Returns its cookie. */
+static PyObject *push(struct driver *driver, struct slot *slot)
+{
+	uint32_t i = (uint32_t)(slot - driver->lane.slots);
+
 	slot->next = LANE_NONE;
 	slot->waiting = true;
 	if (driver->first == LANE_NONE)
 		driver->first = i;
 	else
-		lane->slots[driver->last].next = i;
+		driver->lane.slots[driver->last].next = i;
 	driver->last = i;
 	return PyLong_FromUnsignedLongLong(i | (uint64_t)slot->turn << 32);
+}
+
+/* add(future, opcode, lease, memory, offset[, bytes, first, second, source]) */
+static PyObject *driver_add(PyObject *object, PyObject *const *args, Py_ssize_t n)
+{
+	struct driver *driver = (struct driver *)object;
+	struct lane *lane = &driver->lane;
+	struct operands operands;
+	struct slot *slot;
+	uint64_t offset;
+	long opcode;
+
+	if (n < 5) {
+		PyErr_SetString(PyExc_TypeError, "add() takes 5 arguments, or 9");
+		return NULL;
+	}
+	opcode = PyLong_AsLong(args[1]);
+	if (PyErr_Occurred() || arguments_u64(args[4], &offset) ||
+	    (n > 5 &&
+	     operands_of(args + 5, n - 5, (enum rmem_opcode)opcode, &operands)) ||
+	    driver_check(driver))
+		return NULL;
+	slot = lane_take(lane, (enum rmem_opcode)opcode, args[2], args[3], offset,
+			 args[0]);
+	if (!slot)
+		return NULL;
+	if (n > 5 && lane_add_operands(lane, slot, &operands)) {
+		Py_DECREF(lane_empty(slot));
+		lane_free(lane, slot);
+		return NULL;
+	}
+	return push(driver, slot);
 }
 
 static struct slot *pop(struct driver *driver)
@@ -336,7 +378,8 @@ static PyObject *driver_closed(PyObject *object, void *)
 static PyMethodDef driver_methods[] = {
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "add", METHOD(driver_add), METH_FASTCALL,
-	  "add(future, opcode, lease, memory, offset, /)\n--\n\n"
+	  "add(future, opcode, lease, memory, offset, bytes=0, first=0, second=0, "
+	  "source=None, /)\n--\n\n"
 	  "Hold the memory, and let the operation wait for flush().  Returns its "
 	  "cookie." },
 	{ "flush", driver_flush, METH_NOARGS, "flush()\n--\n\nSubmit what waits." },

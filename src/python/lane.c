@@ -102,22 +102,33 @@ static struct slot *slot_new(struct lane *lane)
 	return slot;
 }
 
+static int check_lease(const struct lane *lane, PyObject *lease)
+{
+	if (Py_TYPE(lease) == lane->session->module->lease &&
+	    ((struct lease *)lease)->session == lane->session)
+		return 0;
+	PyErr_SetString(PyExc_TypeError, "the lease is not one of the queue's session");
+	return -1;
+}
+
+/* The operation writes to its memory. */
+static bool is_stored(enum rmem_opcode opcode)
+{
+	return opcode != RMEM_OP_WRITE && opcode != RMEM_OP_WRITE_NOTIFY;
+}
+
 struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lease,
 		       PyObject *memory, uint64_t offset, PyObject *tag)
 {
-	struct module *module = lane->session->module;
-	struct memory held;
+	struct memory held = { 0 };
 	struct slot *slot;
 
 	if (lane->free == LANE_NONE && lane->used == lane->n_slots)
-		return failure_raise(module, -EOVERFLOW, "the queue is full");
-	if (Py_TYPE(lease) != module->lease ||
-	    ((struct lease *)lease)->session != lane->session) {
-		PyErr_SetString(PyExc_TypeError,
-				"the lease is not one of the queue's session");
+		return failure_raise(lane->session->module, -EOVERFLOW,
+				     "the queue is full");
+	if (check_lease(lane, lease))
 		return NULL;
-	}
-	if (memory_take(memory, opcode == RMEM_OP_READ, &held))
+	if (memory != Py_None && memory_take(memory, is_stored(opcode), &held))
 		return NULL;
 	registry_hold(lane->session, memory, &held);
 	if (lease_use((struct lease *)lease)) {
@@ -135,6 +146,46 @@ struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lea
 	return slot;
 }
 
+int lane_add_operands(const struct lane *lane, struct slot *slot,
+		      const struct operands *operands)
+{
+	PyObject *source = (PyObject *)operands->source_lease;
+
+	if (source && (check_lease(lane, source) || lease_use((struct lease *)source)))
+		return -1;
+	Py_XINCREF(source);
+	slot->operands = *operands;
+	if (source)
+		slot->operands.source.lease = operands->source_lease->handle;
+	return 0;
+}
+
+static void set_operands(struct rmem_op *op, const struct slot *slot)
+{
+	switch ((enum rmem_opcode)slot->opcode) {
+	case RMEM_OP_CAS:
+	case RMEM_OP_FETCH_ADD:
+		op->atomic = &slot->operands.atomic;
+		break;
+	case RMEM_OP_COPY:
+		op->bytes = slot->operands.bytes;
+		op->source = &slot->operands.source;
+		break;
+	case RMEM_OP_FILL:
+		op->pattern = slot->operands.number;
+		op->bytes = slot->operands.bytes;
+		break;
+	case RMEM_OP_CRC:
+		op->bytes = slot->operands.bytes;
+		break;
+	case RMEM_OP_WRITE_NOTIFY:
+		op->value = (uint32_t)slot->operands.number;
+		break;
+	default:
+		break;
+	}
+}
+
 struct rmem_op lane_op(const struct lane *lane, const struct slot *slot)
 {
 	struct rmem_op op =
@@ -143,6 +194,8 @@ struct rmem_op lane_op(const struct lane *lane, const struct slot *slot)
 
 	op.addr = slot->memory.addr;
 	op.cookie = (uint64_t)(slot - lane->slots) | (uint64_t)slot->turn << 32;
+	if (slot->opcode > RMEM_OP_WRITE)
+		set_operands(&op, slot);
 	return op;
 }
 
@@ -158,15 +211,20 @@ struct slot *lane_slot(const struct lane *lane, uint64_t cookie)
 
 PyObject *lane_empty(struct slot *slot)
 {
+	struct lease *source = slot->operands.source_lease;
 	struct lease *lease = slot->lease;
 	PyObject *tag = slot->tag;
 
 	slot->lease = NULL;
+	slot->operands.source_lease = NULL;
 	slot->tag = NULL;
 	slot->turn++;
 	memory_release(&slot->memory);
 	lease_unuse(lease);
 	Py_DECREF((PyObject *)lease);
+	if (source)
+		lease_unuse(source);
+	Py_XDECREF((PyObject *)source);
 	return tag;
 }
 

@@ -9,11 +9,23 @@
 
 #define LANE_NONE UINT32_MAX
 
+/* What operations other than reads and writes have besides their memory. */
+struct operands {
+	uint64_t bytes; /* of the range; FILL, COPY, CRC */
+	union {
+		struct rmem_atomic atomic; /* CAS, FETCH_ADD */
+		struct rmem_source source; /* COPY */
+		uint64_t number; /* FILL: the pattern; WRITE_NOTIFY: the value */
+	};
+	struct lease *source_lease; /* COPY; held */
+};
+
 struct slot {
 	struct memory memory;
 	struct lease *lease; /* NULL: the slot is free */
 	PyObject *tag;
 	uint64_t offset;
+	struct operands operands; /* of operations other than reads and writes */
 	/* of its use: an answer to another use is not taken for this one */
 	uint32_t turn;
 	uint32_t next; /* of a list */
@@ -43,10 +55,13 @@ void lane_end(struct lane *lane);
 /* The lane can be used.  Returns 0, or -1 with an exception set. */
 int lane_check(const struct lane *lane);
 
-/* Take a slot, and hold what the operation needs.  Returns NULL with an exception set; the lane is
- * full: QueueFull. */
+/* Take a slot, and hold what the operation needs; the memory of a FILL or COPY is None.  Returns
+ * NULL with an exception set; the lane is full: QueueFull. */
 struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lease,
 		       PyObject *memory, uint64_t offset, PyObject *tag);
+/* Add the operands, and hold the source of a copy.  Returns 0, or -1 with an exception set. */
+int lane_add_operands(const struct lane *lane, struct slot *slot,
+		      const struct operands *operands);
 /* Its operation. */
 struct rmem_op lane_op(const struct lane *lane, const struct slot *slot);
 /* The slot of a completion, NULL: it was given back already. */

@@ -168,6 +168,25 @@ static PyObject *session_attach(PyObject *object, PyObject *args, PyObject *keyw
 }
 
 static PyObject *session_remove(PyObject *object, PyObject *args)
+static PyObject *session_attach_many(PyObject *object, PyObject *args,
+				     PyObject *keywords)
+{
+	static char *names[] = { "names", "write", NULL };
+	PyObject *sessions, *list, *result;
+	int write = 0;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$p:attach_many", names,
+					 &list, &write) ||
+	    session_check((struct session *)object))
+		return NULL;
+	sessions = PyImport_ImportModule("rmem.sessions");
+	result = sessions ? PyObject_CallMethod(sessions, "attach_many", "OOi", object,
+						list, write)
+			  : NULL;
+	Py_XDECREF(sessions);
+	return result;
+}
+
 {
 	struct session *session = (struct session *)object;
 	const char *name;
@@ -362,6 +381,9 @@ static PyMethodDef session_methods[] = {
 	{ "remove", session_remove, METH_VARARGS,
 	  "remove(name, /)\n--\n\nEnd a named lease for all sessions, without "
 	  "attaching it." },
+	{ "attach_many", METHOD(session_attach_many), METH_VARARGS | METH_KEYWORDS,
+	  "attach_many(names, *, write=False)\n--\n\n"
+	  "Attach leases in one round trip: for each name its Lease, or an Error." },
 	{ "stat", session_stat, METH_VARARGS,
 	  "stat(name, /)\n--\n\nDescribe a named lease: a Stat." },
 	{ "list", session_list, METH_VARARGS,

@@ -5,6 +5,7 @@ import asyncio
 import gc
 import os
 import random
+import struct
 import threading
 import unittest
 
@@ -28,6 +29,62 @@ class Futures(unittest.IsolatedAsyncioTestCase):
         into = bytearray(4096)
         self.assertIsNone(await self.lease.read_into(into, offset=100))
         self.assertEqual(into, data)
+
+    async def test_what_the_server_does(self):
+        await self.lease.fill(0, 4096, 7)
+        await self.lease.copy(self.lease, 1000, offset=8192, source_offset=96)
+        into = bytearray(1001)
+        await self.lease.read_into(into, 8192)
+        self.assertEqual(into, bytes([7] * 1000 + [0]))
+        self.assertEqual(await self.lease.crc32c(0, 4096), self.lease.sync.crc32c(0, 4096))
+        with self.assertRaises(rmem.Invalid):
+            await self.lease.fill(PAGE, 1)
+        with self.assertRaises(struct.error):
+            self.lease.fill(0, 1, 256)
+        with self.assertRaises(AttributeError):
+            self.lease.copy(None, 1)
+
+    async def test_atomics(self):
+        self.assertEqual(await self.lease.fetch_add(8, 5), 0)
+        self.assertEqual(await self.lease.compare_swap(8, 5, 2**64 - 1), 5)
+        self.assertEqual(await self.lease.compare_swap(8, 5, 1), 2**64 - 1)
+        self.assertEqual(await self.lease.fetch_add(8, 2), 2**64 - 1)
+        self.assertEqual(await self.lease.fetch_add(8, 0), 1)
+        with self.assertRaises(rmem.Invalid):
+            await self.lease.fetch_add(4, 1)
+        future = self.lease.fetch_add(8, 1)
+        future.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await future
+
+    async def test_source_of_a_copy_is_held(self):
+        source = aio.Lease(self.session.alloc(4096))
+        await source.write(b"source")
+        future = self.lease.copy(source, 6)
+        with self.assertRaises(rmem.Busy):
+            source.sync.detach()
+        await future
+        await source.detach()
+        with self.assertRaises(rmem.Stale):
+            self.lease.copy(source, 6)
+        with rmem.open(URI) as other, self.assertRaises(TypeError):
+            self.lease.copy(aio.Lease(other.alloc(4096)), 6)
+        into = bytearray(6)
+        await self.lease.read_into(into)
+        self.assertEqual(into, b"source")
+
+    async def test_notified(self):
+        with rmem.open(URI) as other:
+            named = aio.Lease(self.session.alloc(4096, name="watched"))
+            watching = other.attach("watched")
+            watching.watch()
+            await named.write_notify(b"new", 8, 42)
+            notice, = other.notified(timeout_ms=10000)
+            self.assertEqual((notice.lease, notice.value), (watching, 42))
+            into = bytearray(3)
+            watching.read_into(into, 8)
+            self.assertEqual(into, b"new")
+        await named.destroy()
 
     async def test_many_tasks(self):
         data = os.urandom(PAGE)

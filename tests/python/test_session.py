@@ -7,6 +7,7 @@ import threading
 import weakref
 
 import rmem
+import rmem.aio
 from stage import PAGE, URI, Case
 
 
@@ -60,6 +61,27 @@ class Sessions(Case):
             lease.destroy()
         self.assertEqual(self.session.list("many/"), [])
 
+    def test_attach_many(self):
+        leases = [self.session.alloc(4096, name=f"attached/{i}") for i in range(20)]
+        with rmem.open(URI) as other:
+            names = [f"attached/{i % 21}" for i in range(5000)]
+            attached = other.attach_many(names, write=True)
+            for i, one in enumerate(attached):
+                if i % 21 == 20:
+                    self.assertIsInstance(one, rmem.NotFound)
+                else:
+                    self.assertEqual((one.name, one.id), (names[i], leases[i % 21].id))
+            attached[21].write(b"x")
+        with rmem.open(URI) as other:
+            self.assertFalse(other.attach_many(["attached/3"])[0].writable)
+            self.assertEqual(other.attach_many([]), [])
+            with self.assertRaises(TypeError):
+                other.attach_many(["attached/0", 1])
+        with self.assertRaises(rmem.Stale):
+            other.attach_many([])
+        for lease in leases:
+            lease.destroy()
+
     def test_closed_ends_what_it_has(self):
         queue, buffer = self.session.queue(), self.session.buffer(4096)
         with self.session:
@@ -100,7 +122,8 @@ class Sessions(Case):
 
     def test_is_not_pickled(self):
         import pickle
-        for one in (self.session, self.lease, self.session.queue(), self.session.buffer(1)):
+        for one in (self.session, self.lease, self.session.queue(), self.session.buffer(1),
+                    rmem.aio.Session(self.session), rmem.aio.Lease(self.lease)):
             with self.assertRaisesRegex(TypeError, "open a session there"):
                 pickle.dumps(one)
 

@@ -13,7 +13,11 @@ from rmem import _rmem, aio
 SPECIAL = {"__buffer__", "__enter__", "__exit__", "__len__"}
 
 
-# what is not of awaitable ones
+# members that awaitable ones do without
+SYNC_ALONE = {rmem.Session: {"buffer", "driver", "notified_fileno", "queue", "register",
+                             "registers"},
+              rmem.Lease: {"session"}}
+# parameters that they do without
 LESS = {("read_many", "bytes"), ("write_many", "bytes"), ("notified", "timeout_ms")}
 
 
@@ -63,14 +67,16 @@ class Stubs(unittest.TestCase):
                                  parameters(node), (name, member))
 
     def test_all_is_documented(self):
-        for kind in (rmem.Session, rmem.Lease, rmem.Buffer, rmem.Queue, aio.Session, aio.Lease):
+        kinds = [one for one in vars(_rmem).values() if isinstance(one, type)]
+        for kind in [*kinds, rmem.Cache, aio.Session, aio.Lease, aio.Cache]:
             for name in public(kind) - {"sync"}:
                 self.assertTrue(getattr(kind, name).__doc__, (kind, name))
         for name in rmem.__all__:
             self.assertTrue(getattr(rmem, name).__doc__, name)
 
-    def test_awaitable_ones_have_the_same_parameters(self):
+    def test_awaitable_ones_are_the_same(self):
         for sync, awaited in ((rmem.Session, aio.Session), (rmem.Lease, aio.Lease)):
+            self.assertEqual(public(sync) - public(awaited), SYNC_ALONE[sync])
             for name in public(sync) & public(awaited):
                 if isinstance(vars(awaited)[name], property):
                     continue

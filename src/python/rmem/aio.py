@@ -16,6 +16,8 @@ import collections
 import errno
 import os
 import select
+import struct
+import sys
 import weakref
 from typing import Any, Callable, List, Optional, Sequence, Union
 
@@ -84,6 +86,22 @@ class _Part:
         self.batch.abandon(error)
 
 
+class Number(Operation):
+    """An operation that ends with a number, which its memory has then."""
+    __slots__ = ("_memory",)
+
+    def begin(self, opcode: int, lease: _rmem.Lease, memory: Any, *what: Any) -> "Number":
+        self._memory = memory
+        super().begin(opcode, lease, memory, *what)
+        return self
+
+    def complete(self, error: Optional[Exception]) -> None:
+        if error is None and self._cancelled_by is None and not self.done():
+            self.set_result(int.from_bytes(self._memory, sys.byteorder))
+        else:
+            super().complete(error)
+
+
 class Batch(Operation):
     """One future for many operations.  It ends with the last one, with the first one's error."""
     __slots__ = ("_left", "_error", "_cookies")
@@ -124,6 +142,10 @@ class Batch(Operation):
         self.part_ended(error)
 
 
+# enum rmem_opcode
+_CAS, _FETCH_ADD = 3, 4
+_FILL, _COPY, _CRC = 7, 8, 9
+_WRITE_NOTIFY = 11
 # enum rmem_call
 (_OPEN, _CLOSE, _QUEUE, _BUFFER, _ALLOC, _ATTACH, _ATTACH_SHARED, _DETACH, _DESTROY, _RENAME,
  _SHARE, _UNSHARE, _GROW, _SHRINK, _RENEW, _KEEP, _REMOVE, _STAT, _LIST, _WATCH, _UNWATCH,
@@ -268,10 +290,11 @@ class _SessionDriver:
             self.hub.bind(self)
             self.flush()
 
-    def add(self, future: Any, opcode: int, lease: _rmem.Lease, memory: Any, offset: int) -> int:
+    def add(self, future: Any, opcode: int, lease: _rmem.Lease, memory: Any, offset: int,
+            *operands: Any) -> int:
         if self.hub.loop.is_closed():
             raise RuntimeError("Event loop is closed")
-        cookie = self.driver.add(future, opcode, lease, memory, offset)
+        cookie = self.driver.add(future, opcode, lease, memory, offset, *operands)
         if not self.flushing:
             # those of one turn of the loop are submitted together
             self.hub.loop.call_soon(self.flush)
@@ -426,6 +449,11 @@ class Session:
         return self.sync.info
 
     @property
+    def counters(self) -> dict:
+        """What the session has counted."""
+        return self.sync.counters
+
+    @property
     def closed(self) -> bool:
         """True once close() was called."""
         return self.sync.closed
@@ -484,6 +512,9 @@ class Session:
         return _call(None, _PING, self.sync)
 
 
+_byte = struct.Struct("B").pack
+
+
 class Lease:
     """A lease for asyncio: read_into() and others of rmem.Lease, awaitable."""
     __slots__ = ("sync", "__weakref__")
@@ -516,6 +547,38 @@ class Lease:
         return Batch(self._driver()).begin_all(
             [(opcode, self.sync, memory, offset) for memory, offset in zip(memories, offsets)])
 
+    def write_notify(self, memory: Any, offset: int = 0, value: int = 0) -> Operation:
+        """Write, then notify the sessions that watch the lease."""
+        return Operation(self._driver()).begin(_WRITE_NOTIFY, self.sync, memory, offset, 0, value,
+                                               0, None)
+
+    def fill(self, offset: int, bytes: int, value: int = 0) -> Operation:
+        """Let the server fill a range with one byte."""
+        pattern = int.from_bytes(_byte(value) * 8, sys.byteorder)
+        return Operation(self._driver()).begin(_FILL, self.sync, None, offset, bytes, pattern, 0,
+                                               None)
+
+    def copy(self, source: "Lease", bytes: int, offset: int = 0,
+             source_offset: int = 0) -> Operation:
+        """Let the server copy a range of another lease, or of this one, to the offset."""
+        return Operation(self._driver()).begin(_COPY, self.sync, None, offset, bytes,
+                                               source_offset, 0, source.sync)
+
+    def crc32c(self, offset: int, bytes: int) -> Number:
+        """Let the server compute the CRC-32C of a range."""
+        return Number(self._driver()).begin(_CRC, self.sync, bytearray(4), offset, bytes, 0, 0,
+                                            None)
+
+    def compare_swap(self, offset: int, expected: int, desired: int) -> Number:
+        """Replace a 64-bit number, if it is the expected one: the number found."""
+        return Number(self._driver()).begin(_CAS, self.sync, bytearray(8), offset, 0, expected,
+                                            desired, None)
+
+    def fetch_add(self, offset: int, add: int) -> Number:
+        """Add to a 64-bit number, modulo 2**64: the number found."""
+        return Number(self._driver()).begin(_FETCH_ADD, self.sync, bytearray(8), offset, 0, 0,
+                                            add, None)
+
     async def __aenter__(self) -> "Lease":
         return self
 
@@ -537,6 +600,16 @@ class Lease:
     def name(self) -> Optional[str]:
         """Its name, or None."""
         return self.sync.name
+
+    @property
+    def writable(self) -> bool:
+        """True if it may be written to."""
+        return self.sync.writable
+
+    @property
+    def attached(self) -> bool:
+        """True until detach() or destroy(), or the end of the session."""
+        return self.sync.attached
 
     @property
     def ended(self) -> bool:

@@ -2,12 +2,15 @@
 """Opening sessions."""
 
 import atexit
+import contextlib
 import os
+import select
 import urllib.parse
 import weakref
-from typing import Callable, Optional
+from typing import Callable, List, Optional, Sequence, Union
 
 from . import _rmem
+from .errors import Error
 
 _open = weakref.WeakSet()
 
@@ -39,6 +42,40 @@ def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str
     Use the session in a `with`, or close() it.  A session that is open at the exit is closed.
     """
     return watched(_rmem.open(uri, max(1, round(timeout * 1000)), client, key_of(uri, psk)))
+
+
+_ATTACH = 6  # enum rmem_call
+_CALLS = 4096  # that are outstanding
+
+
+class _Answer:
+    """What a call is answered to."""
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = None
+
+    def complete(self, error: Optional[Error], result: Optional["_rmem.Lease"]) -> None:
+        self.value = result if error is None else error
+
+
+def attach_many(session: "_rmem.Session", names: Sequence[str],
+                write: bool) -> List[Union["_rmem.Lease", Error]]:
+    """What Session.attach_many() does."""
+    answers = []
+    readable = select.poll()
+    with contextlib.closing(_rmem.calls()) as calls:
+        readable.register(calls.fileno(), select.POLLIN)
+        for first in range(0, len(names), _CALLS):
+            for name in names[first:first + _CALLS]:
+                answers.append(_Answer())
+                calls.begin(answers[-1], _ATTACH, session, name, None, 3 if write else 1, None)
+            calls.flush()
+            for answer in answers[first:]:
+                while answer.value is None:
+                    readable.poll()
+                    calls.take()
+    return [answer.value for answer in answers]
 
 
 def _close_all() -> None:
