@@ -7,6 +7,7 @@
 #include "python/failure.h"
 #include "python/memory.h"
 #include "python/registry.h"
+#include "python/staging.h"
 
 #define DEPTH 1024
 #define SLICE_MS 100 /* after which signals are looked at */
@@ -121,9 +122,9 @@ static int take_one(struct batch *batch, PyObject *memory)
 {
 	struct memory *place = &batch->memories[batch->n_memories];
 
-	if (!memory || memory_take(memory, batch->opcode == RMEM_OP_READ, place))
+	if (!memory || registry_take(batch->lease->session, memory,
+				     batch->opcode == RMEM_OP_READ, place))
 		return -1;
-	registry_hold(batch->lease->session, memory, place);
 	batch->n_memories++;
 	return 0;
 }
@@ -294,6 +295,22 @@ static int turn_take(struct session *session)
 	return 0;
 }
 
+/* What was read goes to the memory of GPUs. */
+static int arrived(const struct batch *batch)
+{
+	for (unsigned i = 0; i < batch->n_memories; i++) {
+		struct staging *staging = batch->memories[i].staging;
+		PyObject *error = staging ? staging_copy_out(staging) : NULL;
+
+		if (error) {
+			PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+			Py_DECREF(error);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 static PyObject *batch_do(struct batch *batch, PyObject *memories, PyObject *offsets,
 			  PyObject *bytes)
 {
@@ -305,7 +322,7 @@ static PyObject *batch_do(struct batch *batch, PyObject *memories, PyObject *off
 		return NULL;
 	err = run(batch, session);
 	PyThread_release_lock(session->batch_turn);
-	if (err)
+	if (err || (batch->opcode == RMEM_OP_READ && arrived(batch)))
 		return NULL;
 	Py_RETURN_NONE;
 }

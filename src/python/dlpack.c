@@ -104,8 +104,13 @@ static const struct tensor *tensor_of(PyObject *capsule, bool writable)
 	return &versioned->tensor;
 }
 
-int dlpack_take(PyObject *object, bool writable, PyObject **ret_capsule,
-		void **ret_addr, uint64_t *ret_bytes)
+static bool is_known(int32_t device)
+{
+	return device == DLPACK_CPU || device == DLPACK_CUDA ||
+	       device == DLPACK_CUDA_HOST;
+}
+
+int dlpack_take(PyObject *object, bool writable, struct dlpack *ret_dlpack)
 {
 	PyObject *capsule = capsule_of(object);
 	const struct tensor *tensor = capsule ? tensor_of(capsule, writable) : NULL;
@@ -115,22 +120,27 @@ int dlpack_take(PyObject *object, bool writable, PyObject **ret_capsule,
 		Py_XDECREF(capsule);
 		return -1;
 	}
-	if (tensor->device.type != DLPACK_CPU)
-		PyErr_Format(PyExc_BufferError,
-			     "the tensor is on a device of type %d of DLPack, not on "
-			     "the CPU",
-			     (int)tensor->device.type);
+	if (!is_known(tensor->device.type))
+		PyErr_Format(
+			PyExc_BufferError,
+			"the tensor is on a device of type %d of DLPack, neither on "
+			"the CPU nor of CUDA",
+			(int)tensor->device.type);
 	else if (n < 0)
 		PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous: "
 						   "contiguous() makes a copy that is");
-	if (tensor->device.type != DLPACK_CPU || n < 0) {
+	if (!is_known(tensor->device.type) || n < 0) {
 		Py_DECREF(capsule);
 		return -1;
 	}
 	/* the capsule is not consumed: its destructor ends the tensor */
-	*ret_capsule = capsule;
-	*ret_addr = (char *)tensor->data + tensor->byte_offset;
-	*ret_bytes = (uint64_t)n * (((uint64_t)tensor->bits * tensor->lanes + 7) / 8);
+	*ret_dlpack = (struct dlpack){
+		.capsule = capsule,
+		.addr = (char *)tensor->data + tensor->byte_offset,
+		.bytes = (uint64_t)n *
+			 (((uint64_t)tensor->bits * tensor->lanes + 7) / 8),
+		.device = tensor->device.type == DLPACK_CUDA ? tensor->device.id : -1,
+	};
 	return 0;
 }
 

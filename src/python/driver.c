@@ -258,6 +258,8 @@ static int complete(struct driver *driver, const struct rmem_completion *complet
 	}
 	/* only now: Python has run, and may have ended the lane */
 	slot = lane_slot(lane, completion->cookie);
+	if (slot && !error)
+		error = lane_arrived(slot);
 	if (slot)
 		end(driver, slot, error);
 	Py_XDECREF(error);

@@ -5,6 +5,7 @@
 
 #include "python/failure.h"
 #include "python/registry.h"
+#include "python/staging.h"
 
 static void end(struct ending *ending)
 {
@@ -128,9 +129,9 @@ struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lea
 				     "the queue is full");
 	if (check_lease(lane, lease))
 		return NULL;
-	if (memory != Py_None && memory_take(memory, is_stored(opcode), &held))
+	if (memory != Py_None &&
+	    registry_take(lane->session, memory, is_stored(opcode), &held))
 		return NULL;
-	registry_hold(lane->session, memory, &held);
 	if (lease_use((struct lease *)lease)) {
 		memory_release(&held);
 		return NULL;
@@ -207,6 +208,13 @@ struct slot *lane_slot(const struct lane *lane, uint64_t cookie)
 	    lane->slots[i].turn != cookie >> 32)
 		return NULL;
 	return &lane->slots[i];
+}
+
+PyObject *lane_arrived(const struct slot *slot)
+{
+	return slot->memory.staging && is_stored((enum rmem_opcode)slot->opcode)
+		       ? staging_copy_out(slot->memory.staging)
+		       : NULL;
 }
 
 PyObject *lane_empty(struct slot *slot)

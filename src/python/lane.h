@@ -66,6 +66,9 @@ int lane_add_operands(const struct lane *lane, struct slot *slot,
 struct rmem_op lane_op(const struct lane *lane, const struct slot *slot);
 /* The slot of a completion, NULL: it was given back already. */
 struct slot *lane_slot(const struct lane *lane, uint64_t cookie);
+/* The operation is done: what was read for memory of a GPU goes there.  Returns NULL, or the
+ * exception: a new reference. */
+PyObject *lane_arrived(const struct slot *slot);
 /* Release what the slot holds.  Returns its tag: a new reference. */
 PyObject *lane_empty(struct slot *slot);
 /* Give an empty slot back. */

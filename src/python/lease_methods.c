@@ -11,6 +11,7 @@
 #include "python/memory.h"
 #include "python/object.h"
 #include "python/registry.h"
+#include "python/staging.h"
 
 static void lease_del(PyObject *object)
 {
@@ -41,6 +42,19 @@ static PyObject *ended(struct lease *lease, int err)
 
 /* ---- bytes ---- */
 
+/* What was read goes to the memory of a GPU.  Returns the result, or NULL with an exception set. */
+static PyObject *arrived(PyObject *result, struct staging *staging)
+{
+	PyObject *error = staging_copy_out(staging);
+
+	if (!error)
+		return result;
+	PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+	Py_DECREF(error);
+	Py_DECREF(result);
+	return NULL;
+}
+
 static PyObject *transfer(struct lease *lease, enum rmem_opcode opcode,
 			  PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
@@ -53,9 +67,8 @@ static PyObject *transfer(struct lease *lease, enum rmem_opcode opcode,
 
 	if (arguments_sort(args, n, keywords, names, 1, values) ||
 	    arguments_u64(values[1], &offset) ||
-	    memory_take(values[0], opcode == RMEM_OP_READ, &memory))
+	    registry_take(lease->session, values[0], opcode == RMEM_OP_READ, &memory))
 		return NULL;
-	registry_hold(lease->session, values[0], &memory);
 	if (lease_enter(lease)) {
 		memory_release(&memory);
 		return NULL;
@@ -66,6 +79,8 @@ static PyObject *transfer(struct lease *lease, enum rmem_opcode opcode,
 		      : rmem_write(lease->handle, offset, memory.addr, memory.bytes);
 	Py_END_ALLOW_THREADS
 	result = ended(lease, err);
+	if (result && memory.staging && opcode == RMEM_OP_READ)
+		result = arrived(result, memory.staging);
 	memory_release(&memory);
 	return result;
 }
@@ -119,7 +134,7 @@ static PyObject *lease_write_notify(PyObject *object, PyObject *args,
 
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|KI:write_notify", names,
 					 &source, &offset, &value) ||
-	    memory_take(source, false, &memory))
+	    registry_take(lease->session, source, false, &memory))
 		return NULL;
 	if (lease_enter(lease)) {
 		memory_release(&memory);

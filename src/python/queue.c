@@ -193,14 +193,16 @@ static PyObject *completion_new(struct lane *lane,
 {
 	struct module *module = lane->session->module;
 	struct slot *slot = lane_slot(lane, completion->cookie);
-	PyObject *error = Py_None, *result, *op;
+	PyObject *error = NULL, *result, *op;
 
 	if (completion->status)
 		error = failure_new(module, completion->status,
 				    rmem_completion_error(lane->queue, completion),
 				    (enum rmem_reason)completion->reason);
-	else
-		Py_INCREF(error);
+	else if (slot)
+		error = lane_arrived(slot);
+	if (!error && !completion->status)
+		error = Py_NewRef(Py_None);
 	if (!slot) {
 		Py_XDECREF(error);
 		PyErr_SetString(PyExc_SystemError, "a completion of no operation");

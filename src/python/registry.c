@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "python/registration.h"
+#include "python/staging.h"
 
 #define LEAST_BYTES 256                /* librmem copies as few faster */
 #define MOST_BYTES (UINT64_C(4) << 30) /* registered here, beyond which idle ones end */
@@ -210,7 +211,7 @@ static void register_new(struct session *session, PyObject *owner,
 	memory_release(&held);
 }
 
-void registry_hold(struct session *session, PyObject *object, struct memory *memory)
+static void hold(struct session *session, PyObject *object, struct memory *memory)
 {
 	PyObject *owner;
 
@@ -226,4 +227,37 @@ void registry_hold(struct session *session, PyObject *object, struct memory *mem
 	}
 	PyErr_Clear();
 	Py_DECREF(owner);
+}
+
+/* Let a block stand for memory of a device. */
+static int stage(struct session *session, int device, bool writable,
+		 struct memory *memory)
+{
+	if (session_enter(session))
+		return -1;
+	memory->staging = staging_take(session, device, (uintptr_t)memory->addr,
+				       memory->bytes, !writable);
+	session_leave(session);
+	if (!memory->staging)
+		return -1;
+	memory->addr = memory->staging->addr;
+	return 0;
+}
+
+int registry_take(struct session *session, PyObject *object, bool writable,
+		  struct memory *ret_memory)
+{
+	struct memory memory;
+	int device;
+
+	if (memory_take_any(object, writable, &device, &memory))
+		return -1;
+	if (device < 0) {
+		hold(session, object, &memory);
+	} else if (stage(session, device, writable, &memory)) {
+		memory_release(&memory);
+		return -1;
+	}
+	*ret_memory = memory;
+	return 0;
 }

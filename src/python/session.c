@@ -73,8 +73,19 @@ void session_drop(struct ending *ending)
 		ending->next->link = ending->link;
 }
 
+uint64_t session_copied(struct session *session)
+{
+	struct rmem_info info = rmem_info_init();
+
+	if (session->handle && session->generation == object_generation() &&
+	    !rmem_info(session->handle, &info))
+		session->copied_bytes = info.copied_bytes;
+	return session->copied_bytes + session->pinned_bytes;
+}
+
 void session_end(struct session *session)
 {
+	(void)session_copied(session); /* for the last time */
 	session->closing = true;
 	while (session->endings)
 		session->endings->end(session->endings);

@@ -8,6 +8,7 @@
 #include <pythread.h>
 
 #include "python/registration.h"
+#include "python/staging.h"
 
 /* What ends before its session does. */
 struct ending {
@@ -34,6 +35,10 @@ struct session {
 	uint64_t n_registrations;
 	uint64_t registration_hits;
 	uint64_t registered_bytes;
+	uint64_t copied_bytes; /* by librmem, when it was last asked */
+	struct stagings stagings;
+	uint64_t pinned_copies;
+	uint64_t pinned_bytes; /* copied so */
 	PyObject *weak_references;
 };
 
@@ -42,6 +47,9 @@ struct session {
 PyObject *session_new(struct module *module, rmem *handle);
 /* No call is under way: the object has the handle no more, and the caller closes it. */
 void session_end(struct session *session);
+
+/* The bytes that were copied on this host, by librmem or through pinned buffers. */
+uint64_t session_copied(struct session *session);
 
 void session_add(struct session *session, struct ending *ending);
 void session_drop(struct ending *ending);

@@ -91,6 +91,7 @@ static void session_del(PyObject *object)
 		Py_END_ALLOW_THREADS
 	}
 	registrations_forget(&session->registrations);
+	stagings_end(&session->stagings, session->generation == object_generation());
 	Py_XDECREF(session->leases);
 	if (session->batch_turn)
 		PyThread_free_lock(session->batch_turn);
@@ -167,7 +168,6 @@ static PyObject *session_attach(PyObject *object, PyObject *args, PyObject *keyw
 	return granted(session, err, handle);
 }
 
-static PyObject *session_remove(PyObject *object, PyObject *args)
 static PyObject *session_attach_many(PyObject *object, PyObject *args,
 				     PyObject *keywords)
 {
@@ -187,6 +187,7 @@ static PyObject *session_attach_many(PyObject *object, PyObject *args,
 	return result;
 }
 
+static PyObject *session_remove(PyObject *object, PyObject *args)
 {
 	struct session *session = (struct session *)object;
 	const char *name;
@@ -323,13 +324,15 @@ static PyObject *session_info(PyObject *object, void *)
 
 static PyObject *session_counters(PyObject *object, void *)
 {
-	const struct session *session = (struct session *)object;
+	struct session *session = (struct session *)object;
 
 	return Py_BuildValue(
-		"{sKsKsK}", "registrations",
+		"{sKsKsKsKsK}", "copied_bytes",
+		(unsigned long long)session_copied(session), "registrations",
 		(unsigned long long)session->n_registrations, "registration_hits",
 		(unsigned long long)session->registration_hits, "registered_bytes",
-		(unsigned long long)session->registered_bytes);
+		(unsigned long long)session->registered_bytes, "pinned_copies",
+		(unsigned long long)session->pinned_copies);
 }
 
 static PyObject *session_registers(PyObject *object, void *)
@@ -378,12 +381,12 @@ static PyMethodDef session_methods[] = {
 	  "attach(name, *, write=False, tenant=None)\n--\n\n"
 	  "Attach a lease by its name, for reading, or reading and writing.\n\n"
 	  "  tenant  that shares the lease; None: the session's own" },
-	{ "remove", session_remove, METH_VARARGS,
-	  "remove(name, /)\n--\n\nEnd a named lease for all sessions, without "
-	  "attaching it." },
 	{ "attach_many", METHOD(session_attach_many), METH_VARARGS | METH_KEYWORDS,
 	  "attach_many(names, *, write=False)\n--\n\n"
 	  "Attach leases in one round trip: for each name its Lease, or an Error." },
+	{ "remove", session_remove, METH_VARARGS,
+	  "remove(name, /)\n--\n\nEnd a named lease for all sessions, without "
+	  "attaching it." },
 	{ "stat", session_stat, METH_VARARGS,
 	  "stat(name, /)\n--\n\nDescribe a named lease: a Stat." },
 	{ "list", session_list, METH_VARARGS,
@@ -417,7 +420,15 @@ static PyMethodDef session_methods[] = {
 static PyGetSetDef session_getset[] = {
 	{ "info", session_info, NULL,
 	  "Properties of the session: a dict, see rmem_info(3).", NULL },
-	{ "counters", session_counters, NULL, "What the session has counted: a dict.",
+	{ "counters", session_counters, NULL,
+	  "What the session has counted: a dict.\n\n"
+	  "  copied_bytes       on this host: over RDMA, of memory that is not "
+	  "registered, and of\n"
+	  "                     memory of GPUs\n"
+	  "  registrations      made so far\n"
+	  "  registration_hits  uses of memory that was registered already\n"
+	  "  registered_bytes   now\n"
+	  "  pinned_copies      between memory of GPUs and pinned buffers",
 	  NULL },
 	{ "registers", session_registers, session_set_registers,
 	  "True, as over RDMA: memory of numpy arrays, torch tensors and ctypes arrays "

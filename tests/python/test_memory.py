@@ -135,6 +135,7 @@ class Memory(Case):
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.assertLess(after - before, 16 << 10, "KiB")
         self.assertEqual(memory[n - 1], 0x5a)
+        self.assertEqual(self.session.counters["copied_bytes"], 0)
         lease.destroy()
 
     def test_tensor_by_dlpack(self):
@@ -148,14 +149,16 @@ class Memory(Case):
             check = bytearray(16)
             self.lease.read_into(check)
             self.assertEqual(check, data[16:32])
+            self.lease.read_into(Fake(into, (4, 8), device=3, versioned=versioned))  # pinned
+            self.assertEqual(into[:16], check)
 
     def test_tensor_refused(self):
         data = bytearray(64)
         for fake in (Fake(data, (4, 4), (1, 4)), Fake(data, (4,), (2,))):
             with self.assertRaisesRegex(BufferError, "contiguous"):
                 self.lease.write(fake)
-        with self.assertRaisesRegex(BufferError, "device of type 2"):
-            self.lease.write(Fake(data, (4,), device=2))
+        with self.assertRaisesRegex(BufferError, "device of type 4"):
+            self.lease.write(Fake(data, (4,), device=4))
         with self.assertRaisesRegex(BufferError, "version 2"):
             self.lease.write(Fake(data, (4,), versioned=True, major=2))
         read_only = Fake(data, (4,), versioned=True, flags=1)
