@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "librmem/queue/deadlines.h"
 
 /* The state of one rmem_submit().  A run is a sequence of operations with equal lease, buffer,
  * opcode, flags and time-out; a share is what goes to one channel with one doorbell. */
@@ -155,6 +156,12 @@ static unsigned batch_add(struct batch *batch, const struct rmem_op *ops, unsign
 	if (total < n)
 		inflight_end(batch->run.inflight, ops->lease, ops->buffer, n - total);
 	return total;
+}
+
+RARE void submit_deadlines(struct rmem_queue *queue)
+{
+	complete_completions(queue, NULL);
+	deadlines_handle(queue, queue->now_ns);
 }
 
 __attribute__((noinline)) int submit_all(struct rmem_queue *queue,

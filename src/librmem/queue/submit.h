@@ -7,11 +7,13 @@
 #define LIBRMEM_QUEUE_SUBMIT_H
 
 #include "librmem/queue/complete.h"
-#include "librmem/queue/deadlines.h"
 #include "librmem/queue/queue.h"
 #include "librmem/queue/runs.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/validate.h"
+
+/* It is time to look at deadlines: what has completed on the wire meanwhile keeps its result. */
+void submit_deadlines(struct rmem_queue *queue);
 
 /* At the start of a call that submits: read the clock, handle events and time-outs.
  *   -ESTALE  the session is inherited; submit_end() is not called then */
@@ -31,7 +33,7 @@ static inline int submit_begin(struct rmem_queue *queue)
 		schedule_events(queue);
 	}
 	if (now_ns >= queue->next_deadline_ns)
-		deadlines_handle(queue, now_ns);
+		submit_deadlines(queue);
 	return 0;
 }
 

@@ -246,6 +246,25 @@ START_TEST(timeout__yields_to_the_result)
 }
 END_TEST
 
+/* A program that was busy with other things submits before it looks for results. */
+START_TEST(submit__finds_results_before_deadlines)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+
+	op.flags = RMEM_OP_DEADLINE;
+	op.timeout_ms = 50;
+	submit(queue, op);
+	fake_complete(stage_channel(queue, 0), 0);
+	stage_advance_ms(60);
+	op.cookie = 2;
+	submit(queue, op);
+	ck_assert_uint_eq(fake.aborts, 0);
+	expect(queue, 1, 0);
+	complete_and_expect(queue, 2);
+}
+END_TEST
+
 START_TEST(cancel__one_lease_or_all)
 {
 	struct rmem_lease *other = case_lease(6, RMEM_READ | RMEM_WRITE, 2);
@@ -378,6 +397,7 @@ int main(void)
 	tcase_add_test(tcp, silence__is_not_that_of_a_busy_server);
 	tcase_add_loop_test(tcp, deadline__counts_from_submission, 0, 2);
 	tcase_add_test(tcp, timeout__yields_to_the_result);
+	tcase_add_test(tcp, submit__finds_results_before_deadlines);
 	tcase_add_test(tcp, cancel__one_lease_or_all);
 	tcase_add_test(tcp, cancel__keeps_earlier_results);
 	tcase_add_test(tcp, queue_free__with_operations_outstanding);
