@@ -190,6 +190,7 @@ static void room_seal(struct server *server)
 	struct room *room = &server->room;
 	struct segment *segment;
 	uint64_t old;
+	int class;
 
 	for (; room->at < server->table.n; room->at++)
 		if (room_seals(server, room->at))
@@ -206,10 +207,14 @@ static void room_seal(struct server *server)
 	}
 	room->at = room->phase = room->tries = 0;
 	room->start = (unsigned)(random_next(&server->random) % server->table.n);
-	if (room->want[0] || room->want[1])
-		room_claim(server);
-	else
+	/* what is wanted may have changed since the table was asked for */
+	class = room_class(server);
+	if (class < 0) {
 		room_evict(server);
+		return;
+	}
+	room->class = (enum segment_class) class;
+	room_claim(server);
 }
 
 /* ---- the table ---- */
@@ -232,10 +237,9 @@ static void room_table(struct task *task)
 static void room_look(struct server *server)
 {
 	struct room *room = &server->room;
-	int class = room_class(server);
 
 	if (server->io.lost || server->leaving ||
-	    (class < 0 && (room->rounds > 0 && !room_is_short(server)))) {
+	    (room_class(server) < 0 && room->rounds > 0 && !room_is_short(server))) {
 		room_end(server, true);
 		return;
 	}
@@ -243,7 +247,6 @@ static void room_look(struct server *server)
 		room_end(server, true);
 		return;
 	}
-	room->class = class < 0 ? SEGMENT_MAIN : (enum segment_class) class;
 	room->asked_ms = clock_now_ms();
 	task_then(&room->task, room_table);
 	io_read(&server->io, &room->task, FORMAT_TABLE_AT, server->scratch->table,

@@ -396,6 +396,14 @@ static void client_new(struct simulation *s, struct client *c, struct asked *ask
 				claim_leave(c->server.claims[class], true);
 }
 
+/* A segment that is open is written to, or given up. */
+static void claims_check(struct simulation *s, const struct server *server)
+{
+	list_for_each_entry(const struct claim, claim, &server->all_claims, link)
+		if (!claim->leaving && server->claims[claim->state.class] != claim)
+			failed(s, "an open segment was forgotten");
+}
+
 static void client_step(struct simulation *s, struct client *c)
 {
 	if (draw(s, 10) < 3)
@@ -416,6 +424,7 @@ static void client_step(struct simulation *s, struct client *c)
 		if (!c->asked[i].busy && draw(s, 4) == 0)
 			client_new(s, c, &c->asked[i]);
 	server_flush(&c->server);
+	claims_check(s, &c->server);
 	/* as if nothing had been heard of a server that did not answer */
 	c->server.silent = false;
 }
