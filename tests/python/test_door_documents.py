@@ -8,6 +8,7 @@ import re
 
 from door_case import DoorCase
 from stage import URI
+from test_door_sglang import config as sglang_config
 
 FOLDER = os.path.join(os.environ["top_srcdir"], "src/python/rmem/engines")
 # of three servers two are away, which must not matter
@@ -28,11 +29,22 @@ def load(config, name):
     return getattr(importlib.import_module(config["module_path"]), name)
 
 
+def servers_of(door):
+    return door._door.cache.stat()["servers"]
+
+
 class Pages(DoorCase):
     def test_lmcache(self):
         for config in configurations("lmcache.md"):
             self.assertEqual(config["type"], "native_plugin")
             settings = {**config["adapter_params"], "bytes": "8M"}
             client = load(config, config["class_name"])(**settings)
-            self.assertEqual(client._door.cache.stat()["servers"], len(settings["servers"]))
+            self.assertEqual(servers_of(client), len(settings["servers"]))
             client.close()
+
+    def test_sglang(self):
+        for config in configurations("sglang.md"):
+            config["rmem"]["bytes"] = "8M"
+            storage = load(config, config["class_name"])(sglang_config(extra_config=config), {})
+            self.assertEqual(servers_of(storage), len(config["rmem"]["servers"]))
+            storage.close()

@@ -12,6 +12,7 @@ from rmem.engines import door
 from rmem.engines.lmcache import Connector
 from stage import URI
 from test_door_lmcache import Adapter, key, memory_of
+from test_door_sglang import HASHES, Pool, Storage, config, indices
 
 PORT = int(URI.rpartition(":")[2].partition("?")[0])
 
@@ -68,6 +69,22 @@ class Lost(DoorCase):
         self.again(lambda: adapter.store(keys, data)[0])
         self.assertEqual(adapter.lookup(keys), [True] * 4)
         self.assertTrue(adapter.thread.is_alive())
+
+    def test_sglang(self):
+        storage = Storage(config(rmem={**SETTINGS, "timeout": 2}), {})
+        self.addCleanup(storage.close)
+        storage.register_mem_pool_host(Pool())
+        self.assertEqual(storage.batch_set_v1(HASHES, indices(0, 8)), [True] * 8)
+        self.server.kill()
+        for _ in range(200):
+            self.assertEqual(storage.batch_exists(HASHES), 0)
+            self.assertEqual(storage.batch_exists_v2(HASHES).kv_hit_pages, 0)
+            self.assertEqual(storage.batch_get_v1(HASHES, indices(0, 8)), [False] * 8)
+            self.assertEqual(storage.batch_set_v1(HASHES, indices(0, 8)), [False] * 8)
+        storage.clear()
+        self.server = Server()
+        self.again(lambda: all(storage.batch_set_v1(HASHES, indices(0, 8))))
+        self.assertEqual(storage.batch_exists(HASHES), 8)
 
     def test_away_at_the_start(self):
         self.server.kill()

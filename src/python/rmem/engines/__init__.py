@@ -2,6 +2,7 @@
 """Doors to inference engines, which load them by their names: see the page of each.
 
     rmem.engines.lmcache   LMCache, MP mode
+    rmem.engines.sglang    SGLang, HiCache
 
 Each needs its engine only when the engine loads it.
 """

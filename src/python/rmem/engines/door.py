@@ -11,7 +11,7 @@ import select
 import threading
 import time
 import weakref
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from ..caches import DELETE, EXISTS, GET, PUT, Cache
 from ..errors import Error
@@ -36,20 +36,34 @@ class End(NamedTuple):
     why: str          # of a failure; "": there was none
 
 
-class _Batch:  # pylint: disable=too-few-public-methods
-    def __init__(self, opcode: int, keys: Sequence[str], memories: Sequence[Any], tag: Any):
-        self.opcode, self.keys, self.memories, self.tag = opcode, keys, memories, tag
-        self.ends = [False] * len(keys)
-        self.lengths: List[int] = []
-        self.places: Optional[List[int]] = None  # of a put: the keys that were missing
+class _Batch:
+    """Keys, and the steps of what is done with them: each yields what the cache is to do, and is
+    sent the results."""
 
-    def good(self, i: int, end: Any) -> bool:
-        """Whether a result of the cache is what the engine wants."""
-        if self.opcode == GET:
-            return end == self.lengths[i]
-        if self.opcode == EXISTS:
-            return isinstance(end, int)
-        return end is True
+    def __init__(self, opcode: int, keys: Sequence[str], memories: Sequence[Any], tag: Any = None):
+        self.opcode, self.tag, self.why = opcode, tag, ""
+        self.ends = [False] * len(keys)
+        self.steps = self._steps(keys, memories)
+
+    def _steps(self, keys: Sequence[str], memories: Sequence[Any]) -> Iterator[Any]:
+        lengths = [memoryview(memory).nbytes for memory in memories]
+        if self.opcode in (GET, PUT) and len(keys) != len(memories):
+            raise ValueError("as many memories as keys are needed")
+        if self.opcode == PUT:
+            found = yield EXISTS, keys, None
+            self.ends = [end == length for end, length in zip(found, lengths)]
+        left = [i for i, end in enumerate(self.ends) if not end]
+        if not left:
+            return
+        results = yield (self.opcode, [keys[i] for i in left],
+                         [memories[i] for i in left] if memories else None)
+        for i, end in zip(left, results):
+            if isinstance(end, Error):
+                self.why = self.why or str(end)
+            elif self.opcode == GET:
+                self.ends[i] = end == lengths[i]
+            else:
+                self.ends[i] = end is True or self.opcode == EXISTS and end is not None
 
 
 def key_of(text: str) -> str:
@@ -99,7 +113,7 @@ class Door:
         self._options = {"servers": _servers_of(servers), "name": name, "bytes": _bytes_of(bytes),
                          "timeout": timeout, "client": client, "immutable": True}
         self._cache: Optional[Cache] = None
-        self._failed: collections.deque = collections.deque()
+        self._ended: collections.deque = collections.deque()
         self._closing = threading.Event()
         self._quiet_until = 0.0
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -112,7 +126,7 @@ class Door:
             if why.errno not in _AWAY:
                 self.close()
                 raise
-            self._complain(why)
+            self.complain(why)
             threading.Thread(target=self._open_later, name="rmem-open", daemon=True).start()
 
     def _open(self) -> None:
@@ -125,7 +139,7 @@ class Door:
             try:
                 self._open()
             except Error as why:
-                self._complain(why)
+                self.complain(why)
         if self._cache and self._closing.is_set():
             self._cache.close()
 
@@ -144,70 +158,73 @@ class Door:
         """A descriptor that is readable when poll() has something to do."""
         return self._epoll.fileno()
 
-    def _complain(self, why: Any) -> None:
+    def complain(self, why: Any) -> None:
+        """Log why something failed, once a minute."""
         now = time.monotonic()
         if now >= self._quiet_until:
             self._quiet_until = now + _QUIET_SECONDS
             log.warning("cache %s: %s; what fails counts as missing", self._options["name"], why)
+
+    def _there(self) -> Cache:
+        if not self._cache:
+            raise ConnectionError("no server is there")
+        return self._cache
 
     # ---- without waiting ----
 
     def submit(self, opcode: int, keys: Sequence[str], memories: Sequence[Any] = (),
                tag: Any = None) -> None:
         """Begin GET, PUT, EXISTS or DELETE of many keys.  A put leaves alone what is there."""
-        batch = _Batch(opcode, keys, memories, tag)
+        self._advance(_Batch(opcode, keys, memories, tag), None)
+
+    def _advance(self, batch: _Batch, results: Any) -> None:
         try:
-            batch.lengths = [memoryview(memory).nbytes for memory in memories]
-            if opcode == PUT and len(keys) != len(memories):
-                raise ValueError("as many memories as keys are needed")
-            self._begin(EXISTS if opcode == PUT else opcode, keys,
-                        memories if opcode == GET else None, batch)
+            self._there().submit(*batch.steps.send(results), tag=batch)
+            return
+        except StopIteration:
+            pass
         except Exception as why:  # pylint: disable=broad-except
-            self._fail(batch, why)
-
-    def _begin(self, opcode: int, keys: Sequence[str], memories: Optional[Sequence[Any]],
-               batch: _Batch) -> None:
-        if not self._cache:
-            raise ConnectionError("no server is there")
-        self._cache.submit(opcode, keys, memories, tag=batch)
-
-    def _fail(self, batch: _Batch, why: Exception) -> None:
-        self._complain(why)
-        self._failed.append(End(batch.tag, batch.opcode, batch.ends, str(why)))
+            batch.why = str(why)
+        if batch.why:
+            self.complain(batch.why)
+        self._ended.append(End(batch.tag, batch.opcode, batch.ends, batch.why))
         os.eventfd_write(self._wake, 1)
 
     def poll(self) -> List[End]:
         """Go on, and return the batches that have ended."""
-        ended = []
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
         try:
             for batch, results in self._cache.poll() if self._cache else ():
-                ended += self._go_on(batch, results)
+                self._advance(batch, results)
         except Exception as why:  # pylint: disable=broad-except
-            self._complain(why)
-        while self._failed:
-            ended.append(self._failed.popleft())
+            self.complain(why)
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        ended = []
+        while self._ended:
+            ended.append(self._ended.popleft())
         return ended
 
-    def _go_on(self, batch: _Batch, results: List[Any]) -> List[End]:
-        if batch.opcode == PUT and batch.places is None:
-            batch.ends = [end == length for end, length in zip(results, batch.lengths)]
-            batch.places = [i for i, end in enumerate(batch.ends) if not end]
-            if batch.places:
-                self._put(batch)
-                return []
-            results = []
-        for i, end in zip(batch.places or range(len(results)), results):
-            batch.ends[i] = batch.good(i, end)
-        failed = [end for end in results if isinstance(end, Error)]
-        if failed:
-            self._complain(failed[0])
-        return [End(batch.tag, batch.opcode, batch.ends, str(failed[0]) if failed else "")]
+    # ---- waiting ----
 
-    def _put(self, batch: _Batch) -> None:
+    def call(self, opcode: int, keys: Sequence[str], memories: Sequence[Any] = ()) -> List[bool]:
+        """What submit() begins, at once: whether each key was found, stored or deleted."""
+        batch, results = _Batch(opcode, keys, memories), None
         try:
-            self._begin(PUT, [batch.keys[i] for i in batch.places],
-                        [batch.memories[i] for i in batch.places], batch)
+            while True:
+                results = self._wait(*batch.steps.send(results))
+        except StopIteration:
+            pass
         except Exception as why:  # pylint: disable=broad-except
-            self._fail(batch, why)
+            batch.why = str(why)
+        if batch.why:
+            self.complain(batch.why)
+        return batch.ends
+
+    def _wait(self, opcode: int, keys: Sequence[str],
+              memories: Optional[Sequence[Any]]) -> List[Any]:
+        cache = self._there()
+        if opcode == GET:
+            return cache.get_many(keys, memories)
+        if opcode == PUT:
+            return cache.put_many(keys, memories)
+        return (cache.exists_many if opcode == EXISTS else cache.delete_many)(keys)
