@@ -238,6 +238,14 @@ class Futures(unittest.IsolatedAsyncioTestCase):
             await future
 
     async def test_tenant_may_have_no_more_channels(self):
+    async def test_session_is_closed_while_a_queue_is_made(self):
+        for turns in range(40):
+            with rmem.open(URI, timeout=3600) as session:
+                future = aio.Lease(session.alloc(8)).read_into(bytearray(8))
+                for _ in range(turns % 8):
+                    await asyncio.sleep(0.0001)
+            await asyncio.gather(future, return_exceptions=True)
+
         queues = []
         with self.assertRaises(rmem.Quota):
             while True:

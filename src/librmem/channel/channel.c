@@ -478,6 +478,8 @@ static int channel_try(struct rmem *session, struct channel *channel)
 		}
 		if (session->state == SESSION_LOST)
 			return err_set(-ESTALE, "the session is lost");
+		if (atomic_load(&channel->cancelled))
+			return err_set(-ECANCELED, "the session is closed");
 		if (now >= waiter->end_ns)
 			return err_set(-ETIMEDOUT, "no answer within %u ms",
 				       session_timeout_ms(session));
