@@ -88,22 +88,25 @@ class Caches(unittest.TestCase):
             rmem.Cache([URI, URI], "python")
 
     def test_without_waiting(self):
+        # its own, as others' values may evict these
+        cache = rmem.Cache([URI], "python-alone", bytes=BYTES)
+        self.addCleanup(cache.close)
         into = bytearray(2 << 20)  # too much for submit() itself to end it
-        self.cache.submit(rmem.PUT, ["async/a", "async/b"], [b"1", into], tag="put")
+        cache.submit(rmem.PUT, ["async/a", "async/b"], [b"1", into], tag="put")
         ended = []
         while not ended:
-            select.select([self.cache], [], [])
-            ended = self.cache.poll()
+            select.select([cache], [], [])
+            ended = cache.poll()
         self.assertEqual(ended, [("put", [True, True])])
-        self.cache.submit(rmem.GET, ["async/b"], [into], tag=7)
+        cache.submit(rmem.GET, ["async/b"], [into], tag=7)
         with self.assertRaises(BufferError):
             into.append(1)
         # a call that waits meanwhile takes the result, and the descriptor tells so
-        self.assertEqual(self.cache.exists("async/a"), 1)
+        self.assertEqual(cache.exists("async/a"), 1)
         ended = []
         while not ended:
-            select.select([self.cache], [], [])
-            ended = self.cache.poll()
+            select.select([cache], [], [])
+            ended = cache.poll()
         self.assertEqual(ended, [(7, [len(into)])])
         into.append(1)
 
