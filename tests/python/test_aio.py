@@ -8,6 +8,7 @@ import random
 import struct
 import threading
 import unittest
+import weakref
 
 import rmem
 from rmem import aio
@@ -237,7 +238,6 @@ class Futures(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(rmem.Stale):
             await future
 
-    async def test_tenant_may_have_no_more_channels(self):
     async def test_session_is_closed_while_a_queue_is_made(self):
         for turns in range(40):
             with rmem.open(URI, timeout=3600) as session:
@@ -246,6 +246,7 @@ class Futures(unittest.IsolatedAsyncioTestCase):
                     await asyncio.sleep(0.0001)
             await asyncio.gather(future, return_exceptions=True)
 
+    async def test_tenant_may_have_no_more_channels(self):
         queues = []
         with self.assertRaises(rmem.Quota):
             while True:
@@ -448,5 +449,23 @@ class Loops(unittest.TestCase):
         asyncio.run(main())
         del self.future
         gc.collect()
-        self.session.close()
+        with self.assertRaises(BufferError):
+            into.append(1)
+
+        async def other():
+            await self.lease.read_into(bytearray(8))
+        asyncio.run(other())
         into.append(1)
+
+    def test_closed_sessions_are_forgotten(self):
+        async def main():
+            sessions = []
+            for _ in range(5):
+                async with await aio.open(URI) as session:
+                    await (await session.alloc(8)).write(b"x")
+                    sessions.append(weakref.ref(session.sync))
+            del session
+            await self.lease.write(b"x")
+            gc.collect()
+            return sum(session() is not None for session in sessions)
+        self.assertEqual(asyncio.run(main()), 0)

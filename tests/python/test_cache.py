@@ -202,6 +202,18 @@ class Awaited(unittest.IsolatedAsyncioTestCase):
         into.append(1)
         self.assertIsNone(await self.cache.exists("aio/none"))
 
+    async def test_one_loop_after_the_other(self):
+        def work():
+            async def main():
+                self.cache.get_many(["aio/none"], [bytearray(8)])
+                await self.cache.exists("aio/none")
+            asyncio.run(main())
+        for _ in range(3):
+            await asyncio.to_thread(work)
+        await self.cache.exists("aio/none")
+        with self.assertRaisesRegex(RuntimeError, "another event loop"):
+            await asyncio.to_thread(work)
+
     async def test_closed(self):
         futures = [self.cache.exists_many([f"aio/{i}"]) for i in range(100)]
         self.cache.close()

@@ -18,6 +18,7 @@ import os
 import select
 import struct
 import sys
+import threading
 import weakref
 from typing import Any, Callable, List, Optional, Sequence, Union
 
@@ -255,14 +256,15 @@ class _LoopCache:
 
     def drain(self) -> None:
         for future, results in self.cache.poll():
-            self.outstanding.discard(future)
-            future.complete(results)
+            if future in self.outstanding:  # else of a loop that was closed
+                self.outstanding.discard(future)
+                future.complete(results)
 
     def close(self) -> None:
-        if not self.hub.loop.is_closed():
+        if not self.hub.closed:
             self.hub.loop.remove_reader(self.fd)
         self.cache.close()
-        for future in self.outstanding:
+        for future in () if self.hub.closed else self.outstanding:
             future.complete(Stale(errno.ESTALE, "the cache is closed"))
         self.outstanding.clear()
 
@@ -358,6 +360,11 @@ class _Hub:
         loop.add_reader(self.epoll.fileno(), self.ready)
 
     @property
+    def closed(self) -> bool:
+        loop = self._loop()
+        return loop is None or loop.is_closed()
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         loop = self._loop()
         if loop is None:
@@ -367,8 +374,10 @@ class _Hub:
     def driver(self, session: _rmem.Session) -> _SessionDriver:
         driver = self.drivers.get(session)
         if driver is None or driver.driver.closed:
-            if driver is not None:
-                self.forget(driver)
+            for one, old in tuple(self.drivers.items()):
+                if old.driver.closed:
+                    self.forget(old)
+                    del self.drivers[one]
             driver = _SessionDriver(self, session)
             self.drivers[session] = driver
         return driver
@@ -404,6 +413,7 @@ class _Hub:
 
 
 _hubs = weakref.WeakKeyDictionary()  # of loops
+_hubs_lock = threading.Lock()  # to add one
 
 
 _one = caches._one  # pylint: disable=protected-access
@@ -413,7 +423,13 @@ def _hub() -> _Hub:
     loop = asyncio.get_running_loop()
     hub = _hubs.get(loop)
     if hub is None:
-        hub = _hubs[loop] = _Hub(loop)
+        with _hubs_lock:
+            # operations that are outstanding hold a closed loop, and what it has
+            for one, old in tuple(_hubs.items()):
+                if old.closed:
+                    old.end()
+                    del _hubs[one]
+            hub = _hubs[loop] = _Hub(loop)
         weakref.finalize(loop, hub.end)
     return hub
 
@@ -662,7 +678,7 @@ class Lease:
 
 
 class Cache:
-    """A cache for asyncio, in the loop that makes its first call; an async context manager.
+    """A cache for asyncio, in one loop until that is closed; an async context manager.
 
     Arguments as for rmem.Cache, which opens it: Cache(await asyncio.to_thread(rmem.Cache, ...)).
     """
@@ -725,7 +741,7 @@ class Cache:
     def _submit(self, opcode: int, keys: Sequence[caches.Key], memories: Any = None,
                 ttl_ms: int = 0) -> CacheCall:
         hub = _hub()
-        if self._bound is None:
+        if self._bound is None or self._bound.hub.closed:
             self._bound = _LoopCache(hub, self._cache)
         elif self._bound.hub is not hub:
             raise RuntimeError("the cache is used in another event loop")

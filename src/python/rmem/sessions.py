@@ -10,7 +10,7 @@ import weakref
 from typing import Callable, List, Optional, Sequence, Union
 
 from . import _rmem
-from .errors import Error
+from .errors import Busy, Error
 
 _open = weakref.WeakSet()
 
@@ -80,7 +80,8 @@ def attach_many(session: "_rmem.Session", names: Sequence[str],
 
 def _close_all() -> None:
     for session in list(_open):
-        session.close()
+        with contextlib.suppress(Busy):  # of a loop that runs still, in another thread
+            session.close()
 
 
 atexit.register(_close_all)
