@@ -284,6 +284,11 @@ static int turn_take(struct session *session)
 {
 	PyLockStatus got;
 
+	if (session->batch_thread == PyThread_get_thread_ident()) {
+		(void)failure_raise(session->module, -EBUSY,
+				    "this thread is in a batch on the session");
+		return -1;
+	}
 	do {
 		Py_BEGIN_ALLOW_THREADS
 		got = PyThread_acquire_lock_timed(session->batch_turn, SLICE_MS * 1000,
@@ -292,6 +297,7 @@ static int turn_take(struct session *session)
 		if (got != PY_LOCK_ACQUIRED && PyErr_CheckSignals())
 			return -1;
 	} while (got != PY_LOCK_ACQUIRED);
+	session->batch_thread = PyThread_get_thread_ident();
 	return 0;
 }
 
@@ -311,6 +317,12 @@ static int arrived(const struct batch *batch)
 	return 0;
 }
 
+static void turn_give(struct session *session)
+{
+	session->batch_thread = 0;
+	PyThread_release_lock(session->batch_turn);
+}
+
 static PyObject *batch_do(struct batch *batch, PyObject *memories, PyObject *offsets,
 			  PyObject *bytes)
 {
@@ -321,7 +333,7 @@ static PyObject *batch_do(struct batch *batch, PyObject *memories, PyObject *off
 	    turn_take(session))
 		return NULL;
 	err = run(batch, session);
-	PyThread_release_lock(session->batch_turn);
+	turn_give(session);
 	if (err || (batch->opcode == RMEM_OP_READ && arrived(batch)))
 		return NULL;
 	Py_RETURN_NONE;

@@ -19,6 +19,7 @@ struct buffer {
 	struct memory memory; /* held, of an object; else our own mapping */
 	bool mapped;
 	bool writable;
+	bool closing; /* without Python's lock */
 	Py_ssize_t exports;
 	PyObject *weak_references;
 };
@@ -115,7 +116,7 @@ static int deregister(struct buffer *buffer)
 
 	if (!handle || !session_open_here(session))
 		return 0;
-	session->calls++;
+	session_hold(session);
 	buffer->handle = NULL;
 	Py_BEGIN_ALLOW_THREADS
 	err = rmem_buffer_free(handle);
@@ -148,32 +149,54 @@ static PyObject *buffer_close(PyObject *object, PyObject *)
 			     buffer->exports);
 		return NULL;
 	}
+	if (buffer->closing)
+		Py_RETURN_NONE;
+	buffer->closing = true;
 	err = deregister(buffer);
+	buffer->closing = false;
 	if (err)
 		return failure_of_call(buffer->session->module, err);
 	forget(buffer);
 	Py_RETURN_NONE;
 }
 
-static void buffer_del(PyObject *object)
+static int buffer_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(object));
+	return memory_traverse(&((struct buffer *)object)->memory, visit, arg);
+}
+
+static int buffer_clear(PyObject *object)
+{
+	struct buffer *buffer = (struct buffer *)object;
+
+	/* memory that operations use stays, and so does its registration: freed, it would come back
+	 * at the same address with a registration of pages that are lost */
+	if (!deregister(buffer) && buffer->memory.addr != MAP_FAILED)
+		forget(buffer);
+	return 0;
+}
+
+static void buffer_free(PyObject *object)
 {
 	struct buffer *buffer = (struct buffer *)object;
 
 	if (buffer->weak_references)
 		PyObject_ClearWeakRefs(object);
-	/* memory that operations use stays, and so does its registration: freed, it would come back
-	 * at the same address with a registration of pages that are lost */
-	if (!deregister(buffer) && buffer->memory.addr != MAP_FAILED)
-		forget(buffer);
+	(void)buffer_clear(object);
 	Py_DECREF((PyObject *)buffer->session);
-	object_del(object);
+}
+
+static void buffer_del(PyObject *object)
+{
+	object_del(object, buffer_free);
 }
 
 static int buffer_export(PyObject *object, Py_buffer *view, int flags)
 {
 	struct buffer *buffer = (struct buffer *)object;
 
-	if (!buffer->memory.addr) {
+	if (!buffer->memory.addr || buffer->closing) {
 		PyErr_SetString(PyExc_BufferError, "the buffer is closed");
 		view->obj = NULL;
 		return -1;
@@ -201,7 +224,7 @@ static PyObject *buffer_dlpack(PyObject *object, PyObject *, PyObject *)
 	struct buffer *buffer = (struct buffer *)object;
 	PyObject *capsule;
 
-	if (!buffer->memory.addr || !buffer->writable) {
+	if (!buffer->memory.addr || buffer->closing || !buffer->writable) {
 		PyErr_SetString(PyExc_BufferError, "the buffer is closed or read-only");
 		return NULL;
 	}
@@ -272,6 +295,8 @@ static PyType_Slot buffer_slots[] = {
 	  "thread\n"
 	  "may use it.  After the session's end the memory is still there." },
 	{ Py_tp_dealloc, buffer_del },
+	{ Py_tp_traverse, buffer_traverse },
+	{ Py_tp_clear, buffer_clear },
 	{ Py_tp_methods, buffer_methods },
 	{ Py_tp_getset, buffer_getset },
 	{ Py_tp_members, buffer_members },
@@ -284,7 +309,7 @@ static PyType_Slot buffer_slots[] = {
 PyType_Spec buffer_spec = {
 	.name = "rmem._rmem.Buffer",
 	.basicsize = sizeof(struct buffer),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-		 Py_TPFLAGS_IMMUTABLETYPE,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+		 Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = buffer_slots,
 };

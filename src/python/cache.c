@@ -28,7 +28,8 @@ struct cache {
 	unsigned generation;
 	unsigned uses; /* calls under way */
 	bool closing;
-	PyThread_type_lock turn; /* to call librmem-cache */
+	PyThread_type_lock turn;   /* to call librmem-cache */
+	unsigned long turn_thread; /* whose turn it is; 0: nobody's */
 	/* groups that are outstanding, by their index, and places that are free */
 	struct group **groups;
 	uint32_t n_groups;
@@ -171,6 +172,13 @@ static int cache_enter(struct cache *cache)
 		(void)failure_raise(cache->module, -ESTALE, "the cache is closed");
 		return -1;
 	}
+	if (cache->turn_thread == PyThread_get_thread_ident()) {
+		/* in a destructor, or the handler of a signal */
+		(void)failure_raise(cache->module, -EBUSY,
+				    "this thread is in a call on the cache");
+		return -1;
+	}
+	object_enter(cache);
 	cache->uses++;
 	return 0;
 }
@@ -178,6 +186,7 @@ static int cache_enter(struct cache *cache)
 static void cache_leave(struct cache *cache)
 {
 	cache->uses--;
+	object_leave();
 }
 
 /* Returns the tags of the groups that were outstanding. */
@@ -208,6 +217,9 @@ static PyObject *cache_close(PyObject *object, PyObject *)
 
 	if (!handle || cache->closing || cache->generation != object_generation())
 		return PyList_New(0);
+	if (object_entered(cache))
+		return failure_raise(cache->module, -EBUSY,
+				     "this thread is in a call on the cache");
 	cache->closing = true;
 	while (cache->uses) { /* threads in calls need Python's lock to leave them */
 		Py_BEGIN_ALLOW_THREADS(void)
@@ -225,18 +237,43 @@ static PyObject *cache_close(PyObject *object, PyObject *)
 	return groups_end(cache);
 }
 
-static void cache_del(PyObject *object)
+static int cache_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	const struct cache *cache = (struct cache *)object;
+
+	Py_VISIT(Py_TYPE(object));
+	Py_VISIT(cache->ready);
+	for (uint32_t i = 0; i < cache->n_groups; i++) {
+		const struct group *group = cache->groups[i];
+		int stop = group ? group_traverse(group, visit, arg) : 0;
+
+		if (stop)
+			return stop;
+	}
+	return 0;
+}
+
+static int cache_clear(PyObject *object)
 {
 	struct cache *cache = (struct cache *)object;
 	rmem_cache *handle = cache->handle;
 
+	cache->handle = NULL;
 	if (handle) { /* in a child of fork() the call does nothing that matters to the parent */
 		Py_BEGIN_ALLOW_THREADS
 		rmem_cache_close(handle);
 		Py_END_ALLOW_THREADS
 	}
 	Py_XDECREF(groups_end(cache));
-	Py_XDECREF(cache->ready);
+	Py_CLEAR(cache->ready);
+	return 0;
+}
+
+static void cache_free(PyObject *object)
+{
+	struct cache *cache = (struct cache *)object;
+
+	(void)cache_clear(object);
 	Py_XDECREF(cache->kept);
 	if (cache->epoll_fd >= 0)
 		(void)close(cache->epoll_fd);
@@ -244,7 +281,11 @@ static void cache_del(PyObject *object)
 		(void)close(cache->ready_fd);
 	if (cache->turn)
 		PyThread_free_lock(cache->turn);
-	object_del(object);
+}
+
+static void cache_del(PyObject *object)
+{
+	object_del(object, cache_free);
 }
 
 /* ---- groups ---- */
@@ -320,15 +361,17 @@ static int group_done(struct cache *cache, struct group *group)
 
 static void turn_take(struct cache *cache)
 {
-	if (PyThread_acquire_lock(cache->turn, 0))
-		return;
-	Py_BEGIN_ALLOW_THREADS(void)
-	PyThread_acquire_lock(cache->turn, 1);
-	Py_END_ALLOW_THREADS
+	if (!PyThread_acquire_lock(cache->turn, 0)) {
+		Py_BEGIN_ALLOW_THREADS(void)
+		PyThread_acquire_lock(cache->turn, 1);
+		Py_END_ALLOW_THREADS
+	}
+	cache->turn_thread = PyThread_get_thread_ident();
 }
 
 static void turn_give(struct cache *cache)
 {
+	cache->turn_thread = 0;
 	PyThread_release_lock(cache->turn);
 }
 
@@ -820,6 +863,8 @@ static PyGetSetDef cache_getset[] = {
 static PyType_Slot cache_slots[] = {
 	{ Py_tp_doc, "What rmem.Cache stands on." },
 	{ Py_tp_dealloc, cache_del },
+	{ Py_tp_traverse, cache_traverse },
+	{ Py_tp_clear, cache_clear },
 	{ Py_tp_methods, cache_methods },
 	{ Py_tp_getset, cache_getset },
 	{ 0 },
@@ -828,7 +873,7 @@ static PyType_Slot cache_slots[] = {
 PyType_Spec cache_spec = {
 	.name = "rmem._rmem.CacheClient",
 	.basicsize = sizeof(struct cache),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-		 Py_TPFLAGS_IMMUTABLETYPE,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+		 Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = cache_slots,
 };

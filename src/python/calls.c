@@ -630,10 +630,14 @@ static PyObject *calls_close(PyObject *object, PyObject *)
 	Py_RETURN_NONE;
 }
 
-static void calls_del(PyObject *object)
+static void calls_free(PyObject *object)
 {
 	calls_end((struct calls *)object);
-	object_del(object);
+}
+
+static void calls_del(PyObject *object)
+{
+	object_del(object, calls_free);
 }
 
 static PyMethodDef calls_methods[] = {

@@ -151,22 +151,29 @@ struct given {
 	void (*ended)(PyObject *owner);
 };
 
-static void given_end(struct managed *managed)
+static void given_free(struct given *given)
 {
-	struct given *given = managed->context;
-	PyGILState_STATE locked = PyGILState_Ensure();
-
 	given->ended(given->owner);
 	Py_DECREF(given->owner);
 	PyMem_Free(given);
+}
+
+/* The consumer, of any thread, has done with it. */
+static void given_end(struct managed *managed)
+{
+	PyGILState_STATE locked = PyGILState_Ensure();
+
+	given_free(managed->context);
 	PyGILState_Release(locked);
 }
 
-/* A capsule that was consumed has another name. */
+/* A capsule that was consumed has another name.  Python's lock is held, of a subinterpreter too, in
+ * which PyGILState_Ensure() would wait for it. */
 static void capsule_end(PyObject *capsule)
 {
 	if (PyCapsule_IsValid(capsule, "dltensor"))
-		given_end(PyCapsule_GetPointer(capsule, "dltensor"));
+		given_free(((struct managed *)PyCapsule_GetPointer(capsule, "dltensor"))
+				   ->context);
 }
 
 PyObject *dlpack_give(PyObject *owner, void *addr, uint64_t bytes,

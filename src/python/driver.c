@@ -60,7 +60,7 @@ PyObject *driver_open(PyObject *session, PyObject *)
 	return (PyObject *)driver;
 }
 
-static void driver_del(PyObject *object)
+static void driver_free(PyObject *object)
 {
 	struct driver *driver = (struct driver *)object;
 	PyObject *session = (PyObject *)driver->lane.session;
@@ -69,7 +69,11 @@ static void driver_del(PyObject *object)
 	Py_XDECREF(driver->complete);
 	Py_XDECREF(driver->error);
 	Py_XDECREF((PyObject *)session);
-	object_del(object);
+}
+
+static void driver_del(PyObject *object)
+{
+	object_del(object, driver_free);
 }
 
 static int driver_check(const struct driver *driver)

@@ -119,6 +119,19 @@ void group_free(struct group *group)
 	PyMem_Free(group);
 }
 
+int group_traverse(const struct group *group, visitproc visit, void *arg)
+{
+	for (unsigned i = 0; group->memories && i < group->n; i++) {
+		int stop = memory_traverse(&group->memories[i], visit, arg);
+
+		if (stop)
+			return stop;
+	}
+	Py_VISIT(group->tag);
+	Py_VISIT(group->results);
+	return 0;
+}
+
 void group_place(struct group *group, uint32_t index)
 {
 	group->index = index;

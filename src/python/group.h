@@ -28,6 +28,8 @@ struct group {
 struct group *group_new(enum rmem_cache_opcode opcode, PyObject *keys,
 			PyObject *memories, uint64_t ttl_ms, PyObject *tag);
 void group_free(struct group *group);
+/* A tp_traverse of what it holds. */
+int group_traverse(const struct group *group, visitproc visit, void *arg);
 
 /* The group got a place in the table of those that are outstanding. */
 void group_place(struct group *group, uint32_t index);

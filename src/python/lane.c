@@ -66,11 +66,11 @@ void lane_end(struct lane *lane)
 	lane->queue = NULL;
 	lane->slots = NULL;
 	session_drop(&lane->ending);
-	lane->session->calls++; /* another thread that closes the session waits */
+	session_hold(lane->session); /* another thread that closes it waits */
 	Py_BEGIN_ALLOW_THREADS
 	rmem_queue_free(queue);
 	Py_END_ALLOW_THREADS
-	lane->session->calls--;
+	session_leave(lane->session);
 	for (uint32_t i = 0; i < lane->used; i++)
 		if (slots[i].lease) {
 			PyObject *tag = lane_empty(&slots[i]);
@@ -80,6 +80,20 @@ void lane_end(struct lane *lane)
 			Py_DECREF(tag);
 		}
 	PyMem_Free(slots);
+}
+
+int lane_traverse(const struct lane *lane, visitproc visit, void *arg)
+{
+	for (uint32_t i = 0; lane->slots && i < lane->used; i++) {
+		const struct slot *slot = &lane->slots[i];
+		int stop = memory_traverse(&slot->memory, visit, arg);
+
+		if (stop)
+			return stop;
+		Py_VISIT((PyObject *)slot->lease);
+		Py_VISIT(slot->tag);
+	}
+	return 0;
 }
 
 int lane_check(const struct lane *lane)
@@ -92,10 +106,14 @@ int lane_check(const struct lane *lane)
 	return -1;
 }
 
+/* Returns NULL with an exception set if there is none. */
 static struct slot *slot_new(struct lane *lane)
 {
 	struct slot *slot;
 
+	if (lane->free == LANE_NONE && lane->used == lane->n_slots)
+		return failure_raise(lane->session->module, -EOVERFLOW,
+				     "the queue is full");
 	if (lane->free == LANE_NONE)
 		return &lane->slots[lane->used++];
 	slot = &lane->slots[lane->free];
@@ -124,19 +142,22 @@ struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lea
 	struct memory held = { 0 };
 	struct slot *slot;
 
-	if (lane->free == LANE_NONE && lane->used == lane->n_slots)
-		return failure_raise(lane->session->module, -EOVERFLOW,
-				     "the queue is full");
 	if (check_lease(lane, lease))
 		return NULL;
 	if (memory != Py_None &&
 	    registry_take(lane->session, memory, is_stored(opcode), &held))
 		return NULL;
-	if (lease_use((struct lease *)lease)) {
+	/* only now: Python has run, and may have used or ended the lane */
+	if (lane_check(lane) || lease_use((struct lease *)lease)) {
 		memory_release(&held);
 		return NULL;
 	}
 	slot = slot_new(lane);
+	if (!slot) {
+		lease_unuse((struct lease *)lease);
+		memory_release(&held);
+		return NULL;
+	}
 	Py_INCREF(lease);
 	Py_INCREF(tag);
 	slot->memory = held;

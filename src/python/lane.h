@@ -52,6 +52,8 @@ int lane_begin(struct lane *lane, struct session *session, uint32_t slots);
 int lane_open(struct lane *lane, struct session *session, unsigned depth);
 /* End the lane, its queue and its operations.  Of a lane that has ended or not begun: nothing. */
 void lane_end(struct lane *lane);
+/* A tp_traverse of what its operations hold. */
+int lane_traverse(const struct lane *lane, visitproc visit, void *arg);
 /* The lane can be used.  Returns 0, or -1 with an exception set. */
 int lane_check(const struct lane *lane);
 

@@ -82,7 +82,7 @@ int lease_enter(struct lease *lease)
 {
 	if (lease_use(lease))
 		return -1;
-	lease->session->calls++;
+	session_hold(lease->session);
 	return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "python/registry.h"
 #include "python/staging.h"
 
-static void lease_del(PyObject *object)
+static void lease_free(PyObject *object)
 {
 	struct lease *lease = (struct lease *)object;
 
@@ -22,7 +22,11 @@ static void lease_del(PyObject *object)
 	if (lease->session && lease->handle)
 		lease_forget(lease->session, lease->handle);
 	Py_XDECREF((PyObject *)lease->session);
-	object_del(object);
+}
+
+static void lease_del(PyObject *object)
+{
+	object_del(object, lease_free);
 }
 
 /* The end of a call on the lease: None, or NULL with an exception set. */

@@ -74,7 +74,7 @@ int memory_take(PyObject *object, bool writable, struct memory *ret_memory)
 void memory_release(struct memory *memory)
 {
 	if (memory->registration)
-		memory->registration->uses--;
+		registration_release(memory->registration);
 	memory->registration = NULL;
 	if (memory->staging)
 		staging_give_back(memory->staging);
@@ -82,4 +82,11 @@ void memory_release(struct memory *memory)
 	if (memory->view.obj)
 		PyBuffer_Release(&memory->view);
 	Py_CLEAR(memory->capsule);
+}
+
+int memory_traverse(const struct memory *memory, visitproc visit, void *arg)
+{
+	Py_VISIT(memory->view.obj);
+	Py_VISIT(memory->capsule);
+	return 0;
 }

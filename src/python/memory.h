@@ -23,5 +23,7 @@ int memory_take(PyObject *object, bool writable, struct memory *ret_memory);
 int memory_take_any(PyObject *object, bool writable, int *ret_device,
 		    struct memory *ret_memory);
 void memory_release(struct memory *memory);
+/* A tp_traverse of what is held. */
+int memory_traverse(const struct memory *memory, visitproc visit, void *arg);
 
 #endif

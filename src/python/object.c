@@ -32,10 +32,44 @@ void *object_new(PyTypeObject *type)
 	return PyType_GenericAlloc(type, 0);
 }
 
-void object_del(PyObject *object)
+void object_del(PyObject *object, void (*end)(PyObject *object))
 {
 	PyTypeObject *type = Py_TYPE(object);
+	PyObject *raised, *value, *traceback;
 
+	if (PyType_GetFlags(type) & Py_TPFLAGS_HAVE_GC)
+		PyObject_GC_UnTrack(object);
+	PyErr_Fetch(&raised, &value, &traceback);
+	end(object);
+	PyErr_Restore(raised, value, traceback);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
 	Py_DECREF((PyObject *)type);
+}
+
+/* Of this thread, the latest one last. */
+static _Thread_local struct {
+	const void *objects[16]; /* deeper ones are counted alone */
+	unsigned n;
+} calls;
+
+#define REMEMBERED (sizeof(calls.objects) / sizeof(calls.objects[0]))
+
+void object_enter(const void *object)
+{
+	if (calls.n < REMEMBERED)
+		calls.objects[calls.n] = object;
+	calls.n++;
+}
+
+void object_leave(void)
+{
+	calls.n--;
+}
+
+bool object_entered(const void *object)
+{
+	for (unsigned i = 0; i < calls.n && i < REMEMBERED; i++)
+		if (calls.objects[i] == object)
+			return true;
+	return false;
 }

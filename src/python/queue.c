@@ -43,7 +43,19 @@ PyObject *queue_open(PyObject *session, PyObject *args, PyObject *keywords)
 	return (PyObject *)queue;
 }
 
-static void queue_del(PyObject *object)
+static int queue_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(object));
+	return lane_traverse(&((struct queue *)object)->lane, visit, arg);
+}
+
+static int queue_clear(PyObject *object)
+{
+	lane_end(&((struct queue *)object)->lane);
+	return 0;
+}
+
+static void queue_free(PyObject *object)
 {
 	struct queue *queue = (struct queue *)object;
 	PyObject *session = (PyObject *)queue->lane.session;
@@ -52,7 +64,11 @@ static void queue_del(PyObject *object)
 		PyObject_ClearWeakRefs(object);
 	lane_end(&queue->lane);
 	Py_XDECREF((PyObject *)session);
-	object_del(object);
+}
+
+static void queue_del(PyObject *object)
+{
+	object_del(object, queue_free);
 }
 
 /* Begin a call.  Returns 0, or -1 with an exception set. */
@@ -67,7 +83,7 @@ static int queue_enter(struct queue *queue)
 		return -1;
 	}
 	queue->busy = true;
-	queue->lane.session->calls++;
+	session_hold(queue->lane.session);
 	return 0;
 }
 
@@ -324,8 +340,12 @@ static PyObject *queue_cancel(PyObject *object, PyObject *args)
 		PyErr_SetString(PyExc_TypeError, "lease is no Lease");
 		return NULL;
 	}
-	n = rmem_cancel(queue->lane.queue,
-			lease == Py_None ? NULL : ((struct lease *)lease)->handle);
+	if (lease == Py_None)
+		n = rmem_cancel(queue->lane.queue, NULL);
+	else if (((struct lease *)lease)->handle)
+		n = rmem_cancel(queue->lane.queue, ((struct lease *)lease)->handle);
+	else
+		n = 0; /* detached: none is on it */
 	queue_leave(queue);
 	return n < 0 ? failure_of_call(queue->lane.session->module, n)
 		     : PyLong_FromLong(n);
@@ -433,6 +453,8 @@ static PyType_Slot queue_slots[] = {
 	  "One thread at a time may use it, else RuntimeError.  For asyncio see "
 	  "rmem.aio." },
 	{ Py_tp_dealloc, queue_del },
+	{ Py_tp_traverse, queue_traverse },
+	{ Py_tp_clear, queue_clear },
 	{ Py_tp_methods, queue_methods },
 	{ Py_tp_getset, queue_getset },
 	{ Py_tp_members, queue_members },
@@ -442,7 +464,7 @@ static PyType_Slot queue_slots[] = {
 PyType_Spec queue_spec = {
 	.name = "rmem._rmem.Queue",
 	.basicsize = sizeof(struct queue),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-		 Py_TPFLAGS_IMMUTABLETYPE,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+		 Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = queue_slots,
 };

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "python/registration.h"
 
+void registration_release(struct registration *one)
+{
+	if (!--one->uses && one->ended)
+		PyMem_Free(one);
+}
+
 void registrations_forget(struct registrations *all)
 {
 	for (unsigned i = 0; i < REGISTRATION_BUCKETS; i++) {
@@ -11,7 +17,9 @@ void registrations_forget(struct registrations *all)
 			struct registration *next = one->next;
 
 			Py_DECREF(one->owner);
-			PyMem_Free(one);
+			one->ended = true;
+			if (!one->uses)
+				PyMem_Free(one);
 			one = next;
 		}
 	}

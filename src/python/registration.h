@@ -12,6 +12,7 @@ struct registration {
 	rmem_buffer *handle;
 	PyObject *owner; /* a weak reference to the object that has the memory */
 	unsigned uses;   /* operations under way */
+	bool ended;      /* with its session: the last use frees it */
 	uint64_t used;   /* when it was used last, in uses of all */
 	struct registration *next; /* in its bucket */
 };
@@ -23,6 +24,9 @@ struct registrations {
 	uint64_t bytes;
 	bool on; /* register what is used */
 };
+
+/* A use ends. */
+void registration_release(struct registration *one);
 
 /* The session has ended, and the registrations with it. */
 void registrations_forget(struct registrations *all);

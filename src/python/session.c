@@ -48,13 +48,20 @@ int session_enter(struct session *session)
 {
 	if (session_check(session))
 		return -1;
-	session->calls++;
+	session_hold(session);
 	return 0;
+}
+
+void session_hold(struct session *session)
+{
+	object_enter(session);
+	session->calls++;
 }
 
 void session_leave(struct session *session)
 {
 	session->calls--;
+	object_leave();
 }
 
 void session_add(struct session *session, struct ending *ending)

@@ -29,7 +29,8 @@ struct session {
 	struct ending *endings;
 	/* batches of synchronous calls take turns on one queue */
 	PyThread_type_lock batch_turn;
-	rmem_queue *batch_queue; /* NULL: not needed yet */
+	unsigned long batch_thread; /* whose turn it is; 0: nobody's */
+	rmem_queue *batch_queue;    /* NULL: not needed yet */
 	PyObject *leases; /* weak references to Lease objects, by their handles */
 	struct registrations registrations;
 	uint64_t n_registrations;
@@ -60,6 +61,8 @@ bool session_open_here(const struct session *session);
 int session_check(const struct session *session);
 /* Begin a call that releases Python's lock: session_close() waits for it.  Returns as above. */
 int session_enter(struct session *session);
+/* The same of a session that was checked. */
+void session_hold(struct session *session);
 void session_leave(struct session *session);
 
 #endif

@@ -66,6 +66,9 @@ static PyObject *session_close(PyObject *object, PyObject *)
 		return failure_raise(
 			session->module, -EBUSY,
 			"calls of an event loop are under way: close it there");
+	if (object_entered(session))
+		return failure_raise(session->module, -EBUSY,
+				     "this thread is in a call on the session");
 	session->closing = true;
 	if (wait_for_calls(session)) {
 		session->closing = false;
@@ -78,7 +81,7 @@ static PyObject *session_close(PyObject *object, PyObject *)
 	Py_RETURN_NONE;
 }
 
-static void session_del(PyObject *object)
+static void session_free(PyObject *object)
 {
 	struct session *session = (struct session *)object;
 	rmem *handle = session->handle;
@@ -95,7 +98,11 @@ static void session_del(PyObject *object)
 	Py_XDECREF(session->leases);
 	if (session->batch_turn)
 		PyThread_free_lock(session->batch_turn);
-	object_del(object);
+}
+
+static void session_del(PyObject *object)
+{
+	object_del(object, session_free);
 }
 
 static PyObject *session_begin(PyObject *object, PyObject *)
@@ -367,7 +374,9 @@ static PyMethodDef session_methods[] = {
 	  "Waits for calls of other threads.  Operations of queues are ended; memory "
 	  "that was\n"
 	  "exported stays.  Leases without a name are freed.  Closing twice does "
-	  "nothing." },
+	  "nothing.\n\n"
+	  "Busy: this thread is in a call on it, and this is a signal's handler or a "
+	  "destructor." },
 	{ "alloc", METHOD(session_alloc), METH_VARARGS | METH_KEYWORDS,
 	  "alloc(bytes, *, name=None, attach=False, ttl_ms=0, align=0, placement=0, "
 	  "node=-1, "

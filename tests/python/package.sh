@@ -6,7 +6,7 @@
 
 server_start
 cases errors session lease memory batch buffer registry queue aio
-cases cache notices processes stubs documents leaks
+cases cache notices processes reentry stubs documents leaks
 mkdir "$dir/driver"
 cc -shared -fPIC -o "$dir/driver/libcuda.so.1" "$top_srcdir/tests/python/libcuda.c"
 LD_LIBRARY_PATH=$dir/driver:$LD_LIBRARY_PATH cases cuda

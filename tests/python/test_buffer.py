@@ -2,6 +2,7 @@
 """Registered memory."""
 
 import gc
+import sys
 import threading
 import weakref
 
@@ -91,6 +92,30 @@ class Buffers(Case):
         self.lease.read_into(Tensor())
         self.assertEqual(bytes(buffer), b"\x09" * PAGE)
         buffer.close()
+
+    def test_closed_while_it_is_exported(self):
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(1e-6)
+        for _ in range(100):
+            buffer, views, begun = self.session.buffer(4096), [], threading.Event()
+
+            def work(buffer=buffer, views=views, begun=begun):
+                begun.set()
+                try:
+                    while len(views) < 20:
+                        views.append(memoryview(buffer))
+                except BufferError:
+                    pass
+            thread = threading.Thread(target=work)
+            thread.start()
+            begun.wait()
+            try:
+                buffer.close()
+            except BufferError:
+                pass
+            thread.join()
+            # closed or in use, never both
+            self.assertEqual(bool(views), bool(buffer.address))
 
     def test_of_many_threads(self):
         failures = []

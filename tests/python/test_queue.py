@@ -107,6 +107,13 @@ class Queues(Case):
             self.assertIsInstance(completion.error, (type(None), rmem.Cancelled))
         into.append(1)
 
+    def test_cancel_of_a_detached_lease(self):
+        other = self.session.alloc(4096)
+        other.detach()
+        self.queue.submit([Op(READ, self.lease, bytearray(PAGE))] * 32)
+        self.assertEqual(self.queue.cancel(other), 0)
+        self.assertEqual([one.error for one in self.queue.wait(32)], [None] * 32)
+
     def test_two_threads(self):
         caught, begun = [], threading.Event()
 
