@@ -13,6 +13,8 @@
 #define SEGMENT_BYTES_MIN \
 	(UINT64_C(1) << 20) /* of those that are chosen by the length */
 #define SEGMENT_BYTES_MAX (UINT64_C(64) << 20)
+/* of the number of segments: each client has a copy of their words */
+#define TABLE_BITS_MAX 17u
 
 static uint64_t bits(uint64_t word, unsigned at, unsigned n)
 {
@@ -81,13 +83,17 @@ int geometry_choose(uint64_t lease_bytes, uint64_t segment_bytes, bool immutable
 			       (unsigned long long)SEGMENT_BYTES_MAX);
 	g.segment_bits = log2_up(segment_bytes);
 	g.bucket_bits = log2_up(lease_bytes / 64 / FORMAT_BUCKET_BYTES);
+	g.table_bits = log2_up(lease_bytes >> g.segment_bits);
+	if (g.table_bits > TABLE_BITS_MAX)
+		return err_set(
+			-EINVAL,
+			"the lease has more than %u segments: choose longer ones",
+			1u << TABLE_BITS_MAX);
 	/* room to grow to twice the length */
-	g.table_bits = log2_up(lease_bytes >> g.segment_bits) + 1;
+	g.table_bits += g.table_bits < TABLE_BITS_MAX;
 	while (lease_bytes >> (32 + g.unit_bits - 1) && g.unit_bits < 13)
 		g.unit_bits++;
 	g.random = random & (FORMAT_CLIENTS - 1);
-	if (g.table_bits > 31)
-		return err_set(-EINVAL, "the lease has too many segments");
 	err = geometry_place(&g, 0, lease_bytes);
 	if (err)
 		return -EINVAL;
@@ -127,7 +133,8 @@ int geometry_decode(uint64_t word, uint64_t lease_id, uint64_t lease_bytes,
 			       (unsigned)bits(word, 44, 4), (unsigned)bits(word, 40, 4),
 			       FORMAT_VERSION);
 	if (g.segment_bits < 9 || g.segment_bits > 26 ||
-	    g.segment_bits < g.unit_bits + 3 || g.bucket_bits > 32)
+	    g.segment_bits < g.unit_bits + 3 || g.bucket_bits > 32 ||
+	    g.table_bits > TABLE_BITS_MAX)
 		return err_set(-EPROTO, "the cache's super word is damaged");
 	err = geometry_place(&g, lease_id, lease_bytes);
 	if (err)

@@ -57,7 +57,8 @@ START_TEST(super_word__of_others_is_refused)
 				 -EPROTO);
 	ck_assert_int_eq(geometry_decode(word, LEASE_ID, 8192 + 32768 + 65536, &other),
 			 -EPROTO);
-	/* any word is a geometry whose places are in 64 bits, or refused */
+	/* any word is a geometry whose places are in 64 bits, and whose segments a client can
+	 * remember, or refused */
 	for (unsigned i = 0; i < 1 << 24; i += 97) {
 		uint64_t any = UINT64_C(0x435210) << 40 | (uint64_t)i << 16 << 4 | 1;
 
@@ -66,6 +67,7 @@ START_TEST(super_word__of_others_is_refused)
 			continue;
 		ck_assert_uint_le(geometry_segment_at(&other, other.segments),
 				  UINT64_C(1) << 36);
+		ck_assert_uint_le(UINT64_C(1) << other.table_bits, 131072);
 	}
 }
 END_TEST
@@ -79,6 +81,7 @@ START_TEST(geometry__is_chosen_by_length)
 		{ UINT64_C(16) << 30, UINT64_C(64) << 20 },
 		{ UINT64_C(4) << 30, UINT64_C(16) << 20 },
 		{ UINT64_C(2) << 40, UINT64_C(64) << 20 },
+		{ UINT64_C(8) << 40, UINT64_C(64) << 20 },
 	};
 	struct geometry g;
 
@@ -95,6 +98,8 @@ START_TEST(geometry__is_chosen_by_length)
 	}
 	ck_assert_int_eq(geometry_choose(1 << 20, 3000, false, 7, &g), -EINVAL);
 	ck_assert_int_eq(geometry_choose(1 << 20, 1 << 20, false, 7, &g), -EINVAL);
+	ck_assert_int_eq(geometry_choose(1 << 30, 8192, false, 7, &g), 0);
+	ck_assert_int_eq(geometry_choose(1 << 30, 4096, false, 7, &g), -EINVAL);
 }
 END_TEST
 
