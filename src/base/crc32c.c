@@ -16,8 +16,9 @@
 #define X_TO_0 UINT32_C(0x80000000)
 #define X_TO_8 UINT32_C(0x00800000)
 
-/* Three independent lanes hide the latency of the instruction.  Bytes of each: */
-#define LANE_BYTES ((size_t)4096)
+/* Three independent lanes hide the latency of the instruction.  Bytes of each; two times three are
+ * a page, all but 64 bytes: */
+#define LANE_BYTES ((size_t)672)
 
 static uint32_t times_x(uint32_t a)
 {
@@ -148,9 +149,28 @@ static bool instruction_is_there(void)
 }
 #endif
 
+/* Products of each byte of a state with the zeros of a lane. */
+static uint32_t joints[4][256];
+static pthread_once_t joints_made = PTHREAD_ONCE_INIT;
+
+static void joints_make(void)
+{
+	uint32_t lane_zeros = zeros(LANE_BYTES);
+
+	for (unsigned byte = 0; byte < 4; byte++)
+		for (uint32_t i = 0; i < 256; i++)
+			joints[byte][i] = product(i << (8 * byte), lane_zeros);
+}
+
+/* The state after a lane of zeros. */
+static uint32_t lane_passed(uint32_t state)
+{
+	return joints[0][state & 0xff] ^ joints[1][state >> 8 & 0xff] ^
+	       joints[2][state >> 16 & 0xff] ^ joints[3][state >> 24];
+}
+
 /* Process three lanes and join them; returns the new state. */
-static WITH_INSTRUCTION uint32_t lanes(uint32_t state, const unsigned char *at,
-				       uint32_t lane_zeros)
+static WITH_INSTRUCTION uint32_t lanes(uint32_t state, const unsigned char *at)
 {
 	uint32_t second = 0, third = 0;
 
@@ -159,17 +179,18 @@ static WITH_INSTRUCTION uint32_t lanes(uint32_t state, const unsigned char *at,
 		second = step_8(second, load_word(at + LANE_BYTES + i));
 		third = step_8(third, load_word(at + 2 * LANE_BYTES + i));
 	}
-	return product(product(state, lane_zeros) ^ second, lane_zeros) ^ third;
+	return lane_passed(lane_passed(state) ^ second) ^ third;
 }
 
 static WITH_INSTRUCTION uint32_t crc_fast(uint32_t crc, const unsigned char *at,
 					  size_t bytes)
 {
-	uint32_t lane_zeros = bytes >= 3 * LANE_BYTES ? zeros(LANE_BYTES) : 0;
 	uint32_t state = ~crc;
 
+	if (bytes >= 3 * LANE_BYTES)
+		(void)pthread_once(&joints_made, joints_make);
 	for (; bytes >= 3 * LANE_BYTES; bytes -= 3 * LANE_BYTES, at += 3 * LANE_BYTES)
-		state = lanes(state, at, lane_zeros);
+		state = lanes(state, at);
 	for (; bytes >= 8; bytes -= 8, at += 8)
 		state = step_8(state, load_word(at));
 	for (; bytes > 0; bytes--, at++)
