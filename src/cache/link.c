@@ -170,8 +170,10 @@ static int queue_open(struct opened *opened)
 		return failed(err, "registering memory");
 	opened->scratch = rmem_buffer_addr(opened->buffer);
 	queue.depth = QUEUE_DEPTH;
-	/* reads and atomics share what one channel may have outstanding */
-	queue.channels = info.channels > 1 ? info.channels : QUEUE_CHANNELS;
+	queue.channels = info.channels;
+	/* over RDMA reads and atomics share what one channel may have outstanding */
+	if (info.fabric == RMEM_FABRIC_RDMA && queue.channels == 1)
+		queue.channels = QUEUE_CHANNELS;
 	err = rmem_queue_create(opened->session, &queue, &opened->queue);
 	return err ? failed(err, "making a queue") : 0;
 }
