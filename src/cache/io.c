@@ -51,6 +51,13 @@ static void io_add(struct io *io, struct task *task, struct rmem_op op, uint64_t
 	io->outstanding++;
 }
 
+/* From or to the scratch memory. */
+static void io_add_scratch(struct io *io, struct task *task, struct rmem_op op)
+{
+	op.buffer = io->buffer;
+	io_add(io, task, op, op.bytes);
+}
+
 static uint64_t vec_bytes(const struct rmem_vec *vec, unsigned n)
 {
 	uint64_t bytes = 0;
@@ -63,11 +70,8 @@ static uint64_t vec_bytes(const struct rmem_vec *vec, unsigned n)
 void io_read(struct io *io, struct task *task, uint64_t offset, void *dst,
 	     uint64_t bytes)
 {
-	struct rmem_op op = rmem_op_read(io->lease, offset, dst, bytes);
-
-	op.buffer = io->buffer;
 	io->counters->reads++;
-	io_add(io, task, op, bytes);
+	io_add_scratch(io, task, rmem_op_read(io->lease, offset, dst, bytes));
 }
 
 void io_readv(struct io *io, struct task *task, uint64_t offset,
@@ -80,11 +84,8 @@ void io_readv(struct io *io, struct task *task, uint64_t offset,
 void io_write(struct io *io, struct task *task, uint64_t offset, const void *src,
 	      uint64_t bytes)
 {
-	struct rmem_op op = rmem_op_write(io->lease, offset, src, bytes);
-
-	op.buffer = io->buffer;
 	io->counters->writes++;
-	io_add(io, task, op, bytes);
+	io_add_scratch(io, task, rmem_op_write(io->lease, offset, src, bytes));
 }
 
 void io_writev(struct io *io, struct task *task, uint64_t offset,
@@ -123,13 +124,10 @@ void io_swap(struct io *io, struct task *task)
 
 void io_hint(struct io *io, uint64_t offset, const uint8_t *src)
 {
-	struct rmem_op op = rmem_op_write(io->lease, offset, src, 1);
-
 	if (io->n_ops >= HINTS_MAX)
 		return;
-	op.buffer = io->buffer;
 	io->counters->hints++;
-	io_add(io, NULL, op, 1);
+	io_add_scratch(io, NULL, rmem_op_write(io->lease, offset, src, 1));
 }
 
 /* The operation has ended.  Of an atomic `unknown` says that it may have been done. */
