@@ -13,8 +13,8 @@
 # of a trace of Zipf(0.9) with values of 4 KiB to 1 MiB, ten times as many bytes as the caches have,
 # in which what is missing is put; there the bytes of all turns count.
 #
-# Hit rates are those of traces of 64,000 keys with values of 4,000 bytes, a tenth of which fits; the
-# first third of a trace does not count.  A lease of rmem has as
+# Hit rates are those of traces of 64,000 keys with values of 4,000 bytes, a tenth of which fits;
+# the first third of a trace does not count.  A lease of rmem has as
 # many bytes as Redis's maxmemory, to which what Redis uses without keys is added.  Its LRU has
 # seconds, so its clock runs 500 times as fast.  Traces are Zipf, Zipf with 30 % of a scan, one in
 # which each key of a half comes twice, and one of sessions that ask for eight keys each until they
