@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cache rates MS ROUNDS RMEM REDIS MEMCACHED TRACED: blocks per second of rmem, Redis and two
- *     memcacheds on these ports, in windows of MS milliseconds.  A line "rate CELL STORE RATE" each.
- * cache hits REQUESTS CLIENTS RMEM REDIS: hit rates of traces, by so many clients of rmem in turn.
- *     A line "hits TRACE BAR RMEM REDIS" each; BAR is how much rmem should be ahead. */
+ *     memcacheds on these ports, in windows of MS milliseconds: lines "rate CELL STORE RATE".
+ * cache hits REQUESTS CLIENTS RMEM REDIS: hit rates of traces, with so many clients of rmem in
+ *     turn: lines "hits TRACE BAR RMEM REDIS".  BAR is how much rmem should be ahead. */
 #include <err.h>
 #include <math.h>
 #include <stdio.h>
