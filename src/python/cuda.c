@@ -5,18 +5,31 @@
 
 #define DEVICES 64
 
+/* of CUDA's enumerations */
+#define DEVICE_WRITES_ORDERING 118
+#define ORDERING_OWNER 100
+#define DEVICE_DMA_BUF_SUPPORTED 124
+#define POINTER_BUFFER_ID 7
+#define HANDLE_DMA_BUF_FD 1
+
 /* X(return type, function, parameters), as of cuda.h, which is not needed to build. */
-#define FUNCTIONS(X)                                                      \
-	X(int, cuInit, unsigned)                                          \
-	X(int, cuDeviceGet, int *, int)                                   \
-	X(int, cuDevicePrimaryCtxRetain, void **, int)                    \
-	X(int, cuCtxPushCurrent_v2, void *)                               \
-	X(int, cuCtxPopCurrent_v2, void **)                               \
-	X(int, cuMemcpyDtoH_v2, void *, unsigned long long, size_t)       \
-	X(int, cuMemcpyHtoD_v2, unsigned long long, const void *, size_t) \
-	X(int, cuStreamSynchronize, void *)                               \
-	X(int, cuMemHostRegister_v2, void *, size_t, unsigned)            \
-	X(int, cuMemHostUnregister, void *)                               \
+#define FUNCTIONS(X)                                                                   \
+	X(int, cuInit, unsigned)                                                       \
+	X(int, cuDeviceGet, int *, int)                                                \
+	X(int, cuDevicePrimaryCtxRetain, void **, int)                                 \
+	X(int, cuCtxPushCurrent_v2, void *)                                            \
+	X(int, cuCtxPopCurrent_v2, void **)                                            \
+	X(int, cuMemcpyDtoH_v2, void *, unsigned long long, size_t)                    \
+	X(int, cuMemcpyHtoD_v2, unsigned long long, const void *, size_t)              \
+	X(int, cuDeviceGetAttribute, int *, int, int)                                  \
+	X(int, cuMemGetAddressRange_v2, unsigned long long *, size_t *,                \
+	  unsigned long long)                                                          \
+	X(int, cuPointerGetAttribute, void *, int, unsigned long long)                 \
+	X(int, cuMemGetHandleForAddressRange, void *, unsigned long long, size_t, int, \
+	  unsigned long long)                                                          \
+	X(int, cuStreamSynchronize, void *)                                            \
+	X(int, cuMemHostRegister_v2, void *, size_t, unsigned)                         \
+	X(int, cuMemHostUnregister, void *)                                            \
 	X(int, cuGetErrorString, int, const char **)
 
 #define MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
@@ -108,6 +121,57 @@ int cuda_copy(int device, void *host, uint64_t address, uint64_t bytes, bool to_
 		result = cuda.cuStreamSynchronize(NULL);
 	leave();
 	return result;
+}
+
+bool cuda_exports(int device)
+{
+	int number, supported, ordering;
+
+	return !cuda.cuDeviceGet(&number, device) &&
+	       !cuda.cuDeviceGetAttribute(&supported, DEVICE_DMA_BUF_SUPPORTED,
+					  number) &&
+	       !cuda.cuDeviceGetAttribute(&ordering, DEVICE_WRITES_ORDERING, number) &&
+	       supported && ordering >= ORDERING_OWNER;
+}
+
+int cuda_wait(int device)
+{
+	int result = enter(device);
+
+	if (result)
+		return result;
+	result = cuda.cuStreamSynchronize(NULL);
+	leave();
+	return result;
+}
+
+int cuda_range(int device, uint64_t address, struct cuda_range *ret_range)
+{
+	unsigned long long base, id;
+	size_t bytes;
+	int result = enter(device);
+
+	if (result)
+		return result;
+	result = cuda.cuMemGetAddressRange_v2(&base, &bytes, address);
+	if (!result)
+		result = cuda.cuPointerGetAttribute(&id, POINTER_BUFFER_ID, base);
+	leave();
+	if (!result)
+		*ret_range = (struct cuda_range){ base, bytes, id };
+	return result;
+}
+
+int cuda_export(int device, const struct cuda_range *range)
+{
+	int fd, result = enter(device);
+
+	if (result)
+		return -1;
+	result = cuda.cuMemGetHandleForAddressRange(&fd, range->base, range->bytes,
+						    HANDLE_DMA_BUF_FD, 0);
+	leave();
+	return result ? -1 : fd;
 }
 
 void cuda_pin(int device, void *addr, uint64_t bytes)

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "python/cuda.h"
+#include "python/device_range.h"
 #include "python/registration.h"
 #include "python/staging.h"
 
@@ -229,19 +231,24 @@ static void hold(struct session *session, PyObject *object, struct memory *memor
 	Py_DECREF(owner);
 }
 
-/* Let a block stand for memory of a device. */
-static int stage(struct session *session, int device, bool writable,
-		 struct memory *memory)
+/* Hold the registration of memory of a device, or let a block stand for it. */
+static int hold_of_device(struct session *session, int device, bool writable,
+			  struct memory *memory)
 {
-	if (session_enter(session))
+	int err = 0;
+
+	if (cuda_load() || session_enter(session))
 		return -1;
-	memory->staging = staging_take(session, device, (uintptr_t)memory->addr,
-				       memory->bytes, !writable);
+	if (!device_range_hold(session, device, memory)) {
+		memory->staging = staging_take(session, device, (uintptr_t)memory->addr,
+					       memory->bytes, !writable);
+		if (memory->staging)
+			memory->addr = memory->staging->addr;
+		else
+			err = -1;
+	}
 	session_leave(session);
-	if (!memory->staging)
-		return -1;
-	memory->addr = memory->staging->addr;
-	return 0;
+	return err;
 }
 
 int registry_take(struct session *session, PyObject *object, bool writable,
@@ -254,7 +261,7 @@ int registry_take(struct session *session, PyObject *object, bool writable,
 		return -1;
 	if (device < 0) {
 		hold(session, object, &memory);
-	} else if (stage(session, device, writable, &memory)) {
+	} else if (hold_of_device(session, device, writable, &memory)) {
 		memory_release(&memory);
 		return -1;
 	}

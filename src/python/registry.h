@@ -11,8 +11,9 @@
 
 /* Take the memory of an object for an operation.  It is registered, if it is worth that, and the
  * registration is held as long as the memory; what cannot be is left unregistered: librmem copies
- * it.  Memory of a GPU is copied to a block that stands for it or, where `writable`, from there by
- * staging_copy_out().  Returns 0, or -1 with an exception set, as memory_take(). */
+ * it.  Memory of a GPU that cannot be registered is copied to a block that stands for it or, where
+ * `writable`, from there by staging_copy_out().  Returns 0, or -1 with an exception set, as
+ * memory_take(). */
 int registry_take(struct session *session, PyObject *object, bool writable,
 		  struct memory *ret_memory);
 

@@ -7,6 +7,7 @@
 
 #include <pythread.h>
 
+#include "python/device_range.h"
 #include "python/registration.h"
 #include "python/staging.h"
 
@@ -37,6 +38,7 @@ struct session {
 	uint64_t registration_hits;
 	uint64_t registered_bytes;
 	uint64_t copied_bytes; /* by librmem, when it was last asked */
+	struct device_ranges device_ranges;
 	struct stagings stagings;
 	uint64_t pinned_copies;
 	uint64_t pinned_bytes; /* copied so */

@@ -94,6 +94,7 @@ static void session_free(PyObject *object)
 		Py_END_ALLOW_THREADS
 	}
 	registrations_forget(&session->registrations);
+	device_ranges_end(&session->device_ranges);
 	stagings_end(&session->stagings, session->generation == object_generation());
 	Py_XDECREF(session->leases);
 	if (session->batch_turn)

@@ -145,14 +145,11 @@ struct staging *staging_take(struct session *session, int device, uint64_t addre
 {
 	struct staging *staging;
 
-	if (cuda_load())
-		return NULL;
 	staging = idle_block(&session->stagings, bytes);
 	if (!staging)
 		staging = block_new(session, device, bytes);
 	if (!staging)
 		return NULL;
-	Py_INCREF((PyObject *)session);
 	staging->session = session;
 	staging->address = address;
 	staging->used = bytes;
@@ -174,10 +171,8 @@ void staging_give_back(struct staging *staging)
 {
 	struct session *session = staging->session;
 
-	staging->session = NULL;
 	staging->next = session->stagings.idle;
 	session->stagings.idle = staging;
-	Py_DECREF((PyObject *)session);
 }
 
 void stagings_end(struct stagings *all, bool of_this_process)

@@ -13,7 +13,7 @@ struct staging {
 	void *addr;
 	uint64_t bytes;
 	rmem_buffer *handle;
-	struct session *session; /* held while the block is in use */
+	struct session *session; /* whoever has the memory holds it */
 	/* what it stands for */
 	uint64_t address;
 	uint64_t used;
@@ -26,8 +26,8 @@ struct stagings {
 	uint64_t bytes; /* of all blocks */
 };
 
-/* Take a block for memory of a device, and where `filled` copy that into it.  The session is
- * entered.  Returns NULL with an exception set. */
+/* Take a block for memory of a device, and where `filled` copy that into it.  The driver is loaded,
+ * and the session entered.  Returns NULL with an exception set. */
 struct staging *staging_take(struct session *session, int device, uint64_t address,
 			     uint64_t bytes, bool filled);
 /* Copy the block to the memory of the device: an operation has read into it.  Returns 0, or the

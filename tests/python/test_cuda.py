@@ -29,6 +29,15 @@ class OnDevice(Fake):
         self.managed.tensor.device.id = number
 
 
+class Allocated(OnDevice):
+    """A tensor in an allocation of pages, which the driver may export."""
+
+    def __init__(self, address, n, offset=0):
+        super().__init__(bytearray(n))
+        self.managed.tensor.data = address
+        self.managed.tensor.byte_offset = offset
+
+
 class Cuda(Case):
     def setUp(self):
         super().setUp()
@@ -45,15 +54,16 @@ class Cuda(Case):
         self.assertEqual(fake("copies").value - self.copies, n)
 
     def test_calls(self):
+        check = self.session.buffer(PAGE)
         self.lease.write(self.source)
-        self.lease.read_into(self.into)
-        self.assertEqual(self.into, self.data)
+        self.lease.read_into(check)
+        self.assertEqual(memoryview(check), self.data)
         into = bytearray(PAGE)
         self.lease.read_into(OnDevice(into, 1))
         self.assertEqual(into, self.data)
         self.counted(2)
         self.assertEqual(self.session.counters["copied_bytes"], 2 * PAGE)
-        self.assertEqual(self.session.counters["registrations"], 1)
+        self.assertEqual(self.session.counters["registrations"], 2)
         self.session.close()
         self.assertEqual(self.session.counters["copied_bytes"], 2 * PAGE)
 
@@ -132,3 +142,55 @@ class Cuda(Case):
         del lease, session
         gc.collect()
         self.assertEqual(fake("pinned").value, before)
+
+
+class DmaBufs(Case):
+    def setUp(self):
+        super().setUp()
+        driver.fake_alloc.restype = ctypes.c_ulonglong
+        self.address = driver.fake_alloc(ctypes.c_size_t(PAGE))
+        self.memory = (ctypes.c_char * PAGE).from_address(self.address - FAR)
+        self.memory.raw = os.urandom(PAGE)
+
+    def round_trip(self):
+        self.lease.write(Allocated(self.address, PAGE))
+        check = bytearray(PAGE)
+        self.lease.read_into(check)
+        self.assertEqual(check, self.memory.raw)
+        data = os.urandom(100)
+        self.lease.write(data)
+        self.lease.read_into(Allocated(self.address, 100, 4000))
+        self.assertEqual(self.memory.raw, bytes(check[:4000]) + data + bytes(check[4100:]))
+
+    def test_without_a_copy(self):
+        if not os.path.exists("/dev/udmabuf") or self.session.info["fabric"] == "rdma":
+            self.skipTest("no dma-buf that the fabric can use")
+        self.round_trip()
+        self.round_trip()
+        counters = {"copied_bytes": 0, "registrations": 1, "registration_hits": 3,
+                    "registered_bytes": PAGE, "pinned_copies": 0}
+        self.assertEqual(self.session.counters, counters)
+        # another allocation at the same address is registered anew
+        driver.fake_replace()
+        self.round_trip()
+        self.assertEqual(self.session.counters, counters | {"registrations": 2,
+                                                            "registration_hits": 4})
+
+    def test_copied_where_there_is_none(self):
+        if os.path.exists("/dev/udmabuf") and self.session.info["fabric"] == "tcp":
+            self.skipTest("there is a dma-buf")
+        self.round_trip()
+        self.assertEqual(self.session.counters["pinned_copies"], 2)
+
+    def test_copied_where_writes_are_not_ordered(self):
+        ordering = ctypes.c_int.in_dll(driver, "fake_ordering")
+        self.addCleanup(setattr, ordering, "value", ordering.value)
+        ordering.value = 0
+        self.round_trip()
+        self.assertEqual(self.session.counters["pinned_copies"], 2)
+
+    def test_copied_beyond_the_allocation(self):
+        with self.assertRaises(rmem.Invalid):
+            self.lease.write(Allocated(self.address, PAGE, 1), PAGE)
+        self.assertEqual(self.session.counters["registrations"], 1)
+        self.assertEqual(self.session.counters["registered_bytes"], PAGE)
