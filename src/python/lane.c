@@ -91,6 +91,7 @@ int lane_traverse(const struct lane *lane, visitproc visit, void *arg)
 		if (stop)
 			return stop;
 		Py_VISIT((PyObject *)slot->lease);
+		Py_VISIT((PyObject *)slot->operands.source_lease);
 		Py_VISIT(slot->tag);
 	}
 	return 0;
@@ -144,7 +145,7 @@ struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lea
 
 	if (check_lease(lane, lease))
 		return NULL;
-	if (memory != Py_None &&
+	if (opcode != RMEM_OP_FILL && opcode != RMEM_OP_COPY &&
 	    registry_take(lane->session, memory, is_stored(opcode), &held))
 		return NULL;
 	/* only now: Python has run, and may have used or ended the lane */

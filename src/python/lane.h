@@ -57,7 +57,7 @@ int lane_traverse(const struct lane *lane, visitproc visit, void *arg);
 /* The lane can be used.  Returns 0, or -1 with an exception set. */
 int lane_check(const struct lane *lane);
 
-/* Take a slot, and hold what the operation needs; the memory of a FILL or COPY is None.  Returns
+/* Take a slot, and hold what the operation needs; a FILL or COPY has no memory.  Returns
  * NULL with an exception set; the lane is full: QueueFull. */
 struct slot *lane_take(struct lane *lane, enum rmem_opcode opcode, PyObject *lease,
 		       PyObject *memory, uint64_t offset, PyObject *tag);

@@ -123,6 +123,8 @@ class Futures(unittest.IsolatedAsyncioTestCase):
             await self.lease.read_into(b"8")
         with self.assertRaises(TypeError):
             await self.lease.read_into(bytearray(8), "0")
+        with self.assertRaisesRegex(TypeError, "neither the buffer protocol"):
+            await self.lease.read_into(None)
         await self.lease.read_into(bytearray(8))
 
     async def test_memory_is_held(self):
