@@ -70,15 +70,13 @@ static void evict_raise(struct server *server)
 
 /* ---- moves ---- */
 
-static void evict_move(struct server *server);
+static void evict_publish(struct server *server);
 static void evict_wave(struct server *server);
 
-static void evict_move_end(struct server *server)
+static void evictee_end(struct evictee *evictee)
 {
-	if (server->evict.claim)
-		claim_unref(server->evict.claim);
-	server->evict.claim = NULL;
-	evict_move(server);
+	claim_unref(evictee->claim);
+	evictee->claim = NULL;
 }
 
 /* The block is at its new place, for those who look. */
@@ -86,48 +84,71 @@ static void evict_published(struct task *task)
 {
 	struct server *server = server_of(task);
 	struct evict *evict = &server->evict;
-	const struct evictee *evictee = &evict->some[evict->at - 1];
+	struct evictee *evictee = &evict->some[evict->at - 1];
 	unsigned count = policy_moved_count(&server->policy, &server->table,
-					    evict->state.class, evict->count);
-	const struct place *known = known_find(&server->known, evict->hash);
+					    evict->state.class, evictee->count);
+	const struct place *known = known_find(&server->known, evictee->hash);
 
 	if (task->result == SWAP_DONE) {
 		server->counters.moved++;
 		if (known && known->slot == evictee->slot)
-			known_set(&server->known, evict->hash, evict->moved,
-				  evict->part_bytes, false);
+			known_set(&server->known, evictee->hash, evictee->moved,
+				  evictee->part_bytes, false);
 		if (count > 0)
 			io_hint(&server->io,
 				evictee->bucket_at + FORMAT_HINTS_AT + evictee->index,
 				&server->scratch
-					 ->bytes[hint_encode(evict->moved, count)]);
+					 ->bytes[hint_encode(evictee->moved, count)]);
 	}
-	evict_move_end(server);
+	evictee_end(evictee);
+	evict_publish(server);
+}
+
+/* Publish the next one of those that were copied. */
+static void evict_publish(struct server *server)
+{
+	struct evict *evict = &server->evict;
+
+	while (evict->at < evict->n_some) {
+		struct evictee *evictee = &evict->some[evict->at++];
+
+		if (!evictee->claim)
+			continue;
+		if (!claim_is_fresh(evictee->claim)) {
+			evictee_end(evictee);
+			continue;
+		}
+		swap_start(&server->io, &evict->task,
+			   evictee->bucket_at + 8 * (uint64_t)evictee->index,
+			   evictee->slot, evictee->moved, &server->scratch->evict.word,
+			   evict_published);
+		return;
+	}
+	evict_wave(server);
 }
 
 static void evict_copied(struct task *task)
 {
 	struct server *server = server_of(task);
 	struct evict *evict = &server->evict;
-	const struct evictee *evictee = &evict->some[evict->at - 1];
 
-	if (task->err)
-		evict->claim->failed = true;
-	if (task->err || !claim_is_fresh(evict->claim)) {
-		evict_move_end(server);
-		return;
-	}
-	swap_start(&server->io, task, evictee->bucket_at + 8 * (uint64_t)evictee->index,
-		   evictee->slot, evict->moved, &server->scratch->evict.word,
-		   evict_published);
+	for (unsigned i = 0; task->err && i < evict->n_some; i++)
+		if (evict->some[i].claim) {
+			evict->some[i].claim->failed = true;
+			evictee_end(&evict->some[i]);
+		}
+	evict->at = 0;
+	evict_publish(server);
 }
 
 /* A place for the block in the segment that blocks are moved to, if there is room. */
-static bool evict_place(struct server *server, struct block *block, uint64_t bytes,
-			unsigned *ret_entry)
+static bool evict_place(struct server *server, struct evictee *evictee,
+			struct block *block, unsigned *ret_entry)
 {
 	struct evict *evict = &server->evict;
 	struct claim *claim = server->claims[SEGMENT_MAIN];
+	uint64_t bytes =
+		block_bytes(&server->geometry, block->key_bytes, evictee->part_bytes);
 
 	if (!claim || !claim_is_fresh(claim) ||
 	    evict->moved_bytes + bytes >
@@ -138,7 +159,7 @@ static bool evict_place(struct server *server, struct block *block, uint64_t byt
 		claim_leave(claim, false);
 		return false;
 	}
-	evict->claim = claim;
+	evictee->claim = claim;
 	evict->moved_bytes += bytes;
 	block->generation = claim->state.generation;
 	block->segment = claim->segment;
@@ -146,81 +167,85 @@ static bool evict_place(struct server *server, struct block *block, uint64_t byt
 }
 
 /* Copy the block, at the server, with a header for its new place. */
-static void evict_copy(struct server *server, struct block *block)
+static void evict_copy(struct server *server, unsigned i, struct block *block)
 {
 	const struct geometry *geometry = &server->geometry;
 	struct evict *evict = &server->evict;
-	const struct evictee *evictee = &evict->some[evict->at - 1];
-	unsigned char *head = server->scratch->evict.head,
-		      *entry = server->scratch->evict.entry;
+	struct evictee *evictee = &evict->some[i];
+	unsigned char *head = server->scratch->evict.heads[i],
+		      *entry = server->scratch->evict.moved[i];
 	uint64_t value_at = block_value_at(block->key_bytes), from, to;
 	uint32_t bucket = (uint32_t)((evictee->bucket_at - geometry->buckets_at) /
 				     FORMAT_BUCKET_BYTES);
 	unsigned index;
 
-	evict->part_bytes = block_part_bytes(geometry, block);
-	if (!evict_place(server, block,
-			 block_bytes(geometry, block->key_bytes, evict->part_bytes),
-			 &index)) {
+	evictee->part_bytes = block_part_bytes(geometry, block);
+	if (!evict_place(server, evictee, block, &index)) {
 		server->counters.dropped++;
-		evict_move_end(server);
 		return;
 	}
-	evict->hash = format_hash(block->key, block->key_bytes, block->part);
-	evict->moved = slot_encode(evict->hash, evict->part_bytes, block->generation,
-				   block->place);
+	evictee->hash = format_hash(block->key, block->key_bytes, block->part);
+	evictee->moved = slot_encode(evictee->hash, evictee->part_bytes,
+				     block->generation, block->place);
 	from = geometry_place_at(geometry, slot_place(evictee->slot));
 	to = geometry_place_at(geometry, block->place);
 	block_encode(geometry, block, head);
-	entry_encode(geometry, block->segment, block->generation, index, evict->moved,
+	entry_encode(geometry, block->segment, block->generation, index, evictee->moved,
 		     bucket, entry);
-	task_then(&evict->task, evict_copied);
 	io_write(&server->io, &evict->task, to, head, value_at);
 	io_write(&server->io, &evict->task, entry_at(geometry, block->segment, index),
 		 entry, FORMAT_ENTRY_BYTES);
-	if (evict->part_bytes)
+	if (evictee->part_bytes)
 		io_copy(&server->io, &evict->task, to + value_at, from + value_at,
-			evict->part_bytes);
+			evictee->part_bytes);
 }
 
-static void evict_head(struct task *task)
+static bool evict_decode(const struct server *server, unsigned i, struct block *block)
+{
+	return block_decode(&server->geometry, server->scratch->evict.heads[i],
+			    FORMAT_HEAD_MAX, server->evict.some[i].slot, block) &&
+	       (!block->expiry_ms || block->expiry_ms > server_now_ms(server));
+}
+
+/* The headers were read: copy the blocks. */
+static void evict_heads(struct task *task)
 {
 	struct server *server = server_of(task);
 	struct evict *evict = &server->evict;
+	bool good = !task->err && evict_is_fresh(evict, server);
 	struct block block;
 
-	if (task->err ||
-	    !block_decode(&server->geometry, server->scratch->evict.head,
-			  FORMAT_HEAD_MAX, evict->some[evict->at - 1].slot, &block) ||
-	    (block.expiry_ms && block.expiry_ms <= server_now_ms(server))) {
-		evict_move_end(server);
-		return;
-	}
-	evict_copy(server, &block);
+	task_then(task, evict_copied);
+	for (unsigned i = 0; good && i < evict->n_some; i++)
+		if (evict->some[i].count > 0 && evict_decode(server, i, &block))
+			evict_copy(server, i, &block);
+	if (!task->pending)
+		evict_copied(task);
 }
 
-/* Move the next block that is worth it. */
+/* Read the headers of those that are worth to be moved. */
 static void evict_move(struct server *server)
 {
 	struct evict *evict = &server->evict;
 	const struct geometry *geometry = &server->geometry;
-	uint64_t at, end;
+	uint64_t end = geometry_segment_at(geometry, evict->segment + 1);
 
-	for (; evict->at < evict->n_some; evict->at++) {
-		if (evict->some[evict->at].count > 0)
-			break;
-		server->counters.dropped++;
+	task_then(&evict->task, evict_heads);
+	for (unsigned i = 0; i < evict->n_some; i++) {
+		uint64_t at =
+			geometry_place_at(geometry, slot_place(evict->some[i].slot));
+
+		evict->some[i].claim = NULL;
+		if (evict->some[i].count > 0)
+			io_read(&server->io, &evict->task, at,
+				server->scratch->evict.heads[i],
+				end - at < FORMAT_HEAD_MAX ? end - at
+							   : FORMAT_HEAD_MAX);
+		else
+			server->counters.dropped++;
 	}
-	if (evict->at == evict->n_some || !evict_is_fresh(evict, server)) {
+	if (!evict->task.pending)
 		evict_wave(server);
-		return;
-	}
-	evict->count = evict->some[evict->at].count;
-	at = geometry_place_at(geometry, slot_place(evict->some[evict->at++].slot));
-	end = geometry_segment_at(geometry, evict->segment + 1);
-	task_then(&evict->task, evict_head);
-	io_read(&server->io, &evict->task, at, server->scratch->evict.head,
-		end - at < FORMAT_HEAD_MAX ? end - at : FORMAT_HEAD_MAX);
 }
 
 /* ---- what is in the segment ---- */
@@ -243,7 +268,6 @@ static void evict_buckets(struct task *task)
 		evict->some[n++].count = bucket_count(bucket, (unsigned)index);
 	}
 	evict->n_some = n;
-	evict->at = 0;
 	evict_move(server);
 }
 
@@ -421,6 +445,5 @@ void evict_start(struct server *server, int class,
 	evict->done = done;
 	evict->tries = 0;
 	evict->moved_bytes = 0;
-	evict->claim = NULL;
 	evict_try(server);
 }

@@ -17,6 +17,11 @@ struct evictee {
 	uint64_t slot;
 	uint64_t bucket_at;
 	unsigned index, count;
+	/* of one that is moved: */
+	struct claim *claim; /* has its new place; NULL: it stays behind */
+	uint64_t moved;      /* the new slot */
+	uint64_t hash;
+	uint64_t part_bytes;
 };
 
 struct evict {
@@ -35,12 +40,6 @@ struct evict {
 	struct evictee some[EVICT_BUCKETS];
 	unsigned n_some, at;
 	uint64_t moved_bytes;
-	/* the block that is moved */
-	struct claim *claim;
-	uint64_t moved;
-	unsigned count;
-	uint64_t hash;
-	uint64_t part_bytes;
 };
 
 /* Evict one segment.  `done` is called when it is free, or open for the class;

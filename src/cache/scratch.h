@@ -31,8 +31,9 @@ struct scratch {
 	struct __attribute__((aligned(128))) {
 		unsigned char buckets[EVICT_BUCKETS][FORMAT_BUCKET_BYTES];
 		unsigned char entries[EVICT_ENTRIES * FORMAT_ENTRY_BYTES];
-		unsigned char head[FORMAT_HEAD_MAX];
-		unsigned char entry[FORMAT_ENTRY_BYTES];
+		/* of the blocks that are moved */
+		unsigned char heads[EVICT_BUCKETS][FORMAT_HEAD_MAX];
+		unsigned char moved[EVICT_BUCKETS][FORMAT_ENTRY_BYTES];
 		uint64_t word;
 	} evict;
 	uint64_t room_word;
