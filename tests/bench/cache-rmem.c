@@ -2,8 +2,12 @@
 #include <err.h>
 #include <rmem/cache.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "bench/cache.h"
+
+#define TRIES 5
 
 void *rmem_store_open(unsigned port, const char *name, uint64_t bytes,
 		      uint64_t segment_bytes)
@@ -32,7 +36,9 @@ static void *store_open(unsigned port, uint64_t capacity)
 	return rmem_store_open(port, "rates", capacity, 0);
 }
 
-static void all(rmem_cache *cache, unsigned opcode, struct block *blocks, unsigned n)
+/* Returns why one of them failed, or NULL. */
+static const char *try_all(rmem_cache *cache, unsigned opcode, struct block *blocks,
+			   unsigned n)
 {
 	struct rmem_cache_result results[BATCH];
 	struct rmem_cache_op ops[BATCH];
@@ -52,9 +58,22 @@ static void all(rmem_cache *cache, unsigned opcode, struct block *blocks, unsign
 		errx(1, "rmem: %s", rmem_cache_error());
 	for (unsigned i = 0; i < n; i++) {
 		if (results[i].status)
-			errx(1, "rmem: %s",
-			     rmem_cache_result_error(cache, &results[i]));
+			return rmem_cache_result_error(cache, &results[i]);
 		blocks[results[i].cookie].hit = results[i].outcome == RMEM_CACHE_HIT;
+	}
+	return NULL;
+}
+
+/* On a host so busy that a session is not heard in time it is worth another try. */
+static void all(rmem_cache *cache, unsigned opcode, struct block *blocks, unsigned n)
+{
+	const char *failure;
+
+	for (unsigned i = 0; (failure = try_all(cache, opcode, blocks, n)); i++) {
+		warnx("rmem: %s", failure);
+		if (i == TRIES)
+			exit(1);
+		(void)sleep(1);
 	}
 }
 
