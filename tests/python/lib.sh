@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Functions of the tests of the Python package, which is run from the build tree, or is installed
-# for the program RMEM_PYTHON.
+# Functions of the tests of the Python package, which is run from the build tree, by the program
+# PYTHON or that of configure, or is installed for the program RMEM_PYTHON.
 # shellcheck source-path=SCRIPTDIR/../integration
 . "$(dirname "$0")/../integration/lib.sh"
 
-python=${RMEM_PYTHON:-$(sed -n 's/^PYTHON = //p' "$top_builddir/Makefile")}
+python=${RMEM_PYTHON:-${PYTHON:-$(sed -n 's/^PYTHON = //p' "$top_builddir/Makefile")}}
 need "$python"
 
 # the package as it is installed: Python's files and the extension in one folder
@@ -24,7 +24,7 @@ runtimes()
 	case $cc in
 	*clang*) $cc -print-file-name="libclang_rt.ubsan_standalone-$(uname -m).so" ;;
 	*)
-		ldd "$dir/package/rmem/_rmem.abi3.so" |
+		ldd "$top_builddir/src/python/rmem/.libs/_rmem.abi3.so" |
 			sed -n 's|.*=> \(/.*/lib[a-z]*san\.so[^ ]*\).*|\1|p'
 		;;
 	esac | sort
