@@ -37,6 +37,7 @@ struct entry {
 	uint32_t next; /* of a list */
 	uint16_t call;
 	bool waiting; /* for its turn to begin */
+	bool uses;    /* its lease, which is not detached meanwhile */
 };
 
 struct calls {
@@ -141,6 +142,14 @@ static struct session *session_of(const struct calls *calls, const struct entry 
 				      : (struct session *)entry->target;
 }
 
+/* Let go of the lease. */
+static void entry_unuse(struct entry *entry)
+{
+	if (entry->uses)
+		lease_unuse((struct lease *)entry->target);
+	entry->uses = false;
+}
+
 /* Release what the entry holds.  Returns its future: a new reference. */
 static PyObject *entry_empty(struct calls *calls, struct entry *entry)
 {
@@ -149,8 +158,7 @@ static PyObject *entry_empty(struct calls *calls, struct entry *entry)
 
 	if (session)
 		session->begun--;
-	if (is_lease(calls, entry) && !ends_lease(entry->call))
-		lease_unuse((struct lease *)entry->target);
+	entry_unuse(entry);
 	entry->future = NULL;
 	entry->turn++;
 	Py_CLEAR(entry->target);
@@ -246,7 +254,8 @@ static int take_lease(struct entry *entry, struct lease *lease)
 		return -1;
 	entry->session = lease->session->handle;
 	entry->lease = lease->handle;
-	if (!ends_lease(entry->call))
+	entry->uses = !ends_lease(entry->call);
+	if (entry->uses)
 		return 0;
 	lease_unuse(lease);
 	if (lease->uses) {
@@ -578,6 +587,8 @@ static PyObject *calls_cancel(PyObject *object, PyObject *cookie)
 		Py_DECREF(entry_empty(calls, entry));
 	} else if (entry) {
 		(void)rmem_calls_cancel(calls->handle, number);
+		/* its future has ended, and the lease may be detached next */
+		entry_unuse(entry);
 	}
 	Py_RETURN_NONE;
 }

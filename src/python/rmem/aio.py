@@ -13,6 +13,7 @@ that is silent twice its fence_ms.
 
 import asyncio
 import collections
+import contextlib
 import errno
 import os
 import select
@@ -178,7 +179,8 @@ class Call(asyncio.Future):
         """Called once with the answer, also after cancel()."""
         if self.done():
             if isinstance(result, _rmem.Lease):
-                Call(self._calls, None).begin(_DETACH, result)
+                with contextlib.suppress(Stale):  # it has ended with its session
+                    Call(self._calls, None).begin(_DETACH, result)
             elif isinstance(result, _rmem.Session):
                 Call(self._calls, None).begin(_CLOSE, result)
         elif error is not None:
