@@ -48,6 +48,8 @@ soak_table()
 	cache tests/integration/cache-history.sh \
 		RMEM_CACHE_TIME=$SOAK_SECONDS;RMEM_CACHE_PROCESSES=16 \
 		# processes that share a cache are killed and stopped, beside restarts of the daemon
+	python tests/python/many.sh RMEM_PYTHON_OPERATIONS=1000000 \
+		# a million operations of each kind leave nothing behind, in Python
 	engines tests/python/engines.sh - # Python's doors to inference engines, with their releases
 	traffic tests/integration/soak.sh RMEM_SOAK_SECONDS=$SOAK_SECONDS \
 		# two clients over TCP, every byte checked
