@@ -58,6 +58,7 @@ peer()
 {
 	"${@:3}" >"$WORK/$1.out" 2>"$WORK/$1.err" &
 	PROGRAMS[$1]=$!
+	disown # bash would print how it ends
 	until (: <"/dev/tcp/127.0.0.1/$2") 2>/dev/null; do
 		kill -0 "${PROGRAMS[$1]}" 2>/dev/null || exit 1
 		sleep 0.05
