@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 
 pool_size=320M
+fence=120s
 server_start
 cases large many cancel
 server_stop

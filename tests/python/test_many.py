@@ -10,7 +10,7 @@ import time
 
 import rmem
 from rmem import READ, WRITE, Op, aio
-from stage import PAGE, Case
+from stage import PAGE, URI, Case
 
 N = int(os.environ.get("RMEM_PYTHON_OPERATIONS", "10000"))
 TURN = 500  # operations
@@ -27,6 +27,13 @@ def kept():
 
 
 class Many(Case):
+    def setUp(self):
+        super().setUp()
+        # a busy machine stops the daemon for longer than ten seconds, now and then
+        self.session = rmem.open(URI, timeout=120)
+        self.addCleanup(self.session.close)
+        self.lease = self.session.alloc(PAGE)
+
     def measured(self, name, turns):
         """Let a generator make turns until there are N operations; the first ones fill caches."""
         for _ in range(max(5, N // TURN // 20)):
