@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import unittest
+from importlib.util import find_spec
 
 import rmem
 from stage import PAGE, URI, Case, child
@@ -42,6 +44,26 @@ class Processes(Case):
         self.assertEqual(child(use), 0)
         self.lease.write(b"y")
         self.assertFalse(self.lease.ended)
+
+    @unittest.skipUnless(find_spec("_xxsubinterpreters"), "of Python 3.11 and 3.12")
+    def test_subinterpreter(self):
+        status, text = run(f"""
+            import _xxsubinterpreters as interpreters
+            print("begun", flush=True)
+            interpreter = interpreters.create()
+            interpreters.run_string(interpreter, '''if True:
+                import rmem
+                with rmem.open("{URI}") as session:
+                    lease = session.alloc(4096)
+                    lease.write(b"x", 1)
+                    buffer = session.buffer(4096)
+                    capsule = buffer.__dlpack__()
+                    del capsule
+                    assert buffer.exports == 0
+                ''')
+            interpreters.destroy(interpreter)
+        """)
+        self.assertEqual((status, text), (0, "begun\n"))
 
     def test_exit_closes_it(self):
         status, text = run(f"""
