@@ -30,6 +30,7 @@
  *   ECONNRESET  the channel or connection was lost; a write may or may not have taken effect.
  *               It takes no effect after this error
  *   ECANCELED   rmem_cancel() ended the operation, or rmem_calls_cancel() the call
+ *   EINTR       the hook of rmem_thread_interrupt() ended the call
  *   ENOTSUP     the fabric, device or server cannot do this; the text names it
  *   EOVERFLOW   the queue is full: take completions first
  *   EPROTO      the server broke the protocol
@@ -240,6 +241,22 @@ RMEM_API void rmem_close(rmem *session);
  * queues.  Returns the thread's time-out before; 0: it had none.
  *   timeout_ms  0: that of the session again  [any] */
 RMEM_API unsigned rmem_thread_timeout(unsigned timeout_ms);
+
+/* Let signals end the waits of the calling thread: server calls, synchronous operations,
+ * rmem_wait(), rmem_notified() and rmem_calls_wait().  While such a call waits it asks the hook,
+ * after each signal that interrupts it and every 100 ms.  If the hook returns other than 0, the
+ * call ends in EINTR:
+ *   - An operation is cancelled as rmem_cancel() does, and its memory is the caller's again.  A
+ *     write at a server that does not answer ends once the session is fenced, see "Ended
+ *     operations" above.
+ *   - A server call ends as in ETIMEDOUT; one that has ended meanwhile, and has granted nothing,
+ *     returns its result.
+ *   - Calls that take completions, notices or answers take none, and leave what they wait for as
+ *     it is.
+ *   interrupted  called by this thread, without a lock of the library; it must not use the session;
+ *                NULL: none, which is the default
+ *   ctx          passed to interrupted()  [any] */
+RMEM_API void rmem_thread_interrupt(int (*interrupted)(void *ctx), void *ctx);
 
 /* How client and server know each other, see rmem_open(3). */
 enum rmem_auth {

@@ -477,26 +477,29 @@ static unsigned take(struct rmem_calls *calls, struct rmem_answer *answers, unsi
 	return got;
 }
 
-/* Wait until there may be answers; false: the time is over. */
-static bool sleep_until(const struct rmem_calls *calls, uint64_t until_ns)
+/* Wait until there may be answers; 0: the time is over, -EINTR with text: the wait is to end. */
+static int sleep_until(const struct rmem_calls *calls, uint64_t until_ns)
 {
 	struct pollfd pollfd = { .fd = calls->sink.wake.epfd, .events = POLLIN };
 	uint64_t now_ns = clock_now_ns();
 	unsigned ms;
+	int n, err;
 
 	/* the program may have closed it */
 	if (now_ns >= until_ns || !wakeup_is_own(&calls->sink.wake))
-		return false;
+		return 0;
+	until_ns = session_sleep_ns(until_ns, now_ns);
 	ms = until_ns == UINT64_MAX ? INT32_MAX : session_left_ms(until_ns);
-	(void)poll(&pollfd, 1, ms < INT32_MAX ? (int)ms : INT32_MAX);
-	return true;
+	n = poll(&pollfd, 1, ms < INT32_MAX ? (int)ms : INT32_MAX);
+	err = session_interrupted(n < 0);
+	return err ? err : 1;
 }
 
 static int answers_wait(rmem_calls *calls, struct rmem_answer *answers, unsigned n,
 			unsigned min, uint64_t until_ns)
 {
 	unsigned got = 0;
-	int before = cancel_disable();
+	int before = cancel_disable(), more = 0;
 
 	taken_free(calls);
 	if (n > TAKE_MAX)
@@ -507,8 +510,11 @@ static int answers_wait(rmem_calls *calls, struct rmem_answer *answers, unsigned
 		slow_work(calls);
 		drive(calls);
 		got += take(calls, answers + got, n - got);
-	} while (got < min && calls->n > 0 && sleep_until(calls, until_ns));
+	} while (got < min && calls->n > 0 &&
+		 (more = sleep_until(calls, until_ns)) > 0);
 	cancel_restore(before);
+	if (more < 0 && got == 0)
+		return err_prefix(more, "rmem_calls_wait");
 	return err_end((int)got);
 }
 

@@ -163,6 +163,21 @@ int sync_open(struct rmem *session)
 
 /* ---- one operation ---- */
 
+/* The call is to end: take the operation back, so that its memory is the caller's. */
+static RARE int op_interrupt(struct rmem_queue *queue)
+{
+	const struct thread_interrupt hook = session_thread_interrupt;
+	struct rmem_completion completion;
+	struct err_saved ended;
+
+	err_save(&ended, -EINTR);
+	session_thread_interrupt = (struct thread_interrupt){ .interrupted = NULL };
+	(void)rmem_cancel(queue, NULL);
+	(void)queue_wait(queue, &completion, 1, 1, UINT64_MAX);
+	session_thread_interrupt = hook;
+	return err_restore(&ended);
+}
+
 /* Wait for the submitted operation, whose own time-out ends the wait. */
 static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 {
@@ -171,7 +186,8 @@ static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 
 	if (until_ns)
 		deadlines_limit(queue, until_ns);
-	(void)queue_wait(queue, &completion, 1, 1, UINT64_MAX);
+	if (queue_wait(queue, &completion, 1, 1, UINT64_MAX) < 0)
+		return op_interrupt(queue);
 	if (completion.status)
 		return err_set(completion.status, "%s",
 			       rmem_completion_error(queue, &completion));
@@ -264,15 +280,23 @@ static inline bool op_registers(const struct rmem_queue *queue,
 /* Wait for the calls of other threads, at most for the time-out, which counts from here. */
 static RARE int sync_wait(struct rmem *session)
 {
-	uint64_t until_ns = session_end_ns(session);
+	uint64_t until_ns = session_end_ns(session), sleep_ns;
+	int err;
 
-	if (!turns_wait_until(&session->sync->turns, until_ns))
-		return err_set(-ETIMEDOUT,
-			       "synchronous calls of other threads took its %u ms: a "
-			       "session runs one after the other, each queue its own",
-			       session_timeout_ms(session));
-	session->sync->until_ns = until_ns;
-	return 0;
+	do {
+		sleep_ns = session_sleep_ns(until_ns, clock_now_ns());
+		if (turns_wait_until(&session->sync->turns, sleep_ns)) {
+			session->sync->until_ns = until_ns;
+			return 0;
+		}
+		err = session_interrupted(false);
+	} while (!err && sleep_ns < until_ns);
+	if (err)
+		return err;
+	return err_set(-ETIMEDOUT,
+		       "synchronous calls of other threads took its %u ms: a "
+		       "session runs one after the other, each queue its own",
+		       session_timeout_ms(session));
 }
 
 /* Run an operation on the session's own queue. */

@@ -123,9 +123,10 @@ static int get_output_open(struct get *get)
 	err = output_open(get->path, &get->out);
 	get->opened = !err;
 	/* only a temporary file has to be removed after a signal */
-	if (!err && get->out.temporary[0])
-		err = interrupt_catch(get->out.temporary);
-	return err;
+	if (err || !get->out.temporary[0])
+		return err;
+	interrupt_calls();
+	return interrupt_catch(get->out.temporary);
 }
 
 static int lease_get(struct get *get, rmem_lease *lease)

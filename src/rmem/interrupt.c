@@ -10,6 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <rmem/rmem.h>
+
 #include "base/err.h"
 
 /* time to end in order after a signal: a call of the library may wait for a silent server */
@@ -84,6 +86,17 @@ bool interrupt_wait(int ms)
 
 	/* poll() ignores a descriptor of -1 */
 	return poll(&pfd, 1, ms) > 0 || caught;
+}
+
+static int has_caught(void *ctx)
+{
+	(void)ctx;
+	return caught;
+}
+
+void interrupt_calls(void)
+{
+	rmem_thread_interrupt(has_caught, NULL);
 }
 
 void interrupt_die(void)

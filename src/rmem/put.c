@@ -85,8 +85,10 @@ static int put_run(rmem *session, char **args)
 	/* a signal must end the session, and with it the lease */
 	if (!err)
 		err = interrupt_catch("");
-	if (!err)
-		err = session_result(rmem_alloc(session, &new_lease, &lease));
+	if (err)
+		return err;
+	interrupt_calls();
+	err = session_result(rmem_alloc(session, &new_lease, &lease));
 	if (err)
 		return err;
 	err = content_write(session, lease, args[0]);

@@ -189,7 +189,7 @@ exec 7>&-
 ok "interrupted put"
 
 # beside a silent server an interrupt ends a transfer, though a call waits for ten minutes: the
-# first one after a while, and a second one at once
+# first one in order, and a second one where it is
 exec 7<>"$dir/fifo"
 for times in 1 2; do
 	background silent --timeout 600s put size/1 "$dir/fifo"
@@ -204,6 +204,8 @@ for times in 1 2; do
 	process_await "$put_pid" 60 || fail "a put beside a silent server cannot be interrupted"
 	[ "$process_status" -eq 130 ] ||
 		fail "it ended with $process_status: $(cat "$dir/silent.err")"
+	[ "$times" -eq 2 ] || grep -q "rmem: put: .*interrupted" "$dir/silent.err" ||
+		fail "it did not end in order: $(cat "$dir/silent.err")"
 	kill -CONT "$server_pid"
 	# or the next one seems to have started
 	status_await '.sessions.active == 0' 20 || fail "the interrupted session is active"

@@ -309,6 +309,8 @@ static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned
 static int await(struct rmem *session, struct rmem_notice *notices, unsigned n,
 		 uint64_t until_ns)
 {
+	int err;
+
 	for (;;) {
 		unsigned got = take(session, notices, n);
 
@@ -318,7 +320,9 @@ static int await(struct rmem *session, struct rmem_notice *notices, unsigned n,
 			return err_set(-ESTALE, "the session is lost");
 		if (clock_now_ns() >= until_ns)
 			return 0;
-		session_step(session, until_ns);
+		err = session_step_asking(session, until_ns);
+		if (err)
+			return err;
 	}
 }
 

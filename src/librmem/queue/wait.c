@@ -91,30 +91,32 @@ static void timer_disarm(const struct rmem_queue *queue)
 }
 
 /* Sleep until a descriptor is readable or until_ns.  Without the service thread, this thread keeps
- * the session alive meanwhile. */
-static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
+ * the session alive meanwhile.  -EINTR with text: the wait is to end. */
+static int queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
 {
 	struct rmem *session = queue->session;
 	uint64_t now = clock_now_ns();
 	struct pollfd fds[2] = { { .fd = queue->wake.epfd, .events = POLLIN },
 				 { .fd = session->wake.epfd, .events = POLLIN } };
 	struct timespec timeout;
+	int n;
 
 	if (queue->next_deadline_ns < until_ns)
 		until_ns = queue->next_deadline_ns;
 	if (until_ns <= now)
-		return;
+		return 0;
+	until_ns = session_sleep_ns(until_ns, now);
 	timeout = clock_timespec(until_ns - now);
-	if (ppoll(fds, session->no_thread ? 2 : 1,
-		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
-		return;
-	if (fds[0].revents)
+	n = ppoll(fds, session->no_thread ? 2 : 1,
+		  until_ns == UINT64_MAX ? NULL : &timeout, NULL);
+	if (n > 0 && fds[0].revents)
 		timer_disarm(queue);
-	if (fds[1].revents) {
+	if (n > 0 && fds[1].revents) {
 		(void)pthread_mutex_lock(&session->lock);
 		session_work(session);
 		(void)pthread_mutex_unlock(&session->lock);
 	}
+	return session_interrupted(n < 0);
 }
 
 int queue_wait(struct rmem_queue *queue, struct rmem_completion *completions,
@@ -127,8 +129,8 @@ int queue_wait(struct rmem_queue *queue, struct rmem_completion *completions,
 		if (got >= min ||
 		    (until_ns != UINT64_MAX && clock_now_ns() >= until_ns))
 			return (int)got;
-		if (!queue_arm(queue))
-			queue_sleep(queue, until_ns);
+		if (!queue_arm(queue) && queue_sleep(queue, until_ns))
+			return got > 0 ? (int)got : -EINTR;
 	}
 }
 
@@ -151,7 +153,7 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 		until_ns = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
 	got = queue_wait(queue, completions, n, min, until_ns);
 	cancel_restore(before);
-	return got;
+	return got < 0 ? err_prefix(got, "rmem_wait") : got;
 }
 
 int rmem_queue_fd(const rmem_queue *queue)

@@ -345,12 +345,28 @@ void calls_end(struct rmem *session)
 
 /* ---- waiting ---- */
 
-/* Wait for the end, unless the session is lost first, or *cancelled becomes true. */
+/* The program wants the call to end, which may have ended meanwhile. */
+static void interrupt(struct call *call, int err)
+{
+	if (!call->done) {
+		(void)end(call, err);
+		return;
+	}
+	if (!call->answer.object)
+		return;
+	call->kind->undo(call);
+	call->answer.object = NULL;
+	err_keep(&call->failed, err);
+}
+
+/* Wait for the end, unless the session is lost first, or *cancelled becomes true.  A call of the
+ * library itself, which has no number, is not interrupted. */
 static void await(struct call *call, const atomic_bool *cancelled)
 {
 	struct rmem *session = call->session;
 	uint64_t resumes = session->resumes;
 	bool lost = cancelled && atomic_load(cancelled);
+	int err = 0;
 
 	while (!call->done && !lost) {
 		uint64_t now_ns = clock_now_ns();
@@ -359,7 +375,14 @@ static void await(struct call *call, const atomic_bool *cancelled)
 			due(call, now_ns);
 			return;
 		}
-		session_step(session, call->end_ns);
+		if (call->answer.call)
+			err = session_step_asking(session, call->end_ns);
+		else
+			session_step(session, call->end_ns);
+		if (err) {
+			interrupt(call, err);
+			return;
+		}
 		lost = cancelled &&
 		       (session->state != SESSION_UP || session->resumes != resumes ||
 			atomic_load(cancelled));

@@ -214,6 +214,19 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 	(void)pthread_cond_broadcast(&session->changed);
 }
 
+int session_step_asking(struct rmem *session, uint64_t deadline_ns)
+{
+	int err;
+
+	session_step(session, session_sleep_ns(deadline_ns, clock_now_ns()));
+	if (!session_thread_interrupt.interrupted)
+		return 0;
+	(void)pthread_mutex_unlock(&session->lock);
+	err = session_interrupted(false);
+	(void)pthread_mutex_lock(&session->lock);
+	return err;
+}
+
 /* ---- calls ---- */
 
 void session_receive(struct rmem *session, const bool *done, int fd, uint64_t end_ns)

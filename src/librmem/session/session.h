@@ -282,6 +282,8 @@ bool session_await(struct rmem *session, uint64_t end_ns,
  * the session, or, if the session is not served, one of the waiting threads.  Under the lock, which
  * is released meanwhile. */
 void session_step(struct rmem *session, uint64_t deadline_ns);
+/* session_step() of a call of the program; session_interrupted() afterwards. */
+int session_step_asking(struct rmem *session, uint64_t deadline_ns);
 
 /* Bytes were copied as the program's memory is not registered.  [any] */
 static inline void session_copied(struct rmem *session, uint64_t bytes)
@@ -361,6 +363,36 @@ static inline unsigned session_left_ms(uint64_t end_ns)
  * loaded late. */
 extern _Thread_local unsigned session_thread_timeout_ms
 	__attribute__((tls_model("initial-exec")));
+
+/* The hook of the calling thread. */
+struct thread_interrupt {
+	int (*interrupted)(void *ctx); /* NULL: none */
+	void *ctx;
+	uint64_t ask_ns; /* when to ask it next */
+};
+extern _Thread_local struct thread_interrupt session_thread_interrupt
+	__attribute__((tls_model("initial-exec")));
+
+/* A signal may come before the wait that it is to end, and does not end that for a condition: the
+ * hook is asked this often. */
+#define SESSION_ASK_MS UINT64_C(100)
+
+/* Until when to sleep in a wait until until_ns; then comes session_interrupted(). */
+static inline uint64_t session_sleep_ns(uint64_t until_ns, uint64_t now_ns)
+{
+	uint64_t ask_ns = now_ns + SESSION_ASK_MS * NS_PER_MS;
+
+	return session_thread_interrupt.interrupted && ask_ns < until_ns ? ask_ns
+									 : until_ns;
+}
+/* session_interrupted() with a hook. */
+RARE int session_ask(bool at_once);
+/* 0; -EINTR with text: the calling thread is to wait no longer.  Without any lock.
+ *   at_once  a signal has come */
+static inline int session_interrupted(bool at_once)
+{
+	return session_thread_interrupt.interrupted ? session_ask(at_once) : 0;
+}
 
 /* The time-out of calls of this thread.  [any] */
 static inline unsigned session_timeout_ms(const struct rmem *session)
