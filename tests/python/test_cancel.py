@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A script of all calls of asyncio is cancelled at each await: what it used is free, and every later
-answer is right."""
+"""A script of all calls of asyncio is cancelled at each await: what it used is free, and every
+later answer is right."""
 
 import asyncio
 import inspect
