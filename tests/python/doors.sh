@@ -5,7 +5,5 @@
 . "$(dirname "$0")/lib.sh"
 
 server_start
-cases door_lmcache door_sglang door_documents
+cases door_lmcache door_sglang door_vllm door_documents
 server_stop
-export RMEMD CONFIG=$dir/rmemd.conf
-cases doors_lost

@@ -9,6 +9,7 @@ import re
 from door_case import DoorCase
 from stage import URI
 from test_door_sglang import config as sglang_config
+from test_door_vllm import tier_of
 
 FOLDER = os.path.join(os.environ["top_srcdir"], "src/python/rmem/engines")
 # of three servers two are away, which must not matter
@@ -48,3 +49,10 @@ class Pages(DoorCase):
             storage = load(config, config["class_name"])(sglang_config(extra_config=config), {})
             self.assertEqual(servers_of(storage), len(config["rmem"]["servers"]))
             storage.close()
+
+    def test_vllm(self):
+        for config in configurations("vllm.md"):
+            made = load(config, config["type"])
+            tier = tier_of(**{**config, "bytes": "8M"}, made=made)
+            self.assertEqual(servers_of(tier), len(config["servers"]))
+            tier.shutdown()

@@ -53,7 +53,9 @@ class Lost(DoorCase):
         self.addCleanup(adapter.close)
         keys = [key("lost", i) for i in range(4)]
         data = [memory_of(os.urandom(4096)) for _ in keys]
-        self.assertTrue(adapter.store(keys, data)[0])
+        self.again(lambda: adapter.store(keys, data)[0])
+        self.warnings.clear()
+        client._door._quiet_until = 0
         self.server.kill()
         reads = client._door.cache.stat()["reads"]
         for _ in range(200):  # only those of the first time-out are sent
@@ -74,7 +76,7 @@ class Lost(DoorCase):
         storage = Storage(config(rmem={**SETTINGS, "timeout": 2}), {})
         self.addCleanup(storage.close)
         storage.register_mem_pool_host(Pool())
-        self.assertEqual(storage.batch_set_v1(HASHES, indices(0, 8)), [True] * 8)
+        self.again(lambda: all(storage.batch_set_v1(HASHES, indices(0, 8))))
         self.server.kill()
         for _ in range(200):
             self.assertEqual(storage.batch_exists(HASHES), 0)

@@ -3,6 +3,7 @@
 
     rmem.engines.lmcache   LMCache, MP mode
     rmem.engines.sglang    SGLang, HiCache
+    rmem.engines.vllm      vLLM, tiered offloading
 
 Each needs its engine only when the engine loads it.
 """
