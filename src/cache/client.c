@@ -16,6 +16,10 @@
 /* a wait looks again, whatever the descriptors say */
 #define IDLE_MAX_MS 1000
 
+_Static_assert(FORMAT_VALUE_MAX == RMEM_CACHE_VALUE_MAX &&
+		       FORMAT_KEY_MAX == RMEM_CACHE_KEY_MAX,
+	       "limits of the format");
+
 int cache_check(const rmem_cache *cache, const struct rmem_cache_op *op)
 {
 	static const uint8_t zeros[sizeof(op->reserved)];

@@ -289,14 +289,15 @@ void block_encode(const struct geometry *geometry, const struct block *block,
 	memcpy(bytes, &h, sizeof(h));
 }
 
-/* Whether the numbers of parts and bytes belong together. */
+/* Whether there may be so many bytes, and the number of parts belongs to them. */
 static bool parts_fit(const struct geometry *geometry, const struct block *block)
 {
 	uint64_t part_bytes = geometry_part_bytes(geometry);
 	uint64_t parts =
 		block->value_bytes == 0 ? 1 : (block->value_bytes - 1) / part_bytes + 1;
 
-	return block->parts == parts && block->part < block->parts;
+	return block->value_bytes <= FORMAT_VALUE_MAX && block->parts == parts &&
+	       block->part < block->parts;
 }
 
 bool block_decode(const struct geometry *geometry, const void *head, size_t bytes,

@@ -209,6 +209,27 @@ START_TEST(block__proves_itself)
 }
 END_TEST
 
+/* Who finds one has to make room for it. */
+START_TEST(block_of_a_value_that_is_too_long__is_refused)
+{
+	struct geometry g = geometry_of();
+	struct block block = { .value_bytes = FORMAT_VALUE_MAX,
+			       .parts = 8192,
+			       .key_bytes = 5,
+			       .key = (const unsigned char *)"hello" };
+	unsigned char head[128];
+	uint64_t slot = slot_encode(1, 8192, 0, 0);
+	struct block read;
+
+	block_encode(&g, &block, head);
+	ck_assert(block_decode(&g, head, sizeof(head), slot, &read));
+	block.value_bytes++;
+	block.parts++;
+	block_encode(&g, &block, head);
+	ck_assert(!block_decode(&g, head, sizeof(head), slot, &read));
+}
+END_TEST
+
 START_TEST(entry__proves_itself)
 {
 	struct geometry g = geometry_of();
@@ -275,6 +296,7 @@ int main(void)
 	tcase_add_test(tc, times__go_round);
 	tcase_add_test(tc, slots__are_those_of_the_page);
 	tcase_add_test(tc, block__proves_itself);
+	tcase_add_test(tc, block_of_a_value_that_is_too_long__is_refused);
 	tcase_add_test(tc, entry__proves_itself);
 	tcase_add_test(tc, keys__are_spread_by_names);
 	return unit_main();
