@@ -157,6 +157,18 @@ static void append_refuse(struct server *server, enum segment_class class)
 		}
 }
 
+/* What is left of a segment has no room for the block: another one is claimed, but not for ever, as
+ * others may leave such rests faster than they are found. */
+static void append_rest(struct server *server, struct claim *claim,
+			enum segment_class class)
+{
+	claim_leave(claim, false);
+	if (++server->room.rests <= 2 * server->table.n)
+		return;
+	server->room.rests = 0;
+	server->room.failed[class] = true;
+}
+
 /* Put as many as come into one batch.  False: there is nothing that can be written now. */
 static bool append_batch(struct server *server, enum segment_class class)
 {
@@ -174,9 +186,10 @@ static bool append_batch(struct server *server, enum segment_class class)
 		    append->bytes >= APPEND_BYTES)
 			break;
 		if (!claim_place(claim, put_bytes(r), &r->place, &r->entry)) {
-			claim_leave(claim, false);
+			append_rest(server, claim, class);
 			break;
 		}
+		server->room.rests = 0;
 		r->claim = claim;
 		list_remove(&r->link);
 		append_add(append, r);

@@ -17,6 +17,7 @@ struct room {
 	/* there is none now; read and cleared by who waits */
 	bool failed[SEGMENT_CLASSES];
 	unsigned rounds, tries, at, start, phase;
+	unsigned rests; /* claimed in a row that had no room for a block */
 	enum segment_class class;
 	uint64_t word, asked_ms;
 	uint64_t fill;
