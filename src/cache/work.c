@@ -150,6 +150,14 @@ static void waiting_begin(struct server *server)
 	}
 }
 
+/* Cache time after so many milliseconds; 0: never. */
+static uint64_t expiry_of(const struct server *server, uint64_t ttl_ms)
+{
+	uint64_t now_ms = server_now_ms(server);
+
+	return ttl_ms && ttl_ms <= UINT64_MAX - now_ms ? now_ms + ttl_ms : 0;
+}
+
 void server_request(struct server *server, struct request *r)
 {
 	r->server = server;
@@ -163,7 +171,7 @@ void server_request(struct server *server, struct request *r)
 	if (r->opcode == RMEM_CACHE_PUT) {
 		r->value_id = (uint64_t)server->client << 44 |
 			      (++server->next_value & ((UINT64_C(1) << 44) - 1));
-		r->expiry_ms = r->expiry_ms ? server_now_ms(server) + r->expiry_ms : 0;
+		r->expiry_ms = expiry_of(server, r->expiry_ms);
 	}
 	if (!parts_needed(r)) {
 		r->whole_bytes = r->bytes;

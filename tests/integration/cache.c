@@ -136,6 +136,10 @@ static void part_keys(void)
 		check(i < 1000, "it expires");
 		(void)usleep(1000);
 	}
+	wanted(rmem_cache_put(one, "lasting", 7, "x", 1, UINT64_MAX), 0,
+	       "put with the longest time to live");
+	wanted(rmem_cache_get(two, "lasting", 7, got, 8, NULL), 1,
+	       "get what lives longest");
 	wanted(rmem_cache_put(one, "k", 0, "x", 1, 0), -EINVAL, "a key of no bytes");
 	wanted(rmem_cache_put(one, key, 256, "x", 1, 0), -EINVAL, "a key of 256 bytes");
 	rmem_cache_close(one);
