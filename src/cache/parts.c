@@ -77,7 +77,8 @@ static void get_parts_end(struct parts *parts)
 		const struct request *part = parts->part[i];
 
 		if (part->outcome == RMEM_CACHE_HIT &&
-		    part->value_id == first->value_id && part->parts == first->parts)
+		    part->value_id == first->value_id &&
+		    part->result_bytes == first->result_bytes)
 			continue;
 		/* a part was evicted, or the value is being replaced */
 		first->outcome = RMEM_CACHE_MISSING;

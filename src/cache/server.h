@@ -39,10 +39,11 @@ struct server {
 	struct list placing;  /* puts that wait for a place */
 	struct list finished; /* requests, for the program */
 	uint32_t client;      /* number, 20 bits */
-	uint64_t next_value;  /* of the value ids */
-	int64_t clock_ms;     /* cache time less the time of this host */
-	uint64_t claim_ms;    /* T of the page */
-	uint64_t rest_ms;     /* R */
+	/* of the value ids; begins anywhere, as another client may have the same number */
+	uint64_t next_value;
+	int64_t clock_ms;  /* cache time less the time of this host */
+	uint64_t claim_ms; /* T of the page */
+	uint64_t rest_ms;  /* R */
 	uint64_t random;
 	unsigned hint_share; /* one of so many hits may write a hint */
 	bool read_only;

@@ -18,6 +18,7 @@ int server_init(struct server *server, uint64_t places)
 	*server = (struct server){
 		.pause = BACKOFF_INIT(PAUSE_MAX_MS),
 		.random = random_u64(),
+		.next_value = random_u64(),
 		.hint_share = HINT_SHARE,
 	};
 	list_init(&server->waiting);
