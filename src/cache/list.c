@@ -33,7 +33,7 @@ static int slot_list(struct listing *listing, unsigned segment, uint64_t slot,
 	unsigned char bucket[FORMAT_BUCKET_BYTES], head[FORMAT_HEAD_MAX];
 	uint64_t at = geometry_place_at(geometry, slot_place(slot)),
 		 now_ms = server_now_ms(server);
-	uint64_t end = geometry_segment_at(geometry, segment + 1);
+	uint64_t end = geometry_segment_at(geometry, segment + 1), head_bytes;
 	struct block block;
 	int err;
 
@@ -44,9 +44,9 @@ static int slot_list(struct listing *listing, unsigned segment, uint64_t slot,
 			 sizeof(bucket));
 	if (err || bucket_find(bucket, slot) < 0)
 		return err;
-	err = lease_read(server, at, head,
-			 end - at < sizeof(head) ? end - at : sizeof(head));
-	if (err || !block_decode(geometry, head, sizeof(head), slot, &block) ||
+	head_bytes = end - at < sizeof(head) ? end - at : sizeof(head);
+	err = lease_read(server, at, head, head_bytes);
+	if (err || !block_decode(geometry, head, head_bytes, slot, &block) ||
 	    block.part != 0 || (block.expiry_ms && block.expiry_ms <= now_ms))
 		return err;
 	listing->entry.key = block.key;
