@@ -16,6 +16,7 @@
 #define REST_MAX_MS 600000u
 #define CLOCK_EVERY_MS 60000u
 #define REOPEN_MAX_MS 30000u
+#define OPEN_MIN_MS 1000u
 #define QUEUE_DEPTH 1024u
 #define QUEUE_CHANNELS 4u
 
@@ -32,6 +33,7 @@ struct link {
 	struct opened opened; /* of the thread, until link_take() */
 	bool is_open;
 	int64_t clock_ms;
+	struct backoff pause; /* the thread's */
 };
 
 /* ---- opening ---- */
@@ -126,15 +128,17 @@ static int client_open(struct opened *opened)
 }
 
 /* Ask how old the lease is: a time that all clients have in common. */
-static int clock_ask(const struct link_params *params, rmem *session,
+static int clock_ask(const struct link_params *params, const struct opened *opened,
 		     int64_t *ret_clock_ms)
 {
 	struct rmem_stat stat = rmem_stat_init();
 	uint64_t before = clock_now_ms(), after;
-	int err = rmem_stat(session, params->name, &stat);
+	int err = rmem_stat(opened->session, params->name, &stat);
 
 	if (err)
 		return failed(err, params->name);
+	if (stat.id != rmem_lease_id(opened->lease))
+		return err_set(-ESTALE, "%s is another lease now", params->name);
 	after = clock_now_ms();
 	*ret_clock_ms = (int64_t)(stat.age_ms - (before + (after - before) / 2));
 	return 0;
@@ -210,7 +214,7 @@ static int session_open(const struct link_params *params, struct opened *opened)
 	if (!err)
 		err = client_open(opened);
 	if (!err)
-		err = clock_ask(params, opened->session, &opened->clock_ms);
+		err = clock_ask(params, opened, &opened->clock_ms);
 	if (!err)
 		err = times_ask(opened);
 	if (!err)
@@ -240,16 +244,22 @@ static void link_sleep(struct link *link, uint64_t ms)
 	(void)pthread_cond_timedwait(&link->changed, &link->lock, &until);
 }
 
+/* Wait before the next attempt.  The lock is held. */
+static void link_rest(struct link *link)
+{
+	uint64_t until = clock_now_ms() + backoff_next(&link->pause);
+
+	while (!link->ending && clock_now_ms() < until)
+		link_sleep(link, until - clock_now_ms());
+}
+
 /* Attempts until one succeeds or the link ends.  The lock is held, but not during an attempt. */
 static void link_open(struct link *link)
 {
-	struct backoff pause = BACKOFF_INIT(REOPEN_MAX_MS);
 	struct opened opened;
 	int err;
 
 	while (!link->ending) {
-		uint64_t until;
-
 		opened = (struct opened){ 0 };
 		(void)pthread_mutex_unlock(&link->lock);
 		err = session_open(&link->params, &opened);
@@ -264,16 +274,14 @@ static void link_open(struct link *link)
 		link_notify(link);
 		if (!err)
 			return;
-		until = clock_now_ms() + backoff_next(&pause);
-		while (!link->ending && clock_now_ms() < until)
-			link_sleep(link, until - clock_now_ms());
+		link_rest(link);
 	}
 }
 
 /* While it is open: the clock, now and then.  The lock is held. */
 static void link_keep(struct link *link)
 {
-	rmem *session = link->opened.session;
+	struct opened opened = link->opened;
 	int64_t clock_ms;
 	uint64_t next = clock_now_ms() + CLOCK_EVERY_MS;
 
@@ -286,7 +294,7 @@ static void link_keep(struct link *link)
 		}
 		next = now + CLOCK_EVERY_MS;
 		(void)pthread_mutex_unlock(&link->lock);
-		if (clock_ask(&link->params, session, &clock_ms))
+		if (clock_ask(&link->params, &opened, &clock_ms))
 			clock_ms = INT64_MIN; /* as it was */
 		(void)pthread_mutex_lock(&link->lock);
 		if (clock_ms != INT64_MIN)
@@ -299,18 +307,25 @@ static void *link_run(void *arg)
 {
 	struct link *link = arg;
 	struct opened opened;
+	uint64_t open_ms;
 
 	(void)pthread_mutex_lock(&link->lock);
 	while (!link->ending) {
 		link_open(link);
 		if (!link->is_open)
 			break;
+		open_ms = clock_now_ms();
 		link_keep(link);
 		opened = link->opened;
 		link->is_open = link->reopen = link->taken = link->ended = false;
 		(void)pthread_mutex_unlock(&link->lock);
 		session_close(&opened);
 		(void)pthread_mutex_lock(&link->lock);
+		/* lost at once: others may end the lease again and again */
+		if (clock_now_ms() - open_ms < OPEN_MIN_MS)
+			link_rest(link);
+		else
+			backoff_reset(&link->pause);
 	}
 	(void)pthread_mutex_unlock(&link->lock);
 	return NULL;
@@ -333,6 +348,7 @@ int link_create(const struct link_params *params, struct link **ret_link)
 	if (!link)
 		return err_errno(-ENOMEM, "a server of the cache");
 	link->params = *params;
+	link->pause = (struct backoff)BACKOFF_INIT(REOPEN_MAX_MS);
 	link->uri = params->uri ? strdup(params->uri) : NULL;
 	if (params->uri && !link->uri) {
 		free(link);
@@ -355,14 +371,19 @@ int link_create(const struct link_params *params, struct link **ret_link)
 	return 0;
 }
 
-void link_free(struct link *link)
+void link_end(struct link *link)
 {
-	if (!link)
-		return;
 	(void)pthread_mutex_lock(&link->lock);
 	link->ending = true;
 	(void)pthread_cond_signal(&link->changed);
 	(void)pthread_mutex_unlock(&link->lock);
+}
+
+void link_free(struct link *link)
+{
+	if (!link)
+		return;
+	link_end(link);
 	(void)pthread_join(link->thread, NULL);
 	link_release(link);
 }

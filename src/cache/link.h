@@ -24,6 +24,8 @@ struct link_params {
 
 /* Start the thread, which begins to open.  -ENOMEM, -EAGAIN with text */
 int link_create(const struct link_params *params, struct link **ret_link);
+/* Begin what link_free() waits for. */
+void link_end(struct link *link);
 /* Close the session, if it is open, and end the thread.  NULL: nothing. */
 void link_free(struct link *link);
 

@@ -103,9 +103,11 @@ static int fds_open(rmem_cache *cache)
 
 static void cache_free(rmem_cache *cache)
 {
+	/* together, as each may wait for its server */
 	for (unsigned i = 0; i < cache->n; i++)
-		if (cache->links)
-			link_free(cache->links[i]);
+		link_end(cache->links[i]);
+	for (unsigned i = 0; i < cache->n; i++)
+		link_free(cache->links[i]);
 	list_for_each_entry_safe(struct request, request, &cache->requests, all)
 		cache_request_free(cache, request);
 	for (unsigned i = 0; i < cache->n && cache->servers; i++)
