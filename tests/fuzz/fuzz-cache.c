@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A client of a cache against others that write anything into its memory, at any time, blocks and
  * directory entries with the right CRCs among them.  Each call ends after so many operations, no
- * directory entries with the right CRCs among them.  Each call ends after so many operations, no
  * length is above the limit, and as long as no CRC was forged a hit is a value that was stored
  * under the key, whole. */
+#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
