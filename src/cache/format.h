@@ -126,7 +126,7 @@ struct segment segment_decode(uint64_t word);
 /* Seconds since the time of an OPEN or EVICT word; clocks may put it a little into the future. */
 unsigned segment_age(const struct segment *segment, uint64_t now_ms);
 #define STAMPS (UINT64_C(1) << 36)
-#define STAMP_OF_MS(ms) ((ms)*256 / 1000 & (STAMPS - 1))
+#define STAMP_OF_MS(ms) ((ms) * 256 / 1000 & (STAMPS - 1))
 /* The time since that of a FULL word, in its unit; negative: it rests until then. */
 int64_t segment_full_age(const struct segment *segment, uint64_t now_ms);
 

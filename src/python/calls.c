@@ -142,7 +142,7 @@ static struct session *session_of(const struct calls *calls, const struct entry 
 				      : (struct session *)entry->target;
 }
 
-/* Let go of the lease. */
+/* The lease is not in use by this call any more. */
 static void entry_unuse(struct entry *entry)
 {
 	if (entry->uses)
