@@ -729,8 +729,10 @@ int session_connect(struct rmem *session)
 			break;
 		session->dropped |= err == -ECONNRESET || err == -EPIPE;
 		/* a server that has answered is final */
-		if (session->alive_ns != 0)
-			return err_prefix(err, "%s", session->server);
+		if (session->alive_ns != 0) {
+			err = err_prefix(err, "%s", session->server);
+			break;
+		}
 		dial_reject(session->dial, err);
 		server_drop(session);
 		err = 0;
