@@ -2,6 +2,7 @@
 /* Sessions of a server that is too busy for all of its clients: its welcomes come late, and
  * sessions that have resumed are lost again. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "unit/librmem/core-case.h"
 #include "librmem/session/session.h"
@@ -32,6 +33,17 @@ static void *welcome_late(void *number)
 	proxy_await(WIRE_TYPE_hello, *(const unsigned *)number);
 	until_ms = clock_now_ms() + LATE_MS;
 	AWAIT(clock_now_ms() >= until_ms);
+	proxy_release();
+	return NULL;
+}
+
+/* ... after the time of a heartbeat, and nothing more. */
+static void *welcome_alone(void *arg)
+{
+	(void)arg;
+	proxy_await(WIRE_TYPE_hello, 1);
+	proxy.mute = true;
+	(void)usleep(FENCE_MS / 2 * 1000);
 	proxy_release();
 	return NULL;
 }
@@ -68,6 +80,21 @@ START_TEST(welcome__that_is_late_opens_the_session)
 	ck_assert_int_eq(rmem_ping(stage.client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_hello], 1);
+}
+END_TEST
+
+/* The first ping, which a late welcome needs, has no answer. */
+START_TEST(welcome__that_is_late_and_the_last_word_opens_no_session)
+{
+	struct rmem_options options = rmem_options_init();
+	pthread_t thread;
+
+	serve();
+	proxy.hold = WIRE_TYPE_hello;
+	options.timeout_ms = FENCE_MS * 3 / 4;
+	ck_assert_int_eq(pthread_create(&thread, NULL, welcome_alone, NULL), 0);
+	ck_assert_int_eq(rmem_open(stage.uri, &options, &stage.client), -ETIMEDOUT);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
 
@@ -115,6 +142,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, welcome__that_is_late_resumes_the_session, 0, 2);
 	tcase_add_test(tc, welcome__that_is_late_opens_the_session);
+	tcase_add_test(tc, welcome__that_is_late_and_the_last_word_opens_no_session);
 	tcase_add_test(tc, pauses__grow_until_the_session_has_held);
 	return unit_main();
 }
