@@ -344,6 +344,7 @@ static void inherited_use(void)
 
 	HOLDS(rmem_version()[0] != '\0');
 	HOLDS(rmem_thread_timeout(0) == 0);
+	DOES_NOTHING(rmem_thread_interrupt(NULL, NULL));
 	inherited_leases();
 	inherited_synchronous();
 	inherited_queue();
