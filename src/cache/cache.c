@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "cache/client.h"
@@ -16,7 +15,7 @@ const char *rmem_cache_error(void)
 int rmem_cache_submit(rmem_cache *cache, const struct rmem_cache_op *ops, unsigned n)
 {
 	unsigned done = 0;
-	int err = 0;
+	int err = cache_own(cache);
 
 	for (; done < n && !err; done++) {
 		struct request *request = NULL;
@@ -36,7 +35,7 @@ int rmem_cache_submit(rmem_cache *cache, const struct rmem_cache_op *ops, unsign
 	}
 	if (done)
 		cache_flush(cache);
-	return done || n == 0 ? (int)done : err;
+	return err_end(done ? (int)done : err);
 }
 
 /* ---- results ---- */
@@ -85,10 +84,12 @@ static unsigned results_take(rmem_cache *cache, struct rmem_cache_result *result
 
 int rmem_cache_poll(rmem_cache *cache, struct rmem_cache_result *results, unsigned n)
 {
-	if (cache->pid != getpid())
-		return err_set(-ESTALE, "the parent process has opened the cache");
+	int err = cache_own(cache);
+
+	if (err)
+		return err;
 	cache_run(cache);
-	return (int)results_take(cache, results, n);
+	return err_end((int)results_take(cache, results, n));
 }
 
 int rmem_cache_wait(rmem_cache *cache, struct rmem_cache_result *results, unsigned n,
@@ -111,7 +112,7 @@ int rmem_cache_wait(rmem_cache *cache, struct rmem_cache_result *results, unsign
 		cache_sleep(cache, left);
 		done += rmem_cache_poll(cache, results + done, n - (unsigned)done);
 	}
-	return done;
+	return err_end(done);
 }
 
 const char *rmem_cache_result_error(const rmem_cache *cache,
@@ -133,13 +134,19 @@ unsigned rmem_cache_outstanding(const rmem_cache *cache)
 
 int rmem_cache_fd(const rmem_cache *cache)
 {
-	return cache->epfd;
+	int err = cache_own(cache);
+
+	return err ? err : err_end(cache->epfd);
 }
 
 int rmem_cache_arm(rmem_cache *cache)
 {
+	int err = cache_own(cache);
+
+	if (err)
+		return err;
 	for (unsigned i = 0; i < cache->n; i++)
 		if (!list_empty(&cache->servers[i].finished))
-			return 1;
-	return cache_arm(cache);
+			return err_end(1);
+	return err_end(cache_arm(cache));
 }

@@ -20,12 +20,20 @@ _Static_assert(FORMAT_VALUE_MAX == RMEM_CACHE_VALUE_MAX &&
 		       FORMAT_KEY_MAX == RMEM_CACHE_KEY_MAX,
 	       "limits of the format");
 
+int cache_own(const rmem_cache *cache)
+{
+	if (cache->pid != getpid())
+		return err_set(-ESTALE, "the parent process has opened the cache");
+	return 0;
+}
+
 int cache_check(const rmem_cache *cache, const struct rmem_cache_op *op)
 {
 	static const uint8_t zeros[sizeof(op->reserved)];
+	int err = cache_own(cache);
 
-	if (cache->pid != getpid())
-		return err_set(-ESTALE, "the parent process has opened the cache");
+	if (err)
+		return err;
 	if (op->opcode < RMEM_CACHE_GET || op->opcode > RMEM_CACHE_DELETE)
 		return err_set(-EINVAL, "opcode %u is unknown", op->opcode);
 	if (!op->key || op->key_bytes == 0)

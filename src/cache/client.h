@@ -30,6 +30,8 @@ struct request *cache_request(rmem_cache *cache, const struct rmem_cache_op *op)
 /* Begin it. */
 void cache_begin(rmem_cache *cache, struct request *request);
 void cache_request_free(rmem_cache *cache, struct request *request);
+/* -ESTALE with text: the cache is the parent's */
+int cache_own(const rmem_cache *cache);
 /* -EINVAL with text: the operation is malformed; -ESTALE with text: the cache is the parent's */
 int cache_check(const rmem_cache *cache, const struct rmem_cache_op *op);
 /* Submit what has begun. */

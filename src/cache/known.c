@@ -10,7 +10,7 @@
 int known_init(struct known *known, uint64_t n)
 {
 	known->n = WAYS;
-	while (known->n < n)
+	while (known->n < n && known->n <= UINT64_MAX / 2)
 		known->n *= 2;
 	known->turn = 0;
 	known->places = calloc(known->n, sizeof(*known->places));

@@ -2,7 +2,6 @@
 /* The keys of a cache, as the directories of its segments have them.  It waits for each read. */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "cache/bucket.h"
@@ -116,10 +115,10 @@ int rmem_cache_list(rmem_cache *cache,
 		    void *arg)
 {
 	struct listing listing = { .each = each, .arg = arg };
-	int result = 0;
+	int result = cache_own(cache);
 
-	if (cache->pid != getpid())
-		return err_set(-ESTALE, "the parent process has opened the cache");
+	if (result)
+		return result;
 	cache_run(cache);
 	for (unsigned i = 0; i < cache->n && !result; i++) {
 		listing.server = &cache->servers[i];

@@ -55,7 +55,10 @@ int rmem_cache_stat(rmem_cache *cache, int server, struct rmem_cache_stat *ret_s
 {
 	struct rmem_cache_stat stat = rmem_cache_stat_init();
 	size_t size = ret_stat->size;
+	int err = cache_own(cache);
 
+	if (err)
+		return err;
 	if (size < sizeof(size))
 		return err_set(-EINVAL, "ret_stat: size is not set");
 	if (server != RMEM_CACHE_ALL && (server < 0 || (unsigned)server >= cache->n))

@@ -3,6 +3,7 @@
  * usage: cache PART URI... */
 #include <assert.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -113,12 +114,49 @@ static void lengths(rmem_cache *writer, rmem_cache *reader, bool all)
 	free(got);
 }
 
+/* A call that succeeds leaves no text of one that failed before. */
+static void texts(rmem_cache *cache)
+{
+	struct rmem_cache_op op = { .key = "k", .key_bytes = 1 };
+	struct rmem_cache_result result;
+
+	wanted(rmem_cache_submit(cache, &op, 1), -EINVAL, "submit of no opcode");
+	check(rmem_cache_error()[0], "the text of a failure");
+	op.opcode = RMEM_CACHE_EXISTS;
+	wanted(rmem_cache_submit(cache, &op, 1), 1, "submit");
+	check(!rmem_cache_error()[0], "no text after submit");
+	op.opcode = 0;
+	wanted(rmem_cache_submit(cache, &op, 1), -EINVAL, "submit of no opcode");
+	wanted(rmem_cache_wait(cache, &result, 1, 1, -1), 1, "wait");
+	check(!rmem_cache_error()[0], "no text after wait");
+}
+
+/* The child of a fork may not use the cache. */
+static void forked(rmem_cache *cache)
+{
+	struct rmem_cache_stat stat = rmem_cache_stat_init();
+	pid_t child = fork();
+	int status;
+
+	check(child >= 0, "fork");
+	if (child == 0) {
+		wanted(rmem_cache_submit(cache, NULL, 0), -ESTALE, "submit");
+		wanted(rmem_cache_stat(cache, RMEM_CACHE_ALL, &stat), -ESTALE, "stat");
+		wanted(rmem_cache_fd(cache), -ESTALE, "fd");
+		wanted(rmem_cache_arm(cache), -ESTALE, "arm");
+		_exit(0);
+	}
+	check(waitpid(child, &status, 0) == child && status == 0, "the child");
+}
+
 static void part_keys(void)
 {
 	rmem_cache *one = cache_open("keys", 0), *two = cache_open("keys", 0);
 	char key[RMEM_CACHE_KEY_MAX], got[8];
 
 	lengths(one, two, true);
+	texts(one);
+	forked(one);
 	memset(key, 'k', sizeof(key));
 	for (size_t bytes = 1; bytes <= sizeof(key); bytes += 127) {
 		wanted(rmem_cache_put(one, key, bytes, "first", 5, 0), 0, "put");
