@@ -55,26 +55,14 @@ VETH='' QUICK='' SYSCALLS='' PLOT='' PEERS='' CONGESTION=''
 . "$top_srcdir/tests/bench/lib/options.sh"
 # shellcheck source=tests/bench/lib/plot.sh
 . "$top_srcdir/tests/bench/lib/plot.sh"
+# shellcheck source=tests/bench/lib/memcached.sh
+. "$top_srcdir/tests/bench/lib/memcached.sh"
 ARGUMENTS=("$@")
 usage="tcp.sh [--json] [--quick] [--veth] [--rounds N] [--seconds N] [--cells PATTERN,...]"
 usage+=" [--peers NAME,...] [--congestion NAME] [--syscalls] [--plot FILE.svg]"
 options "$usage" "$@"
 
 # ---- before the namespaces ----
-
-# Unpacked instead of installed: the package starts a service.
-memcached_unpack()
-{
-	local dir=$top_builddir/memcached
-
-	! command -v memcached || return 0
-	if [ ! -x "$dir/usr/bin/memcached" ]; then
-		mkdir -p "$dir"
-		(cd "$dir" && apt-get -q download memcached && dpkg -x memcached_*.deb .) >&2 ||
-			true
-	fi
-	echo "$dir/usr/bin/memcached"
-}
 
 # need COMMAND PACKAGE
 need()
