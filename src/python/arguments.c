@@ -1,57 +1,66 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "python/arguments.h"
 
-static int place_of(PyObject *keyword, const char *const *names)
+static int place_of(PyObject *keyword, const struct parameters *parameters)
 {
-	for (int i = 0; names[i]; i++)
-		if (PyUnicode_CompareWithASCIIString(keyword, names[i]) == 0)
+	for (int i = 0; i < parameters->n; i++)
+		if (PyUnicode_CompareWithASCIIString(keyword, parameters->names[i]) ==
+		    0)
 			return i;
 	PyErr_Format(PyExc_TypeError, "there is no parameter '%U'", keyword);
 	return -1;
 }
 
-int arguments_sort(PyObject *const *args, Py_ssize_t n, PyObject *keywords,
-		   const char *const *names, unsigned required, PyObject **ret_values)
+/* The values of the keywords, after n that have none. */
+static int sort_keywords(const struct parameters *parameters, PyObject *const *args,
+			 Py_ssize_t n, PyObject *keywords, PyObject **room)
 {
 	Py_ssize_t n_keywords = keywords ? PyTuple_Size(keywords) : 0;
-	Py_ssize_t n_names = 0;
 
-	while (names[n_names])
-		ret_values[n_names++] = NULL;
-	if (n > n_names) {
-		PyErr_Format(PyExc_TypeError,
-			     "%zd arguments, where at most %zd are taken", n, n_names);
-		return -1;
-	}
-	for (Py_ssize_t i = 0; i < n; i++)
-		ret_values[i] = args[i];
 	for (Py_ssize_t i = 0; i < n_keywords; i++) {
 		PyObject *keyword = PyTuple_GetItem(keywords, i);
-		int place = place_of(keyword, names);
+		int place = place_of(keyword, parameters);
 
 		if (place < 0)
 			return -1;
-		if (ret_values[place]) {
+		if (room[place]) {
 			PyErr_Format(PyExc_TypeError, "'%U' is given twice", keyword);
 			return -1;
 		}
-		ret_values[place] = args[n + i];
+		room[place] = args[n + i];
 	}
-	for (unsigned i = 0; i < required; i++)
-		if (!ret_values[i]) {
-			PyErr_Format(PyExc_TypeError, "'%s' is missing", names[i]);
-			return -1;
-		}
 	return 0;
 }
 
-int arguments_u64(PyObject *value, uint64_t *ret_value)
+PyObject **arguments_place(const struct parameters *parameters, PyObject *const *args,
+			   Py_ssize_t n, PyObject *keywords, PyObject **room)
 {
-	PyObject *number = value ? PyNumber_Index(value) : NULL;
+	if (n > parameters->n) {
+		PyErr_Format(PyExc_TypeError,
+			     "%zd arguments, where at most %d are taken", n,
+			     parameters->n);
+		return NULL;
+	}
+	for (int i = 0; i < parameters->n; i++)
+		room[i] = i < n ? args[i] : NULL;
+	if (sort_keywords(parameters, args, n, keywords, room))
+		return NULL;
+	for (int i = 0; i < parameters->required; i++)
+		if (!room[i]) {
+			PyErr_Format(PyExc_TypeError, "'%s' is missing",
+				     parameters->names[i]);
+			return NULL;
+		}
+	return room;
+}
 
-	if (value && !number)
+int arguments_index(PyObject *value, uint64_t *ret_value)
+{
+	PyObject *number = PyNumber_Index(value);
+
+	if (!number)
 		return -1;
-	*ret_value = number ? PyLong_AsUnsignedLongLong(number) : 0;
-	Py_XDECREF(number);
+	*ret_value = PyLong_AsUnsignedLongLong(number);
+	Py_DECREF(number);
 	return PyErr_Occurred() ? -1 : 0;
 }

@@ -2,6 +2,7 @@
 #include "python/batch.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "python/arguments.h"
 #include "python/failure.h"
@@ -11,10 +12,11 @@
 
 #define DEPTH 1024
 #define SLICE_MS 100 /* after which signals are looked at */
+#define FEW 64       /* operations for which no memory is allocated */
 
 struct batch {
 	struct lease *lease;
-	enum rmem_opcode opcode;
+	struct rmem_op op; /* what all have in common */
 	struct rmem_op *ops;
 	unsigned n;
 	struct memory *memories;
@@ -23,13 +25,36 @@ struct batch {
 	unsigned done;
 	int status; /* of the first one that failed */
 	char text[512];
+	struct rmem_op few_ops[FEW];
+	struct memory few_memories[FEW];
 };
 
 /* ---- what to do ---- */
 
+/* Memory for n of something: `few`, or else allocated; NULL with an exception set. */
+static void *room_for(Py_ssize_t n, size_t bytes, void *few)
+{
+	void *room = few;
+
+	if (n > INT32_MAX)
+		PyErr_SetString(PyExc_ValueError, "too many offsets");
+	else if (n > FEW && !(room = PyMem_Malloc((size_t)n * bytes)))
+		(void)PyErr_NoMemory();
+	return n > INT32_MAX ? NULL : room;
+}
+
+static int operations_new(struct batch *batch, Py_ssize_t n)
+{
+	batch->n = (unsigned)n;
+	batch->ops = room_for(n, sizeof(*batch->ops), batch->few_ops);
+	return batch->ops ? 0 : -1;
+}
+
 static int offsets_of_buffer(struct batch *batch, const Py_buffer *view)
 {
 	const char *format = view->format ? view->format : "B";
+	struct rmem_op *op;
+	const char *at;
 
 	if (format[0] == '<' || format[0] == '=' || format[0] == '@')
 		format++;
@@ -39,65 +64,49 @@ static int offsets_of_buffer(struct batch *batch, const Py_buffer *view)
 				"offsets is a buffer, but not of 64-bit integers");
 		return -1;
 	}
-	for (unsigned i = 0; i < batch->n; i++)
-		memcpy(&batch->ops[i].offset, (char *)view->buf + i * sizeof(uint64_t),
-		       sizeof(uint64_t));
+	if (operations_new(batch, view->len / view->itemsize))
+		return -1;
+	at = view->buf;
+	for (op = batch->ops; op < batch->ops + batch->n;
+	     op++, at += sizeof(op->offset)) {
+		*op = batch->op;
+		memcpy(&op->offset, at, sizeof(op->offset));
+	}
 	return 0;
 }
 
-static int offsets_of_sequence(struct batch *batch, PyObject *offsets)
+static int offsets_of_tuple(struct batch *batch, PyObject *offsets)
 {
+	if (operations_new(batch, PyTuple_Size(offsets)))
+		return -1;
 	for (unsigned i = 0; i < batch->n; i++) {
-		PyObject *offset = PySequence_GetItem(offsets, i);
-		int err = offset ? arguments_u64(offset, &batch->ops[i].offset) : -1;
-
-		Py_XDECREF(offset);
-		if (err)
+		batch->ops[i] = batch->op;
+		if (arguments_u64(PyTuple_GetItem(offsets, i), &batch->ops[i].offset))
 			return -1;
 	}
 	return 0;
 }
 
-static int operations_new(struct batch *batch, Py_ssize_t n)
-{
-	if (n < 0)
-		return -1;
-	if (n > INT32_MAX) {
-		PyErr_SetString(PyExc_ValueError, "too many offsets");
-		return -1;
-	}
-	batch->n = (unsigned)n;
-	batch->ops = PyMem_Calloc(batch->n + 1, sizeof(*batch->ops));
-	if (!batch->ops) {
-		(void)PyErr_NoMemory();
-		return -1;
-	}
-	for (unsigned i = 0; i < batch->n; i++)
-		batch->ops[i] = rmem_op_init(batch->opcode, batch->lease->handle, 0, 0);
-	return 0;
-}
-
 static int take_offsets(struct batch *batch, PyObject *offsets)
 {
+	PyObject *tuple;
 	Py_buffer view;
 	int err;
 
-	if (!PyObject_CheckBuffer(offsets))
-		return operations_new(batch, PySequence_Size(offsets)) ||
-				       offsets_of_sequence(batch, offsets)
-			       ? -1
-			       : 0;
-	if (PyObject_GetBuffer(offsets, &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT))
-		return -1;
-	err = operations_new(batch, view.len / (view.itemsize ? view.itemsize : 1)) ||
-			      offsets_of_buffer(batch, &view)
-		      ? -1
-		      : 0;
-	PyBuffer_Release(&view);
+	if (PyObject_CheckBuffer(offsets)) {
+		if (PyObject_GetBuffer(offsets, &view,
+				       PyBUF_C_CONTIGUOUS | PyBUF_FORMAT))
+			return -1;
+		err = offsets_of_buffer(batch, &view);
+		PyBuffer_Release(&view);
+		return err;
+	}
+	tuple = PySequence_Tuple(offsets);
+	err = tuple ? offsets_of_tuple(batch, tuple) : -1;
+	Py_XDECREF(tuple);
 	return err;
 }
 
-/* One memory, of which each operation has a part. */
 static int split(struct batch *batch, PyObject *bytes)
 {
 	const struct memory *memory = &batch->memories[0];
@@ -118,30 +127,50 @@ static int split(struct batch *batch, PyObject *bytes)
 	return 0;
 }
 
-static int take_one(struct batch *batch, PyObject *memory)
+/* Take an object's memory for an operation. */
+static inline int take(struct session *session, PyObject *object, bool writable,
+		       struct rmem_op *op, struct memory *memory)
 {
-	struct memory *place = &batch->memories[batch->n_memories];
-
-	if (!memory || registry_take(batch->lease->session, memory,
-				     batch->opcode == RMEM_OP_READ, place))
+	if (registry_take(session, object, writable, memory))
 		return -1;
-	batch->n_memories++;
+	op->addr = memory->addr;
+	op->bytes = memory->bytes;
 	return 0;
 }
 
 static int take_each(struct batch *batch, PyObject *memories)
 {
-	for (unsigned i = 0; i < batch->n; i++) {
-		PyObject *memory = PySequence_GetItem(memories, i);
-		int err = take_one(batch, memory);
+	PyObject *(*item)(PyObject *, Py_ssize_t) =
+		PyList_Check(memories) ? PyList_GetItem : PyTuple_GetItem;
+	struct session *session = batch->lease->session;
+	bool writable = batch->op.opcode == RMEM_OP_READ;
+	struct memory *memory = batch->memories;
+	struct rmem_op *op = batch->ops, *end = op + batch->n;
 
-		Py_XDECREF(memory);
+	for (Py_ssize_t i = 0; op < end; i++, op++, memory++) {
+		PyObject *object = item(memories, i);
+		int err;
+
+		if (!object)
+			break;
+		Py_INCREF(object); /* the list may change meanwhile */
+		err = take(session, object, writable, op, memory);
+		Py_DECREF(object);
 		if (err)
-			return -1;
-		batch->ops[i].addr = batch->memories[i].addr;
-		batch->ops[i].bytes = batch->memories[i].bytes;
+			break;
 	}
-	return 0;
+	batch->n_memories = (unsigned)(memory - batch->memories);
+	return op < end ? -1 : 0;
+}
+
+/* One memory, of which each operation has a part. */
+static int take_whole(struct batch *batch, PyObject *memory, PyObject *bytes)
+{
+	if (take(batch->lease->session, memory, batch->op.opcode == RMEM_OP_READ,
+		 &batch->op, batch->memories))
+		return -1;
+	batch->n_memories = 1;
+	return split(batch, bytes);
 }
 
 static int take_memories(struct batch *batch, PyObject *memories, PyObject *bytes)
@@ -153,22 +182,25 @@ static int take_memories(struct batch *batch, PyObject *memories, PyObject *byte
 				"as many memories as offsets are needed");
 		return -1;
 	}
-	batch->memories = PyMem_Calloc(batch->n + 1, sizeof(*batch->memories));
-	if (!batch->memories) {
-		(void)PyErr_NoMemory();
+	batch->memories = room_for(many ? batch->n : 1, sizeof(*batch->memories),
+				   batch->few_memories);
+	if (!batch->memories)
 		return -1;
-	}
 	if (many)
 		return take_each(batch, memories);
-	return take_one(batch, memories) ? -1 : split(batch, bytes);
+	return take_whole(batch, memories, bytes);
 }
 
 static void batch_end(struct batch *batch)
 {
+	struct memory *memory = batch->memories;
+
 	for (unsigned i = 0; i < batch->n_memories; i++)
-		memory_release(&batch->memories[i]);
-	PyMem_Free(batch->memories);
-	PyMem_Free(batch->ops);
+		memory_release(memory++);
+	if (batch->memories != batch->few_memories)
+		PyMem_Free(batch->memories);
+	if (batch->ops != batch->few_ops)
+		PyMem_Free(batch->ops);
 }
 
 /* ---- doing it, without Python's lock ---- */
@@ -178,7 +210,7 @@ static void note(struct batch *batch, int status, const char *text)
 	if (batch->status)
 		return;
 	batch->status = status;
-	strncpy(batch->text, text, sizeof(batch->text) - 1);
+	(void)snprintf(batch->text, sizeof(batch->text), "%s", text);
 	batch->n = batch->submitted; /* nothing more is submitted */
 }
 
@@ -215,14 +247,17 @@ static void reap(struct batch *batch, rmem_queue *queue)
 	}
 }
 
-static int open_queue(struct session *session)
+static void open_queue(struct batch *batch, struct session *session)
 {
 	struct rmem_queue_params params = rmem_queue_params_init();
+	int err;
 
 	params.depth = DEPTH;
-	return session->batch_queue ? 0
-				    : rmem_queue_create(session->handle, &params,
-							&session->batch_queue);
+	Py_BEGIN_ALLOW_THREADS
+	err = rmem_queue_create(session->handle, &params, &session->batch_queue);
+	Py_END_ALLOW_THREADS
+	if (err)
+		note(batch, err, rmem_error());
 }
 
 /* Until all has ended, or a slice of the time is over. */
@@ -257,13 +292,8 @@ static void interrupted(struct batch *batch, rmem_queue *queue)
 
 static int run(struct batch *batch, struct session *session)
 {
-	int err = 0;
-
-	Py_BEGIN_ALLOW_THREADS
-	err = open_queue(session);
-	if (err)
-		note(batch, err, rmem_error());
-	Py_END_ALLOW_THREADS
+	if (!session->batch_queue)
+		open_queue(batch, session);
 	while (batch->done < batch->n) {
 		Py_BEGIN_ALLOW_THREADS
 		go_on(batch, session->batch_queue);
@@ -282,22 +312,24 @@ static int run(struct batch *batch, struct session *session)
 
 static int turn_take(struct session *session)
 {
+	unsigned long self = PyThread_get_thread_ident();
 	PyLockStatus got;
 
-	if (session->batch_thread == PyThread_get_thread_ident()) {
+	if (session->batch_thread == self) {
 		(void)failure_raise(session->module, -EBUSY,
 				    "this thread is in a batch on the session");
 		return -1;
 	}
-	do {
+	got = PyThread_acquire_lock_timed(session->batch_turn, 0, 0);
+	while (got != PY_LOCK_ACQUIRED) {
 		Py_BEGIN_ALLOW_THREADS
 		got = PyThread_acquire_lock_timed(session->batch_turn, SLICE_MS * 1000,
 						  0);
 		Py_END_ALLOW_THREADS
 		if (got != PY_LOCK_ACQUIRED && PyErr_CheckSignals())
 			return -1;
-	} while (got != PY_LOCK_ACQUIRED);
-	session->batch_thread = PyThread_get_thread_ident();
+	}
+	session->batch_thread = self;
 	return 0;
 }
 
@@ -334,7 +366,8 @@ static PyObject *batch_do(struct batch *batch, PyObject *memories, PyObject *off
 		return NULL;
 	err = run(batch, session);
 	turn_give(session);
-	if (err || (batch->opcode == RMEM_OP_READ && arrived(batch)))
+	if (err || (batch->op.opcode == RMEM_OP_READ && session->stagings.bytes > 0 &&
+		    arrived(batch)))
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -342,11 +375,17 @@ static PyObject *batch_do(struct batch *batch, PyObject *memories, PyObject *off
 PyObject *batch_run(struct lease *lease, enum rmem_opcode opcode, PyObject *memories,
 		    PyObject *offsets, PyObject *bytes)
 {
-	struct batch batch = { .lease = lease, .opcode = opcode };
+	struct batch batch;
 	PyObject *result;
 
 	if (lease_enter(lease))
 		return NULL;
+	batch.lease = lease;
+	batch.op = rmem_op_init(opcode, lease->handle, 0, 0);
+	batch.ops = batch.few_ops;
+	batch.memories = batch.few_memories;
+	batch.n = batch.n_memories = batch.submitted = batch.done = 0;
+	batch.status = 0;
 	result = batch_do(&batch, memories, offsets, bytes);
 	batch_end(&batch);
 	lease_leave(lease);

@@ -62,15 +62,15 @@ static PyObject *arrived(PyObject *result, struct staging *staging)
 static PyObject *transfer(struct lease *lease, enum rmem_opcode opcode,
 			  PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
-	static const char *const names[] = { "memory", "offset", NULL };
-	PyObject *values[ARGUMENTS_MAX];
+	static const struct parameters parameters = { { "memory", "offset" }, 2, 1 };
+	PyObject *room[ARGUMENTS_MAX];
+	PyObject *const *values = arguments_sort(&parameters, args, n, keywords, room);
 	struct memory memory;
 	uint64_t offset;
 	PyObject *result;
 	int err;
 
-	if (arguments_sort(args, n, keywords, names, 1, values) ||
-	    arguments_u64(values[1], &offset) ||
+	if (!values || arguments_u64(values[1], &offset) ||
 	    registry_take(lease->session, values[0], opcode == RMEM_OP_READ, &memory))
 		return NULL;
 	if (lease_enter(lease)) {
@@ -104,10 +104,13 @@ static PyObject *lease_write(PyObject *object, PyObject *const *args, Py_ssize_t
 static PyObject *many(PyObject *object, enum rmem_opcode opcode, PyObject *const *args,
 		      Py_ssize_t n, PyObject *keywords)
 {
-	static const char *const names[] = { "memories", "offsets", "bytes", NULL };
-	PyObject *values[ARGUMENTS_MAX];
+	static const struct parameters parameters = {
+		{ "memories", "offsets", "bytes" }, 3, 2
+	};
+	PyObject *room[ARGUMENTS_MAX];
+	PyObject *const *values = arguments_sort(&parameters, args, n, keywords, room);
 
-	if (arguments_sort(args, n, keywords, names, 2, values))
+	if (!values)
 		return NULL;
 	return batch_run((struct lease *)object, opcode, values[0], values[1],
 			 values[2] ? values[2] : Py_None);

@@ -30,48 +30,46 @@ static void explain(PyObject *object, bool writable)
 int memory_take_any(PyObject *object, bool writable, int *ret_device,
 		    struct memory *ret_memory)
 {
-	struct memory memory = { 0 };
 	struct dlpack dlpack = { .device = -1 };
-	int flags = PyBUF_ANY_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
 
-	if (!PyObject_CheckBuffer(object)) {
-		if (dlpack_take(object, writable, &dlpack))
-			return -1;
-		memory.capsule = dlpack.capsule;
-		memory.addr = dlpack.addr;
-		memory.bytes = dlpack.bytes;
-	} else if (PyObject_GetBuffer(object, &memory.view, flags)) {
+	if (memory_take_buffer(object, writable, ret_memory)) {
+		*ret_device = -1;
+		return 0;
+	}
+	ret_memory->view.obj = NULL;
+	if (PyObject_CheckBuffer(object)) {
 		explain(object, writable);
 		return -1;
-	} else {
-		memory.addr = memory.view.buf;
-		memory.bytes = (uint64_t)memory.view.len;
 	}
-	*ret_memory = memory;
+	PyErr_Clear();
+	if (dlpack_take(object, writable, &dlpack))
+		return -1;
+	ret_memory->more = true;
+	ret_memory->capsule = dlpack.capsule;
+	ret_memory->addr = dlpack.addr;
+	ret_memory->bytes = dlpack.bytes;
 	*ret_device = dlpack.device;
 	return 0;
 }
 
 int memory_take(PyObject *object, bool writable, struct memory *ret_memory)
 {
-	struct memory memory;
 	int device;
 
-	if (memory_take_any(object, writable, &device, &memory))
+	if (memory_take_any(object, writable, &device, ret_memory))
 		return -1;
 	if (device >= 0) {
-		memory_release(&memory);
+		memory_release(ret_memory);
 		PyErr_SetString(
 			PyExc_BufferError,
 			"the tensor is on a GPU, where this call takes memory of "
 			"the host: cpu() makes a copy there");
 		return -1;
 	}
-	*ret_memory = memory;
 	return 0;
 }
 
-void memory_release(struct memory *memory)
+void memory_release_more(struct memory *memory)
 {
 	if (memory->registration)
 		registration_release(memory->registration);
@@ -79,8 +77,7 @@ void memory_release(struct memory *memory)
 	if (memory->staging)
 		staging_give_back(memory->staging);
 	memory->staging = NULL;
-	if (memory->view.obj)
-		PyBuffer_Release(&memory->view);
+	memory->more = false;
 	Py_CLEAR(memory->capsule);
 }
 

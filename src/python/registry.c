@@ -84,6 +84,7 @@ static void use(struct registrations *all, struct registration *one,
 	one->uses++;
 	one->used = ++all->uses;
 	memory->registration = one;
+	memory->more = true;
 }
 
 static bool find(struct registrations *all, PyObject *owner, struct memory *memory)
@@ -213,7 +214,7 @@ static void register_new(struct session *session, PyObject *owner,
 	memory_release(&held);
 }
 
-static void hold(struct session *session, PyObject *object, struct memory *memory)
+void registry_hold(struct session *session, PyObject *object, struct memory *memory)
 {
 	PyObject *owner;
 
@@ -251,20 +252,19 @@ static int hold_of_device(struct session *session, int device, bool writable,
 	return err;
 }
 
-int registry_take(struct session *session, PyObject *object, bool writable,
-		  struct memory *ret_memory)
+int registry_take_other(struct session *session, PyObject *object, bool writable,
+			struct memory *ret_memory)
 {
-	struct memory memory;
 	int device;
 
-	if (memory_take_any(object, writable, &device, &memory))
+	PyErr_Clear();
+	if (memory_take_any(object, writable, &device, ret_memory))
 		return -1;
 	if (device < 0) {
-		hold(session, object, &memory);
-	} else if (hold_of_device(session, device, writable, &memory)) {
-		memory_release(&memory);
+		registry_hold(session, object, ret_memory);
+	} else if (hold_of_device(session, device, writable, ret_memory)) {
+		memory_release(ret_memory);
 		return -1;
 	}
-	*ret_memory = memory;
 	return 0;
 }
