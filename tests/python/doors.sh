@@ -7,3 +7,6 @@
 server_start
 cases door_lmcache door_sglang door_vllm door_documents
 server_stop
+# these start and kill a daemon themselves
+export RMEMD CONFIG=$dir/rmemd.conf
+cases doors_lost

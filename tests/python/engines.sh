@@ -60,5 +60,3 @@ for engine in $engines; do
 	[ "$engine" != lmcache ] || lmcache_bench
 done
 server_stop
-export RMEMD CONFIG=$dir/rmemd.conf
-cases doors_lost

@@ -184,7 +184,7 @@ class SGLang(DoorCase):
 
     def test_two_threads(self):
         pool, failures = Pool(pages=64), []
-        storage = self.backend(pool, model_name="threads")
+        storage = self.backend(pool, rmem={**SETTINGS, "name": "threads", "bytes": "64M"})
         pool.fill(32)
 
         def work(first):
