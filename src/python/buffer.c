@@ -138,7 +138,7 @@ static void forget(struct buffer *buffer)
 	buffer->memory = (struct memory){ 0 };
 }
 
-static PyObject *buffer_close(PyObject *object, PyObject *)
+static PyObject *buffer_close(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct buffer *buffer = (struct buffer *)object;
 	int err;
@@ -214,12 +214,13 @@ static void export_end(PyObject *object)
 	((struct buffer *)object)->exports--;
 }
 
-static void buffer_unexport(PyObject *object, Py_buffer *)
+static void buffer_unexport(PyObject *object, Py_buffer *Py_UNUSED(view))
 {
 	export_end(object);
 }
 
-static PyObject *buffer_dlpack(PyObject *object, PyObject *, PyObject *)
+static PyObject *buffer_dlpack(PyObject *object, PyObject *Py_UNUSED(args),
+			       PyObject *Py_UNUSED(keywords))
 {
 	struct buffer *buffer = (struct buffer *)object;
 	PyObject *capsule;
@@ -236,12 +237,12 @@ static PyObject *buffer_dlpack(PyObject *object, PyObject *, PyObject *)
 	return capsule;
 }
 
-static PyObject *buffer_device(PyObject *, PyObject *)
+static PyObject *buffer_device(PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(keywords))
 {
 	return Py_BuildValue("ii", DLPACK_CPU, 0);
 }
 
-static PyObject *buffer_begin(PyObject *object, PyObject *)
+static PyObject *buffer_begin(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	Py_INCREF(object);
 	return object;
@@ -252,12 +253,12 @@ static Py_ssize_t buffer_length(PyObject *object)
 	return (Py_ssize_t)((struct buffer *)object)->memory.bytes;
 }
 
-static PyObject *buffer_address(PyObject *object, void *)
+static PyObject *buffer_address(PyObject *object, void *Py_UNUSED(closure))
 {
 	return PyLong_FromVoidPtr(((struct buffer *)object)->memory.addr);
 }
 
-static PyObject *buffer_exports(PyObject *object, void *)
+static PyObject *buffer_exports(PyObject *object, void *Py_UNUSED(closure))
 {
 	return PyLong_FromSsize_t(((struct buffer *)object)->exports);
 }

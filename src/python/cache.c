@@ -210,7 +210,7 @@ static PyObject *groups_end(struct cache *cache)
 	return tags;
 }
 
-static PyObject *cache_close(PyObject *object, PyObject *)
+static PyObject *cache_close(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct cache *cache = (struct cache *)object;
 	rmem_cache *handle = cache->handle;
@@ -631,7 +631,7 @@ static PyObject *cache_submit(PyObject *object, PyObject *args, PyObject *keywor
 	return err ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *cache_poll(PyObject *object, PyObject *)
+static PyObject *cache_poll(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct cache *cache = (struct cache *)object;
 	PyObject *ready = NULL, *empty = PyList_New(0);
@@ -653,7 +653,7 @@ static PyObject *cache_poll(PyObject *object, PyObject *)
 	return ready;
 }
 
-static PyObject *cache_fileno(PyObject *object, PyObject *)
+static PyObject *cache_fileno(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct cache *cache = (struct cache *)object;
 
@@ -786,7 +786,7 @@ static PyObject *entries_list(const struct module *module,
 	return list;
 }
 
-static PyObject *cache_list(PyObject *object, PyObject *)
+static PyObject *cache_list(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct cache *cache = (struct cache *)object;
 	struct entries entries = { 0 };
@@ -807,7 +807,7 @@ static PyObject *cache_list(PyObject *object, PyObject *)
 	return list;
 }
 
-static PyObject *cache_closed(PyObject *object, void *)
+static PyObject *cache_closed(PyObject *object, void *Py_UNUSED(closure))
 {
 	const struct cache *cache = (struct cache *)object;
 

@@ -53,7 +53,7 @@ struct calls {
 	unsigned long thread;
 };
 
-PyObject *calls_new(PyObject *module, PyObject *)
+PyObject *calls_new(PyObject *module, PyObject *Py_UNUSED(args))
 {
 	struct rmem_calls_params params = rmem_calls_params_init();
 	struct module *state = PyModule_GetState(module);
@@ -533,7 +533,7 @@ static void answered(struct calls *calls, const struct rmem_answer *answer)
 
 /* ---- methods ---- */
 
-static PyObject *calls_flush(PyObject *object, PyObject *)
+static PyObject *calls_flush(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct calls *calls = (struct calls *)object;
 	struct rmem_request requests[BATCH];
@@ -554,7 +554,7 @@ static PyObject *calls_flush(PyObject *object, PyObject *)
 	Py_RETURN_NONE;
 }
 
-static PyObject *calls_take(PyObject *object, PyObject *)
+static PyObject *calls_take(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct calls *calls = (struct calls *)object;
 	struct rmem_answer answers[BATCH];
@@ -593,7 +593,7 @@ static PyObject *calls_cancel(PyObject *object, PyObject *cookie)
 	Py_RETURN_NONE;
 }
 
-static PyObject *calls_fileno(PyObject *object, PyObject *)
+static PyObject *calls_fileno(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct calls *calls = (struct calls *)object;
 
@@ -635,7 +635,7 @@ static void calls_end(struct calls *calls)
 	calls->entries = NULL;
 }
 
-static PyObject *calls_close(PyObject *object, PyObject *)
+static PyObject *calls_close(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	calls_end((struct calls *)object);
 	Py_RETURN_NONE;

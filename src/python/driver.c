@@ -41,7 +41,7 @@ static void abandon(struct lane *lane, PyObject *future)
 	Py_XDECREF(result);
 }
 
-PyObject *driver_open(PyObject *session, PyObject *)
+PyObject *driver_open(PyObject *session, PyObject *Py_UNUSED(args))
 {
 	struct session *of = (struct session *)session;
 	struct driver *driver = object_new(of->module->driver);
@@ -236,7 +236,7 @@ static int submit_waiting(struct driver *driver)
 	return 0;
 }
 
-static PyObject *driver_flush(PyObject *object, PyObject *)
+static PyObject *driver_flush(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct driver *driver = (struct driver *)object;
 
@@ -344,7 +344,7 @@ static PyObject *driver_posted(PyObject *object, PyObject *cookie)
 	return PyBool_FromLong(slot && !slot->waiting);
 }
 
-static PyObject *driver_fileno(PyObject *object, PyObject *)
+static PyObject *driver_fileno(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct driver *driver = (struct driver *)object;
 
@@ -376,7 +376,7 @@ static PyObject *driver_close(PyObject *object, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static PyObject *driver_closed(PyObject *object, void *)
+static PyObject *driver_closed(PyObject *object, void *Py_UNUSED(closure))
 {
 	return PyBool_FromLong(!((struct driver *)object)->lane.slots);
 }

@@ -52,7 +52,7 @@ void *failure_forked(const struct module *module)
 			 RMEM_REASON_LOST);
 }
 
-PyObject *failure_reduce(PyObject *self, PyObject *)
+PyObject *failure_reduce(PyObject *self, PyObject *Py_UNUSED(args))
 {
 	return PyErr_Format(
 		PyExc_TypeError,

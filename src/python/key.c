@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "python/key.h"
 
-int key_give(void *ctx, const char *, unsigned char *key, size_t room,
+int key_give(void *ctx, const char *Py_UNUSED(text), unsigned char *key, size_t room,
 	     size_t *ret_bytes)
 {
 	const struct key *given = ctx;

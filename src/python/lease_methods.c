@@ -318,12 +318,12 @@ static PyObject *plain_call(PyObject *object, int (*function)(rmem_lease *))
 	return ended(lease, err);
 }
 
-static PyObject *lease_watch(PyObject *object, PyObject *)
+static PyObject *lease_watch(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	return plain_call(object, rmem_watch);
 }
 
-static PyObject *lease_unwatch(PyObject *object, PyObject *)
+static PyObject *lease_unwatch(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	return plain_call(object, rmem_unwatch);
 }
@@ -410,17 +410,17 @@ static PyObject *last_call(PyObject *object, int (*function)(rmem_lease *))
 	Py_RETURN_NONE;
 }
 
-static PyObject *lease_detach(PyObject *object, PyObject *)
+static PyObject *lease_detach(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	return last_call(object, rmem_detach);
 }
 
-static PyObject *lease_destroy(PyObject *object, PyObject *)
+static PyObject *lease_destroy(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	return last_call(object, rmem_destroy);
 }
 
-static PyObject *lease_begin(PyObject *object, PyObject *)
+static PyObject *lease_begin(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	if (lease_use((struct lease *)object))
 		return NULL;
@@ -431,7 +431,7 @@ static PyObject *lease_begin(PyObject *object, PyObject *)
 
 /* ---- state ---- */
 
-static PyObject *lease_bytes(PyObject *object, void *)
+static PyObject *lease_bytes(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct lease *lease = (struct lease *)object;
 
@@ -441,7 +441,7 @@ static PyObject *lease_bytes(PyObject *object, void *)
 	return PyLong_FromUnsignedLongLong(rmem_lease_bytes(lease->handle));
 }
 
-static PyObject *lease_id(PyObject *object, void *)
+static PyObject *lease_id(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct lease *lease = (struct lease *)object;
 
@@ -451,7 +451,7 @@ static PyObject *lease_id(PyObject *object, void *)
 	return PyLong_FromUnsignedLongLong(rmem_lease_id(lease->handle));
 }
 
-static PyObject *lease_name(PyObject *object, void *)
+static PyObject *lease_name(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct lease *lease = (struct lease *)object;
 	char name[RMEM_NAME_MAX + 1];
@@ -464,7 +464,7 @@ static PyObject *lease_name(PyObject *object, void *)
 	return PyUnicode_FromString(name);
 }
 
-static PyObject *lease_writable(PyObject *object, void *)
+static PyObject *lease_writable(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct lease *lease = (struct lease *)object;
 
@@ -474,7 +474,7 @@ static PyObject *lease_writable(PyObject *object, void *)
 	return PyBool_FromLong((rmem_lease_rights(lease->handle) & RMEM_WRITE) != 0);
 }
 
-static PyObject *lease_ended(PyObject *object, void *)
+static PyObject *lease_ended(PyObject *object, void *Py_UNUSED(closure))
 {
 	const struct lease *lease = (struct lease *)object;
 
@@ -482,14 +482,14 @@ static PyObject *lease_ended(PyObject *object, void *)
 			       rmem_lease_status(lease->handle));
 }
 
-static PyObject *lease_attached(PyObject *object, void *)
+static PyObject *lease_attached(PyObject *object, void *Py_UNUSED(closure))
 {
 	const struct lease *lease = (struct lease *)object;
 
 	return PyBool_FromLong(lease->handle && session_open_here(lease->session));
 }
 
-static PyObject *lease_session(PyObject *object, void *)
+static PyObject *lease_session(PyObject *object, void *Py_UNUSED(closure))
 {
 	PyObject *session = (PyObject *)((struct lease *)object)->session;
 

@@ -71,7 +71,7 @@ PyObject *notice_take(PyObject *session, PyObject *args, PyObject *keywords)
 	return n < 0 ? NULL : notice_list((struct session *)session, notices, n);
 }
 
-PyObject *notice_fileno(PyObject *object, PyObject *)
+PyObject *notice_fileno(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct session *session = (struct session *)object;
 	int fd;

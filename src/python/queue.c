@@ -351,7 +351,7 @@ static PyObject *queue_cancel(PyObject *object, PyObject *args)
 		     : PyLong_FromLong(n);
 }
 
-static PyObject *queue_fileno(PyObject *object, PyObject *)
+static PyObject *queue_fileno(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct queue *queue = (struct queue *)object;
 
@@ -360,7 +360,7 @@ static PyObject *queue_fileno(PyObject *object, PyObject *)
 	return PyLong_FromLong(rmem_queue_fd(queue->lane.queue));
 }
 
-static PyObject *queue_arm(PyObject *object, PyObject *)
+static PyObject *queue_arm(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct queue *queue = (struct queue *)object;
 	int err;
@@ -373,7 +373,7 @@ static PyObject *queue_arm(PyObject *object, PyObject *)
 		       : PyBool_FromLong(!err);
 }
 
-static PyObject *queue_outstanding(PyObject *object, void *)
+static PyObject *queue_outstanding(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct queue *queue = (struct queue *)object;
 
@@ -381,7 +381,7 @@ static PyObject *queue_outstanding(PyObject *object, void *)
 		queue->lane.queue ? rmem_queue_outstanding(queue->lane.queue) : 0);
 }
 
-static PyObject *queue_close(PyObject *object, PyObject *)
+static PyObject *queue_close(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct queue *queue = (struct queue *)object;
 
@@ -394,7 +394,7 @@ static PyObject *queue_close(PyObject *object, PyObject *)
 	Py_RETURN_NONE;
 }
 
-static PyObject *queue_begin(PyObject *object, PyObject *)
+static PyObject *queue_begin(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	if (lane_check(&((struct queue *)object)->lane))
 		return NULL;

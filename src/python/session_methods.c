@@ -55,7 +55,7 @@ static int wait_for_calls(struct session *session)
 	return 0;
 }
 
-static PyObject *session_close(PyObject *object, PyObject *)
+static PyObject *session_close(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct session *session = (struct session *)object;
 	rmem *handle = session->handle;
@@ -106,7 +106,7 @@ static void session_del(PyObject *object)
 	object_del(object, session_free);
 }
 
-static PyObject *session_begin(PyObject *object, PyObject *)
+static PyObject *session_begin(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	if (session_check((struct session *)object))
 		return NULL;
@@ -291,7 +291,7 @@ static PyObject *session_list(PyObject *object, PyObject *args)
 
 /* ---- the session itself ---- */
 
-static PyObject *session_ping(PyObject *object, PyObject *)
+static PyObject *session_ping(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct session *session = (struct session *)object;
 	uint64_t ns;
@@ -307,7 +307,7 @@ static PyObject *session_ping(PyObject *object, PyObject *)
 		   : PyFloat_FromDouble((double)ns * 1e-9);
 }
 
-static PyObject *session_info(PyObject *object, void *)
+static PyObject *session_info(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct session *session = (struct session *)object;
 	struct rmem_info info = rmem_info_init();
@@ -330,7 +330,7 @@ static PyObject *session_info(PyObject *object, void *)
 			     "copied_bytes", (unsigned long long)info.copied_bytes);
 }
 
-static PyObject *session_counters(PyObject *object, void *)
+static PyObject *session_counters(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct session *session = (struct session *)object;
 
@@ -343,12 +343,13 @@ static PyObject *session_counters(PyObject *object, void *)
 		(unsigned long long)session->pinned_copies);
 }
 
-static PyObject *session_registers(PyObject *object, void *)
+static PyObject *session_registers(PyObject *object, void *Py_UNUSED(closure))
 {
 	return PyBool_FromLong(((struct session *)object)->registrations.on);
 }
 
-static int session_set_registers(PyObject *object, PyObject *value, void *)
+static int session_set_registers(PyObject *object, PyObject *value,
+				 void *Py_UNUSED(closure))
 {
 	int on = value ? PyObject_IsTrue(value) : 0;
 
@@ -358,7 +359,7 @@ static int session_set_registers(PyObject *object, PyObject *value, void *)
 	return 0;
 }
 
-static PyObject *session_closed(PyObject *object, void *)
+static PyObject *session_closed(PyObject *object, void *Py_UNUSED(closure))
 {
 	const struct session *session = (struct session *)object;
 
