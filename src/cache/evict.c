@@ -200,10 +200,22 @@ static void evict_copy(struct server *server, unsigned i, struct block *block)
 			evictee->part_bytes);
 }
 
+/* How much of a block's header is read: no more than is in the segment. */
+static uint64_t evict_head_bytes(const struct server *server, uint64_t at)
+{
+	uint64_t end =
+		geometry_segment_at(&server->geometry, server->evict.segment + 1);
+
+	return end - at < FORMAT_HEAD_MAX ? end - at : FORMAT_HEAD_MAX;
+}
+
 static bool evict_decode(const struct server *server, unsigned i, struct block *block)
 {
+	uint64_t slot = server->evict.some[i].slot;
+	uint64_t at = geometry_place_at(&server->geometry, slot_place(slot));
+
 	return block_decode(&server->geometry, server->scratch->evict.heads[i],
-			    FORMAT_HEAD_MAX, server->evict.some[i].slot, block) &&
+			    evict_head_bytes(server, at), slot, block) &&
 	       (!block->expiry_ms || block->expiry_ms > server_now_ms(server));
 }
 
@@ -228,7 +240,6 @@ static void evict_move(struct server *server)
 {
 	struct evict *evict = &server->evict;
 	const struct geometry *geometry = &server->geometry;
-	uint64_t end = geometry_segment_at(geometry, evict->segment + 1);
 
 	task_then(&evict->task, evict_heads);
 	for (unsigned i = 0; i < evict->n_some; i++) {
@@ -239,8 +250,7 @@ static void evict_move(struct server *server)
 		if (evict->some[i].count > 0)
 			io_read(&server->io, &evict->task, at,
 				server->scratch->evict.heads[i],
-				end - at < FORMAT_HEAD_MAX ? end - at
-							   : FORMAT_HEAD_MAX);
+				evict_head_bytes(server, at));
 		else
 			server->counters.dropped++;
 	}
