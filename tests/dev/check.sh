@@ -53,25 +53,16 @@ check_rig()
 	jobs_await
 }
 
-# The Debian packages are built, and lintian has no complaints.  A test of the rig installs them.
-check_packages()
+# The Debian packages are built, and lintian has no complaints; what is built without parts works
+# without what these need; the wheel of the Python package is built, and works alone.  Much of each
+# is done by one process at a time, so they run side by side.  Tests of the rig need the first two.
+check_builds()
 {
-	# shellcheck disable=SC2153 # it is no jobs
-	job_start package "$JOBS" "$CHECK_SECONDS" "$TOP/dev" package
-	jobs_await
-}
+	local name
 
-# What is built without parts works without what these need.
-check_reduced()
-{
-	job_start reduced "$JOBS" "$CHECK_SECONDS" "$TOP/dev" reduced
-	jobs_await
-}
-
-# The wheel of the Python package is built, and works alone.
-check_wheel()
-{
-	job_start wheel "$JOBS" "$CHECK_SECONDS" "$TOP/dev" wheel
+	for name in reduced package wheel; do
+		job_start "$name" 1 "$CHECK_SECONDS" "$TOP/dev" "$name"
+	done
 	jobs_await
 }
 
@@ -83,9 +74,7 @@ case ${1-} in
 	setup build test rig
 	build build
 	check_make check
-	check_packages
-	check_reduced
-	check_wheel
+	check_builds
 	check_rig
 	;;
 --quick)

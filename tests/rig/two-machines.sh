@@ -8,7 +8,7 @@
 #   RMEM_SILENCES   rounds of each way to fall silent, default 1
 #   RMEM_LOSS_SECONDS  of each rate of loss, default 3
 #   RMEM_ADDS       atomics of loss, default 1000
-# cores: 2  seconds: 200
+# cores: 1  seconds: 200
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

@@ -3,7 +3,7 @@
 # Two machines with two cables, each a network with a soft-RoCE device: rmemd in the first, its
 # client in the second.
 #   RMEM_RIG_LEGS   on which kernel:device pairs, default 612:rxe
-# cores: 2  seconds: 60
+# cores: 1  seconds: 40
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
