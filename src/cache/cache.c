@@ -20,7 +20,7 @@ int rmem_cache_submit(rmem_cache *cache, const struct rmem_cache_op *ops, unsign
 	for (; done < n && !err; done++) {
 		struct request *request = NULL;
 
-		err = cache_check(cache, &ops[done]);
+		err = cache_check(&ops[done]);
 		if (!err && cache->outstanding >= cache->depth)
 			err = err_set(-EOVERFLOW,
 				      "%u operations are outstanding: take results",

@@ -27,13 +27,10 @@ int cache_own(const rmem_cache *cache)
 	return 0;
 }
 
-int cache_check(const rmem_cache *cache, const struct rmem_cache_op *op)
+int cache_check(const struct rmem_cache_op *op)
 {
 	static const uint8_t zeros[sizeof(op->reserved)];
-	int err = cache_own(cache);
 
-	if (err)
-		return err;
 	if (op->opcode < RMEM_CACHE_GET || op->opcode > RMEM_CACHE_DELETE)
 		return err_set(-EINVAL, "opcode %u is unknown", op->opcode);
 	if (!op->key || op->key_bytes == 0)

@@ -32,8 +32,8 @@ void cache_begin(rmem_cache *cache, struct request *request);
 void cache_request_free(rmem_cache *cache, struct request *request);
 /* -ESTALE with text: the cache is the parent's */
 int cache_own(const rmem_cache *cache);
-/* -EINVAL with text: the operation is malformed; -ESTALE with text: the cache is the parent's */
-int cache_check(const rmem_cache *cache, const struct rmem_cache_op *op);
+/* -EINVAL with text: the operation is malformed */
+int cache_check(const struct rmem_cache_op *op);
 /* Submit what has begun. */
 void cache_flush(rmem_cache *cache);
 /* Go on with everything. */

@@ -17,7 +17,9 @@ static int key_do(rmem_cache *cache, struct rmem_cache_op *op, const void *key,
 		return err_set(-EINVAL, "a key has 1 to %d bytes", RMEM_CACHE_KEY_MAX);
 	op->key = key;
 	op->key_bytes = (uint8_t)key_bytes;
-	result = cache_check(cache, op);
+	result = cache_own(cache);
+	if (!result)
+		result = cache_check(op);
 	if (result)
 		return result;
 	r = cache_request(cache, op);
