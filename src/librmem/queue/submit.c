@@ -187,9 +187,10 @@ __attribute__((noinline)) int submit_all(struct rmem_queue *queue,
 		}
 		accepted += taken;
 	}
-	share_end(&batch);
+	/* which posts the share too, together with what it puts behind it */
 	if (schedule_waits(queue))
 		schedule_pump(queue, queue->now_ns);
+	share_end(&batch);
 	if (accepted > 0 || n == 0)
 		return (int)accepted;
 	return err ? err

@@ -65,6 +65,22 @@ START_TEST(batch__takes_one_doorbell)
 }
 END_TEST
 
+/* What goes at once and what is scheduled, as a vectored operation is, go together. */
+START_TEST(batch__of_several_kinds_takes_one_doorbell)
+{
+	struct rmem_queue *queue = stage_queue(MANY, 1);
+	const struct rmem_vec vec = { local + 8, 8, buffer };
+
+	writes_fill(3);
+	ops[1] = rmem_op_writev(single, 8, &vec, 1);
+	ops[1].cookie = 1;
+	ck_assert_int_eq(rmem_submit(queue, ops, 3), 3);
+	ck_assert_uint_eq(fake.posts, 1);
+	complete_writes(queue, 3);
+	ck_assert_mem_eq(seg_a, local, 3 * 8);
+}
+END_TEST
+
 START_TEST(batch__wraps_around_the_rings)
 {
 	struct rmem_queue *queue = stage_queue(MANY, 1);
@@ -466,6 +482,7 @@ int main(void)
 	TCase *tcase = unit_case("batch", single_verbs, single_close);
 
 	tcase_add_test(tcase, batch__takes_one_doorbell);
+	tcase_add_test(tcase, batch__of_several_kinds_takes_one_doorbell);
 	tcase_add_test(tcase, batch__wraps_around_the_rings);
 	tcase_add_test(tcase, batch__is_spread_over_the_channels);
 	tcase_add_test(tcase, batch__may_alternate_between_leases);
