@@ -271,7 +271,7 @@ static PyMethodDef buffer_methods[] = {
 	  "The memory as a tensor of bytes." },
 	{ "__dlpack_device__", buffer_device, METH_NOARGS, NULL },
 	{ "close", buffer_close, METH_NOARGS,
-	  "close()\n--\n\nEnd the registration and the memory.\n\n"
+	  "close($self, /)\n--\n\nEnd the registration and the memory.\n\n"
 	  "BufferError: memoryviews, arrays, tensors or operations use it still." },
 	{ 0 },
 };

@@ -817,41 +817,45 @@ static PyObject *cache_closed(PyObject *object, void *Py_UNUSED(closure))
 static PyMethodDef cache_methods[] = {
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "get_many", METHOD(cache_get_many), METH_VARARGS | METH_KEYWORDS,
-	  "get_many(keys, memories)\n--\n\n"
+	  "get_many($self, keys, memories)\n--\n\n"
 	  "Read the values of keys, each into the beginning of a memory.\n\n"
 	  "Returns for each key the length of its value, None if it is missing, or an "
 	  "Error; what\n"
 	  "is in the memory of a key that is missing is not defined." },
 	{ "put_many", METHOD(cache_put_many), METH_VARARGS | METH_KEYWORDS,
-	  "put_many(keys, memories, ttl_ms=0)\n--\n\n"
+	  "put_many($self, keys, memories, ttl_ms=0)\n--\n\n"
 	  "Store values.  Returns for each key True, or an Error." },
 	{ "exists_many", cache_exists_many, METH_O,
-	  "exists_many(keys, /)\n--\n\n"
+	  "exists_many($self, keys, /)\n--\n\n"
 	  "Returns for each key the length of its value, None if it is missing, or an "
 	  "Error." },
 	{ "delete_many", cache_delete_many, METH_O,
-	  "delete_many(keys, /)\n--\n\n"
+	  "delete_many($self, keys, /)\n--\n\n"
 	  "Returns for each key True, False if it was missing, or an Error." },
 	{ "submit", METHOD(cache_submit), METH_VARARGS | METH_KEYWORDS,
-	  "submit(opcode, keys, memories=None, ttl_ms=0, tag=None)\n--\n\n"
+	  "submit($self, opcode, keys, memories=None, ttl_ms=0, tag=None)\n--\n\n"
 	  "Begin what get_many() and others do, without waiting.  The memories are "
 	  "held until\n"
 	  "poll() has told of the tag." },
 	{ "poll", cache_poll, METH_NOARGS,
-	  "poll()\n--\n\nGo on, and return a list of (tag, results) of what has "
+	  "poll($self, /)\n--\n\nGo on, and return a list of (tag, results) of what "
+	  "has "
 	  "ended." },
 	{ "fileno", cache_fileno, METH_NOARGS,
-	  "fileno()\n--\n\nA descriptor that is readable when poll() has something to "
+	  "fileno($self, /)\n--\n\nA descriptor that is readable when poll() has "
+	  "something to "
 	  "do." },
 	{ "stat", cache_stat, METH_VARARGS,
-	  "stat(server=-1, /)\n--\n\n"
+	  "stat($self, server=-1, /)\n--\n\n"
 	  "What this client has counted, and sees of one server or of all: a dict." },
 	{ "list", cache_list, METH_NOARGS,
-	  "list()\n--\n\nAll keys of the servers that are open, by reading their "
+	  "list($self, /)\n--\n\nAll keys of the servers that are open, by reading "
+	  "their "
 	  "directories:\n"
 	  "CacheEntry of each, in no order." },
 	{ "close", cache_close, METH_NOARGS,
-	  "close()\n--\n\nEnd the client.  Returns the tags of what was outstanding." },
+	  "close($self, /)\n--\n\nEnd the client.  Returns the tags of what was "
+	  "outstanding." },
 	{ 0 },
 };
 

@@ -654,18 +654,19 @@ static void calls_del(PyObject *object)
 static PyMethodDef calls_methods[] = {
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "begin", calls_begin, METH_VARARGS,
-	  "begin(future, call, target, name, tenant, value, params, /)\n--\n\n"
+	  "begin($self, future, call, target, name, tenant, value, params, /)\n--\n\n"
 	  "Let a call wait for flush().  Returns its cookie." },
-	{ "flush", calls_flush, METH_NOARGS, "flush()\n--\n\nBegin what waits." },
+	{ "flush", calls_flush, METH_NOARGS,
+	  "flush($self, /)\n--\n\nBegin what waits." },
 	{ "take", calls_take, METH_NOARGS,
-	  "take()\n--\n\nTake answers: future.complete(error, result)." },
+	  "take($self, /)\n--\n\nTake answers: future.complete(error, result)." },
 	{ "cancel", calls_cancel, METH_O,
-	  "cancel(cookie, /)\n--\n\nEnd a call; whether it takes effect is not "
+	  "cancel($self, cookie, /)\n--\n\nEnd a call; whether it takes effect is not "
 	  "known." },
 	{ "fileno", calls_fileno, METH_NOARGS,
-	  "fileno()\n--\n\nA descriptor, readable while there are answers." },
+	  "fileno($self, /)\n--\n\nA descriptor, readable while there are answers." },
 	{ "close", calls_close, METH_NOARGS,
-	  "close()\n--\n\nEnd all calls; their futures are left alone." },
+	  "close($self, /)\n--\n\nEnd all calls; their futures are left alone." },
 	{ 0 },
 };
 

@@ -384,26 +384,29 @@ static PyObject *driver_closed(PyObject *object, void *Py_UNUSED(closure))
 static PyMethodDef driver_methods[] = {
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "add", METHOD(driver_add), METH_FASTCALL,
-	  "add(future, opcode, lease, memory, offset, bytes=0, first=0, second=0, "
+	  "add($self, future, opcode, lease, memory, offset, bytes=0, first=0, "
+	  "second=0, "
 	  "source=None, /)\n--\n\n"
 	  "Hold the memory, and let the operation wait for flush().  Returns its "
 	  "cookie." },
-	{ "flush", driver_flush, METH_NOARGS, "flush()\n--\n\nSubmit what waits." },
+	{ "flush", driver_flush, METH_NOARGS,
+	  "flush($self, /)\n--\n\nSubmit what waits." },
 	{ "drain", driver_drain, METH_O,
-	  "drain(n, /)\n--\n\n"
+	  "drain($self, n, /)\n--\n\n"
 	  "Complete futures, about n, and arm the descriptor.  False: there are "
 	  "more." },
 	{ "cancel", driver_cancel, METH_VARARGS,
-	  "cancel(cookie, posted, /)\n--\n\n"
+	  "cancel($self, cookie, posted, /)\n--\n\n"
 	  "End an operation that waits, or is posted.  True: it has waited, and has "
 	  "ended without\n"
 	  "complete()." },
 	{ "posted", driver_posted, METH_O,
-	  "posted(cookie, /)\n--\n\nTrue if the queue has the operation." },
+	  "posted($self, cookie, /)\n--\n\nTrue if the queue has the operation." },
 	{ "fileno", driver_fileno, METH_NOARGS,
-	  "fileno()\n--\n\nThe queue's descriptor." },
+	  "fileno($self, /)\n--\n\nThe queue's descriptor." },
 	{ "close", driver_close, METH_VARARGS,
-	  "close(error=None, /)\n--\n\nEnd all operations: future.abandon(error)." },
+	  "close($self, error=None, /)\n--\n\nEnd all operations: "
+	  "future.abandon(error)." },
 	{ 0 },
 };
 

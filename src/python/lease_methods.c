@@ -505,18 +505,18 @@ static PyMethodDef lease_methods[] = {
 	{ "__exit__", lease_detach, METH_VARARGS, NULL },
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "read_into", METHOD(lease_read_into), FAST,
-	  "read_into(memory, offset=0)\n--\n\n"
+	  "read_into($self, memory, offset=0)\n--\n\n"
 	  "Read from the offset into all of a bytearray, numpy array, torch tensor, "
 	  "..., in place.\n\n"
 	  "Its bytes must be contiguous and can be written.  Until the call ends "
 	  "nothing else may\n"
 	  "use them; ndarray.resize(refcheck=False) would free them." },
 	{ "write", METHOD(lease_write), FAST,
-	  "write(memory, offset=0)\n--\n\n"
+	  "write($self, memory, offset=0)\n--\n\n"
 	  "Write the bytes of an object to the offset, and wait until they are "
 	  "there." },
 	{ "read_many", METHOD(lease_read_many), FAST,
-	  "read_many(memories, offsets, bytes=None)\n--\n\n"
+	  "read_many($self, memories, offsets, bytes=None)\n--\n\n"
 	  "Read many ranges in one submission.\n\n"
 	  "  memories  a list of objects, or one that has the memory of all, one after "
 	  "the other\n"
@@ -525,53 +525,60 @@ static PyMethodDef lease_methods[] = {
 	  "parts\n\n"
 	  "If one fails, the rest has ended too when the exception is raised." },
 	{ "write_many", METHOD(lease_write_many), FAST,
-	  "write_many(memories, offsets, bytes=None)\n--\n\n"
+	  "write_many($self, memories, offsets, bytes=None)\n--\n\n"
 	  "Write many ranges in one submission; arguments as for read_many()." },
 	{ "write_notify", METHOD(lease_write_notify), KEYWORDS,
-	  "write_notify(memory, offset=0, value=0)\n--\n\n"
+	  "write_notify($self, memory, offset=0, value=0)\n--\n\n"
 	  "Write, then notify the sessions that watch the lease." },
 	{ "fill", METHOD(lease_fill), KEYWORDS,
-	  "fill(offset, bytes, value=0)\n--\n\nLet the server fill a range with one "
+	  "fill($self, offset, bytes, value=0)\n--\n\nLet the server fill a range with "
+	  "one "
 	  "byte." },
 	{ "copy", METHOD(lease_copy), KEYWORDS,
-	  "copy(source, bytes, offset=0, source_offset=0)\n--\n\n"
+	  "copy($self, source, bytes, offset=0, source_offset=0)\n--\n\n"
 	  "Let the server copy a range of another lease, or of this one, to the "
 	  "offset." },
 	{ "crc32c", METHOD(lease_crc32c), KEYWORDS,
-	  "crc32c(offset, bytes)\n--\n\nLet the server compute the CRC-32C of a "
+	  "crc32c($self, offset, bytes)\n--\n\nLet the server compute the CRC-32C of a "
 	  "range." },
 	{ "compare_swap", METHOD(lease_compare_swap), KEYWORDS,
-	  "compare_swap(offset, expected, desired)\n--\n\n"
+	  "compare_swap($self, offset, expected, desired)\n--\n\n"
 	  "Replace a 64-bit number, if it is the expected one.  Returns the number "
 	  "found." },
 	{ "fetch_add", METHOD(lease_fetch_add), KEYWORDS,
-	  "fetch_add(offset, add)\n--\n\n"
+	  "fetch_add($self, offset, add)\n--\n\n"
 	  "Add to a 64-bit number, modulo 2**64.  Returns the number found." },
 	{ "grow", lease_grow, METH_VARARGS,
-	  "grow(bytes, /)\n--\n\nMake the lease longer; what is added reads as zero." },
+	  "grow($self, bytes, /)\n--\n\nMake the lease longer; what is added reads as "
+	  "zero." },
 	{ "shrink", lease_shrink, METH_VARARGS,
-	  "shrink(bytes, /)\n--\n\nMake the lease shorter." },
+	  "shrink($self, bytes, /)\n--\n\nMake the lease shorter." },
 	{ "renew", lease_renew, METH_VARARGS,
-	  "renew(ttl_ms, /)\n--\n\nStart the time to live again, in milliseconds." },
+	  "renew($self, ttl_ms, /)\n--\n\nStart the time to live again, in "
+	  "milliseconds." },
 	{ "keep", lease_keep, METH_VARARGS,
-	  "keep(ttl_ms, /)\n--\n\nAs renew(), and the session goes on to renew it by "
+	  "keep($self, ttl_ms, /)\n--\n\nAs renew(), and the session goes on to renew "
+	  "it by "
 	  "itself." },
 	{ "rename", METHOD(lease_rename), KEYWORDS,
-	  "rename(name, *, replace=False)\n--\n\nName the lease, or change its name." },
+	  "rename($self, name, *, replace=False)\n--\n\nName the lease, or change its "
+	  "name." },
 	{ "share", METHOD(lease_share), KEYWORDS,
-	  "share(tenant, *, write=False)\n--\n\nLet another tenant attach the lease." },
+	  "share($self, tenant, *, write=False)\n--\n\nLet another tenant attach the "
+	  "lease." },
 	{ "unshare", lease_unshare, METH_VARARGS,
-	  "unshare(tenant, /)\n--\n\nEnd what share() began." },
+	  "unshare($self, tenant, /)\n--\n\nEnd what share() began." },
 	{ "watch", lease_watch, METH_NOARGS,
-	  "watch()\n--\n\nLet the session take the lease's notifications." },
+	  "watch($self, /)\n--\n\nLet the session take the lease's notifications." },
 	{ "unwatch", lease_unwatch, METH_NOARGS,
-	  "unwatch()\n--\n\nEnd what watch() began." },
+	  "unwatch($self, /)\n--\n\nEnd what watch() began." },
 	{ "detach", lease_detach, METH_NOARGS,
-	  "detach()\n--\n\nEnd the use here: a named lease lives on, another one is "
+	  "detach($self, /)\n--\n\nEnd the use here: a named lease lives on, another "
+	  "one is "
 	  "freed.\n\n"
 	  "Busy: calls or operations on it are under way." },
 	{ "destroy", lease_destroy, METH_NOARGS,
-	  "destroy()\n--\n\nEnd the lease for all sessions." },
+	  "destroy($self, /)\n--\n\nEnd the lease for all sessions." },
 	{ 0 },
 };
 

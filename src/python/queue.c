@@ -407,30 +407,33 @@ static PyMethodDef queue_methods[] = {
 	{ "__exit__", queue_close, METH_VARARGS, NULL },
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "submit", queue_submit, METH_O,
-	  "submit(ops, /)\n--\n\n"
+	  "submit($self, ops, /)\n--\n\n"
 	  "Submit operations, a sequence of Op, and hold their memory until they "
 	  "complete.\n"
 	  "Returns how many were accepted.  If the first one is not, its exception is "
 	  "raised:\n"
 	  "QueueFull, if as many are outstanding as may be." },
 	{ "poll", queue_poll, METH_VARARGS,
-	  "poll(n=256, /)\n--\n\nTake up to n Completions, without waiting." },
+	  "poll($self, n=256, /)\n--\n\nTake up to n Completions, without waiting." },
 	{ "wait", METHOD(queue_wait), METH_VARARGS | METH_KEYWORDS,
-	  "wait(min=1, timeout_ms=-1)\n--\n\n"
+	  "wait($self, min=1, timeout_ms=-1)\n--\n\n"
 	  "Take Completions, and wait until there are min, or as many as were "
 	  "outstanding, or\n"
 	  "the time is over; negative: no limit." },
 	{ "cancel", queue_cancel, METH_VARARGS,
-	  "cancel(lease=None, /)\n--\n\n"
+	  "cancel($self, lease=None, /)\n--\n\n"
 	  "Cancel the operations on a lease, or all.  They complete with Cancelled." },
 	{ "fileno", queue_fileno, METH_NOARGS,
-	  "fileno()\n--\n\nA descriptor, readable when poll() may have completions "
+	  "fileno($self, /)\n--\n\nA descriptor, readable when poll() may have "
+	  "completions "
 	  "after arm()." },
 	{ "arm", queue_arm, METH_NOARGS,
-	  "arm()\n--\n\nArm the descriptor.  False: there are completions already, "
+	  "arm($self, /)\n--\n\nArm the descriptor.  False: there are completions "
+	  "already, "
 	  "poll() first." },
 	{ "close", queue_close, METH_NOARGS,
-	  "close()\n--\n\nEnd the queue and its operations, whose memory is free "
+	  "close($self, /)\n--\n\nEnd the queue and its operations, whose memory is "
+	  "free "
 	  "then." },
 	{ 0 },
 };

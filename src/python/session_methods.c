@@ -371,7 +371,8 @@ static PyMethodDef session_methods[] = {
 	{ "__exit__", session_close, METH_VARARGS, NULL },
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
 	{ "close", session_close, METH_NOARGS,
-	  "close()\n--\n\nEnd the session, its leases' handles, its queues and its "
+	  "close($self, /)\n--\n\nEnd the session, its leases' handles, its queues and "
+	  "its "
 	  "registrations.\n\n"
 	  "Waits for calls of other threads.  Operations of queues are ended; memory "
 	  "that was\n"
@@ -380,7 +381,8 @@ static PyMethodDef session_methods[] = {
 	  "Busy: this thread is in a call on it, and this is a signal's handler or a "
 	  "destructor." },
 	{ "alloc", METHOD(session_alloc), METH_VARARGS | METH_KEYWORDS,
-	  "alloc(bytes, *, name=None, attach=False, ttl_ms=0, align=0, placement=0, "
+	  "alloc($self, bytes, *, name=None, attach=False, ttl_ms=0, align=0, "
+	  "placement=0, "
 	  "node=-1, "
 	  "device=None)\n--\n\n"
 	  "Borrow memory of the server.  It reads as zero.\n\n"
@@ -389,42 +391,46 @@ static PyMethodDef session_methods[] = {
 	  "  ttl_ms  time to live after the last renewal, in milliseconds; 0: for "
 	  "ever" },
 	{ "attach", METHOD(session_attach), METH_VARARGS | METH_KEYWORDS,
-	  "attach(name, *, write=False, tenant=None)\n--\n\n"
+	  "attach($self, name, *, write=False, tenant=None)\n--\n\n"
 	  "Attach a lease by its name, for reading, or reading and writing.\n\n"
 	  "  tenant  that shares the lease; None: the session's own" },
 	{ "attach_many", METHOD(session_attach_many), METH_VARARGS | METH_KEYWORDS,
-	  "attach_many(names, *, write=False)\n--\n\n"
+	  "attach_many($self, names, *, write=False)\n--\n\n"
 	  "Attach leases in one round trip: for each name its Lease, or an Error." },
 	{ "remove", session_remove, METH_VARARGS,
-	  "remove(name, /)\n--\n\nEnd a named lease for all sessions, without "
+	  "remove($self, name, /)\n--\n\nEnd a named lease for all sessions, without "
 	  "attaching it." },
 	{ "stat", session_stat, METH_VARARGS,
-	  "stat(name, /)\n--\n\nDescribe a named lease: a Stat." },
+	  "stat($self, name, /)\n--\n\nDescribe a named lease: a Stat." },
 	{ "list", session_list, METH_VARARGS,
-	  "list(prefix='', /)\n--\n\nDescribe the named leases whose names begin with "
+	  "list($self, prefix='', /)\n--\n\nDescribe the named leases whose names "
+	  "begin with "
 	  "prefix." },
 	{ "ping", session_ping, METH_NOARGS,
-	  "ping()\n--\n\nA round trip to the server.  Returns its duration in "
+	  "ping($self, /)\n--\n\nA round trip to the server.  Returns its duration in "
 	  "seconds." },
 	{ "notified", METHOD(notice_take), METH_VARARGS | METH_KEYWORDS,
-	  "notified(timeout_ms=-1)\n--\n\n"
+	  "notified($self, timeout_ms=-1)\n--\n\n"
 	  "Take Notices, of leases that watch() was called of or that the server wants "
 	  "back; wait\n"
 	  "for the first one.  An empty list after the time-out; negative: no limit." },
 	{ "notified_fileno", notice_fileno, METH_NOARGS,
-	  "notified_fileno()\n--\n\nA descriptor that is readable while there are "
+	  "notified_fileno($self, /)\n--\n\nA descriptor that is readable while there "
+	  "are "
 	  "notices." },
 	{ "register", buffer_register, METH_O,
-	  "register(memory, /)\n--\n\n"
+	  "register($self, memory, /)\n--\n\n"
 	  "Register the memory of an object with the devices, for good: a Buffer, "
 	  "which holds it." },
 	{ "buffer", buffer_alloc, METH_O,
-	  "buffer(bytes, /)\n--\n\nRegistered memory of that many bytes, all zero: a "
+	  "buffer($self, bytes, /)\n--\n\nRegistered memory of that many bytes, all "
+	  "zero: a "
 	  "Buffer." },
 	{ "queue", METHOD(queue_open), METH_VARARGS | METH_KEYWORDS,
-	  "queue(depth=128)\n--\n\nA Queue with its own channels to the server." },
+	  "queue($self, depth=128)\n--\n\nA Queue with its own channels to the "
+	  "server." },
 	{ "driver", driver_open, METH_NOARGS,
-	  "driver()\n--\n\nWhat rmem.aio uses for one event loop." },
+	  "driver($self, /)\n--\n\nWhat rmem.aio uses for one event loop." },
 	{ 0 },
 };
 

@@ -40,15 +40,18 @@ if sanitized; then
 		ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0")
 fi
 
-# cases NAME...: the cases of test_NAME.py, against the server
+# cases NAME...: the cases of test_NAME.py, against the server.  Python 3.12 ends with 5 where all
+# were skipped.
 cases()
 {
-	local name
+	local name status
 	export top_srcdir
 	for name; do
+		status=0
 		URI=${uri:-} PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error \
 			PYTHONPATH=$dir/package:$top_srcdir/tests/python \
-			"${as_python[@]}" "$python" -m unittest "test_$name" ||
+			"${as_python[@]}" "$python" -m unittest "test_$name" || status=$?
+		[ "$status" -eq 0 ] || [ "$status" -eq 5 ] ||
 			fail "cases of $name have failed"
 	done
 }

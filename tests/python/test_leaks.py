@@ -24,13 +24,15 @@ class Leaks(Case):
     N = 300
 
     def kept(self, function):
-        """Fewer blocks stay than the function is called."""
-        for _ in range(20):
-            function()
-        before = blocks()
-        for _ in range(self.N):
-            function()
-        self.assertLess(blocks() - before, self.N // 2, function)
+        """Fewer blocks stay than the function is called: of three rounds, in the one that keeps the
+        fewest, as the interpreter's own stores grow at times."""
+        kept = []
+        for _ in range(3):
+            before = blocks()
+            for _ in range(self.N):
+                function()
+            kept.append(blocks() - before)
+        self.assertLess(min(kept), self.N // 2, function)
 
     def refused(self, call, *args):
         with self.assertRaises((OSError, TypeError, ValueError, BufferError)):

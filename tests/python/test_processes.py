@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import unittest
 from importlib.util import find_spec
 
@@ -45,12 +46,66 @@ class Processes(Case):
         self.lease.write(b"y")
         self.assertFalse(self.lease.ended)
 
+    def test_fork_beside_threads(self):
+        ends, failed = threading.Event(), []
+
+        def work():
+            data = bytearray(PAGE)
+            with self.session.queue() as queue:
+                while not ends.is_set():
+                    self.lease.write(data)
+                    queue.submit([rmem.Op(rmem.READ, self.lease, data)])
+                    queue.wait()
+
+        def worker():
+            try:
+                work()
+            except BaseException as why:  # pylint: disable=broad-except
+                failed.append(why)
+
+        def use():
+            try:
+                self.lease.read_into(bytearray(8))
+            except rmem.Stale:
+                self.session.close()
+                with rmem.open(URI) as mine:
+                    mine.alloc(PAGE).write(b"x")
+                return 0
+            return 1
+        threads = [threading.Thread(target=worker) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            self.assertEqual([child(use) for _ in range(20)], [0] * 20)
+        finally:
+            ends.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(failed, [])
+
+    def test_processes_of_a_pool_open_their_own(self):
+        for method in ("fork", "spawn", "forkserver"):
+            status, text = run(f"""
+                import multiprocessing, rmem, sys
+                if __name__ == "__main__":
+                    print("begun", flush=True)
+                    context = multiprocessing.get_context("{method}")
+                    with rmem.open("{URI}") as session, context.Pool(2) as pool:
+                        session.ping()
+                        try:
+                            pool.map(print, [session])
+                        except TypeError as why:
+                            print(why)
+            """)
+            self.assertEqual(status, 0, text)
+            self.assertIn("open a session there", text)
+
     @unittest.skipUnless(find_spec("_xxsubinterpreters"), "of Python 3.11 and 3.12")
     def test_subinterpreter(self):
         status, text = run(f"""
             import _xxsubinterpreters as interpreters
             print("begun", flush=True)
-            interpreter = interpreters.create()
+            interpreter = interpreters.create(isolated=False)
             interpreters.run_string(interpreter, '''if True:
                 import rmem
                 with rmem.open("{URI}") as session:
@@ -64,6 +119,19 @@ class Processes(Case):
             interpreters.destroy(interpreter)
         """)
         self.assertEqual((status, text), (0, "begun\n"))
+
+    def test_free_threaded_is_refused(self):
+        for flags, says in ("t", "needs a Python with its global lock"), ("", "_rmem"):
+            status, text = run(f"""
+                import sys
+                sys.abiflags = "{flags}"
+                sys._is_gil_enabled = lambda: {not flags}
+                sys.modules["rmem._rmem"] = None
+                import rmem
+            """)
+            self.assertEqual(status, 1)
+            self.assertIn("Error: ", text)
+            self.assertIn(says, text.splitlines()[-1])
 
     def test_exit_closes_it(self):
         status, text = run(f"""
