@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""python.py URI REDIS-PORT MEMCACHED-PORT C-PROGRAM ROUNDS MILLISECONDS: what python.sh measures.
+"""python.py URI REDIS-PORT MEMCACHED-PORT MOONCAKE-PORT C-PROGRAM ROUNDS MILLISECONDS: what
+python.sh measures.  A port of 0: without that store.
 
 Prints a line for each cell: {"way": ..., "op": ..., "bytes": ..., "per_s": {PROGRAM: ...}}."""
 
 import array
 import asyncio
+import ctypes
 import json
 import subprocess
 import sys
@@ -130,6 +132,36 @@ class Memcached:
         return [lambda: self.client.set_many(values, noreply=False)]
 
 
+class Mooncake:
+    """Calls that copy from and to memory that is registered; the async ones are threads."""
+
+    def __init__(self, port):
+        from mooncake.async_store import (  # pylint: disable=import-outside-toplevel
+            MooncakeDistributedStoreAsync)
+        self.store = MooncakeDistributedStoreAsync()
+        assert self.store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "",
+                                f"127.0.0.1:{port}") == 0
+        self.memory = bytearray(MOST << 20)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        assert self.store.register_buffer(self.address, len(self.memory)) == 0
+
+    def steps(self, way, op, size):
+        n = WAYS[way]
+        keys = [f"{size}:{i}" for i in range(n)]
+        addresses = [self.address + i * size for i in range(n)]
+        sizes = [size] * n
+        assert self.store.batch_upsert_from(keys, addresses, sizes) == [0] * n
+        if way == "call":
+            one = self.store.get_into if op == "read" else self.store.upsert_from
+            return [lambda: one(keys[0], addresses[0], size)]
+        call = "batch_get_into" if op == "read" else "batch_upsert_from"
+        if way == "batch":
+            many = getattr(self.store, call)
+            return [lambda: many(keys, addresses, sizes)]
+        many_async = getattr(self.store, "async_" + call)
+        return [lambda: many_async(keys, addresses, sizes)]
+
+
 class Loop:
     """The loop in C, for batches."""
 
@@ -163,10 +195,12 @@ def measure(way, op, size, programs, c_loop, rounds, seconds, loop):
     return {name: round(one) for name, one in best.items()}
 
 
-def main(uri, redis_port, memcached_port, c_program, rounds, ms):
+def main(uri, redis_port, memcached_port, mooncake_port, c_program, rounds, ms):
     loop = asyncio.new_event_loop()
     programs = {"rmem": Rmem(uri, loop), "redis": Redis(int(redis_port), loop),
                 "memcached": Memcached(int(memcached_port))}
+    if int(mooncake_port):
+        programs["mooncake"] = Mooncake(int(mooncake_port))
     c_loop = Loop(c_program, uri)
     for way in WAYS:
         for op in ("read", "write"):

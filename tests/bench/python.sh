@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# the Python package beside redis-py, pymemcache and a loop in C; takes --json, --rounds N, --ms N
+# the Python package beside redis-py, pymemcache and a loop in C; takes --json, --rounds N, --ms N,
+# --mooncake
 # packages: redis-tools libsasl2-2 python3-redis python3-hiredis python3-pymemcache valgrind
 #
 # Reads and writes of 64 B to 1 MiB over TCP on loopback: by calls, one at a time; by asyncio, 100
@@ -14,9 +15,11 @@
 #   Nothing is persistent.
 # - memcached: pymemcache, with noreply=False: writes wait for their answers; get_many() and
 #   set_many().  It has no asyncio.
+# - mooncake, with --mooncake: Mooncake Store, from PyPI, in a virtual environment under the build
+#   folder.  get_into() and upsert_from() and their batches, in memory that is registered; another
+#   process has the values.
 # - c: a loop in C over rmem_submit() and rmem_wait(), with the same batches.
-# `peer` is rmem's rate to that of the better one of redis and memcached, and `c` to that of the
-# loop in C.
+# `peer` is rmem's rate to that of the best one of the others, and `c` to that of the loop in C.
 #
 # Then, with a librmem that does nothing, under callgrind: the instructions of a read_into() with
 # the loop around it; of a read_many() of a list of 64, with an array of offsets; and of a read that
@@ -29,11 +32,12 @@ set -euo pipefail
 : "${top_srcdir:?is set by ./dev bench python}" "${top_builddir:?}"
 ROUNDS=20
 MS=50
+MOONCAKE=
 # shellcheck source=tests/bench/lib/options.sh
 . "$top_srcdir/tests/bench/lib/options.sh"
 # shellcheck source=tests/bench/lib/memcached.sh
 . "$top_srcdir/tests/bench/lib/memcached.sh"
-options "python.sh [--json] [--rounds N] [--ms N]" "$@"
+options "python.sh [--json] [--rounds N] [--ms N] [--mooncake]" "$@"
 
 PYTHON=$(sed -n 's/^PYTHON = //p' "$top_builddir/Makefile")
 "$PYTHON" -c 'import hiredis, pymemcache, redis.asyncio' || {
@@ -76,6 +80,24 @@ server()
 	exit 1
 }
 
+# mooncake_start: its master, and a process that has the memory; PYTHON is one that has its client
+mooncake_start()
+{
+	local environment=$top_builddir/bench-mooncake
+
+	[ -x "$environment/bin/mooncake_master" ] || {
+		"$PYTHON" -m venv --system-site-packages "$environment"
+		"$environment/bin/pip" install -q --disable-pip-version-check \
+			mooncake-transfer-engine-non-cuda >&2
+	}
+	PYTHON=$environment/bin/python
+	MOONCAKE_PORT=$((PORT + 4))
+	server mooncake "$MOONCAKE_PORT" "$environment/bin/mooncake_master" \
+		-rpc_address 127.0.0.1 -rpc_port "$MOONCAKE_PORT" -metrics_port $((PORT + 5))
+	program store "$PYTHON" "$top_srcdir/tests/bench/python-store.py" "$MOONCAKE_PORT" \
+		$((600 << 20))
+}
+
 daemon_start "$WORK" 127.0.0.1 "$PORT" tcp "[pool main]
 size = 300M
 page_size = base" "$top_builddir/src/rmemd/rmemd"
@@ -84,8 +106,11 @@ server redis $((PORT + 2)) bash -c 'exec -a redis-server redis-check-rdb "$@"' _
 	--bind 127.0.0.1 --port $((PORT + 2)) --save '' --appendonly no --dir "$WORK"
 server memcached $((PORT + 3)) "$MEMCACHED" -u root -l 127.0.0.1 -p $((PORT + 3)) -U 0 -m 1024 \
 	-I 4m
+MOONCAKE_PORT=0
+[ -z "$MOONCAKE" ] || mooncake_start
 "$PYTHON" "$top_srcdir/tests/bench/python.py" "rmem://127.0.0.1:$PORT?fabric=tcp" \
-	$((PORT + 2)) $((PORT + 3)) "$top_builddir/tests/bench/python" "$ROUNDS" "$MS" \
+	$((PORT + 2)) $((PORT + 3)) "$MOONCAKE_PORT" "$top_builddir/tests/bench/python" \
+	"$ROUNDS" "$MS" \
 	>"$WORK/rates" 2>"$WORK/python.err"
 
 # ---- instructions ----
@@ -120,7 +145,7 @@ instructions()
 jq -cs --slurpfile instructions "$WORK/instructions" '
 def ratio(a; b): a / b * 100 | floor / 100;
 map(.per_s as $s | . + {
-	peer: ratio($s.rmem; [$s.redis, $s.memcached | values] | max),
+	peer: ratio($s.rmem; [$s.redis, $s.memcached, $s.mooncake | values] | max),
 	c: (if $s.c then ratio($s.rmem; $s.c) else null end)})
 | {rows: ., instructions: $instructions, worst: {
 	peer: (map(.peer) | min),
@@ -129,11 +154,12 @@ if [ -n "$JSON" ]; then
 	cat "$WORK/result"
 	exit 0
 fi
-row='%-8s %-6s %8s %10s %10s %10s %10s %6s %6s\n'
+row='%-8s %-6s %8s %10s %10s %10s %10s %10s %6s %6s\n'
 # shellcheck disable=SC2059 # a format
-printf "$row" "" "" bytes rmem redis memcached c peer c
+printf "$row" "" "" bytes rmem redis memcached mooncake c peer c
 jq -r '.rows[] | [.way, .op, .bytes, .per_s.rmem, .per_s.redis, .per_s.memcached // "-",
-	.per_s.c // "-", .peer, .c // "-"] | map(tostring) | join(" ")' "$WORK/result" |
+	.per_s.mooncake // "-", .per_s.c // "-", .peer, .c // "-"] |
+	map(tostring) | join(" ")' "$WORK/result" |
 	while read -ra cells; do
 		# shellcheck disable=SC2059 # a format
 		printf "$row" "${cells[@]}"
