@@ -45,8 +45,7 @@ soak_table()
 	package dev - # ./dev package --twice: two builds of the Debian packages are equal
 	histories test-cache-histories RMEM_CACHE_HISTORIES=$((SOAK_SECONDS * 50)) \
 		# histories of a cache's clients, from the seed on
-	cache tests/integration/cache-history.sh \
-		RMEM_CACHE_TIME=$SOAK_SECONDS;RMEM_CACHE_PROCESSES=16 \
+	cache tests/integration/cache-history.sh RMEM_CACHE_TIME=$SOAK_SECONDS \
 		# processes that share a cache are killed and stopped, beside restarts of the daemon
 	python tests/python/many.sh RMEM_PYTHON_OPERATIONS=1000000 \
 		# a million operations of each kind leave nothing behind, in Python

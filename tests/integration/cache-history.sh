@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Processes share a cache and are killed and stopped, and the daemon is killed and started again
 # with its memory: every key is linearizable, and no get finds wrong bytes.
-#   RMEM_CACHE_TIME       how long, seconds; default 15
-#   RMEM_CACHE_PROCESSES  default 6
+#   RMEM_CACHE_TIME       how long, seconds; default 60
+#   RMEM_CACHE_PROCESSES  default 16
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 
 # shellcheck disable=SC2034 # of lib.sh
 { heartbeat=200ms fence=2s grace=3s; }
-left=${RMEM_CACHE_TIME:-15}
+left=${RMEM_CACHE_TIME:-60}
 state_keep
 server_start
 while [ "$left" -gt 0 ]; do
 	seconds=$((left < 30 ? left : 30))
 	left=$((left - seconds))
 	"$(built tests/integration/cache-history)" "$uri" "$seconds" \
-		"${RMEM_CACHE_PROCESSES:-6}" $((RMEM_SEED + left)) &
+		"${RMEM_CACHE_PROCESSES:-16}" $((RMEM_SEED + left)) &
 	history=$!
 	pids+=("$history")
 	end=$((SECONDS + seconds - 5))
