@@ -115,7 +115,7 @@ static int driven_add(struct rmem_calls *calls, struct call *call)
 	struct epoll_event event = { .events = EPOLLIN };
 	struct driven *driven;
 
-	if (!session->no_thread || call->refused.err)
+	if (!session->no_thread)
 		return 0;
 	driven = driven_find(calls, session);
 	if (!driven) {
@@ -233,6 +233,29 @@ static int request_check(const struct rmem_request *request)
 	return 0;
 }
 
+static const struct rmem *session_of(const struct rmem_request *request)
+{
+	unsigned needs = kinds[request->call].needs;
+
+	return needs & NEEDS_SESSION ? request->session
+	       : needs & NEEDS_LEASE ? request->lease->session
+				     : NULL;
+}
+
+/* A call of a session that is being closed, of which nothing else may be touched. */
+static int refused_create(const struct rmem_request *request, struct call **ret_call)
+{
+	static const struct call_kind kind = { .name = NULL };
+	struct call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return err_set(-ENOMEM, "no memory for a call");
+	call_init(call, &kind, NULL, request,
+		  err_set(-ESTALE, "the session is being closed"));
+	*ret_call = call;
+	return 0;
+}
+
 static bool has_task(const struct call *call)
 {
 	return kinds[call->answer.call].needs & NEEDS_TASK;
@@ -306,16 +329,24 @@ static void slow_work(struct rmem_calls *calls)
 static int create(struct rmem_calls *calls, const struct rmem_request *request,
 		  struct call **ret_call)
 {
+	call_create *of_kind = refused_create;
+	const struct rmem *session;
 	struct call *call;
 	int err = request_check(request);
 
 	if (!err && calls->n >= calls->depth)
 		err = err_set(-EOVERFLOW, "%u requests are outstanding", calls->n);
-	if (!err)
-		err = kinds[request->call].create(request, &call);
 	if (err)
 		return err;
-	err = has_task(call) ? slow_watch(calls, call) : driven_add(calls, call);
+	session = session_of(request);
+	if (!session || !atomic_load(&session->closes))
+		of_kind = kinds[request->call].create;
+	err = of_kind(request, &call);
+	if (err)
+		return err;
+	if (!call->refused.err)
+		err = has_task(call) ? slow_watch(calls, call)
+				     : driven_add(calls, call);
 	if (err)
 		call_free(call);
 	else
@@ -342,6 +373,14 @@ static void gather(struct gathering *gathering, struct call *call)
 	(void)pthread_mutex_unlock(&session->lock);
 }
 
+/* What is begun from here on is refused. */
+static void close_gather(struct gathering *gathering, struct call *call,
+			 struct rmem *session)
+{
+	atomic_store(&session->closes, true);
+	list_append(&gathering->closing, &call->session_node);
+}
+
 static int begin_one(struct rmem_calls *calls, const struct rmem_request *request,
 		     struct gathering *gathering)
 {
@@ -355,7 +394,7 @@ static int begin_one(struct rmem_calls *calls, const struct rmem_request *reques
 	if (call->refused.err)
 		call_refuse(call);
 	else if (request->call == RMEM_CALL_CLOSE)
-		list_append(&gathering->closing, &call->session_node);
+		close_gather(gathering, call, request->session);
 	else if (has_task(call))
 		slow_begin(call);
 	else

@@ -303,7 +303,7 @@ static void devices_list(struct rmem *session)
 	}
 }
 
-void session_close(struct rmem *session)
+void session_shut(struct rmem *session)
 {
 	unsigned ms = session->timeout_ms < CLOSE_MS ? session->timeout_ms : CLOSE_MS;
 	uint64_t end_ns = clock_now_ns() + ms * NS_PER_MS;
@@ -338,7 +338,6 @@ void session_close(struct rmem *session)
 	process_release();
 	(void)pthread_mutex_destroy(&session->lock);
 	(void)pthread_cond_destroy(&session->changed);
-	free(session);
 }
 
 void rmem_close(rmem *session)
@@ -349,7 +348,8 @@ void rmem_close(rmem *session)
 	if (!session || session->inherited)
 		return;
 	before = cancel_disable();
-	session_close(session);
+	session_shut(session);
+	free(session);
 	cancel_restore(before);
 }
 

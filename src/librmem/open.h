@@ -27,7 +27,7 @@ unsigned opening_timeout_ms(const struct rmem_options *options);
 /* The errors of rmem_open(), with its name. */
 int opening_run(struct opening *opening, rmem **ret_session);
 
-/* rmem_close() of a session that is not inherited. */
-void session_close(struct rmem *session);
+/* rmem_close() of a session that is not inherited, but for its memory, which the caller frees. */
+void session_shut(struct rmem *session);
 
 #endif

@@ -34,6 +34,7 @@ struct slow {
 	void *object;
 	struct rmem *session; /* counts it in session->tasks; NULL: none */
 	struct rmem *closes;  /* NULL: none */
+	struct rmem *closed;  /* its memory; NULL: it was not closed */
 	uint64_t end_ns;
 	/* arguments */
 	struct opening opening;
@@ -54,6 +55,13 @@ static struct slow_call *slow_of(const struct call *call)
 }
 
 /* ---- the task ---- */
+
+static void slow_free(struct slow *slow)
+{
+	if (slow)
+		free(slow->closed);
+	free(slow);
+}
 
 /* Under the lock of tasks. */
 static void uncount(struct rmem *session)
@@ -101,7 +109,7 @@ static void slow_run(struct task *task)
 	if (!answered) {
 		if (slow->object)
 			slow->kind->undo(slow->object);
-		free(slow);
+		slow_free(slow);
 	}
 	tasks_lock();
 	uncount(session);
@@ -114,7 +122,7 @@ static void undo_run(struct task *task)
 	struct rmem *session = slow->session;
 
 	slow->kind->undo(slow->object);
-	free(slow);
+	slow_free(slow);
 	tasks_lock();
 	uncount(session);
 	tasks_unlock();
@@ -149,6 +157,8 @@ void slow_begin(struct call *call)
 	err = post(slow);
 	slow->done = err != 0;
 	tasks_unlock();
+	if (err && slow->closes)
+		atomic_store(&slow->closes->closes, false);
 	if (err)
 		call_end(call, err);
 	if (session)
@@ -169,7 +179,7 @@ static bool leave(struct slow_call *call, bool forced)
 	}
 	if (left && !slow->kind->stays && task_take_back(&slow->task)) {
 		uncount(slow->session);
-		free(slow);
+		slow_free(slow);
 	}
 	tasks_unlock();
 	return left;
@@ -212,12 +222,12 @@ static void slow_undo(struct call *call)
 	tasks_unlock();
 	/* without a thread the object lives until its session is closed */
 	if (err)
-		free(slow);
+		slow_free(slow);
 }
 
 static void slow_release(struct call *call)
 {
-	free(slow_of(call)->slow);
+	slow_free(slow_of(call)->slow);
 }
 
 #define SLOW_CALL(function)              \
@@ -321,7 +331,8 @@ int slow_open_create(const struct rmem_request *request, struct call **ret_call)
 static int close_work(struct slow *slow, void **ret_object)
 {
 	*ret_object = NULL;
-	session_close(slow->closes);
+	session_shut(slow->closes);
+	slow->closed = slow->closes;
 	return 0;
 }
 

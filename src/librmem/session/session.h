@@ -176,6 +176,8 @@ struct rmem {
 	/* rmem_close() was called: a thread that opens a domain again gives up; set under the
 	 * lock */
 	atomic_bool cancelled;
+	/* RMEM_CALL_CLOSE was begun: until its answer is taken other calls find this here */
+	atomic_bool closes;
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* signals an answer or a new state */

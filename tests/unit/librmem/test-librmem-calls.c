@@ -8,104 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "unit/librmem/core-case.h"
-
-#define MANY 300
-
-static rmem_calls *calls;
-static struct rmem_answer answers[MANY];
-
-static void setup(void)
-{
-	ck_assert_int_eq(rmem_calls_create(NULL, &calls), 0);
-}
-
-static void teardown(void)
-{
-	rmem_calls_free(calls);
-	calls = NULL;
-}
-
-static struct rmem_request on_session(enum rmem_call call, const char *name,
-				      uint64_t cookie)
-{
-	struct rmem_request request = rmem_request_init(call);
-
-	request.session = stage.client;
-	request.name = name;
-	request.cookie = cookie;
-	if (call == RMEM_CALL_ATTACH)
-		request.value = RMEM_READ | RMEM_WRITE;
-	return request;
-}
-
-static struct rmem_request on_lease(enum rmem_call call, rmem_lease *lease,
-				    uint64_t value)
-{
-	struct rmem_request request = rmem_request_init(call);
-
-	request.lease = lease;
-	request.value = value;
-	request.cookie = call;
-	return request;
-}
-
-static void begin(const struct rmem_request *requests, unsigned n)
-{
-	ck_assert_int_eq(rmem_calls_begin(calls, requests, n), (int)n);
-}
-
-static void begin_one(struct rmem_request request)
-{
-	begin(&request, 1);
-}
-
-static void begin_alloc(const char *name, unsigned flags)
-{
-	struct rmem_request request = on_session(RMEM_CALL_ALLOC, NULL, 1);
-	struct rmem_alloc_params params = rmem_alloc_params_init();
-	char copied[RMEM_NAME_MAX + 1] = "";
-
-	if (name)
-		(void)strcpy(copied, name);
-	params.bytes = 1000;
-	params.name = name ? copied : NULL;
-	params.flags = flags;
-	request.params = &params;
-	begin_one(request);
-	/* begin has copied all that it needs */
-	memset(&params, 0xff, sizeof(params));
-	memset(copied, 'x', sizeof(copied) - 1);
-}
-
-/* Wait for n answers. */
-static void take(unsigned n)
-{
-	ck_assert_int_eq(rmem_calls_wait(calls, answers, n, n, 10000), (int)n);
-}
-
-static const struct rmem_answer *take_one(int status)
-{
-	take(1);
-	ck_assert_msg(answers[0].status == status, "%d: %s", answers[0].status,
-		      rmem_answer_error(calls, &answers[0]));
-	return &answers[0];
-}
-
-static bool is_readable(int timeout_ms)
-{
-	struct pollfd pollfd = { .fd = rmem_calls_fd(calls), .events = POLLIN };
-
-	return poll(&pollfd, 1, timeout_ms) == 1;
-}
-
-static unsigned sessions_of(const char *name)
-{
-	struct rmem_stat stat = rmem_stat_init();
-
-	ck_assert_int_eq(rmem_stat(stage.client, name, &stat), 0);
-	return stat.sessions;
-}
+#include "unit/librmem/calls-case.h"
 
 /* ---- answers ---- */
 
@@ -159,23 +62,21 @@ START_TEST(calls__of_a_lease_are_done_in_their_order)
 			on_lease(RMEM_CALL_SHRINK, lease, 2000),
 			on_lease(RMEM_CALL_GROW, lease, 1999), /* too short by then */
 			on_lease(RMEM_CALL_DETACH, lease, 0),
-			on_lease(RMEM_CALL_STAT, lease, 0), /* see below */
+			/* finds no handle any more, and is told so first */
+			on_lease(RMEM_CALL_RENEW, lease, 0),
 		};
 		static const int statuses[] = {
-			0, 0, 0, 0, 0, 0, 0, -EINVAL, -ESTALE, 0
+			0, 0, 0, 0, 0, 0, 0, -EINVAL, 0, -ESTALE
 		};
 
 		requests[1].name = "thing";
-		/* finds no handle any more, and is told so first */
-		requests[9] = requests[8];
-		requests[8] = on_lease(RMEM_CALL_RENEW, lease, 0);
-		begin(requests, 8);
-		begin(&requests[9], 1);
-		begin(&requests[8], 1);
+		begin(requests, 10);
 		take(10);
 		for (unsigned i = 0; i < 10; i++) {
-			ck_assert_uint_eq(answers[i].cookie, requests[i].call);
-			ck_assert_msg(answers[i].status == statuses[i], "%u: %s", i,
+			unsigned of = i < 8 ? i : 17 - i;
+
+			ck_assert_uint_eq(answers[i].cookie, requests[of].call);
+			ck_assert_msg(answers[i].status == statuses[of], "%u: %s", i,
 				      rmem_answer_error(calls, &answers[i]));
 		}
 	}
@@ -193,9 +94,9 @@ static void names_alloc(char (*names)[8], unsigned n)
 
 START_TEST(calls__are_many_at_a_time)
 {
-	static char names[MANY][8];
-	static struct rmem_request requests[MANY];
-	static bool came[MANY];
+	static char names[CALLS_CASE_MAX][8];
+	static struct rmem_request requests[CALLS_CASE_MAX];
+	static bool came[CALLS_CASE_MAX];
 	unsigned got = 0;
 
 	open_with(0);
@@ -208,7 +109,7 @@ START_TEST(calls__are_many_at_a_time)
 		int n;
 
 		ck_assert(is_readable(10000));
-		n = rmem_calls_take(calls, answers, MANY);
+		n = rmem_calls_take(calls, answers, CALLS_CASE_MAX);
 		for (int i = 0; i < n; i++) {
 			char name[RMEM_NAME_MAX + 1];
 
@@ -284,15 +185,6 @@ END_TEST
 
 /* ---- calls with a task ---- */
 
-static struct rmem_request opening(uint64_t cookie)
-{
-	struct rmem_request request = rmem_request_init(RMEM_CALL_OPEN);
-
-	request.name = stage.uri;
-	request.cookie = cookie;
-	return request;
-}
-
 START_TEST(session__opens_and_closes)
 {
 	struct rmem_options options = rmem_options_init();
@@ -365,8 +257,11 @@ START_TEST(open__tells_why_it_fails)
 	(void)take_one(-ECONNREFUSED);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_answer_error(calls, &answers[0]), "rmem_open: "));
+	/* it stays the error though the time is over when it is taken */
 	request.name = "rmem://host?nonsense=1";
+	request.timeout_ms = 1;
 	begin_one(request);
+	(void)usleep(2000);
 	(void)take_one(-EINVAL);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_answer_error(calls, &answers[0]), "rmem_open: "));
@@ -747,9 +642,8 @@ END_TEST
 
 int main(void)
 {
-	TCase *tc = core_case("calls");
+	TCase *tc = calls_case("calls");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, call__is_that_of_the_function);
 	tcase_add_test(tc, calls__of_a_lease_are_done_in_their_order);
 	tcase_add_test(tc, calls__are_many_at_a_time);
