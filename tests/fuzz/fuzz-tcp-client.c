@@ -29,6 +29,7 @@ enum step {
 	STEP_SEND,  /* it sends so many of those that it has made */
 	STEP_POLL,  /* for so many completions */
 	STEP_ABORT,
+	STEP_SLICES, /* a read of so many bytes, into several slices */
 	STEPS,
 };
 
@@ -67,7 +68,8 @@ static void slot_take(struct slot *slot)
 	slot_check(slot);
 }
 
-static void post(enum fabric_opcode opcode, uint32_t bytes, bool in_shared)
+static void post(enum fabric_opcode opcode, uint32_t bytes, bool in_shared,
+		 unsigned slices)
 {
 	struct slot *slot = slot_of(raw.posted);
 
@@ -76,7 +78,8 @@ static void post(enum fabric_opcode opcode, uint32_t bytes, bool in_shared)
 	slot_check(slot);
 	slot->bytes = opcode == FABRIC_READ ? bytes : 0;
 	slot->shared = in_shared;
-	if (raw_post(opcode, in_shared ? shared : slot->memory + GUARD, bytes))
+	if (slices ? raw_post_slices(opcode, slot->memory + GUARD, bytes, slices)
+		   : raw_post(opcode, in_shared ? shared : slot->memory + GUARD, bytes))
 		raw_drop_requests();
 }
 
@@ -160,15 +163,20 @@ static void step_bytes(struct fuzz_input *input)
 static void step_run(struct fuzz_input *input)
 {
 	enum step step = (enum step)(fuzz_number(input, 1) % STEPS);
+	unsigned n;
 
 	switch (step) {
 	case STEP_READ:
 	case STEP_SHARED:
 		post(FABRIC_READ, (uint32_t)fuzz_number(input, 2) % (SLOT_BYTES + 1),
-		     step == STEP_SHARED);
+		     step == STEP_SHARED, 0);
+		break;
+	case STEP_SLICES:
+		n = (unsigned)fuzz_number(input, 2);
+		post(FABRIC_READ, 8 + (uint32_t)n % (SLOT_BYTES - 7), false, 2 + n % 7);
 		break;
 	case STEP_WRITE:
-		post(FABRIC_WRITE, (uint32_t)fuzz_number(input, 1), false);
+		post(FABRIC_WRITE, (uint32_t)fuzz_number(input, 1), false, 0);
 		break;
 	case STEP_ANSWER:
 	case STEP_REFUSE:
@@ -289,6 +297,19 @@ static void seed_parts(void)
 	}
 }
 
+static void seed_slices(void)
+{
+	put_reads(STEP_SLICES, 3, 4096);
+	put_step(STEP_READ, 128, 2);
+	put_reads(STEP_SLICES, 2, 1000);
+	put_reads(STEP_SLICES, 2, 3000);
+	put_answers(8, 0x24);
+	for (unsigned i = 0; i < 16; i++) {
+		put_step(STEP_SEND, 1543, 2);
+		put_step(STEP_POLL, i % 4, 1);
+	}
+}
+
 static void seed_lie(void)
 {
 	const struct stream_response lie = raw_done(4096, 3);
@@ -316,7 +337,8 @@ static void seed_abort(void)
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
 	static void (*const seeds[])(void) = { seed_moves, seed_refusals, seed_shared,
-					       seed_parts, seed_lie,      seed_abort };
+					       seed_parts, seed_slices,   seed_lie,
+					       seed_abort };
 	struct fuzz_output output = { input, 0, max };
 
 	if (which >= sizeof(seeds) / sizeof(seeds[0]))

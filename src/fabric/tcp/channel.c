@@ -17,34 +17,13 @@
 #include "base/own_fd.h"
 #include "base/rare.h"
 #include "fabric/status.h"
+#include "fabric/tcp/places.h"
 #include "fabric/tcp/socket.h"
 #include "tls/records.h"
 
-#define PIECES_MAX 256                   /* sent by one call */
-#define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
-/* Payloads up to this size are copied from among the responses, many after one system call; larger
- * ones are received into their place. */
-#define SMALL_BYTES 2048u
-/* Operations whose large payloads are received by one call, and their bytes. */
-#define PLACES_MAX 16u
-#define PLACES_BYTES (UINT32_C(512) << 10)
-
-int tcp_domain_supports(const struct fabric_domain *domain,
-			enum fabric_capability capability)
-{
-	bool able = capability == FABRIC_CAN_ATOMICS ? domain->atomics : domain->inband;
-
-	if (able)
-		return 0;
-	return err_set(-ENOTSUP, "the server has no %s over tcp",
-		       capability == FABRIC_CAN_ATOMICS ? "atomics"
-							: "in-band requests");
-}
-
-static struct tcp_op *channel_op(struct fabric_channel *ch, uint64_t seq)
-{
-	return &ch->ops[seq % ch->depth];
-}
+#define PIECES_MAX 256                     /* sent by one call */
+#define PLACES_BYTES (UINT32_C(512) << 10) /* of large payloads, received by one call */
+#define BUDGET_BYTES (UINT32_C(2) << 20)   /* received in one turn of a channel */
 
 static bool channel_is_dead(const struct fabric_channel *ch)
 {
@@ -98,7 +77,7 @@ static void channel_die(struct fabric_channel *ch, uint64_t culprit, int status,
 	ch->culprit = culprit;
 	ch->culprit_status = status;
 	ch->culprit_text = text;
-	ch->left = 0;
+	ch->left = ch->slices_left = 0;
 	atomic_store(&ch->dead, true);
 	if (owns_socket(ch))
 		(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
@@ -136,61 +115,88 @@ static bool channel_has_output(const struct fabric_channel *ch)
 	return ch->next < ch->tail || (ch->tls && tls_pipe_unsent(ch->tls));
 }
 
-static void channel_want(struct fabric_channel *ch)
+static RARE void channel_register(struct fabric_channel *ch, uint32_t events)
 {
-	struct epoll_event event = { .data.ptr = ch };
+	struct epoll_event event = { .events = events, .data.ptr = ch };
 
-	event.events = EPOLLIN | (channel_has_output(ch) ? (uint32_t)EPOLLOUT : 0);
-	if (event.events == ch->interest)
-		return;
-	ch->interest = event.events;
+	ch->interest = events;
 	/* changing what is registered takes no memory: cannot fail */
 	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_MOD, ch->fd, &event);
 }
 
+static void channel_want(struct fabric_channel *ch)
+{
+	uint32_t events = EPOLLIN | (channel_has_output(ch) ? (uint32_t)EPOLLOUT : 0);
+
+	if (events != ch->interest)
+		channel_register(ch, events);
+}
+
 /* ---- sending ---- */
 
-/* Fill iov with unsent parts, up to max; returns their number.  *ret_foreign: of writes too, which
- * are the program's memory. */
+/* Add what fits of the slices that an operation sends. */
+static __attribute__((noinline)) void gather_slices(struct stream_parts *parts,
+						    const struct tcp_op *op, size_t max)
+{
+	unsigned n = op->payload_bytes ? op->n_slices : 0;
+
+	for (unsigned i = 0; i < n && parts->n < max; i++)
+		stream_parts_add(parts, op->slices[i].iov_base, op->slices[i].iov_len);
+}
+
+/* Fill iov with unsent parts, up to max; returns their number. */
 static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_MAX],
-			     size_t max, bool *ret_foreign)
+			     size_t max)
 {
 	struct stream_parts parts = { iov, 0, ch->sent };
+	struct tcp_op *op = tcp_channel_op(ch, ch->next);
 
-	for (uint64_t seq = ch->next; seq < ch->tail && parts.n + 2 <= max; seq++) {
-		struct tcp_op *op = channel_op(ch, seq);
-
+	for (uint64_t seq = ch->next; seq < ch->tail && parts.n + 2 <= max;
+	     seq++, op = tcp_op_after(ch, op)) {
 		stream_parts_add(&parts, &op->request, sizeof(op->request));
-		stream_parts_add(&parts, op->payload, op->payload_bytes);
-		*ret_foreign |= op->opcode == FABRIC_WRITE;
+		if (op->payload)
+			stream_parts_add(&parts, op->payload, op->payload_bytes);
+		else
+			gather_slices(&parts, op, max);
 	}
 	return parts.n;
 }
 
+/* Whether the program's memory is sent. */
+static bool channel_writes(struct fabric_channel *ch)
+{
+	uint64_t seq = ch->next;
+
+	while (seq < ch->tail && tcp_channel_op(ch, seq)->opcode != FABRIC_WRITE)
+		seq++;
+	return seq < ch->tail;
+}
+
 static void channel_sent(struct fabric_channel *ch, size_t bytes)
 {
+	struct tcp_op *op = tcp_channel_op(ch, ch->next);
+
 	ch->sent += bytes;
 	while (ch->next < ch->tail) {
-		const struct tcp_op *op = channel_op(ch, ch->next);
 		size_t whole = sizeof(op->request) + op->payload_bytes;
 
 		if (ch->sent < whole)
 			break;
 		ch->sent -= whole;
 		ch->next++;
+		op = tcp_op_after(ch, op);
 	}
 }
 
 static ssize_t channel_send_some(struct fabric_channel *ch, size_t max)
 {
 	struct iovec iov[PIECES_MAX];
-	bool foreign = false;
-	size_t places = channel_gather(ch, iov, max, &foreign);
+	size_t places = channel_gather(ch, iov, max);
 
 	if (!ch->tls)
 		return tcp_socket_send(ch->fd, iov, places);
-	return foreign ? tls_pipe_send_foreign(ch->tls, iov, places)
-		       : tls_pipe_send(ch->tls, iov, places);
+	return channel_writes(ch) ? tls_pipe_send_foreign(ch->tls, iov, places)
+				  : tls_pipe_send(ch->tls, iov, places);
 }
 
 /* Returns 0 when all is sent or the socket is full, or an errno number. */
@@ -215,98 +221,9 @@ static int channel_send(struct fabric_channel *ch)
 	return 0;
 }
 
-_Static_assert((int)STREAM_READ == FABRIC_READ && (int)STREAM_WRITE == FABRIC_WRITE &&
-		       (int)STREAM_CAS == FABRIC_CAS &&
-		       (int)STREAM_FETCH_ADD == FABRIC_FETCH_ADD,
-	       "opcodes are those of the stream");
-
-/* `bytes`: of the request; a write sends them, a read receives them. */
-static void op_set(struct tcp_op *op, const struct fabric_batch *batch,
-		   const struct fabric_op *part, uint32_t bytes, uint64_t seq)
-{
-	bool write = batch->opcode == FABRIC_WRITE;
-
-	op->request = (struct stream_request){
-		.op = htole16((uint16_t)batch->opcode),
-		.bytes = htole32(bytes),
-		.rkey = htole64(batch->rkey),
-		.addr = htole64(batch->remote_addr + part->offset),
-		.cookie = htole64(seq),
-	};
-	op->payload = part->addr;
-	op->payload_bytes = write ? bytes : 0;
-	op->addr = part->addr;
-	op->bytes = write ? 0 : bytes;
-	op->opcode = batch->opcode;
-}
-
 static bool op_is_atomic(const struct tcp_op *op)
 {
 	return op->opcode == FABRIC_CAS || op->opcode == FABRIC_FETCH_ADD;
-}
-
-unsigned tcp_channel_prepare(struct fabric_channel *ch,
-			     const struct fabric_batch *batch,
-			     const struct fabric_op *parts, size_t stride, unsigned n)
-{
-	unsigned room = ch->depth - (unsigned)(ch->put - ch->head);
-	const char *part = (const char *)parts;
-
-	if (n > room)
-		n = room;
-	for (unsigned i = 0; i < n; i++, part += stride, ch->put++)
-		op_set(channel_op(ch, ch->put), batch, (const struct fabric_op *)part,
-		       (uint32_t)((const struct fabric_op *)part)->bytes, ch->put);
-	return n;
-}
-
-int tcp_channel_prepare_atomic(struct fabric_channel *ch,
-			       const struct fabric_batch *batch,
-			       const struct fabric_op *part,
-			       const struct fabric_atomic *atomic)
-{
-	struct tcp_op *op = channel_op(ch, ch->put);
-	int err = tcp_domain_supports(ch->cq->domain, FABRIC_CAN_ATOMICS);
-
-	if (err)
-		return err;
-	if ((batch->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
-		return err_set(-EINVAL,
-			       "an atomic at %#" PRIx64 ", not a multiple of %d",
-			       batch->remote_addr + part->offset, FABRIC_ATOMIC_BYTES);
-	if (ch->put - ch->head == ch->depth)
-		return 0;
-	op_set(op, batch, part, sizeof(op->atomic), ch->put++);
-	op->atomic.compare = htole64(atomic->compare);
-	op->atomic.operand = htole64(atomic->operand);
-	op->payload = (char *)&op->atomic;
-	op->payload_bytes = sizeof(op->atomic);
-	op->bytes = FABRIC_ATOMIC_BYTES;
-	return 1;
-}
-
-int tcp_channel_prepare_inband(struct fabric_channel *ch,
-			       const struct fabric_batch *batch,
-			       const struct fabric_op *part,
-			       const struct fabric_inband_request *request)
-{
-	struct tcp_op *op = channel_op(ch, ch->put);
-	struct inband_request made;
-	int err = tcp_domain_supports(ch->cq->domain, FABRIC_CAN_INBAND);
-
-	if (err)
-		return err;
-	if (ch->put - ch->head == ch->depth)
-		return 0;
-	made = inband_request_make(batch->opcode, (uint32_t)part->bytes, request);
-	op_set(op, batch, part, (uint32_t)part->bytes, ch->put++);
-	op->operands = made.operands;
-	op->payload = (char *)&op->operands;
-	op->payload_bytes = sizeof(op->operands);
-	op->addr = (char *)&op->result;
-	op->bytes = sizeof(op->result);
-	op->crc = batch->opcode == FABRIC_CRC ? part->addr : NULL;
-	return 1;
 }
 
 int tcp_channel_post(struct fabric_channel *ch)
@@ -379,8 +296,8 @@ static bool response_makes_sense(const struct stream_response *response,
 
 /* ---- receiving ---- */
 
-/* The payload of the response is complete. */
-static void op_place(const struct tcp_op *op)
+/* The payload of the response to an atomic or an in-band request is complete. */
+static RARE void op_place(const struct tcp_op *op)
 {
 	uint64_t old;
 
@@ -394,14 +311,20 @@ static void op_place(const struct tcp_op *op)
 }
 
 /* n bytes of the payload are in their place; returns the completions: 0 or 1. */
-static unsigned channel_placed(struct fabric_channel *ch, size_t n,
-			       struct fabric_wc *wc)
+static inline unsigned channel_placed(struct fabric_channel *ch, size_t n,
+				      struct fabric_wc *wc)
 {
+	const struct tcp_op *op;
+
 	ch->place += n;
 	ch->left -= (uint32_t)n;
+	if (ch->slices_left > 0)
+		tcp_places_next(ch);
 	if (ch->left > 0)
 		return 0;
-	op_place(channel_op(ch, ch->head));
+	op = tcp_channel_op(ch, ch->head);
+	if (op->opcode > FABRIC_WRITE)
+		op_place(op);
 	channel_complete(ch, wc, 0, NULL);
 	return 1;
 }
@@ -411,15 +334,10 @@ static size_t size_min(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-static size_t channel_untaken(const struct fabric_channel *ch)
-{
-	return (size_t)(ch->answers_end - ch->answers);
-}
-
 /* Whether there is something for channel_parse(). */
 static bool channel_has_response(const struct fabric_channel *ch)
 {
-	return channel_untaken(ch) >=
+	return tcp_channel_untaken(ch) >=
 	       (ch->left > 0 ? 1 : sizeof(struct stream_response));
 }
 
@@ -443,7 +361,7 @@ static int channel_try(struct fabric_channel *ch, size_t bytes)
 /* Copy what is there of the payload; returns the completions: 0 or 1. */
 static unsigned channel_take_payload(struct fabric_channel *ch, struct fabric_wc *wc)
 {
-	size_t n = size_min(channel_untaken(ch), ch->left);
+	size_t n = size_min(tcp_channel_untaken(ch), ch->left);
 	int err = channel_try(ch, n);
 
 	if (err) {
@@ -455,47 +373,10 @@ static unsigned channel_take_payload(struct fabric_channel *ch, struct fabric_wc
 	return channel_placed(ch, n, wc);
 }
 
-/* The first bytes of a large payload may be in their place already. */
-static void channel_skip_ahead(struct fabric_channel *ch)
-{
-	size_t n = size_min(ch->left, ch->ahead);
-
-	ch->ahead -= n;
-	ch->place += n;
-	ch->left -= (uint32_t)n;
-}
-
-/* The answer to the operation at the head has no payload, so all behind it went to wrong places:
- * put it in a row, as it was sent.  -ENOMEM */
-static RARE int channel_rearrange(struct fabric_channel *ch)
-{
-	size_t bytes = channel_untaken(ch) + ch->ahead;
-	char *row = malloc(bytes), *end = row;
-
-	if (!row)
-		return -ENOMEM;
-	for (uint64_t seq = ch->head; end < row + bytes; seq++) {
-		const struct tcp_op *op = channel_op(ch, seq);
-		bool small = op->bytes <= SMALL_BYTES;
-		size_t answer = (seq > ch->head ? sizeof(struct stream_response) : 0) +
-				(small ? op->bytes : 0);
-		size_t n = size_min(answer, channel_untaken(ch));
-
-		end = mempcpy(end, ch->answers, n);
-		ch->answers += n;
-		n = small ? 0 : size_min(op->bytes, ch->ahead);
-		end = mempcpy(end, op->addr, n);
-		ch->ahead -= n;
-	}
-	ch->row = ch->answers = row;
-	ch->answers_end = end;
-	return 0;
-}
-
 /* Handle the next response; returns the completions: 0 or 1. */
 static unsigned channel_take_response(struct fabric_channel *ch, struct fabric_wc *wc)
 {
-	const struct tcp_op *op = channel_op(ch, ch->head);
+	const struct tcp_op *op = tcp_channel_op(ch, ch->head);
 	struct stream_response response;
 
 	memcpy(&response, ch->answers, sizeof(response));
@@ -506,17 +387,22 @@ static unsigned channel_take_response(struct fabric_channel *ch, struct fabric_w
 	}
 	ch->answers += sizeof(response);
 	if (le32toh(response.status) != FABRIC_DONE) {
-		if (ch->ahead > 0 && channel_rearrange(ch))
+		if (ch->ahead > 0 && tcp_places_rearrange(ch))
 			channel_die_errno(ch, ENOMEM);
 		channel_complete(ch, wc, -EACCES, "refused by the server");
 		return 1;
 	}
 	ch->place = ch->tried = op->addr;
 	ch->left = op->bytes;
-	if (op->bytes > SMALL_BYTES)
-		channel_skip_ahead(ch);
-	else
+	if (!op->addr) {
+		ch->left = 0;
+		ch->slices_left = op->bytes ? op->n_slices : 0;
+		tcp_places_next(ch);
+	} else if (op->bytes > TCP_SMALL_BYTES) {
+		tcp_places_skip(ch);
+	} else {
 		ch->tried += op->bytes;
+	}
 	if (ch->left > 0)
 		return 0;
 	channel_complete(ch, wc, 0, NULL);
@@ -535,62 +421,70 @@ static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
 	return got;
 }
 
-/* Where the next bytes of the stream go.  Payloads have even numbers, the first is the rest of the
- * one that is being received; odd ones are the answers between them, which go to the buffer. */
-struct tcp_input {
-	struct iovec iov[2 * PLACES_MAX + 2];
-	size_t n;
-};
-
-static void input_add(struct tcp_input *in, char *base, size_t bytes)
+static size_t op_n_places(const struct tcp_op *op)
 {
-	in->iov[in->n++] = (struct iovec){ base, bytes };
+	return op->addr ? 1 : op->n_slices;
 }
 
-/* Whether an operation before `seq` has some of its memory, which would not keep what has to be
- * rearranged. */
-static bool channel_overlaps(struct fabric_channel *ch, uint64_t seq)
+/* Add the payload of an operation as the places from n on; returns the number of places then. */
+static inline size_t input_add_op(struct tcp_input *in, size_t n,
+				  const struct tcp_op *op)
 {
-	const struct tcp_op *op = channel_op(ch, seq),
-			    *other = channel_op(ch, ch->head);
-	uintptr_t start = (uintptr_t)op->addr, end = start + op->bytes;
+	if (!op->addr)
+		return tcp_input_add_slices(in, n, op, 0);
+	in->payloads |= UINT64_C(1) << n;
+	in->iov[n] = (struct iovec){ op->addr, op->bytes };
+	return n + 1;
+}
 
-	for (uint64_t n = seq - ch->head; n > 0; n--) {
-		uintptr_t place = (uintptr_t)other->addr;
+/* The rest of the payload that is being received; its slices one by one if it is alone.  Returns
+ * its bytes. */
+static inline size_t expect_rest(struct fabric_channel *ch, struct tcp_input *in,
+				 bool alone)
+{
+	const struct tcp_op *op;
 
-		if (start < place + other->bytes && place < end)
-			return true;
-		if (++other == ch->ops + ch->depth)
-			other = ch->ops;
-	}
-	return false;
+	in->payloads = 0;
+	in->seen = ch->head;
+	in->n_rest = 1;
+	in->iov[0] = (struct iovec){ ch->place, ch->left };
+	if (ch->slices_left == 0 || alone)
+		return ch->left;
+	op = tcp_channel_op(ch, ch->head);
+	in->n_rest = tcp_input_add_slices(in, 1, op, op->n_slices - ch->slices_left);
+	return op->bytes;
 }
 
 /* Expect the payload that is being received and the answers behind it.  The large payloads of the
- * first `room` operations go to their places, as if all were done: channel_rearrange(). */
+ * first `room` operations go to their places, as if all were done: tcp_places_rearrange(). */
 static void channel_expect(struct fabric_channel *ch, struct tcp_input *in,
 			   unsigned room)
 {
-	size_t from = channel_untaken(ch), to = 0, placed = ch->left;
+	size_t from = tcp_channel_untaken(ch), to = 0;
+	size_t placed = expect_rest(ch, in, room == 0), n = in->n_rest;
+	uint64_t seq = ch->head + (ch->left > 0);
 
-	room = room < PLACES_MAX ? room : PLACES_MAX;
-	in->n = 0;
-	input_add(in, ch->place, ch->left);
-	for (uint64_t seq = ch->head + (ch->left > 0);
-	     seq < ch->next && to < TCP_ANSWERS_BYTES; seq++) {
-		const struct tcp_op *op = channel_op(ch, seq);
+	struct tcp_op *op = tcp_channel_op(ch, seq);
 
+	/* further slices of it come first */
+	if (n <= ch->slices_left)
+		seq = ch->next;
+	for (; seq < ch->next && to < TCP_ANSWERS_BYTES;
+	     seq++, op = tcp_op_after(ch, op)) {
 		to += sizeof(struct stream_response);
-		if (op->bytes <= SMALL_BYTES) {
+		if (op->bytes <= TCP_SMALL_BYTES) {
 			to += op->bytes;
 			continue;
 		}
 		placed += op->bytes;
 		if (to > TCP_ANSWERS_BYTES || seq - ch->head >= room ||
-		    placed > PLACES_BYTES || channel_overlaps(ch, seq))
+		    placed > PLACES_BYTES ||
+		    /* also for the answers before it, and those behind */
+		    n + op_n_places(op) + 2 > TCP_PLACES_MAX ||
+		    (seq > ch->head && tcp_input_mixes(in, ch, seq)))
 			break;
-		input_add(in, ch->buffer + from, to - from);
-		input_add(in, op->addr, op->bytes);
+		in->iov[n++] = (struct iovec){ ch->buffer + from, to - from };
+		n = input_add_op(in, n, op);
 		from = to;
 	}
 	/* none is expected: detect a stray one, or the end */
@@ -598,7 +492,8 @@ static void channel_expect(struct fabric_channel *ch, struct tcp_input *in,
 		to = sizeof(struct stream_response);
 	to = size_min(to, TCP_ANSWERS_BYTES);
 	if (to > from)
-		input_add(in, ch->buffer + from, to - from);
+		in->iov[n++] = (struct iovec){ ch->buffer + from, to - from };
+	in->n = n;
 }
 
 /* As recvmsg(2).  What TLS receives at once is a record at most, and is put into its place by this
@@ -623,11 +518,14 @@ static ssize_t channel_recv_tls(struct fabric_channel *ch, struct tcp_input *in)
 /* All whole answers were handled: only a part of one header can be left. */
 static void channel_move_up(struct fabric_channel *ch)
 {
-	size_t untaken = channel_untaken(ch);
+	size_t untaken = tcp_channel_untaken(ch);
 
-	memmove(ch->buffer, ch->answers, untaken);
-	free(ch->row);
-	ch->row = NULL;
+	if (untaken > 0)
+		memmove(ch->buffer, ch->answers, untaken);
+	if (ch->row) {
+		free(ch->row);
+		ch->row = NULL;
+	}
 	ch->answers = ch->buffer;
 	ch->answers_end = ch->buffer + untaken;
 }
@@ -652,6 +550,24 @@ static ssize_t channel_recv(struct fabric_channel *ch, struct tcp_input *in,
 	return n;
 }
 
+/* *behind more bytes were received than the slice in progress takes: some are of further slices.
+ * Returns those of the last slice that has any; *behind: what is left. */
+static __attribute__((noinline)) size_t channel_received_rest(struct fabric_channel *ch,
+							      size_t part,
+							      size_t *behind)
+{
+	size_t left = *behind;
+
+	while (ch->slices_left > 0 && left > 0) {
+		ch->left = 0;
+		tcp_places_next(ch);
+		part = size_min(left, ch->left);
+		left -= part;
+	}
+	*behind = left;
+	return part;
+}
+
 /* Account for n bytes received; returns the completions: 0 or 1. */
 static unsigned channel_received(struct fabric_channel *ch, const struct tcp_input *in,
 				 size_t n, struct fabric_wc *wc)
@@ -665,13 +581,15 @@ static unsigned channel_received(struct fabric_channel *ch, const struct tcp_inp
 	}
 	ch->received_bytes += n;
 	n -= part;
-	for (size_t i = 1; n > 0; i++) {
+	if (in->n_rest > 1)
+		part = channel_received_rest(ch, part, &n);
+	for (size_t i = in->n_rest; n > 0; i++) {
 		size_t bytes = size_min(n, in->iov[i].iov_len);
 
-		if (i % 2)
-			ch->answers_end += bytes;
-		else
+		if (in->payloads >> i & 1)
 			ch->ahead += bytes;
+		else
+			ch->answers_end += bytes;
 		n -= bytes;
 	}
 	return part > 0 ? channel_placed(ch, part, wc) : 0;

@@ -36,6 +36,7 @@ struct fabric_cq {
 };
 
 #define TCP_ANSWERS_BYTES 16384u /* received at once, without large payloads */
+#define TCP_SLICES_MAX 8u        /* of the local memory of one operation */
 
 struct tcp_op {
 	/* as on the wire; the cookie is the sequence number */
@@ -45,10 +46,14 @@ struct tcp_op {
 		struct inband_operands operands;
 	};
 	uint64_t result; /* of an in-band request, as on the wire */
-	uint32_t *crc;   /* FABRIC_CRC: for the result */
-	char *payload;   /* sent after the request */
+	union {
+		uint32_t *crc;        /* FABRIC_CRC: for the result */
+		struct iovec *slices; /* of a read or write without addr: n_slices */
+	};
+	char *payload; /* sent after the request; NULL: what the slices have is */
 	uint32_t payload_bytes;
-	char *addr; /* for the response's payload */
+	uint32_t n_slices;
+	char *addr; /* for the response's payload; NULL: it goes to the slices */
 	uint32_t bytes;
 	enum fabric_opcode opcode;
 };
@@ -83,15 +88,18 @@ struct fabric_channel {
 	bool worn;   /* poll() has reported it */
 	size_t sent; /* of operation `next`, including its request */
 	/* receiving */
-	char *place;   /* of the payload being received */
-	char *tried;   /* end of the part that is known to be there */
-	uint32_t left; /* of this payload; 0: none */
+	char *place;          /* of the payload being received */
+	char *tried;          /* end of the part that is known to be there */
+	uint32_t left;        /* of this payload, or of its slice; 0: none */
+	unsigned slices_left; /* of this payload, behind that slice */
 	/* bytes of the payloads behind it that are in their places; none between calls */
 	size_t ahead;
 	/* received and not handled: of the buffer, or of the row */
 	char *answers, *answers_end;
 	char *row; /* of answers that had to be rearranged; or NULL */
 	char buffer[TCP_ANSWERS_BYTES];
+	/* TCP_SLICES_MAX for each operation; NULL: none has had any */
+	struct iovec *slices;
 	unsigned depth;
 	struct tcp_op ops[]; /* ring */
 };
@@ -102,6 +110,10 @@ int tcp_domain_supports(const struct fabric_domain *domain,
 unsigned tcp_channel_prepare(struct fabric_channel *ch,
 			     const struct fabric_batch *batch,
 			     const struct fabric_op *parts, size_t stride, unsigned n);
+int tcp_channel_prepare_sges(struct fabric_channel *ch,
+			     const struct fabric_batch *batch,
+			     const struct fabric_op *part,
+			     const struct fabric_sge *sges, unsigned n);
 int tcp_channel_prepare_atomic(struct fabric_channel *ch,
 			       const struct fabric_batch *batch,
 			       const struct fabric_op *part,

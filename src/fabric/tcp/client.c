@@ -71,13 +71,12 @@ static const char *domain_device(const struct fabric_domain *domain)
 	return "";
 }
 
-/* Each range is a request of its own; the requests of a batch are sent together. */
 static unsigned domain_sge_max(const struct fabric_domain *domain,
 			       enum fabric_opcode opcode)
 {
 	(void)domain;
 	(void)opcode;
-	return 1;
+	return TCP_SLICES_MAX;
 }
 
 /* ---- completion queue ---- */
@@ -443,6 +442,7 @@ static void channel_free(struct fabric_channel *ch)
 	/* which takes it from the epoll set, as it is never duplicated */
 	tcp_channel_close(ch);
 	free(ch->row);
+	free(ch->slices);
 	free(ch);
 }
 
@@ -473,6 +473,7 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.cq_arm = cq_arm,
 	.connect = channel_connect,
 	.prepare = tcp_channel_prepare,
+	.prepare_sges = tcp_channel_prepare_sges,
 	.prepare_atomic = tcp_channel_prepare_atomic,
 	.inband_max = UINT_MAX,
 	.prepare_inband = tcp_channel_prepare_inband,

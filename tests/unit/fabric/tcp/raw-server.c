@@ -74,15 +74,39 @@ void raw_close(void)
 	(void)close(raw.fd);
 }
 
+static const struct fabric_key key = { .addr = 4096, .rkey = 77 };
+
 bool raw_post(enum fabric_opcode opcode, void *addr, uint32_t bytes)
 {
-	const struct fabric_key key = { .addr = 4096, .rkey = 77 };
 	const struct fabric_op op = { .addr = addr, .bytes = bytes };
 	int posted = fabric_tcp_client.post_one(raw.channel, opcode, NULL, &key, &op);
 
 	ck_assert_int_ne(posted, 0);
 	raw.posted += posted == 1;
 	return posted == 1;
+}
+
+bool raw_post_slices(enum fabric_opcode opcode, void *addr, uint32_t bytes, unsigned n)
+{
+	const struct fabric_batch batch = fabric_batch_of(opcode, NULL, &key);
+	const struct fabric_op op = { .bytes = bytes };
+	struct fabric_sge sges[8];
+	uint32_t at = 0;
+
+	/* the second one is the largest, as that of a value behind its header */
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t left = n - 1 - i, part = i == 1 ? bytes - at - left : 1;
+
+		sges[i] =
+			(struct fabric_sge){ .addr = (char *)addr + at, .bytes = part };
+		at += part;
+	}
+	ck_assert_uint_eq(at, bytes);
+	if (fabric_tcp_client.prepare_sges(raw.channel, &batch, &op, sges, n) != 1 ||
+	    fabric_tcp_client.post(raw.channel) != 1)
+		return false;
+	raw.posted++;
+	return true;
 }
 
 void raw_drop_requests(void)

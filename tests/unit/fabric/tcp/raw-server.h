@@ -20,6 +20,8 @@ void raw_open(unsigned depth);
 void raw_close(void);
 /* Post a read, or a write of as many bytes; false: the channel is dead. */
 bool raw_post(enum fabric_opcode opcode, void *addr, uint32_t bytes);
+/* The same with its local memory in n slices, one behind the other, of more bytes than n. */
+bool raw_post_slices(enum fabric_opcode opcode, void *addr, uint32_t bytes, unsigned n);
 /* Drop what the client has sent. */
 void raw_drop_requests(void);
 /* Returns the number of bytes that were sent. */

@@ -118,10 +118,10 @@ START_TEST(reads__are_received_by_few_calls)
 		unsigned calls;
 	} batches[] = {
 		{ 1, LARGE, 1 },
-		{ 16, LARGE, 1 },
+		{ 31, LARGE, 1 },
 		/* the last header is among the first answers */
-		{ 17, LARGE, 2 },
-		{ DEPTH, LARGE, 4 },
+		{ 32, LARGE, 2 },
+		{ DEPTH, LARGE, 3 },
 		/* small ones are copied, and more than one buffer has */
 		{ DEPTH, 100, 1 },
 		{ DEPTH, 1024, 5 },
@@ -141,6 +141,50 @@ START_TEST(reads__are_received_by_few_calls)
 		expect_bytes(memory[i] + batches[_i].bytes, 0,
 			     LARGE - batches[_i].bytes);
 	}
+}
+END_TEST
+
+/* A record and its header, each into its own memory, beside small reads. */
+START_TEST(slices__are_received_by_one_call)
+{
+	enum { N = 10 };
+	struct fabric_wc wcs[2 * N];
+
+	for (unsigned i = 0; i < N; i++) {
+		ck_assert(raw_post(FABRIC_READ, memory[i], 128));
+		ck_assert(raw_post_slices(FABRIC_READ, memory[N + i], LARGE, 3));
+		put_done(2 * i, 128, (int)i + 1);
+		put_done(2 * i + 1, LARGE, (int)i + 101);
+	}
+	send_all();
+	calls = 0;
+	ck_assert_int_eq(ops->poll(raw.cq, wcs, 2 * N), 2 * N);
+	ck_assert_uint_eq(calls, 1);
+	for (unsigned i = 0; i < N; i++) {
+		expect_bytes(memory[i], (int)i + 1, 128);
+		expect_bytes(memory[i] + 128, 0, LARGE - 128);
+		expect_bytes(memory[N + i], (int)i + 101, LARGE);
+	}
+}
+END_TEST
+
+/* One request, with the bytes of all slices in order. */
+START_TEST(slices__are_sent_as_one_write)
+{
+	static char sent[sizeof(struct stream_request) + LARGE + 1];
+	struct stream_request request;
+
+	for (unsigned i = 0; i < LARGE; i++)
+		memory[0][i] = (char)(i % 251);
+	ck_assert(raw_post_slices(FABRIC_WRITE, memory[0], LARGE, 8));
+	ck_assert_int_eq(recv(raw.fd, sent, sizeof(sent), 0), sizeof(sent) - 1);
+	memcpy(&request, sent, sizeof(request));
+	ck_assert_uint_eq(request.op, STREAM_WRITE);
+	ck_assert_uint_eq(request.bytes, LARGE);
+	ck_assert_mem_eq(sent + sizeof(request), memory[0], LARGE);
+	put_done(0, 0, 0);
+	send_all();
+	expect(&(int){ 0 }, 1);
 }
 END_TEST
 
@@ -172,7 +216,10 @@ static const struct {
 };
 #define MIXED COUNT(mixed)
 
-/* Post them, and make their answers; the bits of `refused` say which are refused. */
+#define SLICED (1u << MIXED)
+
+/* Post them, and make their answers; the bits of `refused` say which are refused, and whether all
+ * have their memory in slices. */
 static void mixed_post(unsigned refused)
 {
 	stream.n = 0;
@@ -180,7 +227,11 @@ static void mixed_post(unsigned refused)
 	for (unsigned i = 0; i < MIXED; i++) {
 		uint64_t cookie = raw.posted;
 
-		ck_assert(raw_post(mixed[i].opcode, memory[i], mixed[i].bytes));
+		if (refused & SLICED)
+			ck_assert(raw_post_slices(mixed[i].opcode, memory[i],
+						  mixed[i].bytes, 2 + i));
+		else
+			ck_assert(raw_post(mixed[i].opcode, memory[i], mixed[i].bytes));
 		if (refused & 1u << i)
 			put_refusal(cookie);
 		else
@@ -204,7 +255,8 @@ START_TEST(answers__come_in_two_parts)
 {
 	unsigned refused = (unsigned)_i;
 	/* at each byte, or at each kind of place */
-	size_t step = refused == 0 || refused == 1 || refused == 4 ? 1 : 101;
+	unsigned which = refused & ~SLICED;
+	size_t step = which == 0 || which == 1 || which == 4 ? 1 : 101;
 
 	for (size_t cut = 0, all = 1; cut < all; cut += step) {
 		struct fabric_wc wcs[MIXED + 1];
@@ -289,6 +341,46 @@ START_TEST(memory__unmapped_fails_the_right_operation)
 	expect(statuses, COUNT(statuses));
 	expect_bytes(memory[0], 1, LARGE);
 	(void)munmap(unmapped, LARGE);
+}
+END_TEST
+
+START_TEST(slice__unmapped_fails_the_right_operation)
+{
+	static const int statuses[] = { 0, -EFAULT, -ECONNRESET };
+	char *place = mmap(NULL, 2 * LARGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(place, MAP_FAILED);
+	/* its first slice is there, and the second one is not */
+	(void)munmap(place + LARGE, LARGE);
+	for (unsigned i = 0; i < COUNT(statuses); i++) {
+		ck_assert(raw_post_slices(
+			FABRIC_READ, i == 1 ? place + LARGE - 1 : memory[i], LARGE, 2));
+		put_done(i, LARGE, 1);
+	}
+	send_all();
+	expect(statuses, COUNT(statuses));
+	expect_bytes(memory[0], 1, LARGE);
+	(void)munmap(place, LARGE);
+}
+END_TEST
+
+START_TEST(slices__of_two_reads_may_be_the_same)
+{
+	static const int statuses[] = { 0, -EACCES, 0, 0 };
+
+	for (unsigned i = 0; i < COUNT(statuses); i++) {
+		ck_assert(raw_post_slices(FABRIC_READ, memory[0] + 100 * i, LARGE, 3));
+		if (statuses[i])
+			put_refusal(i);
+		else
+			put_done(i, LARGE, (int)i + 1);
+	}
+	send_all();
+	expect(statuses, COUNT(statuses));
+	expect_bytes(memory[0], 1, 200);
+	expect_bytes(memory[0] + 200, 3, 100);
+	expect_bytes(memory[0] + 300, 4, LARGE);
 }
 END_TEST
 
@@ -412,11 +504,15 @@ int main(void)
 
 	tcase_add_loop_test(tcase, reads__are_received_by_few_calls, 0, 6);
 	tcase_add_test(tcase, reads__are_placed_when_they_are_reported);
-	tcase_add_loop_test(tcase, answers__come_in_two_parts, 0, 1 << MIXED);
+	tcase_add_test(tcase, slices__are_received_by_one_call);
+	tcase_add_test(tcase, slices__are_sent_as_one_write);
+	tcase_add_loop_test(tcase, answers__come_in_two_parts, 0, 2 * SLICED);
 	tcase_add_loop_test(tcase, memory__of_a_completed_read_is_not_written, 0,
-			    1 << MIXED);
+			    2 * SLICED);
 	tcase_add_loop_test(tcase, memory__may_be_that_of_another_read, 0, COUNT(same));
 	tcase_add_test(tcase, memory__unmapped_fails_the_right_operation);
+	tcase_add_test(tcase, slice__unmapped_fails_the_right_operation);
+	tcase_add_test(tcase, slices__of_two_reads_may_be_the_same);
 	tcase_add_test(tcase, refusals__of_all_reads);
 	tcase_add_test(tcase, refusal__without_memory_to_rearrange_ends_the_channel);
 	tcase_add_loop_test(tcase, lie__ends_the_channel_behind_what_was_true, 0,
