@@ -201,6 +201,7 @@ static PyObject *groups_end(struct cache *cache)
 			continue;
 		if (tags && group->tag && PyList_Append(tags, group->tag))
 			Py_CLEAR(tags);
+		cache->groups[i] = NULL; /* what it held may look at the cache */
 		group_free(group);
 	}
 	PyMem_Free(cache->groups);

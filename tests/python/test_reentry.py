@@ -186,3 +186,13 @@ class Caches(Case):
             self.assertTrue(ended)
             del ended[:]
         self.assertEqual(self.cache.exists("key"), 8)
+
+    def test_key_that_looks_at_the_cache_when_it_ends(self):
+        client, seen = self.cache._cache, []
+
+        class Key(str):
+            def __del__(_):  # pylint: disable=no-self-argument
+                seen.append(len(gc.get_referents(client)))
+        self.cache.submit(rmem.PUT, [Key("key")], [bytearray(2 << 20)], tag=1)
+        self.cache.close()
+        self.assertEqual(seen, [2])  # its type, and what is ready
