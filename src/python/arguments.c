@@ -64,3 +64,22 @@ int arguments_index(PyObject *value, uint64_t *ret_value)
 	Py_DECREF(number);
 	return PyErr_Occurred() ? -1 : 0;
 }
+
+int arguments_to_u64(PyObject *value, void *to)
+{
+	return arguments_u64(value, to) == 0;
+}
+
+int arguments_to_u32(PyObject *value, void *to)
+{
+	uint64_t number;
+
+	if (arguments_u64(value, &number))
+		return 0;
+	if (number > UINT32_MAX) {
+		PyErr_Format(PyExc_OverflowError, "%R has more than 32 bits", value);
+		return 0;
+	}
+	*(uint32_t *)to = (uint32_t)number;
+	return 1;
+}

@@ -40,4 +40,9 @@ static inline int arguments_u64(PyObject *value, uint64_t *ret_value)
 	return *ret_value == UINT64_MAX && PyErr_Occurred() ? -1 : 0;
 }
 
+/* The same for O& of PyArg_ParseTuple(), where K and I would cut what is too large: *to has 64 or
+ * 32 bits.  Return 1, or 0 with an exception set. */
+int arguments_to_u64(PyObject *value, void *to);
+int arguments_to_u32(PyObject *value, void *to);
+
 #endif

@@ -133,14 +133,15 @@ static PyObject *lease_write_notify(PyObject *object, PyObject *args,
 {
 	static char *names[] = { "memory", "offset", "value", NULL };
 	struct lease *lease = (struct lease *)object;
-	unsigned long long offset = 0;
-	unsigned value = 0;
+	uint64_t offset = 0;
+	uint32_t value = 0;
 	struct memory memory;
 	PyObject *source, *result;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|KI:write_notify", names,
-					 &source, &offset, &value) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O&O&:write_notify", names,
+					 &source, arguments_to_u64, &offset,
+					 arguments_to_u32, &value) ||
 	    registry_take(lease->session, source, false, &memory))
 		return NULL;
 	if (lease_enter(lease)) {
@@ -162,11 +163,12 @@ static PyObject *lease_fill(PyObject *object, PyObject *args, PyObject *keywords
 {
 	static char *names[] = { "offset", "bytes", "value", NULL };
 	struct lease *lease = (struct lease *)object;
-	unsigned long long offset, bytes;
+	uint64_t offset, bytes;
 	unsigned char value = 0;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "KK|b:fill", names, &offset,
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&O&|b:fill", names,
+					 arguments_to_u64, &offset, arguments_to_u64,
 					 &bytes, &value) ||
 	    lease_enter(lease))
 		return NULL;
@@ -180,14 +182,15 @@ static PyObject *lease_copy(PyObject *object, PyObject *args, PyObject *keywords
 {
 	static char *names[] = { "source", "bytes", "offset", "source_offset", NULL };
 	struct lease *lease = (struct lease *)object;
-	unsigned long long bytes, offset = 0, source_offset = 0;
+	uint64_t bytes, offset = 0, source_offset = 0;
 	struct lease *source;
 	PyObject *result;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!K|KK:copy", names,
-					 Py_TYPE(object), &source, &bytes, &offset,
-					 &source_offset) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O&|O&O&:copy", names,
+					 Py_TYPE(object), &source, arguments_to_u64,
+					 &bytes, arguments_to_u64, &offset,
+					 arguments_to_u64, &source_offset) ||
 	    lease_enter(lease))
 		return NULL;
 	if (lease_enter(source)) {
@@ -217,11 +220,12 @@ static PyObject *lease_crc32c(PyObject *object, PyObject *args, PyObject *keywor
 {
 	static char *names[] = { "offset", "bytes", NULL };
 	struct lease *lease = (struct lease *)object;
-	unsigned long long offset, bytes;
+	uint64_t offset, bytes;
 	uint32_t crc = 0;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "KK:crc32c", names, &offset,
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&O&:crc32c", names,
+					 arguments_to_u64, &offset, arguments_to_u64,
 					 &bytes) ||
 	    lease_enter(lease))
 		return NULL;
@@ -236,12 +240,13 @@ static PyObject *lease_compare_swap(PyObject *object, PyObject *args,
 {
 	static char *names[] = { "offset", "expected", "desired", NULL };
 	struct lease *lease = (struct lease *)object;
-	unsigned long long offset, expected, desired;
-	uint64_t old = 0;
+	unsigned long long expected, desired;
+	uint64_t offset, old = 0;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "KKK:compare_swap", names,
-					 &offset, &expected, &desired) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&KK:compare_swap", names,
+					 arguments_to_u64, &offset, &expected,
+					 &desired) ||
 	    lease_enter(lease))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
@@ -254,12 +259,12 @@ static PyObject *lease_fetch_add(PyObject *object, PyObject *args, PyObject *key
 {
 	static char *names[] = { "offset", "add", NULL };
 	struct lease *lease = (struct lease *)object;
-	unsigned long long offset, add;
-	uint64_t old = 0;
+	unsigned long long add;
+	uint64_t offset, old = 0;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "KK:fetch_add", names, &offset,
-					 &add) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&K:fetch_add", names,
+					 arguments_to_u64, &offset, &add) ||
 	    lease_enter(lease))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
@@ -274,10 +279,11 @@ static PyObject *number_call(PyObject *object, PyObject *args, const char *forma
 			     int (*function)(rmem_lease *, uint64_t))
 {
 	struct lease *lease = (struct lease *)object;
-	unsigned long long number;
+	uint64_t number;
 	int err;
 
-	if (!PyArg_ParseTuple(args, format, &number) || lease_enter(lease))
+	if (!PyArg_ParseTuple(args, format, arguments_to_u64, &number) ||
+	    lease_enter(lease))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	err = function(lease->handle, number);
@@ -287,22 +293,22 @@ static PyObject *number_call(PyObject *object, PyObject *args, const char *forma
 
 static PyObject *lease_grow(PyObject *object, PyObject *args)
 {
-	return number_call(object, args, "K:grow", rmem_grow);
+	return number_call(object, args, "O&:grow", rmem_grow);
 }
 
 static PyObject *lease_shrink(PyObject *object, PyObject *args)
 {
-	return number_call(object, args, "K:shrink", rmem_shrink);
+	return number_call(object, args, "O&:shrink", rmem_shrink);
 }
 
 static PyObject *lease_renew(PyObject *object, PyObject *args)
 {
-	return number_call(object, args, "K:renew", rmem_renew);
+	return number_call(object, args, "O&:renew", rmem_renew);
 }
 
 static PyObject *lease_keep(PyObject *object, PyObject *args)
 {
-	return number_call(object, args, "K:keep", rmem_keep);
+	return number_call(object, args, "O&:keep", rmem_keep);
 }
 
 static PyObject *plain_call(PyObject *object, int (*function)(rmem_lease *))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <structmember.h>
 
+#include "python/arguments.h"
 #include "python/buffer.h"
 #include "python/driver.h"
 #include "python/failure.h"
@@ -132,19 +133,17 @@ static PyObject *session_alloc(PyObject *object, PyObject *args, PyObject *keywo
 				 "placement", "node", "device", NULL };
 	struct rmem_alloc_params params = rmem_alloc_params_init();
 	struct session *session = (struct session *)object;
-	unsigned long long bytes, ttl_ms = 0, align = 0;
 	int attach = 0, placement = RMEM_PLACE_NODE;
 	rmem_lease *handle;
 	int err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "K|$zpKKiiz:alloc", names,
-					 &bytes, &params.name, &attach, &ttl_ms, &align,
-					 &placement, &params.node, &params.device) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|$zpO&O&iiz:alloc", names,
+					 arguments_to_u64, &params.bytes, &params.name,
+					 &attach, arguments_to_u64, &params.ttl_ms,
+					 arguments_to_u64, &params.align, &placement,
+					 &params.node, &params.device) ||
 	    session_enter(session))
 		return NULL;
-	params.bytes = bytes;
-	params.ttl_ms = ttl_ms;
-	params.align = align;
 	params.flags = attach ? RMEM_ALLOC_ATTACH : 0;
 	params.placement = (enum rmem_placement)placement;
 	Py_BEGIN_ALLOW_THREADS

@@ -32,6 +32,24 @@ class Leases(Case):
         with self.assertRaises(OverflowError):
             self.lease.write(b"", 1 << 64)
 
+    def test_numbers_of_more_bits(self):
+        much = 1 << 64
+        for call in (lambda: self.lease.fill(much, 8), lambda: self.lease.fill(0, much + 8),
+                     lambda: self.lease.copy(self.lease, much + 8),
+                     lambda: self.lease.copy(self.lease, 8, much),
+                     lambda: self.lease.copy(self.lease, 8, 0, much),
+                     lambda: self.lease.crc32c(much, 8), lambda: self.lease.crc32c(0, much + 8),
+                     lambda: self.lease.compare_swap(much, 0, 0),
+                     lambda: self.lease.fetch_add(much, 0),
+                     lambda: self.lease.write_notify(b"", much),
+                     lambda: self.lease.write_notify(b"", 0, 1 << 32),
+                     lambda: self.lease.grow(much + 2 * PAGE), lambda: self.lease.renew(much),
+                     lambda: self.session.alloc(much + PAGE),
+                     lambda: self.session.alloc(PAGE, ttl_ms=much),
+                     lambda: self.session.alloc(PAGE, align=much)):
+            with self.assertRaises(OverflowError):
+                call()
+
     def test_what_the_server_does(self):
         self.lease.fill(0, 4096, 0x5a)
         self.assertEqual(self.read(4096), b"\x5a" * 4096)
