@@ -5,16 +5,17 @@
 #include <poll.h>
 #include <pthread.h>
 #include <pythread.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "python/entries.h"
 #include "python/failure.h"
-#include "python/object.h"
 #include "python/group.h"
 #include "python/key.h"
+#include "python/object.h"
+#include "python/stat.h"
 
 #define BATCH 64     /* results taken at a time */
 #define SLICE_MS 100 /* after which signals are looked at */
@@ -666,52 +667,6 @@ static PyObject *cache_fileno(PyObject *object, PyObject *Py_UNUSED(args))
 
 /* ---- state ---- */
 
-static PyObject *stat_dict(const struct rmem_cache_stat *stat)
-{
-	const struct {
-		const char *name;
-		uint64_t value;
-	} all[] = {
-		{ "servers", stat->servers },
-		{ "servers_open", stat->servers_open },
-		{ "bytes", stat->bytes },
-		{ "segment_bytes", stat->segment_bytes },
-		{ "segments", stat->segments },
-		{ "segments_free", stat->segments_free },
-		{ "segments_open", stat->segments_open },
-		{ "hits", stat->hits },
-		{ "misses", stat->misses },
-		{ "stored", stat->stored },
-		{ "deleted", stat->deleted },
-		{ "failed", stat->failed },
-		{ "reads", stat->reads },
-		{ "writes", stat->writes },
-		{ "swaps", stat->swaps },
-		{ "copies", stat->copies },
-		{ "hints", stat->hints },
-		{ "torn", stat->torn },
-		{ "stale", stat->stale },
-		{ "contended", stat->contended },
-		{ "unknown", stat->unknown },
-		{ "claims", stat->claims },
-		{ "seals", stat->seals },
-		{ "evictions", stat->evictions },
-		{ "dropped", stat->dropped },
-		{ "moved", stat->moved },
-		{ "losses", stat->losses },
-	};
-	PyObject *dict = PyDict_New();
-
-	for (size_t i = 0; dict && i < sizeof(all) / sizeof(all[0]); i++) {
-		PyObject *value = PyLong_FromUnsignedLongLong(all[i].value);
-
-		if (!value || PyDict_SetItemString(dict, all[i].name, value))
-			Py_CLEAR(dict);
-		Py_XDECREF(value);
-	}
-	return dict;
-}
-
 static PyObject *cache_stat(PyObject *object, PyObject *args)
 {
 	struct cache *cache = (struct cache *)object;
@@ -726,65 +681,7 @@ static PyObject *cache_stat(PyObject *object, PyObject *args)
 	turn_give(cache);
 	cache_leave(cache);
 	return err ? failure_raise(cache->module, err, rmem_cache_error())
-		   : stat_dict(&stat);
-}
-
-/* Entries of a list, collected without Python's lock. */
-struct found {
-	char key[RMEM_CACHE_KEY_MAX];
-	uint8_t key_bytes;
-	unsigned server;
-	uint64_t bytes;
-	uint64_t ttl_ms;
-};
-
-struct entries {
-	struct found *all;
-	size_t n;
-	size_t room;
-};
-
-static int entries_add(const struct rmem_cache_entry *entry, void *arg)
-{
-	struct entries *entries = arg;
-	struct found *found;
-
-	if (entries->n == entries->room) {
-		size_t room = entries->room ? 2 * entries->room : 64;
-		struct found *all = realloc(entries->all, room * sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		entries->all = all;
-		entries->room = room;
-	}
-	found = &entries->all[entries->n++];
-	memcpy(found->key, entry->key, entry->key_bytes);
-	found->key_bytes = (uint8_t)entry->key_bytes;
-	found->server = entry->server;
-	found->bytes = entry->bytes;
-	found->ttl_ms = entry->ttl_ms;
-	return 0;
-}
-
-static PyObject *entries_list(const struct module *module,
-			      const struct entries *entries)
-{
-	PyObject *list = PyList_New((Py_ssize_t)entries->n);
-
-	for (size_t i = 0; list && i < entries->n; i++) {
-		const struct found *found = &entries->all[i];
-		PyObject *entry = PyObject_CallFunction(
-			module->cache_entry, "y#KKI", found->key,
-			(Py_ssize_t)found->key_bytes, (unsigned long long)found->bytes,
-			(unsigned long long)found->ttl_ms, found->server);
-
-		if (!entry)
-			Py_CLEAR(list);
-		else
-			(void)PyList_SetItem(list, (Py_ssize_t)i, entry);
-	}
-	return list;
+		   : stat_of_cache(&stat);
 }
 
 static PyObject *cache_list(PyObject *object, PyObject *Py_UNUSED(args))
@@ -804,7 +701,7 @@ static PyObject *cache_list(PyObject *object, PyObject *Py_UNUSED(args))
 	cache_leave(cache);
 	list = err ? failure_raise(cache->module, err, rmem_cache_error())
 		   : entries_list(cache->module, &entries);
-	free(entries.all);
+	entries_free(&entries);
 	return list;
 }
 
