@@ -16,6 +16,7 @@ class Errors(Case):
             self.assertIs(type(error), kind)
             self.assertEqual((error.errno, error.strerror), (code, "text"))
             self.assertTrue(kind.remedy and kind.__doc__)
+            self.assertIs(getattr(rmem, kind.__name__), kind)
             self.assertIsInstance(error, type(OSError(code, "")) if code != errno.ESHUTDOWN
                                   else OSError)
         self.assertIs(type(errors.failure(errno.EIO, "text", 0)), rmem.Error)

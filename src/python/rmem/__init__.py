@@ -26,8 +26,8 @@ except ImportError as why:
     raise
 
 from .errors import (Busy, Cancelled, Denied, Draining, Error, Exists, Fault, Invalid, Lost,
-                     NoMemory, NoSpace, NotFound, NotSupported, Protocol, QueueFull, Quota, Stale,
-                     TimedOut)
+                     NoMemory, NoSpace, NotFound, NotSupported, Protocol, QueueFull, Quota, Refused,
+                     Stale, TimedOut)
 from .caches import DELETE, EXISTS, GET, PUT, Cache
 from .records import (READ, WRITE, CacheEntry, Completion, Notice, NoticeType, Op, Placement,
                       Stat)
@@ -37,4 +37,4 @@ __all__ = ["__version__", "Buffer", "Busy", "Cache", "CacheEntry", "Cancelled", 
            "DELETE", "Denied", "Draining", "Error", "EXISTS", "Exists", "Fault", "GET",
            "Invalid", "Lease", "Lost", "NoMemory", "NoSpace", "NotFound", "Notice", "NoticeType",
            "NotSupported", "Op", "open", "Placement", "Protocol", "PUT", "Queue", "QueueFull",
-           "Quota", "READ", "Session", "Stale", "Stat", "TimedOut", "WRITE"]
+           "Quota", "READ", "Refused", "Session", "Stale", "Stat", "TimedOut", "WRITE"]

@@ -75,6 +75,11 @@ class Lost(Error, ConnectionResetError):
     remedy = "read, or write, again"
 
 
+class Refused(Error, ConnectionRefusedError):
+    """Nothing listens at the address."""
+    remedy = "start rmemd there, or correct the URI"
+
+
 class Cancelled(Error):
     """The operation was cancelled.  Whether a write was done is not known."""
     remedy = "submit it again"
@@ -113,20 +118,13 @@ _classes: Dict[int, Type[Error]] = {
     errno.EBUSY: Busy,
     errno.ETIMEDOUT: TimedOut,
     errno.ECONNRESET: Lost,
+    errno.ECONNREFUSED: Refused,
     errno.ECANCELED: Cancelled,
     errno.ENOTSUP: NotSupported,
     errno.EOVERFLOW: QueueFull,
     errno.EPROTO: Protocol,
     errno.EFAULT: Fault,
 }
-
-
-class Refused(Error, ConnectionRefusedError):
-    """Nothing listens at the address."""
-    remedy = "start rmemd there, or correct the URI"
-
-
-_classes[errno.ECONNREFUSED] = Refused
 
 
 def failure(code: int, text: str, reason: int) -> Error:
