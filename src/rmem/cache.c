@@ -122,7 +122,7 @@ static int value_get(rmem_cache *cache, char **args)
 
 static int keys_remove(rmem_cache *cache, char **args)
 {
-	int failed = 0;
+	struct err_saved failed = { 0 };
 
 	for (; *args; args++) {
 		int result =
@@ -130,10 +130,10 @@ static int keys_remove(rmem_cache *cache, char **args)
 
 		if (result == 0)
 			result = err_set(-ENOENT, "the key %s is missing", *args);
-		if (result < 0 && !failed)
-			failed = result;
+		if (result < 0)
+			err_join(&failed, result);
 	}
-	return failed;
+	return err_restore(&failed);
 }
 
 /* ---- stat and ls ---- */

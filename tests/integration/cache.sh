@@ -58,4 +58,10 @@ if client cache get tool key 2>"$dir/err"; then
 	fail "rmem cache get finds a key that was removed"
 fi
 grep -q "the key key is missing" "$dir/err" || fail "rmem cache get: $(cat "$dir/err")"
+if client cache rm tool none other gone 2>"$dir/err"; then
+	fail "rmem cache rm finds keys that never were"
+fi
+grep -q "key none is missing.*key gone is missing" "$dir/err" ||
+	fail "rmem cache rm: $(cat "$dir/err")"
+[ -z "$(client cache ls tool)" ] || fail "rmem cache rm leaves keys behind one that is missing"
 ok "the tool"
