@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "python/arguments.h"
 #include "python/entries.h"
 #include "python/failure.h"
 #include "python/group.h"
@@ -131,21 +132,19 @@ PyObject *cache_open(PyObject *module, PyObject *args)
 {
 	struct rmem_cache_options options = rmem_cache_options_init();
 	struct cache *cache = cache_new(PyModule_GetState(module));
-	unsigned long long bytes, segment_bytes, places;
 	PyObject *servers;
 	const char *name;
 
 	if (!cache)
 		return NULL;
 	cache->options = rmem_options_init();
-	if (!PyArg_ParseTuple(args, "O!sIIKKKIzz#", &PyTuple_Type, &servers, &name,
-			      &options.flags, &options.depth, &bytes, &segment_bytes,
-			      &places, &options.timeout_ms, &cache->options.client,
+	if (!PyArg_ParseTuple(args, "O!sIO&O&O&O&Izz#", &PyTuple_Type, &servers, &name,
+			      &options.flags, arguments_to_u32, &options.depth,
+			      arguments_to_u64, &options.bytes, arguments_to_u64,
+			      &options.segment_bytes, arguments_to_u64, &options.places,
+			      &options.timeout_ms, &cache->options.client,
 			      &cache->key.bytes, &cache->key.n))
 		goto free_cache;
-	options.bytes = bytes;
-	options.segment_bytes = segment_bytes;
-	options.places = places;
 	options.session = &cache->options;
 	cache->options.timeout_ms = options.timeout_ms;
 	if (cache->key.bytes) {
@@ -584,10 +583,10 @@ static PyObject *cache_put_many(PyObject *object, PyObject *args, PyObject *keyw
 {
 	static char *names[] = { "keys", "memories", "ttl_ms", NULL };
 	PyObject *keys, *memories;
-	unsigned long long ttl_ms = 0;
+	uint64_t ttl_ms = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|K:put_many", names, &keys,
-					 &memories, &ttl_ms))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O&:put_many", names, &keys,
+					 &memories, arguments_to_u64, &ttl_ms))
 		return NULL;
 	return cache_wait(object, RMEM_CACHE_PUT, keys, memories, ttl_ms);
 }
@@ -609,12 +608,13 @@ static PyObject *cache_submit(PyObject *object, PyObject *args, PyObject *keywor
 	static char *names[] = { "opcode", "keys", "memories", "ttl_ms", "tag", NULL };
 	struct cache *cache = (struct cache *)object;
 	PyObject *keys, *memories = Py_None, *tag = Py_None;
-	unsigned long long ttl_ms = 0;
+	uint64_t ttl_ms = 0;
 	struct group *group;
 	int opcode, err;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "iO|OKO:submit", names,
-					 &opcode, &keys, &memories, &ttl_ms, &tag))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "iO|OO&O:submit", names,
+					 &opcode, &keys, &memories, arguments_to_u64,
+					 &ttl_ms, &tag))
 		return NULL;
 	if (opcode < RMEM_CACHE_GET || opcode > RMEM_CACHE_DELETE) {
 		PyErr_SetString(PyExc_ValueError,

@@ -80,6 +80,12 @@ class Caches(unittest.TestCase):
                                       (["a"], [b""], BufferError), (1, [], TypeError)):
             with self.assertRaises(error):
                 self.cache.get_many(keys, memories)
+        for call in (lambda: self.cache.put("a", b"", ttl_ms=(1 << 64) + 1),
+                     lambda: self.cache.submit(rmem.PUT, ["a"], [b""], ttl_ms=1 << 64),
+                     lambda: rmem.Cache([URI], "python-none", bytes=(1 << 64) + BYTES),
+                     lambda: rmem.Cache([URI], "python", depth=(1 << 32) + 16)):
+            with self.assertRaises(OverflowError):
+                call()
         with self.assertRaises(ValueError):
             self.cache.submit(0, [])
         with self.assertRaises(rmem.NotFound):
