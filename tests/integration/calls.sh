@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A program of one thread with one poll loop makes all calls without waiting: many at a time beside
-# a stream of reads, while the server is killed, and with calls that are cancelled at any time.
+# a stream of reads, while the server is killed, and with calls that are cancelled at any time; then
+# under TLS.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
@@ -45,4 +46,22 @@ ok "the server was killed"
 timeout $((120 * patience)) "$program" "$uri" random 300 || fail "status $?"
 nothing_left
 ok "cancelled at any time"
+server_stop
+
+"$RMEMCTL" keygen default "$dir"
+export RMEM_PSK=$dir/default.psk
+# shellcheck disable=SC2034 # of lib.sh
+config_extra="
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+[tcp]
+tls = yes
+"
+server_start
+timeout $((60 * patience)) "$program" "$uri" many || fail "under TLS: status $?"
+nothing_left
+timeout $((120 * patience)) "$program" "$uri" random 100 || fail "random, under TLS: status $?"
+nothing_left
+ok "under TLS"
 server_stop
