@@ -4,6 +4,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 
+export RMEM
 server_start
 cases door_lmcache door_sglang door_vllm door_documents
 server_stop

@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The configurations in the pages of the doors."""
+"""The configurations and commands in the pages of the doors."""
 
 import importlib
 import json
 import os
 import re
+import subprocess
 
 from door_case import DoorCase
 from stage import URI
 from test_door_sglang import config as sglang_config
 from test_door_vllm import tier_of
 
+RMEM = os.environ["RMEM"]
 FOLDER = os.path.join(os.environ["top_srcdir"], "src/python/rmem/engines")
 # of three servers two are away, which must not matter
 HOSTS = {"mem1": URI, "mem2": "rmem://127.0.0.1:1", "mem3": "rmem://127.0.0.1:2"}
 
 
-def configurations(name):
-    """All JSON of a page, for servers of the test and little memory."""
+def page(name):
+    """The text of a page, for servers of the test."""
     with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
-        text = re.sub(r"rmem://(mem\d)\.example", lambda host: HOSTS[host[1]], file.read())
+        return re.sub(r"rmem://(mem\d)\.example", lambda host: HOSTS[host[1]], file.read())
+
+
+def configurations(name):
+    """All JSON of a page."""
+    text = page(name)
     quoted = re.findall(r"'(\{.*?\})'", "".join(re.findall(r"```sh\n(.*?)```", text, re.S)), re.S)
     found = [json.loads(one) for one in quoted + re.findall(r"```json\n(.*?)```", text, re.S)]
     assert len(found) == 2, found
@@ -28,6 +35,15 @@ def configurations(name):
 
 def load(config, name):
     return getattr(importlib.import_module(config["module_path"]), name)
+
+
+def run_tool(name):
+    """Run what a page has the user type of the command rmem, while there is a cache."""
+    commands = re.findall(r"^ *(rmem -s .*)$|`(rmem -s [^`]*)`", page(name), re.M)
+    assert len(commands) == 2, commands
+    for command in commands:
+        arguments = "".join(command).split()[1:]
+        subprocess.run([RMEM, *arguments], stdout=subprocess.DEVNULL, check=True)
 
 
 def servers_of(door):
@@ -42,6 +58,7 @@ class Pages(DoorCase):
             client = load(config, config["class_name"])(**settings)
             self.assertEqual(servers_of(client), len(settings["servers"]))
             client.close()
+        run_tool("lmcache.md")
 
     def test_sglang(self):
         for config in configurations("sglang.md"):
@@ -49,6 +66,7 @@ class Pages(DoorCase):
             storage = load(config, config["class_name"])(sglang_config(extra_config=config), {})
             self.assertEqual(servers_of(storage), len(config["rmem"]["servers"]))
             storage.close()
+        run_tool("sglang.md")
 
     def test_vllm(self):
         for config in configurations("vllm.md"):
