@@ -234,8 +234,8 @@ static int cache_run(char **args)
 }
 
 static const struct option_row cache_options[] = {
-	{ "servers", 0, OPTION_TEXT, &servers, .argument = "URI,...",
-	  .help = "of the cache, if it has several" },
+	{ "servers", 0, OPTION_TEXT, &servers, .argument = "URIS",
+	  .help = "of the cache, if it has several, with commas between" },
 	{ "create", 0, OPTION_BYTES, &create_bytes, .min = 1, .max = UINT64_MAX,
 	  .argument = "SIZE",
 	  .help = "allocate the memory, if there is no such cache" },

@@ -82,6 +82,8 @@ examples()
 	completes 'rmem put name ot\t' rmem put name other
 	completes 'rmem put --ttl 3d name one\t' rmem put --ttl 3d name 'one file'
 	completes 'rmem help ben\t' rmem help bench
+	completes 'rmem cache sta\t' rmem cache stat
+	completes 'rmem cache --servers a,b put n k ot\t' rmem cache --servers a,b put n k other
 	completes 'rmemctl tena\t' rmemctl tenants
 	completes 'rmemctl --socket ot\t pool\t' rmemctl --socket other pools
 	completes 'rmemctl keygen tenant fo\t' rmemctl keygen tenant "folder$slash"
@@ -107,7 +109,7 @@ examples
 terminal_end
 
 # What is completed is what --help lists: an option takes a value if it says so, and only then.
-for line in 'rmem' 'rmem put' 'rmem get' 'rmem bench' 'rmem watch' rmemctl rmemd; do
+for line in 'rmem' 'rmem put' 'rmem get' 'rmem bench' 'rmem watch' 'rmem cache' rmemctl rmemd; do
 	read -ra words <<<"$line"
 	program=$(built "src/${words[0]}/${words[0]}")
 	"$program" "${words[@]:1}" --help >"$dir/help"
