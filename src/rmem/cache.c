@@ -19,6 +19,8 @@
 static const char *servers; /* NULL: that of the options */
 static uint64_t create_bytes, ttl_ms;
 static bool immutable;
+static const char *list[SERVERS_MAX];
+static unsigned n_servers;
 
 static int cache_result(int result)
 {
@@ -29,27 +31,56 @@ static int cache_result(int result)
 static int cache_open(const char *name, rmem_cache **ret_cache)
 {
 	struct rmem_cache_options want = rmem_cache_options_init();
-	const char *list[SERVERS_MAX];
 	static char uris[URI_BYTES];
 	char *rest = uris;
-	unsigned n = 0;
 	int err;
 
 	if (servers && strlen(servers) >= sizeof(uris))
 		return options_usage("--servers is too long");
+	if (!name[0] || strlen(name) > RMEM_CACHE_NAME_MAX)
+		return options_usage("a NAME has 1 to %d bytes", RMEM_CACHE_NAME_MAX);
 	if (servers)
 		(void)strcpy(uris, servers);
 	err = servers ? 0 : options_uri(uris, sizeof(uris));
 	if (err)
 		return err;
-	while (n < SERVERS_MAX && (list[n] = strsep(&rest, ",")))
-		n++;
+	while (n_servers < SERVERS_MAX && (list[n_servers] = strsep(&rest, ",")))
+		if (!list[n_servers++][0])
+			return options_usage("--servers has an empty URI");
 	if (rest)
 		return options_usage("--servers has more than %d", SERVERS_MAX);
 	want.bytes = create_bytes;
 	want.flags = immutable ? RMEM_CACHE_IMMUTABLE : 0;
 	want.timeout_ms = (unsigned)options.timeout_ms;
-	return cache_result(rmem_cache_open(list, n, name, &want, ret_cache));
+	return cache_result(rmem_cache_open(list, n_servers, name, &want, ret_cache));
+}
+
+/* Do the operation, and wait.  -ENOENT: the key is missing; it may be that the server with it could
+ * not be asked, which rmem_cache_get() calls missing, too. */
+static int key_do(rmem_cache *cache, const char *key, struct rmem_cache_op *op,
+		  uint64_t *ret_bytes)
+{
+	struct rmem_cache_result result;
+	size_t bytes = strlen(key);
+	int err;
+
+	if (bytes == 0 || bytes > RMEM_CACHE_KEY_MAX)
+		return options_usage("a KEY has 1 to %d bytes, and not %zu",
+				     RMEM_CACHE_KEY_MAX, bytes);
+	op->key = key;
+	op->key_bytes = (uint8_t)bytes;
+	err = cache_result(rmem_cache_submit(cache, op, 1));
+	if (err >= 0)
+		err = cache_result(rmem_cache_wait(cache, &result, 1, 1, -1));
+	if (err < 0)
+		return err;
+	if (result.status)
+		return err_set(result.status, "the key %s: %s", key,
+			       rmem_cache_result_error(cache, &result));
+	if (result.outcome == RMEM_CACHE_MISSING)
+		return err_set(-ENOENT, "the key %s is missing", key);
+	*ret_bytes = result.bytes;
+	return 0;
 }
 
 /* ---- put and get ---- */
@@ -61,22 +92,21 @@ static FILE *file_open(const char *path, const char *mode, FILE *standard)
 
 static int value_put(rmem_cache *cache, char **args)
 {
+	struct rmem_cache_op op = { .opcode = RMEM_CACHE_PUT, .ttl_ms = ttl_ms };
 	FILE *file = file_open(args[1], "re", stdin);
-	char *value = file ? malloc(RMEM_CACHE_VALUE_MAX + 1) : NULL;
-	size_t bytes;
 	int err = 0;
 
 	if (!file)
 		return err_errno(-errno, "%s", args[1]);
-	if (!value)
+	op.value = malloc(RMEM_CACHE_VALUE_MAX + 1);
+	if (!op.value)
 		err = err_errno(-ENOMEM, "the value");
-	bytes = value ? fread(value, 1, RMEM_CACHE_VALUE_MAX + 1, file) : 0;
+	op.bytes = op.value ? fread(op.value, 1, RMEM_CACHE_VALUE_MAX + 1, file) : 0;
 	if (!err && ferror(file))
 		err = err_errno(-errno, "%s", args[1] ? args[1] : "the standard input");
 	if (!err)
-		err = cache_result(rmem_cache_put(cache, args[0], strlen(args[0]),
-						  value, bytes, ttl_ms));
-	free(value);
+		err = key_do(cache, args[0], &op, &op.bytes);
+	free(op.value);
 	if (file != stdin)
 		(void)fclose(file);
 	return err;
@@ -99,39 +129,33 @@ static int value_write(const char *value, uint64_t bytes, const char *path)
 
 static int value_get(rmem_cache *cache, char **args)
 {
-	uint64_t bytes = 0;
-	char *value;
-	int result = cache_result(
-		rmem_cache_exists(cache, args[0], strlen(args[0]), &bytes));
+	struct rmem_cache_op exists = { .opcode = RMEM_CACHE_EXISTS };
+	struct rmem_cache_op get = { .opcode = RMEM_CACHE_GET };
+	int err = key_do(cache, args[0], &exists, &get.bytes);
 
-	if (result < 0)
-		return result;
-	value = malloc(bytes + 1);
-	if (!value)
+	if (err)
+		return err;
+	get.value = malloc(get.bytes + 1);
+	if (!get.value)
 		return err_errno(-ENOMEM, "the value");
-	if (result)
-		result = cache_result(rmem_cache_get(cache, args[0], strlen(args[0]),
-						     value, bytes, &bytes));
-	if (result == 0)
-		result = err_set(-ENOENT, "the key %s is missing", args[0]);
-	else if (result > 0)
-		result = value_write(value, bytes, args[1]);
-	free(value);
-	return result;
+	err = key_do(cache, args[0], &get, &get.bytes);
+	if (!err)
+		err = value_write(get.value, get.bytes, args[1]);
+	free(get.value);
+	return err;
 }
 
 static int keys_remove(rmem_cache *cache, char **args)
 {
 	struct err_saved failed = { 0 };
+	uint64_t bytes;
 
 	for (; *args; args++) {
-		int result =
-			cache_result(rmem_cache_delete(cache, *args, strlen(*args)));
+		struct rmem_cache_op op = { .opcode = RMEM_CACHE_DELETE };
+		int err = key_do(cache, *args, &op, &bytes);
 
-		if (result == 0)
-			result = err_set(-ENOENT, "the key %s is missing", *args);
-		if (result < 0)
-			err_join(&failed, result);
+		if (err)
+			err_join(&failed, err);
 	}
 	return err_restore(&failed);
 }
@@ -149,17 +173,53 @@ static void stat_print(const struct rmem_cache_stat *stat)
 		     stat->segments_free, stat->segments_open);
 }
 
+static bool server_is_known(rmem_cache *cache, unsigned i)
+{
+	struct rmem_cache_stat stat = rmem_cache_stat_init();
+
+	return rmem_cache_stat(cache, (int)i, &stat) || !stat.servers_open ||
+	       stat.hits + stat.misses >= 2;
+}
+
+/* A client learns what is in use when it works: look for keys of each server that is open. */
+static void servers_ask(rmem_cache *cache)
+{
+	unsigned known = 0;
+
+	for (unsigned n = 0; known < n_servers && n < 100 * n_servers; n++) {
+		(void)rmem_cache_exists(cache, &n, sizeof(n), NULL);
+		while (known < n_servers && server_is_known(cache, known))
+			known++;
+	}
+}
+
+/* Servers that do not answer. */
+static int lost_print(rmem_cache *cache)
+{
+	int err = 0;
+
+	for (unsigned i = 0; !err && i < n_servers; i++) {
+		struct rmem_cache_stat stat = rmem_cache_stat_init();
+
+		err = cache_result(rmem_cache_stat(cache, (int)i, &stat));
+		if (!err && !stat.servers_open)
+			(void)printf("lost      %.*s\n", (int)strcspn(list[i], "?"),
+				     list[i]);
+	}
+	return err;
+}
+
 static int cache_stat(rmem_cache *cache, char **)
 {
 	struct rmem_cache_stat stat = rmem_cache_stat_init();
 	int err;
 
-	/* a client learns what is in use when it works */
-	(void)rmem_cache_exists(cache, "?", 1, NULL);
+	servers_ask(cache);
 	err = cache_result(rmem_cache_stat(cache, RMEM_CACHE_ALL, &stat));
-	if (!err)
-		stat_print(&stat);
-	return err;
+	if (err)
+		return err;
+	stat_print(&stat);
+	return lost_print(cache);
 }
 
 /* A key in one line: what is no visible character is \xNN. */

@@ -64,4 +64,31 @@ fi
 grep -q "key none is missing.*key gone is missing" "$dir/err" ||
 	fail "rmem cache rm: $(cat "$dir/err")"
 [ -z "$(client cache ls tool)" ] || fail "rmem cache rm leaves keys behind one that is missing"
+away=rmem://127.0.0.1:1
+client cache --servers "$uri,$away" stat tool >"$dir/out"
+[ "$(sed -n 's/^lost *//p' "$dir/out")" = "$away" ] || fail "stat: $(cat "$dir/out")"
+# with any of them away the other one was asked
+for port in 1 2 3 4 5 6; do
+	client cache --servers "$uri,rmem://127.0.0.1:$port" stat tool >"$dir/out"
+	grep -q '^free *[1-9]' "$dir/out" || fail "stat: $(cat "$dir/out")"
+done
+# refused STATUS ARGUMENT...
+refused()
+{
+	local status=0 expected=$1
+	shift
+	client cache "$@" 2>"$dir/err" || status=$?
+	[ "$status" = "$expected" ] || fail "rmem cache $*: status $status, $(cat "$dir/err")"
+}
+refused 2 stat ""
+refused 2 stat "$(printf %250s x)"
+refused 2 get tool ""
+refused 2 get tool "$(printf %256s x)"
+refused 2 --servers "$uri," stat tool
+refused 1 stat none
+for key in {1..20}; do
+	client cache --servers "$uri,$away" get tool "$key" 2>>"$dir/away" || true
+done
+grep -q "the key [0-9]* is missing" "$dir/away" || fail "no key is missing: $(cat "$dir/away")"
+grep -q "the key [0-9]*: .*127.0.0.1" "$dir/away" || fail "no server is away: $(cat "$dir/away")"
 ok "the tool"
