@@ -133,7 +133,7 @@ int geometry_decode(uint64_t word, uint64_t lease_id, uint64_t lease_bytes,
 			       (unsigned)bits(word, 44, 4), (unsigned)bits(word, 40, 4),
 			       FORMAT_VERSION);
 	if (g.segment_bits < 9 || g.segment_bits > 26 ||
-	    g.segment_bits < g.unit_bits + 3 || g.bucket_bits > 32 ||
+	    g.segment_bits < g.unit_bits + 3 || g.bucket_bits > 31 ||
 	    g.table_bits > TABLE_BITS_MAX)
 		return err_set(-EPROTO, "the cache's super word is damaged");
 	err = geometry_place(&g, lease_id, lease_bytes);

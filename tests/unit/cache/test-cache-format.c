@@ -57,6 +57,15 @@ START_TEST(super_word__of_others_is_refused)
 				 -EPROTO);
 	ck_assert_int_eq(geometry_decode(word, LEASE_ID, 8192 + 32768 + 65536, &other),
 			 -EPROTO);
+	/* the number of a bucket, in a directory, has 32 bits, and is shifted by so many */
+	g.bucket_bits = 31;
+	ck_assert_int_eq(geometry_decode(geometry_encode(&g), LEASE_ID,
+					 UINT64_C(1) << 40, &other),
+			 0);
+	g.bucket_bits = 32;
+	ck_assert_int_eq(geometry_decode(geometry_encode(&g), LEASE_ID,
+					 UINT64_C(1) << 40, &other),
+			 -EPROTO);
 	/* any word is a geometry whose places are in 64 bits, and whose segments a client can
 	 * remember, or refused */
 	for (unsigned i = 0; i < 1 << 24; i += 97) {
