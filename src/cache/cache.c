@@ -51,13 +51,9 @@ static struct rmem_cache_result result_of(rmem_cache *cache, const struct reques
 
 	if (r->outcome == RMEM_CACHE_HIT || r->status == -EMSGSIZE)
 		result.bytes = r->result_bytes;
-	if (r->status) {
-		memcpy(cache->texts[cache->n_texts % CACHE_TEXTS], r->text,
+	if (r->status)
+		memcpy(error_texts_next(&cache->errors, &result.error), r->text,
 		       sizeof(r->text));
-		result.error = ++cache->n_texts;
-		if (result.error == 0) /* 0 is none */
-			result.error = ++cache->n_texts;
-	}
 	return result;
 }
 
@@ -118,12 +114,11 @@ int rmem_cache_wait(rmem_cache *cache, struct rmem_cache_result *results, unsign
 const char *rmem_cache_result_error(const rmem_cache *cache,
 				    const struct rmem_cache_result *result)
 {
-	const char *text = strerrordesc_np(-result->status);
+	const char *text = error_texts_find(&cache->errors, result->error);
 
-	if (!result->error)
-		return "";
-	if (cache->n_texts - result->error < CACHE_TEXTS)
-		return cache->texts[(result->error - 1) % CACHE_TEXTS];
+	if (text)
+		return text;
+	text = result->error ? strerrordesc_np(-result->status) : NULL;
 	return text ? text : "";
 }
 

@@ -5,10 +5,9 @@
 
 #include <stdatomic.h>
 
+#include "base/error_texts.h"
 #include "cache/link.h"
 #include "cache/work.h"
-
-#define CACHE_TEXTS 256u
 
 struct rmem_cache {
 	pid_t pid; /* that has opened it */
@@ -21,8 +20,7 @@ struct rmem_cache {
 	struct list requests; /* all */
 	int epfd, event_fd;
 	atomic_bool news; /* of the links */
-	char (*texts)[sizeof(((struct request *)0)->text)];
-	uint32_t n_texts; /* since the cache was opened */
+	struct error_texts errors;
 };
 
 /* Make a request of an operation that was checked; it is not begun.  NULL: no memory. */

@@ -119,7 +119,7 @@ static void cache_free(rmem_cache *cache)
 	free(cache->servers);
 	free(cache->links);
 	free(cache->seeds);
-	free(cache->texts);
+	error_texts_free(&cache->errors);
 	free(cache);
 }
 
@@ -136,8 +136,8 @@ static rmem_cache *cache_alloc(unsigned n, unsigned depth)
 	cache->servers = calloc(n, sizeof(*cache->servers));
 	cache->links = calloc(n, sizeof(struct link *));
 	cache->seeds = calloc(n, sizeof(*cache->seeds));
-	cache->texts = calloc(CACHE_TEXTS, sizeof(*cache->texts));
-	if (cache->servers && cache->links && cache->seeds && cache->texts)
+	if (cache->servers && cache->links && cache->seeds &&
+	    !error_texts_init(&cache->errors, ERROR_TEXTS_MAX))
 		return cache;
 	cache_free(cache);
 	return NULL;

@@ -11,9 +11,9 @@
 #include <rmem/rmem.h>
 
 #include "base/clock.h"
+#include "base/error_texts.h"
 #include "base/list.h"
 #include "base/spin.h"
-#include "librmem/queue/error_texts.h"
 #include "librmem/queue/bounce.h"
 #include "librmem/queue/channel_set.h"
 #include "librmem/queue/op.h"

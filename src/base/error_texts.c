@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/queue/error_texts.h"
+#include "base/error_texts.h"
 
 #include <errno.h>
 #include <stddef.h>
