@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cache/claim.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -19,13 +20,17 @@ struct segment claim_segment(const struct server *server, enum segment_state sta
 	};
 }
 
+bool claims_have_room(const struct server *server)
+{
+	return server->n_claims < SCRATCH_CLAIMS;
+}
+
 int claim_open(struct server *server, unsigned segment, uint64_t word,
 	       uint64_t since_ms, uint64_t fill, unsigned entries)
 {
 	struct claim *claim;
 
-	if (server->n_claims == SCRATCH_CLAIMS)
-		return -ENOMEM;
+	assert(claims_have_room(server));
 	claim = calloc(1, sizeof(*claim));
 	if (!claim)
 		return -ENOMEM;

@@ -35,6 +35,9 @@ struct claim {
 /* A segment word of this client, OPEN or EVICT, as of now. */
 struct segment claim_segment(const struct server *server, enum segment_state state,
 			     enum segment_class class, uint32_t generation);
+/* Whether claim_open() may be called: there are few at a time, and those that are given up end when
+ * their blocks are published. */
+bool claims_have_room(const struct server *server);
 /* The segment was claimed with this word.  Makes the claim that of its class; if there is no
  * memory for it, others take the segment when its time is over.  -ENOMEM */
 int claim_open(struct server *server, unsigned segment, uint64_t word,

@@ -59,7 +59,8 @@ static void evict_raise(struct server *server)
 		evict_end(server, -EAGAIN);
 		return;
 	}
-	if (evict->class >= 0 && !server->claims[evict->class] && !server->leaving)
+	if (evict->class >= 0 && !server->claims[evict->class] && !server->leaving &&
+	    claims_have_room(server))
 		next = claim_segment(server, SEGMENT_OPEN,
 				     (enum segment_class)evict->class, generation);
 	evict->word = segment_encode(&next);
@@ -70,6 +71,7 @@ static void evict_raise(struct server *server)
 
 /* ---- moves ---- */
 
+static void evict_copies(struct server *server);
 static void evict_publish(struct server *server);
 static void evict_wave(struct server *server);
 
@@ -104,6 +106,69 @@ static void evict_published(struct task *task)
 	evict_publish(server);
 }
 
+/* A free segment, or -1. */
+static int evict_free(struct server *server)
+{
+	const struct table *table = &server->table;
+	unsigned start = (unsigned)(random_next(&server->random) % table->n);
+
+	for (unsigned i = 0; table->free && i < table->n; i++)
+		if (table->segments[(start + i) % table->n].state == SEGMENT_FREE)
+			return (int)((start + i) % table->n);
+	return -1;
+}
+
+/* Whether the segment that blocks are moved to is full, and another one may be claimed. */
+static bool evict_extends(const struct server *server)
+{
+	return !server->claims[SEGMENT_MAIN] && server->table.free &&
+	       server->evict.extensions < TRIES_MAX && !server->leaving &&
+	       claims_have_room(server);
+}
+
+static void evict_extended(struct task *task)
+{
+	struct server *server = server_of(task);
+	struct evict *evict = &server->evict;
+	struct segment *segment = &server->table.segments[evict->target];
+
+	server->table.free -=
+		segment->state == SEGMENT_FREE; /* or the table was read meanwhile */
+	if (task->result == SWAP_DONE) {
+		*segment = segment_decode(evict->target_word);
+		(void)claim_open(server, evict->target, evict->target_word,
+				 evict->seen_ms, 0, 0);
+	} else {
+		server->counters.contended++;
+		segment->state = SEGMENT_RETIRED; /* for this time */
+	}
+	evict_copies(server);
+}
+
+/* Claim a segment to move the others to. */
+static void evict_extend(struct server *server)
+{
+	struct evict *evict = &server->evict;
+	int i = evict_free(server);
+	struct segment next;
+	uint64_t old;
+
+	if (i < 0) { /* the table was read meanwhile */
+		server->table.free = 0;
+		evict_copies(server);
+		return;
+	}
+	evict->extensions++;
+	evict->target = (unsigned)i;
+	old = segment_encode(&server->table.segments[i]);
+	next = claim_segment(server, SEGMENT_OPEN, SEGMENT_MAIN,
+			     server->table.segments[i].generation);
+	evict->target_word = segment_encode(&next);
+	evict->seen_ms = clock_now_ms();
+	swap_start(&server->io, &evict->task, geometry_word_at(evict->target), old,
+		   evict->target_word, &server->scratch->evict.word, evict_extended);
+}
+
 /* Publish the next one of those that were copied. */
 static void evict_publish(struct server *server)
 {
@@ -124,7 +189,10 @@ static void evict_publish(struct server *server)
 			   evict_published);
 		return;
 	}
-	evict_wave(server);
+	if (evict->next < evict->n_some)
+		evict_extend(server);
+	else
+		evict_wave(server);
 }
 
 static void evict_copied(struct task *task)
@@ -166,8 +234,8 @@ static bool evict_place(struct server *server, struct evictee *evictee,
 	return true;
 }
 
-/* Copy the block, at the server, with a header for its new place. */
-static void evict_copy(struct server *server, unsigned i, struct block *block)
+/* Copy the block, at the server, with a header for its new place.  False: there is none. */
+static bool evict_copy(struct server *server, unsigned i, struct block *block)
 {
 	const struct geometry *geometry = &server->geometry;
 	struct evict *evict = &server->evict;
@@ -180,10 +248,8 @@ static void evict_copy(struct server *server, unsigned i, struct block *block)
 	unsigned index;
 
 	evictee->part_bytes = block_part_bytes(geometry, block);
-	if (!evict_place(server, evictee, block, &index)) {
-		server->counters.dropped++;
-		return;
-	}
+	if (!evict_place(server, evictee, block, &index))
+		return false;
 	evictee->hash = format_hash(block->key, block->key_bytes, block->part);
 	evictee->moved = slot_encode(evictee->hash, evictee->part_bytes,
 				     block->generation, block->place);
@@ -198,6 +264,7 @@ static void evict_copy(struct server *server, unsigned i, struct block *block)
 	if (evictee->part_bytes)
 		io_copy(&server->io, &evict->task, to + value_at, from + value_at,
 			evictee->part_bytes);
+	return true;
 }
 
 /* How much of a block's header is read: no more than is in the segment. */
@@ -219,20 +286,31 @@ static bool evict_decode(const struct server *server, unsigned i, struct block *
 	       (!block->expiry_ms || block->expiry_ms > server_now_ms(server));
 }
 
-/* The headers were read: copy the blocks. */
-static void evict_heads(struct task *task)
+/* Copy the next blocks, as many as there is room for. */
+static void evict_copies(struct server *server)
 {
-	struct server *server = server_of(task);
 	struct evict *evict = &server->evict;
-	bool good = !task->err && evict_is_fresh(evict, server);
+	bool good = !evict->task.err && evict_is_fresh(evict, server);
 	struct block block;
 
-	task_then(task, evict_copied);
-	for (unsigned i = 0; good && i < evict->n_some; i++)
-		if (evict->some[i].count > 0 && evict_decode(server, i, &block))
-			evict_copy(server, i, &block);
-	if (!task->pending)
-		evict_copied(task);
+	task_then(&evict->task, evict_copied);
+	for (; evict->next < evict->n_some; evict->next++) {
+		if (!good || evict->some[evict->next].count == 0 ||
+		    !evict_decode(server, evict->next, &block) ||
+		    evict_copy(server, evict->next, &block))
+			continue;
+		if (evict_extends(server))
+			break;
+		server->counters.dropped++;
+	}
+	if (!evict->task.pending)
+		evict_copied(&evict->task);
+}
+
+/* The headers were read. */
+static void evict_heads(struct task *task)
+{
+	evict_copies(server_of(task));
 }
 
 /* Read the headers of those that are worth to be moved. */
@@ -241,6 +319,7 @@ static void evict_move(struct server *server)
 	struct evict *evict = &server->evict;
 	const struct geometry *geometry = &server->geometry;
 
+	evict->next = 0;
 	task_then(&evict->task, evict_heads);
 	for (unsigned i = 0; i < evict->n_some; i++) {
 		uint64_t at =
@@ -455,5 +534,6 @@ void evict_start(struct server *server, int class,
 	evict->done = done;
 	evict->tries = 0;
 	evict->moved_bytes = 0;
+	evict->extensions = 0;
 	evict_try(server);
 }

@@ -39,6 +39,10 @@ struct evict {
 	unsigned n_seen; /* valid ones in it */
 	struct evictee some[EVICT_BUCKETS];
 	unsigned n_some, at;
+	unsigned next; /* the first of them that was not looked at to be moved */
+	/* a segment that is claimed to move them to */
+	unsigned target, extensions;
+	uint64_t target_word;
 	uint64_t moved_bytes;
 };
 

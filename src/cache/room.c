@@ -243,6 +243,10 @@ static void room_look(struct server *server)
 		room_end(server, true);
 		return;
 	}
+	if (!claims_have_room(server)) { /* asked for again when one has ended */
+		room_end(server, false);
+		return;
+	}
 	if (room->rounds++ > ROUNDS_MAX) {
 		room_end(server, true);
 		return;
