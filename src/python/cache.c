@@ -37,10 +37,11 @@ struct cache {
 	uint32_t n_groups;
 	struct group *first; /* that is not submitted wholly */
 	struct group *last;
-	uint64_t bytes;  /* of the operations that are outstanding */
-	PyObject *ready; /* a list of (tag, results) */
-	int epoll_fd;    /* readable when the next two are */
-	int ready_fd;    /* an eventfd: there is something in ready */
+	uint64_t bytes;      /* of the operations that are outstanding */
+	struct group *ready; /* first of those with a tag that have ended */
+	struct group *ready_last;
+	int epoll_fd; /* readable when the next two are */
+	int ready_fd; /* an eventfd: there is something in ready, or to go on with */
 	/* of threads that wait one waits for the descriptor; the others until it has woken */
 	bool led;
 	pthread_mutex_t lock; /* of: */
@@ -80,8 +81,7 @@ static struct cache *cache_new(struct module *module)
 	(void)pthread_mutex_init(&cache->lock, NULL);
 	(void)pthread_cond_init(&cache->woken, NULL);
 	cache->turn = PyThread_allocate_lock();
-	cache->ready = PyList_New(0);
-	if (cache->turn && cache->ready)
+	if (cache->turn)
 		return cache;
 	Py_DECREF((PyObject *)cache);
 	return (struct cache *)PyErr_NoMemory();
@@ -207,7 +207,7 @@ static PyObject *groups_end(struct cache *cache)
 	PyMem_Free(cache->groups);
 	cache->groups = NULL;
 	cache->n_groups = 0;
-	cache->first = NULL;
+	cache->first = cache->ready = NULL;
 	return tags;
 }
 
@@ -243,7 +243,6 @@ static int cache_traverse(PyObject *object, visitproc visit, void *arg)
 	const struct cache *cache = (struct cache *)object;
 
 	Py_VISIT(Py_TYPE(object));
-	Py_VISIT(cache->ready);
 	for (uint32_t i = 0; i < cache->n_groups; i++) {
 		const struct group *group = cache->groups[i];
 		int stop = group ? group_traverse(group, visit, arg) : 0;
@@ -266,7 +265,6 @@ static int cache_clear(PyObject *object)
 		Py_END_ALLOW_THREADS
 	}
 	Py_XDECREF(groups_end(cache));
-	Py_CLEAR(cache->ready);
 	return 0;
 }
 
@@ -335,27 +333,70 @@ static void group_remove(struct cache *cache, struct group *group)
 	group_free(group);
 }
 
-/* All results of the group are there.  Returns 0, or -1 with an exception set. */
-static int group_done(struct cache *cache, struct group *group)
+static void wake_poll(struct cache *cache)
 {
 	uint64_t one = 1;
-	PyObject *pair;
-	int err;
 
+	(void)!write(cache->ready_fd, &one, sizeof(one));
+}
+
+/* All results of the group are there. */
+static void group_done(struct cache *cache, struct group *group)
+{
 	if (group->orphaned) {
 		group_remove(cache, group);
-		return 0;
+		return;
 	}
 	if (!group->tag) {
 		wake_others(cache);
+		return;
+	}
+	group->next = NULL;
+	if (cache->ready)
+		cache->ready_last->next = group;
+	else
+		cache->ready = group;
+	cache->ready_last = group;
+	wake_poll(cache);
+}
+
+/* Add (tag, results) of the first one that has ended. */
+static int ready_take(struct cache *cache, PyObject *list)
+{
+	struct group *group = cache->ready;
+	PyObject *pair;
+	int err;
+
+	cache->ready = group->next; /* Python may run from here on */
+	pair = PyTuple_Pack(2, group->tag, group->results);
+	err = pair ? PyList_Append(list, pair) : -1;
+	Py_XDECREF(pair);
+	if (!err) {
+		group_remove(cache, group);
 		return 0;
 	}
-	pair = PyTuple_Pack(2, group->tag, group->results);
-	err = pair ? PyList_Append(cache->ready, pair) : -1;
-	Py_XDECREF(pair);
-	group_remove(cache, group);
-	(void)!write(cache->ready_fd, &one, sizeof(one));
-	return err;
+	group->next = cache->ready;
+	if (!cache->ready)
+		cache->ready_last = group;
+	cache->ready = group;
+	return -1;
+}
+
+/* A list of what has ended; out of memory the next one has the rest. */
+static PyObject *ready_list(struct cache *cache)
+{
+	PyObject *list = PyList_New(0);
+	int err = 0;
+
+	while (list && cache->ready && !err)
+		err = ready_take(cache, list);
+	if (cache->ready)
+		wake_poll(cache);
+	if (err && PyList_Size(list))
+		PyErr_Clear();
+	else if (err)
+		Py_CLEAR(list);
+	return list;
 }
 
 /* ---- in one's turn ---- */
@@ -413,8 +454,8 @@ static int submit_waiting(struct cache *cache)
 			cache->bytes += group->ops[group->submitted++].bytes;
 		if (group->submitted == group->n) {
 			cache->first = group->next;
-			if (!group->left && group_done(cache, group))
-				err = -1;
+			if (!group->left)
+				group_done(cache, group);
 		}
 		if (err)
 			return -1;
@@ -422,10 +463,24 @@ static int submit_waiting(struct cache *cache)
 	return 0;
 }
 
-/* Take results.  Returns their number, or -1 with an exception set. */
+static int take_result(struct cache *cache, const struct rmem_cache_result *result)
+{
+	struct group *group = cache->groups[result->cookie >> 32];
+	int err;
+
+	cache->bytes -= group->ops[(uint32_t)result->cookie].bytes;
+	err = group_result(group, cache->module, cache->handle, result);
+	if (!group->left && group->submitted == group->n)
+		group_done(cache, group);
+	return err;
+}
+
+/* Take results, all of them: they are not told of again.  Returns their number, or -1 with the
+ * first exception set. */
 static int take_results(struct cache *cache)
 {
 	struct rmem_cache_result results[BATCH];
+	PyObject *type = NULL, *error, *traceback;
 	int n;
 
 	if (cache->bytes <= COPY_BYTES) {
@@ -440,15 +495,17 @@ static int take_results(struct cache *cache)
 		return -1;
 	}
 	for (int i = 0; i < n; i++) {
-		struct group *group = cache->groups[results[i].cookie >> 32];
-
-		cache->bytes -= group->ops[(uint32_t)results[i].cookie].bytes;
-		if (group_result(group, cache->module, cache->handle, &results[i]) ||
-		    (!group->left && group->submitted == group->n &&
-		     group_done(cache, group)))
-			return -1;
+		if (!take_result(cache, &results[i]))
+			continue;
+		if (type)
+			PyErr_Clear();
+		else
+			PyErr_Fetch(&type, &error, &traceback);
 	}
-	return n;
+	if (!type)
+		return n;
+	PyErr_Restore(type, error, traceback);
+	return -1;
 }
 
 /* Go on with everything until there is nothing to do, and arm the descriptor.  Returns 0, or -1
@@ -481,6 +538,8 @@ static int take_turn_and_go_on(struct cache *cache)
 	turn_take(cache);
 	err = go_on(cache);
 	turn_give(cache);
+	if (err) /* the descriptor of librmem-cache is not armed */
+		wake_poll(cache);
 	return err;
 }
 
@@ -636,20 +695,15 @@ static PyObject *cache_submit(PyObject *object, PyObject *args, PyObject *keywor
 static PyObject *cache_poll(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct cache *cache = (struct cache *)object;
-	PyObject *ready = NULL, *empty = PyList_New(0);
+	PyObject *ready = NULL;
 	uint64_t count;
 
-	if (!empty || cache_enter(cache)) {
-		Py_XDECREF(empty);
+	if (cache_enter(cache))
 		return NULL;
-	}
 	(void)!read(cache->ready_fd, &count, sizeof(count));
 	if (!take_turn_and_go_on(cache)) {
-		ready = cache->ready;
-		cache->ready = empty;
 		(void)!read(cache->ready_fd, &count, sizeof(count));
-	} else {
-		Py_DECREF(empty);
+		ready = ready_list(cache);
 	}
 	cache_leave(cache);
 	return ready;

@@ -139,13 +139,26 @@ void group_place(struct group *group, uint32_t index)
 		group->ops[i].cookie = (uint64_t)index << 32 | i;
 }
 
+/* Takes the value over.  In place of one that could not be made is why: a result that is lost is
+ * not taken for that of a key that is missing. */
+static int put(struct group *group, unsigned i, PyObject *value)
+{
+	PyObject *type, *error, *traceback;
+
+	group->left--;
+	if (value)
+		return PyList_SetItem(group->results, i, value);
+	PyErr_Fetch(&type, &error, &traceback);
+	PyErr_NormalizeException(&type, &error, &traceback);
+	(void)PyList_SetItem(group->results, i, Py_XNewRef(error));
+	PyErr_Restore(type, error, traceback);
+	return -1;
+}
+
 int group_error(struct group *group, const struct module *module, unsigned i,
 		int status, const char *text)
 {
-	PyObject *error = failure_new(module, status, text, RMEM_REASON_NONE);
-
-	group->left--;
-	return error ? PyList_SetItem(group->results, i, error) : -1;
+	return put(group, i, failure_new(module, status, text, RMEM_REASON_NONE));
 }
 
 int group_result(struct group *group, const struct module *module,
@@ -170,6 +183,5 @@ int group_result(struct group *group, const struct module *module,
 		return group_error(group, module, i, result->status,
 				   rmem_cache_result_error(cache, result));
 	}
-	group->left--;
-	return value ? PyList_SetItem(group->results, i, value) : -1;
+	return put(group, i, value);
 }

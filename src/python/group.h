@@ -20,7 +20,7 @@ struct group {
 	unsigned left;      /* results that are missing */
 	bool orphaned;      /* its thread was interrupted */
 	uint32_t index;     /* in the cache's table; of the upper half of the cookies */
-	struct group *next; /* that is not submitted wholly */
+	struct group *next; /* that is not submitted wholly, or that has ended */
 };
 
 /* Take keys, bytes or str, and for get and put as many memories.  Returns NULL with an exception

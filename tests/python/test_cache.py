@@ -7,6 +7,7 @@ import pickle
 import select
 import threading
 import unittest
+import unittest.mock
 
 import rmem
 from rmem import aio
@@ -115,6 +116,45 @@ class Caches(unittest.TestCase):
             ended = cache.poll()
         self.assertEqual(ended, [(7, [len(into)])])
         into.append(1)
+
+    def test_results_that_cannot_be_made(self):
+        class Classes:
+            """Raises once, then has none."""
+            raises = True
+
+            def get(self, _, default):
+                raises, self.raises = self.raises, False
+                if raises:
+                    raise MemoryError
+                return default
+
+        def drain():
+            """What is told of, and how often poll() has raised."""
+            ended, raised = {}, 0
+            while len(ended) < 3:
+                self.assertTrue(select.select([cache], [], [], 30)[0], ended)
+                try:
+                    ended.update(cache.poll())
+                except MemoryError:
+                    raised += 1
+            return ended, raised
+
+        cache = rmem.Cache([URI], "python-alone", bytes=BYTES)
+        self.addCleanup(cache.close)
+        into = bytearray(2 << 20)  # too much for submit() itself to end it
+        cache.put("lost/a", into)
+        short = [bytearray(len(into) - 1) for _ in range(2)]
+        with unittest.mock.patch.object(rmem.errors, "_classes", Classes()):
+            cache.submit(rmem.GET, ["lost/a"], [into], tag="whole")
+            cache.submit(rmem.GET, ["lost/a"], short[:1], tag="short")
+            cache.submit(rmem.GET, ["lost/a"] * 20, short[1:] * 20, tag="many")
+            ended, raised = drain()
+        self.assertEqual((ended["whole"], raised), ([len(into)], 1))
+        results = ended["short"] + ended["many"]
+        self.assertEqual([type(one) for one in results].count(MemoryError), 1)
+        self.assertEqual(sum(isinstance(one, rmem.Error) for one in results), 20)
+        with self.assertRaises(MemoryError):  # that a call of another thread has met
+            rmem.caches._one([MemoryError()])  # pylint: disable=protected-access
 
     def test_threads(self):
         failures = []

@@ -17,7 +17,7 @@ _open = weakref.WeakSet()
 
 
 def _one(results: List[Any]) -> Any:
-    if isinstance(results[0], Error):
+    if isinstance(results[0], BaseException):  # an Error, or why it could not be made
         raise results[0]
     return results[0]
 
