@@ -223,7 +223,7 @@ static int open_params(struct entry *entry, PyObject *args)
 static int queue_params(const struct calls *calls, struct entry *entry,
 			PyObject *driver)
 {
-	if (Py_TYPE(driver) != calls->module->driver) {
+	if (!PyObject_TypeCheck(driver, calls->module->driver)) {
 		PyErr_SetString(PyExc_TypeError, "no driver");
 		return -1;
 	}

@@ -8,6 +8,7 @@
 #include "python/failure.h"
 #include "python/object.h"
 #include "python/lane.h"
+#include "python/operation.h"
 
 #define SLOTS 65536 /* operations that are outstanding or wait for the queue */
 #define BATCH 64    /* operations submitted, and completions taken, at a time */
@@ -16,43 +17,47 @@ struct driver {
 	PyObject head;
 	struct lane lane;
 	unsigned long thread;
-	PyObject *complete; /* the name of what futures have */
-	PyObject *error;    /* why it was closed; NULL: the session is closed */
+	PyObject *loop;  /* not held: the driver ends before it does */
+	bool woken;      /* the loop is about to call flush() */
+	PyObject *error; /* why it was closed; NULL: the session is closed */
 	/* slots that wait for the queue, in their order; one that is empty was cancelled */
 	uint32_t first; /* LANE_NONE: none */
 	uint32_t last;
 };
 
 /* The driver has ended with the operation outstanding. */
-static void abandon(struct lane *lane, PyObject *future)
+static void abandon(struct lane *lane, PyObject *operation)
 {
 	struct driver *driver =
 		(struct driver *)((char *)lane - offsetof(struct driver, lane));
 	PyObject *error = Py_XNewRef(driver->error);
-	PyObject *result;
 
 	if (!error)
 		error = failure_new(lane->session->module, -ESTALE,
 				    "the session is closed", RMEM_REASON_NONE);
-	result = error ? PyObject_CallMethod(future, "abandon", "O", error) : NULL;
-	if (!result)
-		PyErr_WriteUnraisable(future);
+	if (error)
+		operation_abandon((struct operation *)operation, error);
+	else
+		PyErr_WriteUnraisable(operation);
 	Py_XDECREF(error);
-	Py_XDECREF(result);
 }
 
-PyObject *driver_open(PyObject *session, PyObject *Py_UNUSED(args))
+static PyObject *driver_new(PyTypeObject *type, PyObject *args,
+			    PyObject *Py_UNUSED(keywords))
 {
-	struct session *of = (struct session *)session;
-	struct driver *driver = object_new(of->module->driver);
+	struct module *module = module_of_type(type);
+	PyObject *session, *loop;
+	struct driver *driver;
 
-	if (!driver)
+	if (!module || module_import_asyncio(module) ||
+	    !PyArg_ParseTuple(args, "O!O:Driver", module->session, &session, &loop) ||
+	    !(driver = object_new(type)))
 		return NULL;
 	driver->thread = PyThread_get_thread_ident();
+	driver->loop = loop;
 	driver->first = LANE_NONE;
 	driver->lane.abandoned = abandon;
-	driver->complete = PyUnicode_InternFromString("complete");
-	if (!driver->complete || lane_begin(&driver->lane, of, SLOTS)) {
+	if (lane_begin(&driver->lane, (struct session *)session, SLOTS)) {
 		Py_DECREF((PyObject *)driver);
 		return NULL;
 	}
@@ -66,7 +71,6 @@ static void driver_free(PyObject *object)
 	PyObject *session = (PyObject *)driver->lane.session;
 
 	lane_end(&driver->lane);
-	Py_XDECREF(driver->complete);
 	Py_XDECREF(driver->error);
 	Py_XDECREF((PyObject *)session);
 }
@@ -88,35 +92,27 @@ static int driver_check(const struct driver *driver)
 
 /* ---- to the queue ---- */
 
-/* The operands of an operation: what add() takes after the offset. */
-static int operands_of(PyObject *const *args, Py_ssize_t n, enum rmem_opcode opcode,
-		       struct operands *ret_operands)
+/* Let the loop call flush(), once for all operations of a turn.  Returns 0, or -1 with an exception
+ * set: the loop is closed. */
+static int wake(struct driver *driver)
 {
-	struct operands operands = { 0 };
-	uint64_t first, second;
+	PyObject *flush, *handle;
 
-	if (n != 4) {
-		PyErr_SetString(PyExc_TypeError, "add() takes 5 arguments, or 9");
+	if (driver->woken)
+		return 0;
+	flush = PyObject_GetAttrString((PyObject *)driver, "flush");
+	handle = flush ? PyObject_CallMethod(driver->loop, "call_soon", "O", flush)
+		       : NULL;
+	Py_XDECREF(flush);
+	if (!handle)
 		return -1;
-	}
-	if (arguments_u64(args[0], &operands.bytes) || arguments_u64(args[1], &first) ||
-	    arguments_u64(args[2], &second))
-		return -1;
-	if (opcode == RMEM_OP_COPY) {
-		operands.source.offset = first;
-		operands.source_lease = (struct lease *)args[3];
-	} else if (opcode == RMEM_OP_CAS || opcode == RMEM_OP_FETCH_ADD) {
-		operands.atomic.compare = first;
-		operands.atomic.operand = second;
-	} else {
-		operands.number = first;
-	}
-	*ret_operands = operands;
+	Py_DECREF(handle);
+	driver->woken = true;
 	return 0;
 }
 
 /* Let the slot wait.  Returns its cookie. */
-static PyObject *push(struct driver *driver, struct slot *slot)
+static uint64_t push(struct driver *driver, struct slot *slot)
 {
 	uint32_t i = (uint32_t)(slot - driver->lane.slots);
 
@@ -127,39 +123,154 @@ static PyObject *push(struct driver *driver, struct slot *slot)
 	else
 		driver->lane.slots[driver->last].next = i;
 	driver->last = i;
-	return PyLong_FromUnsignedLongLong(i | (uint64_t)slot->turn << 32);
+	return i | (uint64_t)slot->turn << 32;
 }
 
-/* add(future, opcode, lease, memory, offset[, bytes, first, second, source]) */
-static PyObject *driver_add(PyObject *object, PyObject *const *args, Py_ssize_t n)
+static struct operation *operation_begin(struct driver *driver, unsigned n)
+{
+	if (driver_check(driver) || wake(driver))
+		return NULL;
+	return operation_new(driver->lane.session->module, (PyObject *)driver,
+			     driver->loop, n);
+}
+
+PyObject *driver_begin(PyObject *object, enum rmem_opcode opcode, PyObject *lease,
+		       PyObject *memory, uint64_t offset,
+		       const struct operands *operands)
 {
 	struct driver *driver = (struct driver *)object;
-	struct lane *lane = &driver->lane;
-	struct operands operands;
+	struct operation *operation = operation_begin(driver, 1);
 	struct slot *slot;
-	uint64_t offset;
+
+	if (!operation)
+		return NULL;
+	slot = lane_take(&driver->lane, opcode, lease, memory, offset,
+			 (PyObject *)operation);
+	if (!slot)
+		goto free_operation;
+	if (operands && lane_add_operands(&driver->lane, slot, operands))
+		goto free_slot;
+	operation->cookie = push(driver, slot);
+	return (PyObject *)operation;
+
+free_slot:
+	Py_DECREF(lane_empty(slot));
+	lane_free(&driver->lane, slot);
+free_operation:
+	Py_DECREF((PyObject *)operation);
+	return NULL;
+}
+
+/* begin(opcode, lease, memory, offset, bytes, first, second, source) */
+static PyObject *driver_begin_other(PyObject *object, PyObject *const *args,
+				    Py_ssize_t n)
+{
+	struct operands operands = { 0 };
+	uint64_t offset, first, second;
 	long opcode;
 
-	if (n < 5) {
-		PyErr_SetString(PyExc_TypeError, "add() takes 5 arguments, or 9");
+	if (n != 8)
+		return PyErr_Format(PyExc_TypeError, "begin() takes 8 arguments");
+	opcode = PyLong_AsLong(args[0]);
+	if (PyErr_Occurred() || arguments_u64(args[3], &offset) ||
+	    arguments_u64(args[4], &operands.bytes) || arguments_u64(args[5], &first) ||
+	    arguments_u64(args[6], &second))
 		return NULL;
+	if (opcode == RMEM_OP_COPY) {
+		operands.source.offset = first;
+		operands.source_lease = (struct lease *)args[7];
+	} else if (opcode == RMEM_OP_CAS || opcode == RMEM_OP_FETCH_ADD) {
+		operands.atomic.compare = first;
+		operands.atomic.operand = second;
+	} else {
+		operands.number = first;
 	}
-	opcode = PyLong_AsLong(args[1]);
-	if (PyErr_Occurred() || arguments_u64(args[4], &offset) ||
-	    (n > 5 &&
-	     operands_of(args + 5, n - 5, (enum rmem_opcode)opcode, &operands)) ||
-	    driver_check(driver))
-		return NULL;
-	slot = lane_take(lane, (enum rmem_opcode)opcode, args[2], args[3], offset,
-			 args[0]);
-	if (!slot)
-		return NULL;
-	if (n > 5 && lane_add_operands(lane, slot, &operands)) {
+	return driver_begin(object, (enum rmem_opcode)opcode, args[1], args[2], offset,
+			    &operands);
+}
+
+/* Begin those of the batch.  Returns 0, or -1 with an exception set. */
+static int begin_each(struct driver *driver, struct operation *operation,
+		      enum rmem_opcode opcode, PyObject *lease, PyObject *memories,
+		      PyObject *offsets)
+{
+	for (unsigned i = 0; i < operation->n; i++) {
+		struct slot *slot;
+		uint64_t offset;
+
+		if (arguments_u64(PyTuple_GetItem(offsets, i), &offset))
+			return -1;
+		slot = lane_take(&driver->lane, opcode, lease,
+				 PyTuple_GetItem(memories, i), offset,
+				 (PyObject *)operation);
+		if (!slot)
+			return -1;
+		operation->cookies[i] = push(driver, slot);
+	}
+	return 0;
+}
+
+/* End those of its operations that wait: their slots are freed when their turn has come.  Returns
+ * their number. */
+static unsigned drop(struct driver *driver, struct operation *operation)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < operation->n; i++) {
+		struct slot *slot = lane_slot(&driver->lane, operation->cookies[i]);
+
+		if (!slot || !slot->waiting || slot->tag != (PyObject *)operation)
+			continue;
 		Py_DECREF(lane_empty(slot));
-		lane_free(lane, slot);
+		n++;
+	}
+	return n;
+}
+
+static PyObject *begin_many(struct driver *driver, enum rmem_opcode opcode,
+			    PyObject *lease, PyObject *memories, PyObject *offsets)
+{
+	Py_ssize_t n = PyTuple_Size(memories);
+	struct operation *operation;
+
+	if (n != PyTuple_Size(offsets) || n > SLOTS)
+		return PyErr_Format(PyExc_ValueError,
+				    "as many memories as offsets are needed, and at "
+				    "most %d",
+				    SLOTS);
+	operation = operation_begin(driver, (unsigned)n);
+	if (!operation)
+		return NULL;
+	if (begin_each(driver, operation, opcode, lease, memories, offsets)) {
+		PyObject *type, *value, *traceback;
+
+		PyErr_Fetch(&type, &value, &traceback);
+		(void)drop(driver, operation);
+		PyErr_Restore(type, value, traceback);
+		Py_DECREF((PyObject *)operation);
 		return NULL;
 	}
-	return push(driver, slot);
+	if (!n)
+		operation_part_ended(operation, NULL, NULL);
+	return (PyObject *)operation;
+}
+
+static PyObject *driver_begin_many(PyObject *object, PyObject *args)
+{
+	PyObject *lease, *memories, *offsets, *result = NULL;
+	int opcode;
+
+	if (!PyArg_ParseTuple(args, "iOOO:begin_many", &opcode, &lease, &memories,
+			      &offsets))
+		return NULL;
+	memories = PySequence_Tuple(memories);
+	offsets = memories ? PySequence_Tuple(offsets) : NULL;
+	if (offsets)
+		result = begin_many((struct driver *)object, (enum rmem_opcode)opcode,
+				    lease, memories, offsets);
+	Py_XDECREF(memories);
+	Py_XDECREF(offsets);
+	return result;
 }
 
 static struct slot *pop(struct driver *driver)
@@ -171,19 +282,37 @@ static struct slot *pop(struct driver *driver)
 	return slot;
 }
 
-/* End the operation: future.complete(error).  What that raises is nobody's: the loop's closed. */
+/* The number that the operation has written to its memory, if it is one that does.  Returns NULL
+ * for another, or with an exception set. */
+static PyObject *number_of(const struct slot *slot)
+{
+	uint64_t number;
+	uint32_t crc;
+
+	switch ((enum rmem_opcode)slot->opcode) {
+	case RMEM_OP_CAS:
+	case RMEM_OP_FETCH_ADD:
+		memcpy(&number, slot->memory.addr, sizeof(number));
+		return PyLong_FromUnsignedLongLong(number);
+	case RMEM_OP_CRC:
+		memcpy(&crc, slot->memory.addr, sizeof(crc));
+		return PyLong_FromUnsignedLong(crc);
+	default:
+		return NULL;
+	}
+}
+
+/* End the operation. */
 static void end(struct driver *driver, struct slot *slot, PyObject *error)
 {
-	PyObject *future = lane_empty(slot);
-	PyObject *result;
+	PyObject *number =
+		error || slot->opcode <= RMEM_OP_WRITE ? NULL : number_of(slot);
+	PyObject *operation = lane_empty(slot);
 
 	lane_free(&driver->lane, slot);
-	result = PyObject_CallMethodObjArgs(future, driver->complete,
-					    error ? error : Py_None, NULL);
-	if (!result)
-		PyErr_WriteUnraisable(future);
-	Py_XDECREF(result);
-	Py_DECREF(future);
+	operation_part_ended((struct operation *)operation, number, error);
+	Py_XDECREF(number);
+	Py_DECREF(operation);
 }
 
 /* The operations that are next, without those that were cancelled.  Returns their number. */
@@ -240,7 +369,8 @@ static PyObject *driver_flush(PyObject *object, PyObject *Py_UNUSED(args))
 {
 	struct driver *driver = (struct driver *)object;
 
-	if (driver_check(driver) || submit_waiting(driver))
+	driver->woken = false;
+	if (driver->lane.slots && (driver_check(driver) || submit_waiting(driver)))
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -307,41 +437,60 @@ static PyObject *driver_drain(PyObject *object, PyObject *limit)
 
 /* ---- the rest ---- */
 
-/* cancel(cookie, posted): end the operation if it waits, or where `posted` if the queue has it.
- * Returns True if it has waited: it has ended without complete(). */
-static PyObject *driver_cancel(PyObject *object, PyObject *args)
+/* Let cancel_soon() end those that the queue has. */
+static int cancel_posted(struct driver *driver, const struct operation *operation)
 {
-	struct driver *driver = (struct driver *)object;
-	unsigned long long cookie;
-	struct slot *slot;
-	int posted, err = 0;
+	for (unsigned i = 0; i < operation->n; i++) {
+		uint64_t cookie = operation->cookies[i];
+		const struct slot *slot = lane_slot(&driver->lane, cookie);
+		PyObject *none;
 
-	if (!PyArg_ParseTuple(args, "Kp:cancel", &cookie, &posted) ||
-	    driver_check(driver))
-		return NULL;
-	slot = lane_slot(&driver->lane, cookie);
-	if (slot && slot->waiting) {
-		/* the slot itself is freed when its turn has come */
-		Py_DECREF(lane_empty(slot));
-		Py_RETURN_TRUE;
+		if (!slot || slot->waiting)
+			continue;
+		none = PyObject_CallMethod((PyObject *)driver, "cancel_soon", "K",
+					   (unsigned long long)cookie);
+		if (!none)
+			return -1;
+		Py_DECREF(none);
 	}
-	if (slot && posted)
-		err = rmem_cancel_cookie(driver->lane.queue, cookie);
-	if (err < 0)
-		return failure_of_call(driver->lane.session->module, err);
-	Py_RETURN_FALSE;
+	return 0;
 }
 
-static PyObject *driver_posted(PyObject *object, PyObject *cookie)
+static PyObject *driver_cancel(PyObject *object, PyObject *arg)
+{
+	struct driver *driver = (struct driver *)object;
+	struct operation *operation = (struct operation *)arg;
+	unsigned dropped;
+
+	if (Py_TYPE(arg) != driver->lane.session->module->operation)
+		return PyErr_Format(PyExc_TypeError, "it is no Operation");
+	if (!driver->lane.slots)
+		Py_RETURN_NONE; /* it ends with the driver */
+	if (driver_check(driver))
+		return NULL;
+	dropped = drop(driver, operation);
+	/* a future does not end inside its cancel() */
+	if ((dropped && operation_drop(operation, dropped)) ||
+	    cancel_posted(driver, operation))
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+static PyObject *driver_cancel_posted(PyObject *object, PyObject *cookie)
 {
 	struct driver *driver = (struct driver *)object;
 	unsigned long long number = PyLong_AsUnsignedLongLong(cookie);
 	const struct slot *slot;
+	int err = 0;
 
 	if (PyErr_Occurred() || driver_check(driver))
 		return NULL;
 	slot = lane_slot(&driver->lane, number);
-	return PyBool_FromLong(slot && !slot->waiting);
+	if (slot && !slot->waiting)
+		err = rmem_cancel_cookie(driver->lane.queue, number);
+	if (err < 0)
+		return failure_of_call(driver->lane.session->module, err);
+	Py_RETURN_NONE;
 }
 
 static PyObject *driver_fileno(PyObject *object, PyObject *Py_UNUSED(args))
@@ -376,6 +525,13 @@ static PyObject *driver_close(PyObject *object, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+bool driver_is_of(PyObject *object, const PyObject *loop)
+{
+	const struct driver *driver = (struct driver *)object;
+
+	return driver->lane.slots && driver->loop == loop;
+}
+
 static PyObject *driver_closed(PyObject *object, void *Py_UNUSED(closure))
 {
 	return PyBool_FromLong(!((struct driver *)object)->lane.slots);
@@ -383,30 +539,30 @@ static PyObject *driver_closed(PyObject *object, void *Py_UNUSED(closure))
 
 static PyMethodDef driver_methods[] = {
 	{ "__reduce__", failure_reduce, METH_NOARGS, NULL },
-	{ "add", METHOD(driver_add), METH_FASTCALL,
-	  "add($self, future, opcode, lease, memory, offset, bytes=0, first=0, "
-	  "second=0, "
-	  "source=None, /)\n--\n\n"
-	  "Hold the memory, and let the operation wait for flush().  Returns its "
-	  "cookie." },
+	{ "begin", METHOD(driver_begin_other), METH_FASTCALL,
+	  "begin($self, opcode, lease, memory, offset, bytes, first, second, source, "
+	  "/)\n--\n\n"
+	  "Hold the memory, and let the operation wait for flush(): an Operation." },
+	{ "begin_many", driver_begin_many, METH_VARARGS,
+	  "begin_many($self, opcode, lease, memories, offsets, /)\n--\n\n"
+	  "The same of many reads or writes, for which there is one Operation." },
 	{ "flush", driver_flush, METH_NOARGS,
 	  "flush($self, /)\n--\n\nSubmit what waits." },
 	{ "drain", driver_drain, METH_O,
 	  "drain($self, n, /)\n--\n\n"
 	  "Complete futures, about n, and arm the descriptor.  False: there are "
 	  "more." },
-	{ "cancel", driver_cancel, METH_VARARGS,
-	  "cancel($self, cookie, posted, /)\n--\n\n"
-	  "End an operation that waits, or is posted.  True: it has waited, and has "
-	  "ended without\n"
-	  "complete()." },
-	{ "posted", driver_posted, METH_O,
-	  "posted($self, cookie, /)\n--\n\nTrue if the queue has the operation." },
+	{ "cancel", driver_cancel, METH_O,
+	  "cancel($self, operation, /)\n--\n\n"
+	  "End what waits of it, and call cancel_soon(cookie) for what the queue "
+	  "has." },
+	{ "cancel_posted", driver_cancel_posted, METH_O,
+	  "cancel_posted($self, cookie, /)\n--\n\nCancel an operation, if the queue "
+	  "has it." },
 	{ "fileno", driver_fileno, METH_NOARGS,
 	  "fileno($self, /)\n--\n\nThe queue's descriptor." },
 	{ "close", driver_close, METH_VARARGS,
-	  "close($self, error=None, /)\n--\n\nEnd all operations: "
-	  "future.abandon(error)." },
+	  "close($self, error=None, /)\n--\n\nEnd all operations, with an error." },
 	{ 0 },
 };
 
@@ -416,7 +572,10 @@ static PyGetSetDef driver_getset[] = {
 };
 
 static PyType_Slot driver_slots[] = {
-	{ Py_tp_doc, "The operations of one event loop on one session, for rmem.aio." },
+	{ Py_tp_doc,
+	  "Driver(session, loop): the operations of one loop on one session.\n\n"
+	  "rmem.aio adds cancel_soon(), and binds its descriptor to the loop." },
+	{ Py_tp_new, driver_new },
 	{ Py_tp_dealloc, driver_del },
 	{ Py_tp_methods, driver_methods },
 	{ Py_tp_getset, driver_getset },
@@ -426,7 +585,6 @@ static PyType_Slot driver_slots[] = {
 PyType_Spec driver_spec = {
 	.name = "rmem._rmem.Driver",
 	.basicsize = sizeof(struct driver),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-		 Py_TPFLAGS_IMMUTABLETYPE,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
 	.slots = driver_slots,
 };

@@ -4,15 +4,20 @@
 #ifndef PYTHON_DRIVER_H
 #define PYTHON_DRIVER_H
 
-#include "python/module.h"
+#include "python/lane.h"
 
 extern PyType_Spec driver_spec;
 
 #define DRIVER_DEPTH 256 /* of its queue */
 
-/* Session.driver(): it has no queue yet. */
-PyObject *driver_open(PyObject *session, PyObject *);
 /* Give it its queue, which it ends. */
 void driver_attach(PyObject *driver, rmem_queue *queue);
+/* It is open, and of this loop. */
+bool driver_is_of(PyObject *driver, const PyObject *loop);
+/* Begin an operation; operands may be NULL.  Returns an Operation, or NULL with an exception
+ * set. */
+PyObject *driver_begin(PyObject *driver, enum rmem_opcode opcode, PyObject *lease,
+		       PyObject *memory, uint64_t offset,
+		       const struct operands *operands);
 
 #endif

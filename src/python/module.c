@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "python/module.h"
 
+#include "python/aio_lease.h"
 #include "python/buffer.h"
 #include "python/cache.h"
 #include "python/calls.h"
 #include "python/driver.h"
 #include "python/lease_methods.h"
 #include "python/object.h"
+#include "python/operation.h"
 #include "python/queue.h"
 #include "python/session_methods.h"
 
@@ -42,6 +44,40 @@ static int module_imports(struct module *module)
 		       : -1;
 }
 
+struct module *module_of_type(PyTypeObject *type)
+{
+	PyObject *module = NULL;
+
+	while (type && !(module = PyType_GetModule(type))) {
+		PyErr_Clear();
+		type = PyType_GetSlot(type, Py_tp_base);
+	}
+	return module ? PyModule_GetState(module) : NULL;
+}
+
+int module_import_asyncio(struct module *module)
+{
+	PyObject *asyncio, *contextvars;
+
+	if (module->copy_context)
+		return 0;
+	asyncio = PyImport_ImportModule("asyncio");
+	contextvars = asyncio ? PyImport_ImportModule("contextvars") : NULL;
+	if (contextvars) {
+		module->get_running_loop =
+			PyObject_GetAttrString(asyncio, "get_running_loop");
+		module->cancelled_error =
+			PyObject_GetAttrString(asyncio, "CancelledError");
+		module->invalid_state =
+			PyObject_GetAttrString(asyncio, "InvalidStateError");
+		module->copy_context =
+			PyObject_GetAttrString(contextvars, "copy_context");
+	}
+	Py_XDECREF(asyncio);
+	Py_XDECREF(contextvars);
+	return PyErr_Occurred() ? -1 : 0;
+}
+
 static int module_exec(PyObject *self)
 {
 	struct module *module = PyModule_GetState(self);
@@ -54,6 +90,8 @@ static int module_exec(PyObject *self)
 	    !(module->buffer = module_type(self, &buffer_spec)) ||
 	    !(module->queue = module_type(self, &queue_spec)) ||
 	    !(module->driver = module_type(self, &driver_spec)) ||
+	    !(module->operation = module_type(self, &operation_spec)) ||
+	    !(module->aio_lease = module_type(self, &aio_lease_spec)) ||
 	    !(module->calls = module_type(self, &calls_spec)) ||
 	    !(module->cache = module_type(self, &cache_spec)))
 		return -1;
@@ -69,6 +107,8 @@ static int module_traverse(PyObject *self, visitproc visit, void *arg)
 	Py_VISIT(module->buffer);
 	Py_VISIT(module->queue);
 	Py_VISIT(module->driver);
+	Py_VISIT(module->operation);
+	Py_VISIT(module->aio_lease);
 	Py_VISIT(module->calls);
 	Py_VISIT(module->cache);
 	Py_VISIT(module->failure);
@@ -76,6 +116,10 @@ static int module_traverse(PyObject *self, visitproc visit, void *arg)
 	Py_VISIT(module->completion);
 	Py_VISIT(module->cache_entry);
 	Py_VISIT(module->notice);
+	Py_VISIT(module->get_running_loop);
+	Py_VISIT(module->cancelled_error);
+	Py_VISIT(module->invalid_state);
+	Py_VISIT(module->copy_context);
 	return 0;
 }
 
@@ -88,6 +132,8 @@ static int module_clear(PyObject *self)
 	Py_CLEAR(module->buffer);
 	Py_CLEAR(module->queue);
 	Py_CLEAR(module->driver);
+	Py_CLEAR(module->operation);
+	Py_CLEAR(module->aio_lease);
 	Py_CLEAR(module->calls);
 	Py_CLEAR(module->cache);
 	Py_CLEAR(module->failure);
@@ -95,6 +141,10 @@ static int module_clear(PyObject *self)
 	Py_CLEAR(module->completion);
 	Py_CLEAR(module->cache_entry);
 	Py_CLEAR(module->notice);
+	Py_CLEAR(module->get_running_loop);
+	Py_CLEAR(module->cancelled_error);
+	Py_CLEAR(module->invalid_state);
+	Py_CLEAR(module->copy_context);
 	return 0;
 }
 

@@ -21,6 +21,8 @@ struct module {
 	PyTypeObject *buffer;
 	PyTypeObject *queue;
 	PyTypeObject *driver;
+	PyTypeObject *operation;
+	PyTypeObject *aio_lease;
 	PyTypeObject *calls;
 	PyTypeObject *cache;
 	PyObject *failure;     /* rmem.errors.failure() */
@@ -28,7 +30,18 @@ struct module {
 	PyObject *completion;  /* rmem.Completion */
 	PyObject *cache_entry; /* rmem.CacheEntry */
 	PyObject *notice;      /* rmem.Notice */
+	/* of asyncio and contextvars; NULL: not needed yet */
+	PyObject *get_running_loop;
+	PyObject *cancelled_error;
+	PyObject *invalid_state;
+	PyObject *copy_context;
 };
+
+/* The module of a type of the extension, or of one that is derived from it.  Returns NULL with an
+ * exception set. */
+struct module *module_of_type(PyTypeObject *type);
+/* Import what Operation needs.  Returns 0, or -1 with an exception set. */
+int module_import_asyncio(struct module *module);
 
 /* A method of any signature, as tables of methods have it. */
 #define METHOD(function) ((PyCFunction)(void (*)(void))(function))

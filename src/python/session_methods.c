@@ -8,7 +8,6 @@
 
 #include "python/arguments.h"
 #include "python/buffer.h"
-#include "python/driver.h"
 #include "python/failure.h"
 #include "python/key.h"
 #include "python/lease.h"
@@ -428,8 +427,6 @@ static PyMethodDef session_methods[] = {
 	{ "queue", METHOD(queue_open), METH_VARARGS | METH_KEYWORDS,
 	  "queue($self, depth=128)\n--\n\nA Queue with its own channels to the "
 	  "server." },
-	{ "driver", driver_open, METH_NOARGS,
-	  "driver($self, /)\n--\n\nWhat rmem.aio uses for one event loop." },
 	{ 0 },
 };
 

@@ -5,6 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 
 server_start
-cases errors session lease memory batch buffer registry queue aio
+cases errors session lease memory batch buffer registry queue aio operation
 cases cache notices processes reentry stubs documents leaks
 server_stop

@@ -262,7 +262,7 @@ class Futures(unittest.IsolatedAsyncioTestCase):
         await self.lease.read_into(into)
 
     async def test_other_thread(self):
-        driver = self.lease._driver().driver
+        driver = self.lease._driver()
         caught = []
 
         def work():

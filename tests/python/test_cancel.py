@@ -205,7 +205,7 @@ class Cancel(unittest.TestCase):
                 runner.close()
                 for call in (lambda: lease.read_into(bytearray(8)),
                              lambda: aio.Session(session).ping(),
-                             lambda: driver.add(None, rmem.READ, lease.sync, bytearray(8), 0),
+                             lambda: driver.begin_many(rmem.READ, lease.sync, [bytearray(8)], [0]),
                              lambda: calls.begin(None, 1, session)):
                     with self.assertRaisesRegex(RuntimeError, "no running|closed"):
                         call()

@@ -47,7 +47,8 @@ class Many(Case):
               f"{more[0]:+} blocks, {more[1]:+} descriptors, {more[2]:+} KiB", flush=True)
         self.assertLess(more[0], 1000)
         self.assertEqual(more[1], 0)
-        self.assertLess(more[2], 8 << 10)
+        if "LD_PRELOAD" not in os.environ:  # a sanitizer keeps what was freed for a time
+            self.assertLess(more[2], 8 << 10)
 
     def single(self):
         into = bytearray(64)

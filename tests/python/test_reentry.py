@@ -7,7 +7,7 @@ import time
 import weakref
 
 import rmem
-from rmem import _rmem
+from rmem import _rmem, aio
 from stage import PAGE, URI, Case
 
 
@@ -33,15 +33,17 @@ class Tensor:
         return self.buffer.__dlpack__()
 
 
-class Future:
+class Loop:
+    """Keeps what it is to call."""
+
     def __init__(self):
-        self.ended = []
+        self.calls = []
 
-    def complete(self, error):
-        self.ended.append(error)
+    def call_soon(self, *call):
+        self.calls.append(call)
 
-    def abandon(self, error):
-        self.ended.append(error)
+    def call_soon_threadsafe(self, *call):
+        self.calls.append(call)
 
 
 class Reentry(Case):
@@ -55,7 +57,8 @@ class Reentry(Case):
             return _rmem.cache((URI,), "reentry", 0, 0, 8 << 20, 0, 0, 10000, None, None)
         for make in (lambda: self.session.alloc(8), lambda: self.session.attach("none"), queue,
                      lambda: self.session.buffer(8), lambda: self.session.buffer(8).__dlpack__(),
-                     lambda: rmem.open(URI), self.session.driver, _rmem.calls, client):
+                     lambda: rmem.open(URI), lambda: _rmem.Driver(self.session, Loop()),
+                     lambda: aio.Lease(self.lease), _rmem.calls, client):
             with self.assertRaises((ZeroDivisionError, rmem.NotFound)):
                 print(make(), 1 / 0)
 
@@ -115,25 +118,37 @@ class Reentry(Case):
         self.lease.read_many([bytearray(8)], [0])
 
     def test_memory_ends_a_driver(self):
-        driver, future = self.session.driver(), Future()
+        loop = Loop()
+        driver = _rmem.Driver(self.session, loop)
+        tensor = Tensor(driver.close, self.session.buffer(8))
         with self.assertRaisesRegex(rmem.Stale, "closed"):
-            driver.add(future, rmem.READ, self.lease,
-                       Tensor(driver.close, self.session.buffer(8)), 0)
-        self.assertEqual(future.ended, [])
+            driver.begin_many(rmem.READ, self.lease, [bytearray(8), tensor], [0, 0])
+        self.assertEqual(len(loop.calls), 2)
+        loop.calls.pop(0)[0]()  # flush()
+        end, why = loop.calls.pop()
+        end(why)
 
     def test_memory_fills_a_driver(self):
-        driver, future, view = self.session.driver(), Future(), memoryview(bytearray(8))
+        loop, view = Loop(), memoryview(bytearray(8))
+        driver = _rmem.Driver(self.session, loop)
+        begun = []
 
         def fill():
             with self.assertRaises(rmem.QueueFull):
                 while True:
-                    driver.add(future, rmem.READ, self.lease, view, 0)
+                    begun.append(driver.begin_many(rmem.READ, self.lease, [view] * 64, [0] * 64))
         buffer = self.session.buffer(8)
         with self.assertRaises(rmem.QueueFull):
-            driver.add(future, rmem.READ, self.lease, Tensor(fill, buffer), 0)
+            driver.begin_many(rmem.READ, self.lease, [Tensor(fill, buffer)], [0])
         self.assertEqual(buffer.exports, 0)
         driver.close()
-        self.assertEqual(len(future.ended), 65536)
+        for end, why in loop.calls[1:]:
+            end(why)
+        self.assertEqual(len(begun), 1024)
+        self.assertTrue(all(one.done() for one in begun))
+        self.assertIsInstance(begun[0].exception(), rmem.Stale)
+        for one in begun:
+            one.exception()
 
     def test_cycles_are_collected(self):
         class Memory(bytearray):

@@ -10,12 +10,11 @@ import rmem
 from rmem import _rmem, aio
 
 # those that only have to exist
-SPECIAL = {"__buffer__", "__enter__", "__exit__", "__len__"}
+SPECIAL = {"__await__", "__buffer__", "__enter__", "__exit__", "__len__"}
 
 
 # members that awaitable ones do without
-SYNC_ALONE = {rmem.Session: {"buffer", "driver", "notified_fileno", "queue", "register",
-                             "registers"},
+SYNC_ALONE = {rmem.Session: {"buffer", "notified_fileno", "queue", "register", "registers"},
               rmem.Lease: {"session"}}
 # parameters that they do without
 LESS = {("read_many", "bytes"), ("write_many", "bytes"), ("notified", "timeout_ms")}
@@ -29,7 +28,7 @@ def stub():
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     classes = {node.name: {member.name: member for member in node.body
                            if isinstance(member, ast.FunctionDef)}
-               for node in tree.body if isinstance(node, ast.ClassDef) and node.decorator_list}
+               for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"}
     return functions, classes
 
 

@@ -31,118 +31,7 @@ _DRAIN = 1024  # completions for a wake-up, so that the loop's timers run
 _CANCEL_SECONDS = 0.01  # an operation that ends by itself meanwhile is not cancelled on the wire
 
 
-class Operation(asyncio.Future):
-    """What an operation is awaited by.  cancel() asks for its end: the future ends with it."""
-    __slots__ = ("_driver", "_cookie", "_cancelled_by")
-
-    def __init__(self, driver: "_SessionDriver"):
-        super().__init__(loop=driver.hub.loop)
-        self._driver = driver
-        self._cookie = None
-        self._cancelled_by = None
-
-    def begin(self, *what: Any) -> "Operation":
-        self._cookie = self._driver.add(self, *what)
-        return self
-
-    def cancel(self, msg: Any = None) -> bool:
-        if self.done():
-            return False
-        if self._cancelled_by is None:
-            self._cancelled_by = (msg,)
-            self._driver.cancel((self._cookie,), self)
-        return True
-
-    def complete(self, error: Optional[Exception]) -> None:
-        """Called by the driver, once: the memory is free."""
-        if self.done():
-            return
-        if self._cancelled_by is not None:
-            # also if it succeeded: the task's cancellation must not be lost
-            super().cancel(*self._cancelled_by)
-        elif error is None:
-            self.set_result(None)
-        else:
-            self.set_exception(error)
-
-
-    def abandon(self, error: Exception) -> None:
-        """Called by the driver when it ends, in any thread."""
-        try:
-            self.get_loop().call_soon_threadsafe(self.complete, error)
-        except RuntimeError:
-            pass  # the loop is closed: nobody awaits
-
-
-class _Part:
-    """One operation of a batch."""
-    __slots__ = ("batch",)
-
-    def __init__(self, batch: "Batch"):
-        self.batch = batch
-
-    def complete(self, error: Optional[Exception]) -> None:
-        self.batch.part_ended(error)
-
-    def abandon(self, error: Exception) -> None:
-        self.batch.abandon(error)
-
-
-class Number(Operation):
-    """An operation that ends with a number, which its memory has then."""
-    __slots__ = ("_memory",)
-
-    def begin(self, opcode: int, lease: _rmem.Lease, memory: Any, *what: Any) -> "Number":
-        self._memory = memory
-        super().begin(opcode, lease, memory, *what)
-        return self
-
-    def complete(self, error: Optional[Exception]) -> None:
-        if error is None and self._cancelled_by is None and not self.done():
-            self.set_result(int.from_bytes(self._memory, sys.byteorder))
-        else:
-            super().complete(error)
-
-
-class Batch(Operation):
-    """One future for many operations.  It ends with the last one, with the first one's error."""
-    __slots__ = ("_left", "_error", "_cookies")
-
-    def begin_all(self, ops: Sequence[tuple]) -> "Batch":
-        part = _Part(self)
-        self._left, self._error, self._cookies = len(ops), None, []
-        try:
-            for op in ops:
-                self._cookies.append(self._driver.add(part, *op))
-        except BaseException as why:
-            # what was begun is not submitted yet: it ends at once
-            self._left = 0
-            self._driver.drop(self._cookies)
-            super().complete(why)
-            self.exception()
-            raise
-        if not ops:
-            super().complete(None)
-        return self
-
-    def part_ended(self, error: Optional[Exception], n: int = 1) -> None:
-        self._left -= n
-        self._error = self._error or error
-        if self._left == 0:
-            super().complete(self._error)
-
-    def cancel(self, msg: Any = None) -> bool:
-        if self.done():
-            return False
-        if self._cancelled_by is None:
-            self._cancelled_by = (msg,)
-            self._driver.cancel(self._cookies, self)
-        return True
-
-    def complete(self, error: Optional[Exception]) -> None:
-        """Called for those that were cancelled before they were submitted."""
-        self.part_ended(error)
-
+Operation = _rmem.Operation
 
 # enum rmem_opcode
 _CAS, _FETCH_ADD = 3, 4
@@ -213,7 +102,7 @@ class _LoopCalls:
         self.flushing = False
         self.calls.flush()
 
-    def drain(self) -> None:
+    def ready(self) -> None:
         self.calls.take()
 
     def close(self) -> None:
@@ -271,83 +160,55 @@ class _LoopCache:
         self.outstanding.clear()
 
 
-class _SessionDriver:
+class _SessionDriver(_rmem.Driver):  # Driver(session, loop)
     """The operations of one loop on one session."""
 
-    def __init__(self, hub: "_Hub", session: _rmem.Session):
+    def start(self, hub: "_Hub", session: _rmem.Session) -> "_SessionDriver":
         self.hub = hub
-        self.driver = session.driver()
         self.fd = None  # there is no queue yet
-        self.flushing = False
         self.cancelling = collections.deque()  # (time, cookie)
         self.timer = None
         Call(hub.calls, None).begin(_QUEUE, session, None, None, 0,
-                                    self.driver).add_done_callback(self.opened)
+                                    self).add_done_callback(self.opened)
+        return self
 
     def opened(self, call: Call) -> None:
         """There is a queue: what has waited for it is submitted."""
         error = None if call.cancelled() else call.exception()
         if error is not None or call.cancelled():
-            self.driver.close(error)
-        elif not self.driver.closed:
-            self.fd = self.driver.fileno()
+            self.close(error)
+        elif not self.closed:
+            self.fd = self.fileno()
             self.hub.bind(self)
             self.flush()
 
-    def add(self, future: Any, opcode: int, lease: _rmem.Lease, memory: Any, offset: int,
-            *operands: Any) -> int:
-        if self.hub.loop.is_closed():
-            raise RuntimeError("Event loop is closed")
-        cookie = self.driver.add(future, opcode, lease, memory, offset, *operands)
-        if not self.flushing:
-            # those of one turn of the loop are submitted together
-            self.hub.loop.call_soon(self.flush)
-            self.flushing = True
-        return cookie
-
     def flush(self) -> None:
-        self.flushing = False
-        if self.fd is not None and not self.driver.closed:
-            self.driver.flush()
-            self.drain()
+        """Called once for those of one turn of the loop, which are submitted together."""
+        super().flush()
+        if self.fd is not None and not self.closed:
+            self.ready()
 
-    def drain(self) -> None:
-        if self.driver.closed:
+    def ready(self) -> None:
+        if self.closed:
             self.hub.forget(self)
-        elif not self.driver.drain(_DRAIN):
-            self.hub.loop.call_soon(self.drain)
+        elif not self.drain(_DRAIN):
+            self.hub.loop.call_soon(self.ready)
 
-    def drop(self, cookies: Sequence[int]) -> None:
-        for cookie in cookies:
-            self.driver.cancel(cookie, False)
-
-    def cancel(self, cookies: Sequence[int], future: Operation) -> None:
-        """End those that wait now, those on the wire if they do not end by themselves soon."""
-        if self.driver.closed:
-            self.hub.loop.call_soon(Operation.complete, future, None)
-            return
-        begun = self.hub.loop.time()
-        for cookie in cookies:
-            if self.driver.cancel(cookie, False):
-                # not complete() here: a future does not end inside its cancel()
-                self.hub.loop.call_soon(future.complete, None)
-            elif self.driver.posted(cookie):
-                self.cancelling.append((begun + _CANCEL_SECONDS, cookie))
-        if self.cancelling and self.timer is None:
+    def cancel_soon(self, cookie: int) -> None:
+        """Cancel an operation on the wire, if it does not end by itself soon."""
+        self.cancelling.append((self.hub.loop.time() + _CANCEL_SECONDS, cookie))
+        if self.timer is None:
             self.timer = self.hub.loop.call_later(_CANCEL_SECONDS, self.cancel_due)
 
     def cancel_due(self) -> None:
         self.timer = None
         # the loop may be late: what has ended is not cancelled, which costs a channel
-        self.drain()
+        self.ready()
         now = self.hub.loop.time()
-        while self.cancelling and not self.driver.closed and self.cancelling[0][0] <= now:
-            self.driver.cancel(self.cancelling.popleft()[1], True)
-        if self.cancelling and not self.driver.closed:
+        while self.cancelling and not self.closed and self.cancelling[0][0] <= now:
+            self.cancel_posted(self.cancelling.popleft()[1])
+        if self.cancelling and not self.closed:
             self.timer = self.hub.loop.call_at(self.cancelling[0][0], self.cancel_due)
-
-    def close(self) -> None:
-        self.driver.close()
 
 
 class _Hub:
@@ -375,12 +236,12 @@ class _Hub:
 
     def driver(self, session: _rmem.Session) -> _SessionDriver:
         driver = self.drivers.get(session)
-        if driver is None or driver.driver.closed:
+        if driver is None or driver.closed:
             for one, old in tuple(self.drivers.items()):
-                if old.driver.closed:
+                if old.closed:
                     self.forget(old)
                     del self.drivers[one]
-            driver = _SessionDriver(self, session)
+            driver = _SessionDriver(session, self.loop).start(self, session)
             self.drivers[session] = driver
         return driver
 
@@ -400,7 +261,7 @@ class _Hub:
         for fd, _ in self.epoll.poll(0):
             one = self.by_fd.get(fd)
             if one is not None:
-                one.drain()
+                one.ready()
 
     def forget(self, driver: _SessionDriver) -> None:
         """The queue has ended, and its descriptor with it."""
@@ -533,68 +394,54 @@ class Session:
 _byte = struct.Struct("B").pack
 
 
-class Lease:
+class Lease(_rmem.AioLease):
     """A lease for asyncio: read_into() and others of rmem.Lease, awaitable."""
-    __slots__ = ("sync", "__weakref__")
+    __slots__ = ()
 
-    def __init__(self, lease: _rmem.Lease):
-        self.sync = lease  # the same lease for synchronous calls
-
-    def _driver(self) -> _SessionDriver:
+    def _find_driver(self) -> _SessionDriver:
         return _hub().driver(self.sync.session)
 
-    def read_into(self, memory: Any, offset: int = 0) -> Operation:
-        """Read from the offset into all of the memory, in place.  It is held until the end."""
-        return Operation(self._driver()).begin(READ, self.sync, memory, offset)
+    read_into = _rmem.AioLease.read_into
+    write = _rmem.AioLease.write
 
-    def write(self, memory: Any, offset: int = 0) -> Operation:
-        """Write the bytes of the memory to the offset."""
-        return Operation(self._driver()).begin(WRITE, self.sync, memory, offset)
-
-    def read_many(self, memories: Sequence[Any], offsets: Sequence[int]) -> Batch:
+    def read_many(self, memories: Sequence[Any], offsets: Sequence[int]) -> Operation:
         """Read many ranges, each into a memory: one future, in one submission."""
-        return self._many(READ, memories, offsets)
+        return self._driver().begin_many(READ, self.sync, memories, offsets)
 
-    def write_many(self, memories: Sequence[Any], offsets: Sequence[int]) -> Batch:
+    def write_many(self, memories: Sequence[Any], offsets: Sequence[int]) -> Operation:
         """Write many memories, each to a range: one future, in one submission."""
-        return self._many(WRITE, memories, offsets)
-
-    def _many(self, opcode: int, memories: Sequence[Any], offsets: Sequence[int]) -> Batch:
-        if len(memories) != len(offsets):
-            raise ValueError("as many memories as offsets are needed")
-        return Batch(self._driver()).begin_all(
-            [(opcode, self.sync, memory, offset) for memory, offset in zip(memories, offsets)])
+        return self._driver().begin_many(WRITE, self.sync, memories, offsets)
 
     def write_notify(self, memory: Any, offset: int = 0, value: int = 0) -> Operation:
         """Write, then notify the sessions that watch the lease."""
-        return Operation(self._driver()).begin(_WRITE_NOTIFY, self.sync, memory, offset, 0, value,
+        return self._driver().begin(_WRITE_NOTIFY, self.sync, memory, offset, 0, value,
                                                0, None)
 
     def fill(self, offset: int, bytes: int, value: int = 0) -> Operation:
         """Let the server fill a range with one byte."""
         pattern = int.from_bytes(_byte(value) * 8, sys.byteorder)
-        return Operation(self._driver()).begin(_FILL, self.sync, None, offset, bytes, pattern, 0,
+        return self._driver().begin(_FILL, self.sync, None, offset, bytes, pattern, 0,
                                                None)
 
     def copy(self, source: "Lease", bytes: int, offset: int = 0,
              source_offset: int = 0) -> Operation:
         """Let the server copy a range of another lease, or of this one, to the offset."""
-        return Operation(self._driver()).begin(_COPY, self.sync, None, offset, bytes,
+        return self._driver().begin(_COPY, self.sync, None, offset, bytes,
                                                source_offset, 0, source.sync)
 
-    def crc32c(self, offset: int, bytes: int) -> Number:
+    def crc32c(self, offset: int, bytes: int) -> Operation:
         """Let the server compute the CRC-32C of a range."""
-        return Number(self._driver()).begin(_CRC, self.sync, bytearray(4), offset, bytes, 0, 0,
+        return self._driver().begin(_CRC, self.sync, bytearray(4), offset, bytes, 0, 0,
                                             None)
 
-    def compare_swap(self, offset: int, expected: int, desired: int) -> Number:
+    def compare_swap(self, offset: int, expected: int, desired: int) -> Operation:
         """Replace a 64-bit number, if it is the expected one: the number found."""
-        return Number(self._driver()).begin(_CAS, self.sync, bytearray(8), offset, 0, expected,
+        return self._driver().begin(_CAS, self.sync, bytearray(8), offset, 0, expected,
                                             desired, None)
 
-    def fetch_add(self, offset: int, add: int) -> Number:
+    def fetch_add(self, offset: int, add: int) -> Operation:
         """Add to a 64-bit number, modulo 2**64: the number found."""
-        return Number(self._driver()).begin(_FETCH_ADD, self.sync, bytearray(8), offset, 0, 0,
+        return self._driver().begin(_FETCH_ADD, self.sync, bytearray(8), offset, 0, 0,
                                             add, None)
 
     async def __aenter__(self) -> "Lease":
