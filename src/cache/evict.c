@@ -218,11 +218,12 @@ static bool evict_place(struct server *server, struct evictee *evictee,
 	uint64_t bytes =
 		block_bytes(&server->geometry, block->key_bytes, evictee->part_bytes);
 
-	if (!claim || !claim_is_fresh(claim) ||
-	    evict->moved_bytes + bytes >
-		    MOVED_SHARE(geometry_segment_bytes(&server->geometry)))
+	if (!claim || evict->moved_bytes + bytes >
+			      MOVED_SHARE(geometry_segment_bytes(&server->geometry)))
 		return false;
 	claim_renew(claim);
+	if (!claim_is_fresh(claim))
+		return false;
 	if (!claim_place(claim, bytes, &block->place, ret_entry)) {
 		claim_leave(claim, false);
 		return false;
@@ -535,5 +536,8 @@ void evict_start(struct server *server, int class,
 	evict->tries = 0;
 	evict->moved_bytes = 0;
 	evict->extensions = 0;
+	/* puts may not have used it for long; it is renewed before blocks are moved there */
+	if (server->claims[SEGMENT_MAIN])
+		claim_renew(server->claims[SEGMENT_MAIN]);
 	evict_try(server);
 }

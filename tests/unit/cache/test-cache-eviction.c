@@ -159,24 +159,37 @@ static void evict(void)
 	ck_assert_uint_eq(server.counters.evictions, evictions + 1);
 }
 
+/* Segments of new keys, until they have their share: the first blocks of each were asked for. */
+static void segments_fill(void)
+{
+	for (unsigned key = 0; server.table.of_class[SEGMENT_NEW] < 5; key++) {
+		put(key);
+		steps(20);
+		if (key % BLOCKS < HOT)
+			hint(key);
+	}
+}
+
 /* The segment that blocks are moved to is full in the middle of the second eviction: what is hot
  * finds another one while there is one. */
 START_TEST(hot_blocks__find_another_segment)
 {
-	unsigned key = 0;
-
-	/* two classes, until those of new keys have their share */
-	while (server.table.of_class[SEGMENT_NEW] < 5) {
-		put(key++);
-		steps(20);
-		if ((key - 1) % BLOCKS < HOT)
-			hint(key - 1);
-	}
+	segments_fill();
 	evict();
 	evict();
 	ck_assert_uint_eq(server.counters.moved, 2 * HOT);
 	for (unsigned i = 0; i < 2 * BLOCKS; i++)
 		ck_assert_int_eq(is_there(i), i % BLOCKS < HOT);
+}
+END_TEST
+
+/* The segment that blocks are moved to was not used for longer than it may be written to. */
+START_TEST(hot_blocks__find_a_segment_that_was_idle)
+{
+	segments_fill();
+	now_ns += 20000 * NS_PER_MS;
+	evict();
+	ck_assert_uint_eq(server.counters.moved, HOT);
 }
 END_TEST
 
@@ -213,6 +226,7 @@ int main(void)
 	TCase *tc = unit_case("eviction", setup, teardown);
 
 	tcase_add_test(tc, hot_blocks__find_another_segment);
+	tcase_add_test(tc, hot_blocks__find_a_segment_that_was_idle);
 	tcase_add_test(tc, puts__wait_while_many_segments_are_open);
 	return unit_main();
 }
