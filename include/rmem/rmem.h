@@ -62,6 +62,8 @@
  *   - The server may then have other addresses and ports for data.
  *   - The session waits for a device that the server lacks as for a lost channel: the queue's
  *     channels to other devices carry on.
+ * With RMEM_NO_RESUME a session is not resumed, and nothing is posted again: everything ends in
+ * ESTALE, see below.
  * If the server does not know the session any more, everything ends in ESTALE, also the
  * session's handles of named leases.  Then close the session, open another and attach the
  * leases by name.  A call that ends in ETIMEDOUT or ESTALE may or may not have taken effect; a
@@ -148,6 +150,7 @@ enum rmem_fabric {
 };
 
 #define RMEM_NO_THREAD 1u /* the program drives the session: rmem_fd, rmem_process */
+#define RMEM_NO_RESUME 2u /* losing the server ends the session */
 
 /* Supplies the pre-shared key of a tenant: writes 16 to `bytes`, which is 64, bytes to key, and
  * their number to *ret_bytes.  Returns 0, or non-zero: there is none, and rmem_open() fails with
@@ -173,7 +176,7 @@ typedef void rmem_stepped(void *ctx, enum rmem_step step);
 /* Options beyond the URI.  Start from rmem_options_init(); members are only ever added. */
 struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
-	unsigned flags;      /* RMEM_NO_THREAD */
+	unsigned flags;      /* RMEM_NO_THREAD, RMEM_NO_RESUME */
 	unsigned timeout_ms; /* set-up, server calls, operations; 0: 10000 */
 	/* how rmemctl shows this session: 1 to 64 bytes of UTF-8 without control
 	 * or invisible characters; NULL: program name and process id */

@@ -86,9 +86,10 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 	err = credentials_open(&session->credentials, &session->uri, &all);
 	if (err)
 		return err;
-	if (all.flags & ~RMEM_NO_THREAD)
+	if (all.flags & ~(RMEM_NO_THREAD | RMEM_NO_RESUME))
 		return err_set(-EINVAL, "flags 0x%x are unknown", all.flags);
 	session->no_thread = (all.flags & RMEM_NO_THREAD) != 0;
+	session->no_resume = (all.flags & RMEM_NO_RESUME) != 0;
 	session->stepped = all.stepped;
 	session->stepped_ctx = all.stepped_ctx;
 	session->timeout_ms = opening_timeout_ms(&all);

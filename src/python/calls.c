@@ -208,8 +208,8 @@ static int open_params(struct entry *entry, PyObject *args)
 {
 	struct rmem_options options = rmem_options_init();
 
-	if (!PyArg_ParseTuple(args, "Izz#", &options.timeout_ms, &options.client,
-			      &entry->key.bytes, &entry->key.n))
+	if (!PyArg_ParseTuple(args, "IIzz#", &options.flags, &options.timeout_ms,
+			      &options.client, &entry->key.bytes, &entry->key.n))
 		return -1;
 	if (entry->key.bytes) {
 		options.psk = key_give;

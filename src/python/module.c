@@ -155,7 +155,7 @@ static void module_free(void *self)
 
 static PyMethodDef module_methods[] = {
 	{ "open", METHOD(session_open), METH_VARARGS,
-	  "open(uri, timeout_ms, client, tenant_key): what rmem.open() calls." },
+	  "open(uri, flags, timeout_ms, client, tenant_key): what rmem.open() calls." },
 	{ "cache", METHOD(cache_open), METH_VARARGS,
 	  "cache(...): what rmem.Cache() calls." },
 	{ "calls", calls_new, METH_NOARGS,

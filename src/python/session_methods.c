@@ -27,8 +27,8 @@ PyObject *session_open(PyObject *module, PyObject *args)
 	rmem *handle;
 	int err;
 
-	if (!PyArg_ParseTuple(args, "zIzz#", &uri, &options.timeout_ms, &options.client,
-			      &key.bytes, &key.n))
+	if (!PyArg_ParseTuple(args, "zIIzz#", &uri, &options.flags, &options.timeout_ms,
+			      &options.client, &key.bytes, &key.n))
 		return NULL;
 	if (key.bytes) {
 		options.psk = key_give;

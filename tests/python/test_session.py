@@ -1,14 +1,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sessions, and calls on them."""
 
+import asyncio
 import gc
 import os
+import select
+import socket
 import threading
 import weakref
 
 import rmem
 import rmem.aio
 from stage import PAGE, URI, Case
+
+
+class Relay:
+    """The server's control port behind another one, whose connections the test can end."""
+
+    def __init__(self, server):
+        self.server = server
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.ends = []
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while True:
+            for end in select.select([self.listener, *self.ends], [], [])[0]:
+                if end is self.listener:
+                    self.ends += [end.accept()[0], socket.create_connection(self.server)]
+                    continue
+                data = end.recv(65536)
+                if not data:
+                    return
+                self.ends[self.ends.index(end) ^ 1].sendall(data)
+
+    def end(self):
+        self.ends[0].shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        for end in self.listener, *self.ends:
+            end.close()
 
 
 class Sessions(Case):
@@ -33,6 +64,23 @@ class Sessions(Case):
         self.assertFalse(info["draining"])
         self.assertEqual(info["copied_bytes"], 0)
         self.assertGreater(self.session.ping(), 0)
+
+    def test_does_not_resume(self):
+        host, port = self.session.info["server"].rsplit(":", 1)
+        for opener in rmem.open, self.open_by_loop:
+            relay = Relay((host, int(port)))
+            with opener(f"rmem://127.0.0.1:{relay.listener.getsockname()[1]}?fabric=tcp",
+                        resume=False) as session:
+                self.assertGreater(session.ping(), 0)
+                relay.end()
+                with self.assertRaises(rmem.Stale):
+                    session.ping()
+
+    @staticmethod
+    def open_by_loop(uri, **options):
+        async def run():
+            return (await rmem.aio.open(uri, **options)).sync
+        return asyncio.run(run())
 
     def test_leases_by_name(self):
         name = f"session/{os.getpid()}"

@@ -162,7 +162,9 @@ static int closed(void *ctx, int err, const struct wire_msg *reply)
 	(void)reply;
 	channel->call = NULL;
 	channel_move(channel, CHANNEL_STEP_CLOSED);
-	channel_peer_end(channel, err ? PEER_END_UNKNOWN : PEER_END_CLOSED);
+	/* a session that is lost waits for the fence, in channel_work() */
+	if (channel->session->state != SESSION_LOST)
+		channel_peer_end(channel, err ? PEER_END_UNKNOWN : PEER_END_CLOSED);
 	return 0;
 }
 

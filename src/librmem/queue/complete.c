@@ -66,15 +66,22 @@ static void fragment_drop(struct rmem_queue *queue, struct fragment *fragment)
 	fragment_free(queue, fragment);
 }
 
+/* False: the server has ended the session, or has fenced it for good. */
+static bool session_is_served(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+
+	return atomic_load_explicit(&session->status, memory_order_acquire) !=
+		       -ESTALE ||
+	       queue_now_ns(queue) < session->fenced_ns;
+}
+
 /* The server may still apply the fragment: it has not confirmed yet that the end of the lost
- * connection is closed.  Of a session that is lost for good the server serves no connection. */
-static bool fragment_in_doubt(const struct rmem_queue *queue,
-			      const struct fragment *fragment)
+ * connection is closed. */
+static bool fragment_in_doubt(struct rmem_queue *queue, const struct fragment *fragment)
 {
 	return fragment->state == FRAGMENT_LOST &&
-	       opcode_changes(fragment->op->todo.opcode) &&
-	       atomic_load_explicit(&queue->session->status, memory_order_acquire) !=
-		       -ESTALE;
+	       opcode_changes(fragment->op->todo.opcode) && session_is_served(queue);
 }
 
 /* Drop the operation's fragments that are on no connection, and cannot be applied any more. */

@@ -145,7 +145,7 @@ struct rmem {
 	const struct session_observer *const *observers;
 	struct uri uri;
 	struct credentials credentials;
-	bool no_thread;
+	bool no_thread, no_resume;
 	bool inherited; /* opened by the parent process */
 	/* while the session is opened, else NULL */
 	rmem_stepped *stepped;
@@ -210,7 +210,7 @@ struct rmem {
 	uint64_t ping_ns;     /* the next heartbeat */
 	uint64_t retry_ns;    /* start of the next attempt, or end of this attempt */
 	/* lost: the server applies nothing of the channels up to the loss from this time on */
-	uint64_t fenced_ns;
+	_Atomic uint64_t fenced_ns;
 	struct backoff backoff;
 	/* the time of an attempt to resume; 0: none has begun since the session has held */
 	unsigned attempt_ms;

@@ -4,7 +4,8 @@
  * The lease clock runs from the sending of the last request that was answered.  Once fence_ms have
  * passed, nothing is posted any more and the connections are aborted, before the server, which
  * counts from the receipt, may lend the memory to others.  Then the session connects again with its
- * id and token, until fence_ms and grace_ms are over: by then the server has ended the session. */
+ * id and token, until fence_ms and grace_ms are over: by then the server has ended the session.
+ * With RMEM_NO_RESUME it is lost at once. */
 #include "librmem/session/session.h"
 
 #include <assert.h>
@@ -411,27 +412,36 @@ static void attempts_forget(struct rmem *session)
 void session_robbed(struct rmem *session)
 {
 	session->robbed = true;
+	session->fenced_ns = 0;
 	session_lose(session, SESSION_STEP_ROB,
 		     "the session is lost: the program has closed a descriptor "
 		     "of it, as closefrom(3) would");
 }
 
-static void session_down(struct rmem *session)
+/* There is nothing to resume, or it is not wanted; the error's text says why. */
+static void session_refuse(struct rmem *session)
 {
 	char text[SESSION_TEXT_BYTES];
+
+	(void)snprintf(text, sizeof(text), "the session is lost: %.200s", err_text());
+	session_lose(session, SESSION_STEP_REFUSE, text);
+}
+
+static void session_down(struct rmem *session)
+{
 	uint64_t now = clock_now_ns();
 
-	if (session->closing) {
-		(void)snprintf(text, sizeof(text), "the session is lost: %.200s",
-			       err_text());
-		session_lose(session, SESSION_STEP_REFUSE, text);
+	/* the server counts from the receipt of the last heartbeat, which was sent before now */
+	if (session->closing)
+		session->fenced_ns = 0;
+	else if (session->state == SESSION_UP)
+		session->fenced_ns = now + session->welcome.fence_ms * NS_PER_MS;
+	if (session->closing || session->no_resume) {
+		session_refuse(session);
 		return;
 	}
-	/* the server counts from the receipt of the last heartbeat, which was sent before now */
-	if (session->state == SESSION_UP) {
-		session->fenced_ns = now + session->welcome.fence_ms * NS_PER_MS;
+	if (session->state == SESSION_UP)
 		attempts_forget(session);
-	}
 	(void)snprintf(session->cause, sizeof(session->cause), "%s", err_text());
 	session_move(session, SESSION_STEP_FAIL);
 	session->retry_ns = now + backoff_next(&session->backoff) * NS_PER_MS;

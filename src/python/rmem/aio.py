@@ -302,9 +302,10 @@ def _call(wrap: Optional[Callable[[Any], Any]], *what: Any) -> Call:
 
 
 def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str] = None,
-         psk: Optional[Callable[[str], bytes]] = None) -> "Call":  # of a Session
+         psk: Optional[Callable[[str], bytes]] = None,
+         resume: bool = True) -> "Call":  # of a Session
     """Open a session with a memory server; arguments as for rmem.open(), but awaitable."""
-    params = max(1, round(timeout * 1000)), client, sessions.key_of(uri, psk)
+    params = sessions.params(uri, timeout, client, psk, resume)
     return _call(lambda session: Session(sessions.watched(session)), _OPEN, None, uri, None, 0,
                  params)
 

@@ -7,11 +7,12 @@ import os
 import select
 import urllib.parse
 import weakref
-from typing import Callable, List, Optional, Sequence, Union
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _rmem
 from .errors import Busy, Error
 
+_NO_RESUME = 2  # rmem.h
 _open = weakref.WeakSet()
 
 
@@ -30,8 +31,16 @@ def watched(session: "_rmem.Session") -> "_rmem.Session":
     return session
 
 
+def params(uri: Optional[str], timeout: float, client: Optional[str],
+           psk: Optional[Callable[[str], bytes]],
+           resume: bool) -> Tuple[int, int, Optional[str], Optional[bytes]]:
+    """What the extension takes, from the arguments of open()."""
+    flags = 0 if resume else _NO_RESUME
+    return flags, max(1, round(timeout * 1000)), client, key_of(uri, psk)
+
+
 def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str] = None,
-         psk: Optional[Callable[[str], bytes]] = None) -> "_rmem.Session":
+         psk: Optional[Callable[[str], bytes]] = None, resume: bool = True) -> "_rmem.Session":
     """Open a session with a memory server, and wait.
 
       uri      [rmem://]HOST[:PORT][?fabric=auto|rdma|tcp&tenant=NAME&...], see rmem_open(3);
@@ -39,9 +48,10 @@ def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str
       timeout  of set-up, calls and operations, in seconds
       client   how rmemctl shows the session; None: program and process id
       psk      returns the pre-shared key of a tenant
+      resume   False: a session that loses its server has ended, instead of being resumed
     Use the session in a `with`, or close() it.  A session that is open at the exit is closed.
     """
-    return watched(_rmem.open(uri, max(1, round(timeout * 1000)), client, key_of(uri, psk)))
+    return watched(_rmem.open(uri, *params(uri, timeout, client, psk, resume)))
 
 
 _ATTACH = 6  # enum rmem_call
