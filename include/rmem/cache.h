@@ -201,6 +201,22 @@ RMEM_API int rmem_cache_exists(rmem_cache *cache, const void *key, size_t key_by
 /* Returns 1, or 0: the key was missing. */
 RMEM_API int rmem_cache_delete(rmem_cache *cache, const void *key, size_t key_bytes);
 
+/* ---- memory of the program ---- */
+
+/* Register memory with the sessions of all servers, and with those that are opened later: over RDMA
+ * values of more than 256 bytes are moved from and to it in place, others are copied.  The memory
+ * stays mapped until rmem_cache_unregister() or rmem_cache_close(), and the limit of locked memory
+ * holds it once for each server.  If it cannot be registered with a session that is opened later,
+ * that one copies.
+ *   addr, bytes  memory; more than 0 bytes; the same may be registered several times
+ *   EINVAL   addr is NULL or bytes are 0 or too many
+ *   ENOMEM, EFAULT, ...  as for rmem_buffer_create(); then it is registered nowhere  [owner] */
+RMEM_API int rmem_cache_register(rmem_cache *cache, void *addr, uint64_t bytes);
+/* End one registration of the same addr and bytes.
+ *   EBUSY   operations whose value is in the memory are outstanding: take their results first
+ *   ENOENT  there is none  [owner] */
+RMEM_API int rmem_cache_unregister(rmem_cache *cache, void *addr, uint64_t bytes);
+
 /* ---- state ---- */
 
 #define RMEM_CACHE_ALL (-1)
@@ -240,6 +256,8 @@ struct rmem_cache_stat {
 	uint64_t dropped;   /* blocks that were evicted with them */
 	uint64_t moved;     /* blocks that stayed, elsewhere */
 	uint64_t losses;    /* of servers */
+	/* on RDMA: of values and keys that were in no registered memory */
+	uint64_t copied_bytes;
 };
 static inline struct rmem_cache_stat rmem_cache_stat_init(void)
 {

@@ -33,7 +33,9 @@ struct link {
 	struct opened opened; /* of the thread, until link_take() */
 	bool is_open;
 	int64_t clock_ms;
-	struct backoff pause; /* the thread's */
+	uint64_t copied_bytes; /* by sessions that were closed */
+	struct backoff pause;  /* the thread's */
+	struct memory memory;
 };
 
 /* ---- opening ---- */
@@ -182,6 +184,14 @@ static int queue_open(struct opened *opened)
 	return err ? failed(err, "making a queue") : 0;
 }
 
+static uint64_t session_copied_bytes(rmem *session)
+{
+	struct rmem_info info = rmem_info_init();
+
+	(void)rmem_info(session, &info); /* it cannot fail */
+	return info.copied_bytes;
+}
+
 static void session_close(struct opened *opened)
 {
 	if (opened->queue)
@@ -263,6 +273,8 @@ static void link_open(struct link *link)
 		opened = (struct opened){ 0 };
 		(void)pthread_mutex_unlock(&link->lock);
 		err = session_open(&link->params, &opened);
+		if (!err)
+			memory_begin(&link->memory, opened.session);
 		(void)pthread_mutex_lock(&link->lock);
 		link->ended = true;
 		link->err = err;
@@ -317,8 +329,10 @@ static void *link_run(void *arg)
 		open_ms = clock_now_ms();
 		link_keep(link);
 		opened = link->opened;
+		link->copied_bytes += session_copied_bytes(opened.session);
 		link->is_open = link->reopen = link->taken = link->ended = false;
 		(void)pthread_mutex_unlock(&link->lock);
+		memory_end(&link->memory);
 		session_close(&opened);
 		(void)pthread_mutex_lock(&link->lock);
 		/* lost at once: others may end the lease again and again */
@@ -335,6 +349,7 @@ static void link_release(struct link *link)
 {
 	(void)pthread_cond_destroy(&link->changed);
 	(void)pthread_mutex_destroy(&link->lock);
+	memory_free(&link->memory);
 	free(link->uri);
 	free(link);
 }
@@ -358,6 +373,7 @@ int link_create(const struct link_params *params, struct link **ret_link)
 	(void)snprintf(link->name, sizeof(link->name), "%s", params->name);
 	link->params.name = link->name;
 	(void)pthread_mutex_init(&link->lock, NULL);
+	memory_init(&link->memory);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&link->changed, &attr);
@@ -430,4 +446,21 @@ int64_t link_clock_ms(struct link *link)
 	clock_ms = link->clock_ms;
 	(void)pthread_mutex_unlock(&link->lock);
 	return clock_ms;
+}
+
+struct memory *link_memory(struct link *link)
+{
+	return &link->memory;
+}
+
+uint64_t link_copied_bytes(struct link *link)
+{
+	uint64_t bytes;
+
+	(void)pthread_mutex_lock(&link->lock);
+	bytes = link->copied_bytes;
+	if (link->is_open)
+		bytes += session_copied_bytes(link->opened.session);
+	(void)pthread_mutex_unlock(&link->lock);
+	return bytes;
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <rmem/cache.h>
 
+#include "cache/memory.h"
 #include "cache/work.h"
 
 struct link;
@@ -37,5 +38,9 @@ bool link_take(struct link *link, struct opened *ret_opened);
 void link_reopen(struct link *link);
 /* Cache time less the time of this host, as the thread has asked now and then. */
 int64_t link_clock_ms(struct link *link);
+/* Memory of the program, which each session registers. */
+struct memory *link_memory(struct link *link);
+/* By the sessions until now, as rmem_info() tells. */
+uint64_t link_copied_bytes(struct link *link);
 
 #endif

@@ -63,9 +63,12 @@ int rmem_cache_stat(rmem_cache *cache, int server, struct rmem_cache_stat *ret_s
 		return err_set(-EINVAL, "ret_stat: size is not set");
 	if (server != RMEM_CACHE_ALL && (server < 0 || (unsigned)server >= cache->n))
 		return err_set(-EINVAL, "there is no server %d", server);
-	for (unsigned i = 0; i < cache->n; i++)
-		if (server == RMEM_CACHE_ALL || (unsigned)server == i)
-			server_add(&stat, &cache->servers[i]);
+	for (unsigned i = 0; i < cache->n; i++) {
+		if (server != RMEM_CACHE_ALL && (unsigned)server != i)
+			continue;
+		server_add(&stat, &cache->servers[i]);
+		stat.copied_bytes += link_copied_bytes(cache->links[i]);
+	}
 	memset(ret_stat, 0, size);
 	memcpy(ret_stat, &stat, size < sizeof(stat) ? size : sizeof(stat));
 	ret_stat->size = size;

@@ -3,6 +3,7 @@
  * usage: cache PART URI... */
 #include <assert.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -235,6 +236,106 @@ static void part_costs(void)
 	kept("a hit costs one or two reads");
 }
 
+/* ---- memory of the program ---- */
+
+enum { POOL = 4 << 20, BLOCK = 8192 };
+
+static void block_fill(char *block, int number)
+{
+	memset(block, number, BLOCK);
+}
+
+static bool block_is(const char *block, int number)
+{
+	return block[0] == (char)number && memcmp(block, block + 1, BLOCK - 1) == 0;
+}
+
+/* Put and get blocks, and one value of several parts, in place. */
+static void move_values(rmem_cache *cache, char *pool)
+{
+	enum { BLOCKS = 32 };
+	char *got = pool + POOL / 2;
+
+	for (int i = 0; i < BLOCKS; i++) {
+		block_fill(pool + i * BLOCK, i);
+		wanted(rmem_cache_put(cache, &i, sizeof(i), pool + i * BLOCK, BLOCK, 0),
+		       0, "put from the pool");
+	}
+	for (int i = 0; i < BLOCKS; i++) {
+		wanted(rmem_cache_get(cache, &i, sizeof(i), got, BLOCK, NULL), 1,
+		       "get into the pool");
+		check(block_is(got, i), "the block that was got");
+	}
+	wanted(rmem_cache_put(cache, "long", 4, pool, POOL / 2, 0), 0, "put parts");
+	memset(got, 'x', POOL / 2);
+	wanted(rmem_cache_get(cache, "long", 4, got, POOL / 2, NULL), 1, "get parts");
+	check(memcmp(pool, got, POOL / 2) == 0, "the value in parts");
+}
+
+static void register_refusals(rmem_cache *cache, char *pool)
+{
+	char *unmapped =
+		mmap(NULL, POOL, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	wanted(rmem_cache_register(cache, NULL, POOL), -EINVAL, "register NULL");
+	wanted(rmem_cache_register(cache, pool, 0), -EINVAL, "register nothing");
+	wanted(rmem_cache_register(cache, pool, UINT64_MAX), -EINVAL,
+	       "register too much");
+	check(unmapped != MAP_FAILED && munmap(unmapped, POOL) == 0, "no memory");
+	wanted(rmem_cache_register(cache, unmapped, POOL), -EFAULT,
+	       "register what is not there");
+	check(rmem_cache_error()[0], "the text of what cannot be registered");
+	wanted(rmem_cache_unregister(cache, unmapped, POOL), -ENOENT,
+	       "unregister what is not there");
+	wanted(rmem_cache_unregister(cache, pool, POOL / 2), -ENOENT,
+	       "unregister other bytes");
+}
+
+static void unregister_busy(rmem_cache *cache, char *pool)
+{
+	struct rmem_cache_op op = { .key = "long",
+				    .key_bytes = 4,
+				    .opcode = RMEM_CACHE_GET,
+				    .value = pool + POOL - BLOCK,
+				    .bytes = BLOCK };
+	struct rmem_cache_result result;
+
+	wanted(rmem_cache_submit(cache, &op, 1), 1, "submit");
+	wanted(rmem_cache_unregister(cache, pool, POOL), -EBUSY,
+	       "unregister what is used");
+	wanted(rmem_cache_wait(cache, &result, 1, 1, -1), 1, "wait");
+}
+
+static void part_registered(void)
+{
+	bool rdma = strstr(uris[0], "fabric=rdma");
+	char *pool = aligned_alloc(4096, POOL);
+	rmem_cache *cache = cache_open("registered", 0);
+	uint64_t before;
+
+	check(pool, "memory");
+	wanted(rmem_cache_register(cache, pool, POOL), 0, "register");
+	wanted(rmem_cache_register(cache, pool, POOL), 0, "register again");
+	register_refusals(cache, pool);
+	before = stat_of(cache).copied_bytes;
+	move_values(cache, pool);
+	check(stat_of(cache).copied_bytes == before, "nothing is copied");
+	unregister_busy(cache, pool);
+	wanted(rmem_cache_unregister(cache, pool, POOL), 0, "unregister");
+	move_values(cache, pool);
+	check(stat_of(cache).copied_bytes == before,
+	      "the other one registers it still");
+	wanted(rmem_cache_unregister(cache, pool, POOL), 0, "unregister the other");
+	wanted(rmem_cache_unregister(cache, pool, POOL), -ENOENT, "unregister more");
+	move_values(cache, pool);
+	(void)printf("copied without registration: %llu bytes\n",
+		     (unsigned long long)(stat_of(cache).copied_bytes - before));
+	check((stat_of(cache).copied_bytes > before) == rdma, "what is copied");
+	rmem_cache_close(cache);
+	free(pool);
+	kept("registered memory is moved in place");
+}
+
 /* ---- batches, and more than there is room for ---- */
 
 static void batch(rmem_cache *cache, struct rmem_cache_op *ops, unsigned n,
@@ -344,9 +445,12 @@ static void part_flags(void)
 static void part_lost(void)
 {
 	rmem_cache *cache = cache_open("lost", 0);
-	char got[8];
+	char got[8], *pool = aligned_alloc(4096, POOL);
+	uint64_t copied;
 	int result;
 
+	check(pool, "memory");
+	wanted(rmem_cache_register(cache, pool, POOL), 0, "register");
 	wanted(rmem_cache_put(cache, "key", 3, "value", 5, 0), 0, "put");
 	step("stop the server");
 	/* misses, no errors */
@@ -363,7 +467,11 @@ static void part_lost(void)
 	wanted(rmem_cache_get(cache, "key", 3, got, sizeof(got), NULL), 1, "get");
 	check(memcmp(got, "again", 5) == 0, "the value");
 	check(stat_of(cache).losses == 1, "the loss is counted");
+	copied = stat_of(cache).copied_bytes;
+	move_values(cache, pool);
+	check(stat_of(cache).copied_bytes == copied, "the new session copies nothing");
 	rmem_cache_close(cache);
+	free(pool);
 	kept("a server comes back");
 }
 
@@ -400,8 +508,13 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } parts[] = {
-	{ "keys", part_keys },   { "costs", part_costs }, { "full", part_full },
-	{ "flags", part_flags }, { "lost", part_lost },   { "servers", part_servers },
+	{ "keys", part_keys },
+	{ "costs", part_costs },
+	{ "full", part_full },
+	{ "flags", part_flags },
+	{ "lost", part_lost },
+	{ "servers", part_servers },
+	{ "registered", part_registered },
 };
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # librmem-cache over real servers: keys and values of every length, what a hit costs, a full cache,
-# flags, a server that goes and comes back empty, and several servers.
+# flags, registered memory, a server that goes and comes back empty, and several servers.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 
@@ -16,7 +16,7 @@ cache()
 }
 
 server_start
-for part in keys costs full flags; do
+for part in keys costs registered full flags; do
 	cache "$part" "$uri"
 done
 
