@@ -26,6 +26,11 @@ stage()
 			echo "make install failed"
 			exit 1
 		}
+		# without it tests would be skipped
+		[ -x "$WORK/root/usr/bin/rmem" ] || {
+			echo "no /usr/bin/rmem is installed: configure with --prefix=/usr"
+			exit 1
+		}
 	fi
 	export RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))} \
 		RMEM_PATIENCE=${RMEM_PATIENCE:-4}
