@@ -481,7 +481,7 @@ static void channel_expect(struct fabric_channel *ch, struct tcp_input *in,
 		    placed > PLACES_BYTES ||
 		    /* also for the answers before it, and those behind */
 		    n + op_n_places(op) + 2 > TCP_PLACES_MAX ||
-		    (seq > ch->head && tcp_input_mixes(in, ch, seq)))
+		    ((seq > ch->head || !op->addr) && tcp_input_mixes(in, ch, seq, op)))
 			break;
 		in->iov[n++] = (struct iovec){ ch->buffer + from, to - from };
 		n = input_add_op(in, n, op);

@@ -33,92 +33,95 @@ size_t tcp_input_add_slices(struct tcp_input *in, size_t n, const struct tcp_op 
 	return n;
 }
 
-#define EXTENT_APART ((uintptr_t)1 << 20) /* memory so far away is another range's */
-
-static bool extent_has(const struct tcp_extent *extent, uintptr_t start, uintptr_t end)
+/* Memory that is in neither gap; returns whether no range has some of it.  It becomes a range, or
+ * the end of one, and the gap behind it takes the place of that which was not the last in use. */
+static __attribute__((noinline)) bool ranges_add(struct tcp_input *in, uintptr_t start,
+						 uintptr_t end)
 {
-	return start < extent->end && extent->start < end;
+	struct tcp_gap gap = { end, UINTPTR_MAX, in->n_ranges };
+
+	for (unsigned i = 0; i < in->n_ranges; i++) {
+		const struct tcp_range *range = &in->ranges[i];
+
+		if (start < range->end && range->start < end)
+			return false;
+		if (range->start >= end && range->start < gap.end)
+			gap.end = range->start;
+		if (range->end == start)
+			gap.range = i;
+	}
+	if (gap.range == TCP_RANGES_MAX)
+		return false;
+	if (gap.range == in->n_ranges)
+		in->ranges[in->n_ranges++].start = start;
+	in->ranges[gap.range].end = end;
+	in->gap ^= 1;
+	in->gaps[in->gap] = gap;
+	return true;
 }
 
-/* Whether it is near, or the range is empty. */
-static bool extent_takes(const struct tcp_extent *extent, uintptr_t start,
-			 uintptr_t end)
+static inline bool gap_holds(const struct tcp_gap *gap, uintptr_t start, uintptr_t end)
 {
-	return extent->end == 0 || (start < extent->end + EXTENT_APART &&
-				    extent->start < end + EXTENT_APART);
-}
-
-static void extent_grow(struct tcp_extent *extent, uintptr_t start, uintptr_t end)
-{
-	if (extent->end == 0 || start < extent->start)
-		extent->start = start;
-	if (end > extent->end)
-		extent->end = end;
+	return start >= gap->start && end <= gap->end;
 }
 
 /* Add memory of an operation.  False: it may be that of another one. */
-static inline bool extents_take(struct tcp_extent extents[2], const void *at,
-				size_t bytes)
+static inline bool input_claim(struct tcp_input *in, const void *at, size_t bytes)
 {
 	uintptr_t start = (uintptr_t)at, end = start + bytes;
-	bool apart = !extent_has(&extents[0], start, end) &&
-		     !extent_has(&extents[1], start, end);
+	struct tcp_gap *gap = &in->gaps[in->gap];
 
-	extent_grow(&extents[!extent_takes(&extents[0], start, end)], start, end);
-	return apart;
+	if (!gap_holds(gap, start, end)) {
+		gap = &in->gaps[in->gap ^ 1];
+		if (!gap_holds(gap, start, end))
+			return ranges_add(in, start, end);
+		in->gap ^= 1;
+	}
+	if (start > gap->start) {
+		if (in->n_ranges == TCP_RANGES_MAX)
+			return false;
+		gap->range = in->n_ranges++;
+		in->ranges[gap->range].start = start;
+	}
+	in->ranges[gap->range].end = gap->start = end;
+	return true;
 }
 
-static bool extents_add(struct tcp_extent extents[2], const struct tcp_op *op)
+static inline bool input_claim_op(struct tcp_input *in, const struct tcp_op *op)
 {
-	bool apart = true;
-
 	if (op->bytes == 0)
 		return true;
 	if (op->addr)
-		return extents_take(extents, op->addr, op->bytes);
+		return input_claim(in, op->addr, op->bytes);
 	for (unsigned i = 0; i < op->n_slices; i++)
-		apart &= extents_take(extents, op->slices[i].iov_base,
-				      op->slices[i].iov_len);
-	return apart;
+		if (!input_claim(in, op->slices[i].iov_base, op->slices[i].iov_len))
+			return false;
+	return true;
 }
 
-static bool ops_overlap(const struct tcp_op *a, const struct tcp_op *b)
+/* Begin, and add the memory of operations that are not placed.  False: as input_claim_op(). */
+static __attribute__((noinline)) bool
+input_claim_passed(struct tcp_input *in, struct fabric_channel *ch, uint64_t seq)
 {
-	struct iovec own_a, own_b;
-	const struct iovec *in_a, *in_b;
-	size_t n_a = op_places(a, &own_a, &in_a), n_b = op_places(b, &own_b, &in_b);
-
-	for (size_t i = 0; i < n_a * n_b; i++) {
-		const struct iovec *x = &in_a[i / n_b], *y = &in_b[i % n_b];
-		uintptr_t at_x = (uintptr_t)x->iov_base, at_y = (uintptr_t)y->iov_base;
-
-		if (at_x < at_y + y->iov_len && at_y < at_x + x->iov_len)
-			return true;
+	if (in->seen == ch->head) {
+		in->n_ranges = in->gap = 0;
+		in->gaps[0] = in->gaps[1] = (struct tcp_gap){ 1, 0, 0 };
 	}
-	return false;
+	for (; in->seen < seq; in->seen++)
+		if (!input_claim_op(in, tcp_channel_op(ch, in->seen)))
+			return false;
+	return true;
 }
 
-/* Whether an operation before `seq` has some of its memory, which would not keep what has to be
- * rearranged. */
-static bool channel_overlaps(struct fabric_channel *ch, uint64_t seq)
+bool tcp_input_mixes(struct tcp_input *in, struct fabric_channel *ch, uint64_t seq,
+		     const struct tcp_op *op)
 {
-	const struct tcp_op *op = tcp_channel_op(ch, seq);
+	bool passed = in->seen < seq || seq == ch->head;
 
-	for (uint64_t other = ch->head; other < seq; other++)
-		if (ops_overlap(op, tcp_channel_op(ch, other)))
-			return true;
-	return false;
-}
-
-bool tcp_input_mixes(struct tcp_input *in, struct fabric_channel *ch, uint64_t seq)
-{
-	bool apart = true;
-
-	if (in->seen == ch->head)
-		in->extents[0] = in->extents[1] = (struct tcp_extent){ 0, 0 };
-	for (; in->seen <= seq; in->seen++)
-		apart = extents_add(in->extents, tcp_channel_op(ch, in->seen));
-	return !apart && channel_overlaps(ch, seq);
+	if (passed && !input_claim_passed(in, ch, seq))
+		return true;
+	in->seen++;
+	return !input_claim_op(in, op);
 }
 
 /* ---- taking ---- */

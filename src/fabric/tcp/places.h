@@ -14,8 +14,10 @@
 /* Places of one call; a bit each. */
 #define TCP_PLACES_MAX 64u
 
-/* Memory from the first to the last byte that an operation has there. */
-struct tcp_extent {
+/* So many ranges of memory are told apart: contiguous ones count as one. */
+#define TCP_RANGES_MAX 64u
+
+struct tcp_range {
 	uintptr_t start, end;
 };
 
@@ -27,11 +29,16 @@ struct tcp_input {
 	size_t n_rest; /* so many are of that payload */
 	/* bits of those behind it that are payloads; the others are answers */
 	uint64_t payloads;
-	/* The memory of the operations before `seen`, in two ranges: programs read into the next
-	 * memory or into the one before, and headers elsewhere, so hardly any memory is in a range
-	 * but of no operation. */
+	/* The memory of the operations before `seen`, and two gaps in it: programs read into the
+	 * memory behind the last one, and headers elsewhere.  A gap begins where the range with
+	 * its number ends. */
 	uint64_t seen;
-	struct tcp_extent extents[2];
+	unsigned n_ranges, gap; /* which gap was the last to take memory */
+	struct tcp_range ranges[TCP_RANGES_MAX];
+	struct tcp_gap {
+		uintptr_t start, end;
+		unsigned range;
+	} gaps[2];
 };
 
 static inline struct tcp_op *tcp_channel_op(struct fabric_channel *ch, uint64_t seq)
@@ -53,9 +60,11 @@ static inline size_t tcp_channel_untaken(const struct fabric_channel *ch)
 /* Add the slices from this one on as the places from n on; returns the number of places then. */
 size_t tcp_input_add_slices(struct tcp_input *in, size_t n, const struct tcp_op *op,
 			    unsigned from);
-/* Whether an operation before `seq` has some of its memory, which would not keep what has to be
- * rearranged.  in->seen begins at the head. */
-bool tcp_input_mixes(struct tcp_input *in, struct fabric_channel *ch, uint64_t seq);
+/* Whether the operation has memory twice, or may have some of one before it: that would not keep
+ * what has to be rearranged.  If so the input takes no further operation.  in->seen begins at the
+ * head. */
+bool tcp_input_mixes(struct tcp_input *in, struct fabric_channel *ch, uint64_t seq,
+		     const struct tcp_op *op);
 /* The answer to the operation at the head has no payload, so all behind it went to wrong places:
  * put it in a row, as it was sent.  -ENOMEM */
 RARE int tcp_places_rearrange(struct fabric_channel *ch);

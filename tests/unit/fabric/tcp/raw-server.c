@@ -86,10 +86,22 @@ bool raw_post(enum fabric_opcode opcode, void *addr, uint32_t bytes)
 	return posted == 1;
 }
 
-bool raw_post_slices(enum fabric_opcode opcode, void *addr, uint32_t bytes, unsigned n)
+bool raw_post_sges(enum fabric_opcode opcode, const struct fabric_sge *sges, unsigned n)
 {
 	const struct fabric_batch batch = fabric_batch_of(opcode, NULL, &key);
-	const struct fabric_op op = { .bytes = bytes };
+	struct fabric_op op = { 0 };
+
+	for (unsigned i = 0; i < n; i++)
+		op.bytes += sges[i].bytes;
+	if (fabric_tcp_client.prepare_sges(raw.channel, &batch, &op, sges, n) != 1 ||
+	    fabric_tcp_client.post(raw.channel) != 1)
+		return false;
+	raw.posted++;
+	return true;
+}
+
+bool raw_post_slices(enum fabric_opcode opcode, void *addr, uint32_t bytes, unsigned n)
+{
 	struct fabric_sge sges[8];
 	uint32_t at = 0;
 
@@ -102,11 +114,7 @@ bool raw_post_slices(enum fabric_opcode opcode, void *addr, uint32_t bytes, unsi
 		at += part;
 	}
 	ck_assert_uint_eq(at, bytes);
-	if (fabric_tcp_client.prepare_sges(raw.channel, &batch, &op, sges, n) != 1 ||
-	    fabric_tcp_client.post(raw.channel) != 1)
-		return false;
-	raw.posted++;
-	return true;
+	return raw_post_sges(opcode, sges, n);
 }
 
 void raw_drop_requests(void)

@@ -22,6 +22,9 @@ void raw_close(void);
 bool raw_post(enum fabric_opcode opcode, void *addr, uint32_t bytes);
 /* The same with its local memory in n slices, one behind the other, of more bytes than n. */
 bool raw_post_slices(enum fabric_opcode opcode, void *addr, uint32_t bytes, unsigned n);
+/* The same with any slices. */
+bool raw_post_sges(enum fabric_opcode opcode, const struct fabric_sge *sges,
+		   unsigned n);
 /* Drop what the client has sent. */
 void raw_drop_requests(void);
 /* Returns the number of bytes that were sent. */

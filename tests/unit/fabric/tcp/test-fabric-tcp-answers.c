@@ -384,6 +384,31 @@ START_TEST(slices__of_two_reads_may_be_the_same)
 }
 END_TEST
 
+/* A loop test: the number of the operation that is refused. */
+START_TEST(slices__of_one_read_may_be_the_same)
+{
+	int statuses[] = { 0, 0, 0 };
+	const struct fabric_sge sges[] = {
+		{ .addr = memory[0], .bytes = LARGE },
+		{ .addr = memory[0] + 1, .bytes = LARGE - 1 },
+	};
+
+	statuses[_i] = -EACCES;
+	for (unsigned i = 0; i < COUNT(statuses); i++) {
+		ck_assert(i < 2 ? raw_post_sges(FABRIC_READ, sges, COUNT(sges))
+				: raw_post(FABRIC_READ, memory[i], LARGE));
+		if (statuses[i])
+			put_refusal(i);
+		else
+			put_done(i, i < 2 ? 2 * LARGE - 1 : LARGE, (int)i + 1);
+	}
+	send_all();
+	expect(statuses, COUNT(statuses));
+	expect_bytes(memory[0], _i == 0 ? 2 : 1, LARGE);
+	expect_bytes(memory[2], 3, LARGE);
+}
+END_TEST
+
 START_TEST(refusals__of_all_reads)
 {
 	int statuses[DEPTH];
@@ -513,6 +538,7 @@ int main(void)
 	tcase_add_test(tcase, memory__unmapped_fails_the_right_operation);
 	tcase_add_test(tcase, slice__unmapped_fails_the_right_operation);
 	tcase_add_test(tcase, slices__of_two_reads_may_be_the_same);
+	tcase_add_loop_test(tcase, slices__of_one_read_may_be_the_same, 0, 2);
 	tcase_add_test(tcase, refusals__of_all_reads);
 	tcase_add_test(tcase, refusal__without_memory_to_rearrange_ends_the_channel);
 	tcase_add_loop_test(tcase, lie__ends_the_channel_behind_what_was_true, 0,
