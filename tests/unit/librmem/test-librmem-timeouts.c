@@ -60,6 +60,40 @@ START_TEST(default_timeout__runs_from_the_last_progress)
 }
 END_TEST
 
+/* The process was stopped beyond the deadline of writes that it had posted, and of one that waited.
+ * When it goes on, the server has closed its end of the lost channel, and there is another one; and
+ * the program polls, or submits. */
+START_TEST(deadline__that_passed_while_stopped_ends_lost_writes)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local, 8, 1);
+	unsigned posts;
+
+	op.flags = RMEM_OP_DEADLINE;
+	op.timeout_ms = 50;
+	submit(queue, op);
+	submit(queue, op_of(RMEM_OP_WRITE, SEG - 4, local, 8, 1));
+	ck_assert_uint_ge(stage_posted(queue), 2);
+	stage_abort(queue, 0);
+	expect_none(queue);
+	submit(queue, op);
+	posts = fake.posts;
+	stage_advance_ms(STAGE_TIMEOUT_MS);
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	if (_i) {
+		submit(queue, op_of(RMEM_OP_READ, 0, local, 1, 2));
+		posts++;
+		ck_assert_uint_eq(stage_channel(queue, 0)->posted[0].opcode,
+				  FABRIC_READ);
+	}
+	ck_assert_int_eq((int)stage_posted(queue), _i);
+	for (unsigned i = 0; i < 3; i++)
+		expect(queue, 1, -ETIMEDOUT);
+	ck_assert_int_eq((int)stage_posted(queue), _i);
+	ck_assert_uint_eq(fake.posts, posts);
+}
+END_TEST
+
 /* A synchronous call that has waited for those of other threads has less time for its operation. */
 START_TEST(limit__shortens_the_timeout_until_progress)
 {
@@ -387,6 +421,8 @@ int main(void)
 
 	tcase_add_test(tcp, timeout__is_reported_after_the_flush);
 	tcase_add_test(verbs, timeout__is_reported_after_the_flush);
+	tcase_add_loop_test(tcp, deadline__that_passed_while_stopped_ends_lost_writes,
+			    0, 2);
 	tcase_add_test(tcp, default_timeout__runs_from_the_last_progress);
 	tcase_add_test(tcp, limit__shortens_the_timeout_until_progress);
 	tcase_add_test(tcp, timeout__does_not_run_while_the_queue_moves);
