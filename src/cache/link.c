@@ -13,7 +13,6 @@
 
 #define CLAIM_MS 30000u
 #define REST_EXTRA_MS 5000u
-#define REST_MAX_MS 600000u
 #define CLOCK_EVERY_MS 60000u
 #define REOPEN_MAX_MS 30000u
 #define OPEN_MIN_MS 1000u
@@ -155,9 +154,8 @@ static int times_ask(struct opened *opened)
 		return failed(err, "the session's times");
 	opened->claim_ms =
 		info.fence_ms > CLAIM_MS / 8 ? UINT64_C(8) * info.fence_ms : CLAIM_MS;
-	opened->rest_ms = (uint64_t)info.fence_ms + info.grace_ms + REST_EXTRA_MS;
-	if (opened->rest_ms > REST_MAX_MS)
-		opened->rest_ms = REST_MAX_MS;
+	/* no session of a writer is resumed */
+	opened->rest_ms = (uint64_t)info.fence_ms + REST_EXTRA_MS;
 	return 0;
 }
 
@@ -210,6 +208,7 @@ static int session_open(const struct link_params *params, struct opened *opened)
 		memcpy(&session, given,
 		       given->size < sizeof(session) ? given->size : sizeof(session));
 	session.size = sizeof(session);
+	session.flags |= RMEM_NO_RESUME;
 	if (params->options.timeout_ms)
 		session.timeout_ms = params->options.timeout_ms;
 	err = rmem_open(params->uri, &session, &opened->session);
