@@ -60,7 +60,7 @@ static void evict_raise(struct server *server)
 		return;
 	}
 	if (evict->class >= 0 && !server->claims[evict->class] && !server->leaving &&
-	    claims_have_room(server))
+	    claims_have_room(server) && room_spends(server, server->table.free + 1))
 		next = claim_segment(server, SEGMENT_OPEN,
 				     (enum segment_class)evict->class, generation);
 	evict->word = segment_encode(&next);

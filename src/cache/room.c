@@ -31,15 +31,26 @@ static void room_end(struct server *server, bool failed)
 
 static void room_evicted(struct server *server, int err)
 {
-	if (err == -ENOSPC && !server->room.want[0] && !server->room.want[1])
+	struct room *room = &server->room;
+
+	if (err == -ENOSPC && !room->want[0] && !room->want[1]) {
 		room_end(server, false);
-	else
-		room_look(server);
+		return;
+	}
+	if (err == -ENOSPC)
+		room->spends = true;
+	room_look(server);
 }
 
 static bool room_is_short(const struct server *server)
 {
 	return server->table.free < policy_reserve(&server->table);
+}
+
+bool room_spends(const struct server *server, unsigned free)
+{
+	return server->room.spends || server->room.rounds >= ROUNDS_MAX ||
+	       free > policy_reserve(&server->table);
 }
 
 static void room_evict(struct server *server)
@@ -52,20 +63,19 @@ static void room_evict(struct server *server)
 		room_end(server, true);
 		return;
 	}
-	/* where blocks are moved to comes first */
-	if (!server->claims[SEGMENT_MAIN] &&
-	    policy_has_classes(&server->policy, &server->table))
-		class = SEGMENT_MAIN;
 	evict_start(server, wants ? (int)class : -1, room_evicted);
 }
 
 /* ---- claims ---- */
 
 /* Whether a segment may be claimed in this phase: free ones first. */
-static bool room_takes(const struct room *room, const struct segment *segment)
+static bool room_takes(const struct server *server, const struct segment *segment)
 {
+	const struct room *room = &server->room;
+
 	if (room->phase == 0)
-		return segment->state == SEGMENT_FREE;
+		return segment->state == SEGMENT_FREE &&
+		       room_spends(server, server->table.free);
 	return segment->state == SEGMENT_PART &&
 	       (room->phase == 2 || segment->class == room->class);
 }
@@ -82,7 +92,7 @@ static int room_next(struct server *server)
 		while (room->at < table->n) {
 			unsigned i = (room->start + room->at++) % table->n;
 
-			if (room_takes(room, &table->segments[i]))
+			if (room_takes(server, &table->segments[i]))
 				return (int)i;
 		}
 	return -1;
@@ -145,11 +155,6 @@ static int room_class(struct server *server)
 		return SEGMENT_NEW;
 	if (room->want[SEGMENT_MAIN])
 		return SEGMENT_MAIN;
-	if (!server->claims[SEGMENT_MAIN] && server->table.free &&
-	    policy_has_classes(&server->policy, &server->table)) {
-		room->want[SEGMENT_MAIN] = true;
-		return SEGMENT_MAIN;
-	}
 	return -1;
 }
 
@@ -261,8 +266,10 @@ void room_want(struct server *server, enum segment_class class)
 {
 	struct room *room = &server->room;
 
-	if (!room->want[class])
+	if (!room->want[class]) {
 		room->rounds = 0;
+		room->spends = false;
+	}
 	room->want[class] = true;
 	if (room->busy)
 		return;

@@ -18,6 +18,7 @@ struct room {
 	bool failed[SEGMENT_CLASSES];
 	unsigned rounds, tries, at, start, phase;
 	unsigned rests; /* claimed in a row that had no room for a block */
+	bool spends;    /* also what is kept for evictions: nothing else was found */
 	enum segment_class class;
 	uint64_t word, asked_ms;
 	uint64_t fill;
@@ -26,5 +27,8 @@ struct room {
 
 /* A segment of the class is wanted: then server->claims[class] is set, or room.failed[class]. */
 void room_want(struct server *server, enum segment_class class);
+/* Whether one of so many free segments may be claimed for puts: some are kept, so that evictions
+ * have where to move blocks to. */
+bool room_spends(const struct server *server, unsigned free);
 
 #endif

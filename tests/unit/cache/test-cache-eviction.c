@@ -47,7 +47,7 @@ static void steps(unsigned n)
 static void setup(void)
 {
 	struct geometry g = { .segment_bits = SEGMENT_BITS,
-			      .bucket_bits = 8,
+			      .bucket_bits = 10,
 			      .table_bits = 5,
 			      .unit_bits = 6 };
 	struct opened opened = { .queue = (rmem_queue *)(void *)&queue,
@@ -75,6 +75,7 @@ static void setup(void)
 	ck_assert_int_eq(server_init(&server, 1024), 0);
 	opened.geometry = geometry;
 	opened.scratch = scratch;
+	server.random = 1;
 	ck_assert_int_eq(server_begin(&server, &opened), 0);
 	steps(STEPS); /* the table is read */
 }
@@ -187,9 +188,30 @@ END_TEST
 START_TEST(hot_blocks__find_a_segment_that_was_idle)
 {
 	segments_fill();
+	evict();
 	now_ns += 20000 * NS_PER_MS;
 	evict();
-	ck_assert_uint_eq(server.counters.moved, HOT);
+	ck_assert_uint_eq(server.counters.moved, 2 * HOT);
+}
+END_TEST
+
+/* Puts evict rather than to take the last free segments, so that evictions find where to move
+ * blocks to, also while many are stored at a time. */
+START_TEST(puts__keep_free_segments)
+{
+	static struct request puts[4 * BLOCKS];
+	unsigned key = 0;
+
+	for (unsigned round = 0; round < 40; round++) {
+		for (unsigned i = 0; i < 4 * BLOCKS; i++)
+			ask(&puts[i], RMEM_CACHE_PUT, key++);
+		for (unsigned i = 0; i < 4 * BLOCKS; i++)
+			ck_assert_int_eq(answer(&puts[i]), RMEM_CACHE_STORED);
+		for (unsigned i = 0; i < 4 * BLOCKS; i++)
+			if (i % BLOCKS < HOT)
+				hint(key - 1 - i);
+	}
+	ck_assert_uint_gt(server.counters.moved, server.counters.evictions * HOT / 2);
 }
 END_TEST
 
@@ -227,6 +249,7 @@ int main(void)
 
 	tcase_add_test(tc, hot_blocks__find_another_segment);
 	tcase_add_test(tc, hot_blocks__find_a_segment_that_was_idle);
+	tcase_add_test(tc, puts__keep_free_segments);
 	tcase_add_test(tc, puts__wait_while_many_segments_are_open);
 	return unit_main();
 }
