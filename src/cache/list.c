@@ -119,6 +119,8 @@ int rmem_cache_list(rmem_cache *cache,
 
 	if (result)
 		return result;
+	if (!each)
+		return err_set(-EINVAL, "each is NULL");
 	cache_run(cache);
 	for (unsigned i = 0; i < cache->n && !result; i++) {
 		listing.server = &cache->servers[i];

@@ -54,11 +54,14 @@ static void server_add(struct rmem_cache_stat *stat, const struct server *server
 int rmem_cache_stat(rmem_cache *cache, int server, struct rmem_cache_stat *ret_stat)
 {
 	struct rmem_cache_stat stat = rmem_cache_stat_init();
-	size_t size = ret_stat->size;
+	size_t size;
 	int err = cache_own(cache);
 
 	if (err)
 		return err;
+	if (!ret_stat)
+		return err_set(-EINVAL, "ret_stat is NULL");
+	size = ret_stat->size;
 	if (size < sizeof(size))
 		return err_set(-EINVAL, "ret_stat: size is not set");
 	if (server != RMEM_CACHE_ALL && (server < 0 || (unsigned)server >= cache->n))

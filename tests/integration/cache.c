@@ -181,6 +181,8 @@ static void part_keys(void)
 	       "get what lives longest");
 	wanted(rmem_cache_put(one, "k", 0, "x", 1, 0), -EINVAL, "a key of no bytes");
 	wanted(rmem_cache_put(one, key, 256, "x", 1, 0), -EINVAL, "a key of 256 bytes");
+	wanted(rmem_cache_stat(one, RMEM_CACHE_ALL, NULL), -EINVAL, "stat to nowhere");
+	wanted(rmem_cache_list(one, NULL, NULL), -EINVAL, "a list for nobody");
 	rmem_cache_close(one);
 	rmem_cache_close(two);
 	kept("keys and values of every length");
