@@ -83,3 +83,24 @@ int arguments_to_u32(PyObject *value, void *to)
 	*(uint32_t *)to = (uint32_t)number;
 	return 1;
 }
+
+const char **arguments_texts(PyObject *texts, unsigned *ret_n)
+{
+	Py_ssize_t n = PyTuple_Size(texts);
+	const char **all = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof(*all));
+
+	if (!all) {
+		if (!PyErr_Occurred())
+			(void)PyErr_NoMemory();
+		return NULL;
+	}
+	for (Py_ssize_t i = 0; i < n; i++) {
+		all[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(texts, i), NULL);
+		if (!all[i]) {
+			PyMem_Free(all);
+			return NULL;
+		}
+	}
+	*ret_n = (unsigned)n;
+	return all;
+}

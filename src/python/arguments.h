@@ -45,4 +45,8 @@ static inline int arguments_u64(PyObject *value, uint64_t *ret_value)
 int arguments_to_u64(PyObject *value, void *to);
 int arguments_to_u32(PyObject *value, void *to);
 
+/* The strings of a tuple, which lives as long as the result is used; PyMem_Free() it.  NULL with an
+ * exception set. */
+const char **arguments_texts(PyObject *texts, unsigned *ret_n);
+
 #endif

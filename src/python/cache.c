@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <pythread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "python/arguments.h"
@@ -17,9 +15,9 @@
 #include "python/key.h"
 #include "python/object.h"
 #include "python/stat.h"
+#include "python/waiters.h"
 
-#define BATCH 64     /* results taken at a time */
-#define SLICE_MS 100 /* after which signals are looked at */
+#define BATCH 64 /* results taken at a time */
 #define COPY_BYTES \
 	(256 << 10) /* of operations submitted, above which a call may take long */
 
@@ -42,11 +40,7 @@ struct cache {
 	struct group *ready_last;
 	int epoll_fd; /* readable when the next two are */
 	int ready_fd; /* an eventfd: there is something in ready, or to go on with */
-	/* of threads that wait one waits for the descriptor; the others until it has woken */
-	bool led;
-	pthread_mutex_t lock; /* of: */
-	pthread_cond_t woken;
-	unsigned long wakes;
+	struct waiters waiters;
 	PyObject *kept; /* what the options of the sessions refer to */
 	struct rmem_options options;
 	struct key key;
@@ -78,8 +72,7 @@ static struct cache *cache_new(struct module *module)
 	cache->module = module;
 	cache->generation = object_generation();
 	cache->epoll_fd = cache->ready_fd = -1;
-	(void)pthread_mutex_init(&cache->lock, NULL);
-	(void)pthread_cond_init(&cache->woken, NULL);
+	waiters_init(&cache->waiters);
 	cache->turn = PyThread_allocate_lock();
 	if (cache->turn)
 		return cache;
@@ -87,33 +80,11 @@ static struct cache *cache_new(struct module *module)
 	return (struct cache *)PyErr_NoMemory();
 }
 
-/* The URIs of a list, which lives as long as the result is used. */
-static const char **uris_of(PyObject *servers, unsigned *ret_n)
-{
-	Py_ssize_t n = PyTuple_Size(servers);
-	const char **uris = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof(*uris));
-
-	if (!uris) {
-		if (!PyErr_Occurred())
-			(void)PyErr_NoMemory();
-		return NULL;
-	}
-	for (Py_ssize_t i = 0; i < n; i++) {
-		uris[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(servers, i), NULL);
-		if (!uris[i]) {
-			PyMem_Free(uris);
-			return NULL;
-		}
-	}
-	*ret_n = (unsigned)n;
-	return uris;
-}
-
 static int open_handle(struct cache *cache, PyObject *servers, const char *name,
 		       struct rmem_cache_options *options)
 {
 	unsigned n;
-	const char **uris = uris_of(servers, &n);
+	const char **uris = arguments_texts(servers, &n);
 	int err;
 
 	if (!uris)
@@ -241,16 +212,13 @@ static PyObject *cache_close(PyObject *object, PyObject *Py_UNUSED(args))
 static int cache_traverse(PyObject *object, visitproc visit, void *arg)
 {
 	const struct cache *cache = (struct cache *)object;
+	int stop = 0;
 
 	Py_VISIT(Py_TYPE(object));
-	for (uint32_t i = 0; i < cache->n_groups; i++) {
-		const struct group *group = cache->groups[i];
-		int stop = group ? group_traverse(group, visit, arg) : 0;
-
-		if (stop)
-			return stop;
-	}
-	return 0;
+	for (uint32_t i = 0; !stop && i < cache->n_groups; i++)
+		if (cache->groups[i])
+			stop = group_traverse(cache->groups[i], visit, arg);
+	return stop;
 }
 
 static int cache_clear(PyObject *object)
@@ -319,14 +287,6 @@ static int group_add(struct cache *cache, struct group *group)
 	return 0;
 }
 
-static void wake_others(struct cache *cache)
-{
-	(void)pthread_mutex_lock(&cache->lock);
-	cache->wakes++;
-	(void)pthread_cond_broadcast(&cache->woken);
-	(void)pthread_mutex_unlock(&cache->lock);
-}
-
 static void group_remove(struct cache *cache, struct group *group)
 {
 	cache->groups[group->index] = NULL;
@@ -348,7 +308,7 @@ static void group_done(struct cache *cache, struct group *group)
 		return;
 	}
 	if (!group->tag) {
-		wake_others(cache);
+		waiters_wake(&cache->waiters);
 		return;
 	}
 	group->next = NULL;
@@ -545,42 +505,6 @@ static int take_turn_and_go_on(struct cache *cache)
 
 /* ---- calls that wait ---- */
 
-static struct timespec slice_end(void)
-{
-	struct timespec end;
-
-	(void)clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_nsec += SLICE_MS * 1000000L;
-	end.tv_sec += end.tv_nsec / 1000000000L;
-	end.tv_nsec %= 1000000000L;
-	return end;
-}
-
-/* Wait for the descriptor, or until the thread that does so has woken. */
-static void sleep_slice(struct cache *cache, unsigned long wakes)
-{
-	struct pollfd fd = { .fd = rmem_cache_fd(cache->handle), .events = POLLIN };
-	struct timespec end = slice_end();
-	bool lead = !cache->led;
-
-	cache->led = true;
-	Py_BEGIN_ALLOW_THREADS
-	if (lead) {
-		(void)poll(&fd, 1, SLICE_MS);
-	} else {
-		(void)pthread_mutex_lock(&cache->lock);
-		while (cache->wakes == wakes &&
-		       !pthread_cond_timedwait(&cache->woken, &cache->lock, &end))
-			;
-		(void)pthread_mutex_unlock(&cache->lock);
-	}
-	Py_END_ALLOW_THREADS
-	if (lead) {
-		cache->led = false;
-		wake_others(cache);
-	}
-}
-
 /* Wait for the results of a group.  Returns them, or NULL with an exception set; then what the
  * group holds stays held until it has ended. */
 static PyObject *group_wait(struct cache *cache, struct group *group)
@@ -588,7 +512,7 @@ static PyObject *group_wait(struct cache *cache, struct group *group)
 	PyObject *results;
 
 	for (;;) {
-		unsigned long wakes = cache->wakes;
+		unsigned long wakes = cache->waiters.wakes;
 
 		if (take_turn_and_go_on(cache))
 			break;
@@ -597,7 +521,7 @@ static PyObject *group_wait(struct cache *cache, struct group *group)
 			group_remove(cache, group);
 			return results;
 		}
-		sleep_slice(cache, wakes);
+		waiters_sleep(&cache->waiters, rmem_cache_fd(cache->handle), wakes);
 		if (PyErr_CheckSignals())
 			break;
 	}
