@@ -14,6 +14,7 @@
 #include "python/group.h"
 #include "python/key.h"
 #include "python/object.h"
+#include "python/region.h"
 #include "python/stat.h"
 #include "python/waiters.h"
 
@@ -42,6 +43,7 @@ struct cache {
 	int ready_fd; /* an eventfd: there is something in ready, or to go on with */
 	struct waiters waiters;
 	PyObject *kept; /* what the options of the sessions refer to */
+	struct region *regions;
 	struct rmem_options options;
 	struct key key;
 };
@@ -206,15 +208,17 @@ static PyObject *cache_close(PyObject *object, PyObject *Py_UNUSED(args))
 	Py_BEGIN_ALLOW_THREADS
 	rmem_cache_close(handle);
 	Py_END_ALLOW_THREADS
+	regions_free(&cache->regions);
 	return groups_end(cache);
 }
 
 static int cache_traverse(PyObject *object, visitproc visit, void *arg)
 {
 	const struct cache *cache = (struct cache *)object;
-	int stop = 0;
+	int stop;
 
 	Py_VISIT(Py_TYPE(object));
+	stop = regions_traverse(cache->regions, visit, arg);
 	for (uint32_t i = 0; !stop && i < cache->n_groups; i++)
 		if (cache->groups[i])
 			stop = group_traverse(cache->groups[i], visit, arg);
@@ -232,6 +236,7 @@ static int cache_clear(PyObject *object)
 		rmem_cache_close(handle);
 		Py_END_ALLOW_THREADS
 	}
+	regions_free(&cache->regions);
 	Py_XDECREF(groups_end(cache));
 	return 0;
 }
@@ -643,6 +648,39 @@ static PyObject *cache_fileno(PyObject *object, PyObject *Py_UNUSED(args))
 	return PyLong_FromLong(cache->epoll_fd);
 }
 
+/* ---- memory of the program ---- */
+
+static PyObject *cache_register(PyObject *object, PyObject *memory)
+{
+	struct cache *cache = (struct cache *)object;
+	int err;
+
+	if (cache_enter(cache))
+		return NULL;
+	turn_take(cache);
+	err = region_add(&cache->regions, cache->module, cache->handle, memory);
+	turn_give(cache);
+	cache_leave(cache);
+	return err ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *cache_unregister(PyObject *object, PyObject *memory)
+{
+	struct cache *cache = (struct cache *)object;
+	struct region *region;
+
+	if (cache_enter(cache))
+		return NULL;
+	turn_take(cache);
+	region = region_take(&cache->regions, cache->module, cache->handle, memory);
+	turn_give(cache);
+	cache_leave(cache);
+	if (!region)
+		return NULL;
+	regions_free(&region);
+	return Py_NewRef(Py_None);
+}
+
 /* ---- state ---- */
 
 static PyObject *cache_stat(PyObject *object, PyObject *args)
@@ -721,6 +759,13 @@ static PyMethodDef cache_methods[] = {
 	  "fileno($self, /)\n--\n\nA descriptor that is readable when poll() has "
 	  "something to "
 	  "do." },
+	{ "register", cache_register, METH_O,
+	  "register($self, memory, /)\n--\n\n"
+	  "Register memory, and hold it until unregister() or close().\n\n"
+	  "Over RDMA values are moved from and to it in place." },
+	{ "unregister", cache_unregister, METH_O,
+	  "unregister($self, memory, /)\n--\n\n"
+	  "End one registration of this memory, which is held no longer." },
 	{ "stat", cache_stat, METH_VARARGS,
 	  "stat($self, server=-1, /)\n--\n\n"
 	  "What this client has counted, and sees of one server or of all: a dict." },

@@ -42,6 +42,7 @@ PyObject *stat_of_cache(const struct rmem_cache_stat *stat)
 		{ "dropped", stat->dropped },
 		{ "moved", stat->moved },
 		{ "losses", stat->losses },
+		{ "copied_bytes", stat->copied_bytes },
 	};
 	PyObject *dict = PyDict_New();
 

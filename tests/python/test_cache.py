@@ -204,6 +204,48 @@ class Caches(unittest.TestCase):
         self.assertEqual(child(use), 0)
         self.cache.exists("a")
 
+    def test_registered(self):
+        pool = bytearray(1 << 20)
+        with memoryview(pool) as view:
+            self.cache.register(view[:1 << 19])
+            self.cache.register(pool)
+            self.cache.put("registered", view[:4096])
+            self.assertEqual(self.cache.get("registered", view[8192:16384]), 4096)
+            self.cache.unregister(view)
+            with self.assertRaisesRegex(rmem.NotFound, "no such memory"):
+                self.cache.unregister(view)
+            with self.assertRaises(BufferError):
+                self.cache.register(view[::2])
+        with self.assertRaises(BufferError):
+            pool.append(1)  # half of it is registered still
+        with memoryview(pool) as view:
+            self.cache.unregister(view[:1 << 19])
+        pool.append(1)
+        constant = b"value" * 1000
+        self.cache.register(constant)
+        self.cache.put("registered", constant)
+        self.cache.unregister(constant)
+        with self.assertRaises(rmem.Invalid):
+            self.cache.register(bytearray())
+        with self.assertRaises(TypeError):
+            self.cache.register(1)
+        self.assertEqual(self.cache.stat()["copied_bytes"], 0)  # of TCP
+
+    def test_registered_until_the_end(self):
+        pool = bytearray(1 << 16)
+        self.cache.register(pool)
+        with self.assertRaises(BufferError):
+            pool.append(1)
+        self.cache.close()
+        pool.append(1)
+        for call in self.cache.register, self.cache.unregister:
+            with self.assertRaisesRegex(rmem.Stale, "closed"):
+                call(pool)
+        cache = rmem.Cache([URI], "python")
+        cache.register(pool)
+        del cache
+        pool.append(1)
+
     def test_counters(self):
         self.cache.put("count", b"x")
         self.cache.exists("count")

@@ -531,6 +531,7 @@ class Cache:
     """A cache for asyncio, in one loop until that is closed; an async context manager.
 
     Arguments as for rmem.Cache, which opens it: Cache(await asyncio.to_thread(rmem.Cache, ...)).
+    Memory is registered with that one, before anything is awaited, as it takes its time.
     """
     __slots__ = ("_cache", "_bound", "__weakref__")
 

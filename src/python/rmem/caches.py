@@ -132,6 +132,17 @@ class Cache:
         """A descriptor that is readable when poll() has something to do.  Leave it open."""
         return self._cache.fileno()
 
+    def register(self, memory: Any) -> None:
+        """Register memory with all servers, those that are away later, and hold it until
+        unregister() or close(): over RDMA values of more than 256 bytes are moved from and to it
+        in place.  For what is used all the time, such as a pool, as a whole."""
+        self._cache.register(memory)
+
+    def unregister(self, memory: Any) -> None:
+        """End one registration of this memory.  Raises NotFound if there is none, Busy if
+        operations use it."""
+        self._cache.unregister(memory)
+
     def stat(self, server: int = -1) -> Dict[str, int]:
         """What this client has counted, and sees of one server, or of all; rmem_cache_stat(3)."""
         return self._cache.stat(server)
