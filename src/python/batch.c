@@ -8,6 +8,7 @@
 #include "python/failure.h"
 #include "python/memory.h"
 #include "python/registry.h"
+#include "python/signals.h"
 #include "python/staging.h"
 
 #define DEPTH 1024
@@ -241,7 +242,7 @@ static void reap(struct batch *batch, rmem_queue *queue)
 			     rmem_completion_error(queue, &completions[i]));
 	if (n >= 0) {
 		batch->done += (unsigned)n;
-	} else {
+	} else if (n != -EINTR) {
 		note(batch, n, rmem_error());
 		batch->done = batch->submitted;
 	}
@@ -298,7 +299,7 @@ static int run(struct batch *batch, struct session *session)
 		Py_BEGIN_ALLOW_THREADS
 		go_on(batch, session->batch_queue);
 		Py_END_ALLOW_THREADS
-		if (PyErr_CheckSignals()) {
+		if (signals_check()) {
 			interrupted(batch, session->batch_queue);
 			return -1;
 		}
@@ -326,7 +327,7 @@ static int turn_take(struct session *session)
 		got = PyThread_acquire_lock_timed(session->batch_turn, SLICE_MS * 1000,
 						  0);
 		Py_END_ALLOW_THREADS
-		if (got != PY_LOCK_ACQUIRED && PyErr_CheckSignals())
+		if (got != PY_LOCK_ACQUIRED && signals_check())
 			return -1;
 	}
 	session->batch_thread = self;

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "python/signals.h"
+
 PyObject *failure_new(const struct module *module, int status, const char *text,
 		      enum rmem_reason reason)
 {
@@ -21,8 +23,11 @@ PyObject *failure_new(const struct module *module, int status, const char *text,
 static void *raise_new(const struct module *module, int status, const char *text,
 		       enum rmem_reason reason)
 {
-	PyObject *failure = failure_new(module, status, text, reason);
+	PyObject *failure;
 
+	if (status == -EINTR && signals_raise())
+		return NULL;
+	failure = failure_new(module, status, text, reason);
 	if (failure) {
 		PyErr_SetObject((PyObject *)Py_TYPE(failure), failure);
 		Py_DECREF(failure);

@@ -3,6 +3,7 @@
 
 #include "python/failure.h"
 #include "python/lease.h"
+#include "python/signals.h"
 
 #define BATCH 64
 #define SLICE_MS 100 /* after which signals are looked at */
@@ -49,7 +50,7 @@ static int take(struct session *session, struct rmem_notice *notices, long long 
 		if (n < 0)
 			(void)failure_of_call(session->module, n);
 		session_leave(session);
-		if (n < 0 || PyErr_CheckSignals())
+		if (n < 0 || signals_check())
 			return -1;
 		if (left_ms > 0)
 			left_ms -= slice;

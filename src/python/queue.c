@@ -8,6 +8,7 @@
 #include "python/failure.h"
 #include "python/object.h"
 #include "python/lane.h"
+#include "python/signals.h"
 
 #define SLICE_MS 100           /* after which signals are looked at */
 #define COPY_BYTES (256 << 10) /* above which rmem_submit() may take long over TCP */
@@ -17,6 +18,8 @@ struct queue {
 	PyObject head;
 	struct lane lane;
 	bool busy; /* a thread is in a call */
+	/* completions that a call did not return, as it raised; NULL: none */
+	PyObject *kept;
 	PyObject *weak_references;
 };
 
@@ -46,12 +49,14 @@ PyObject *queue_open(PyObject *session, PyObject *args, PyObject *keywords)
 static int queue_traverse(PyObject *object, visitproc visit, void *arg)
 {
 	Py_VISIT(Py_TYPE(object));
+	Py_VISIT(((struct queue *)object)->kept);
 	return lane_traverse(&((struct queue *)object)->lane, visit, arg);
 }
 
 static int queue_clear(PyObject *object)
 {
 	lane_end(&((struct queue *)object)->lane);
+	Py_CLEAR(((struct queue *)object)->kept);
 	return 0;
 }
 
@@ -63,6 +68,7 @@ static void queue_free(PyObject *object)
 	if (queue->weak_references)
 		PyObject_ClearWeakRefs(object);
 	lane_end(&queue->lane);
+	Py_XDECREF(queue->kept);
 	Py_XDECREF((PyObject *)session);
 }
 
@@ -195,7 +201,8 @@ static PyObject *queue_submit(PyObject *object, PyObject *ops)
 	}
 	queue_leave(queue);
 	if (PyErr_Occurred()) {
-		if (!total)
+		/* not what a signal's handler raised, which comes once */
+		if (!total || !PyErr_ExceptionMatches(PyExc_Exception))
 			return NULL;
 		PyErr_Clear(); /* the next submission, of the rest, raises it */
 	}
@@ -249,6 +256,38 @@ static int append_all(struct lane *lane, PyObject *list,
 	return err;
 }
 
+/* The list for completions: that of a call that raised, or a new one. */
+static PyObject *list_begin(struct queue *queue)
+{
+	PyObject *list = queue->kept ? queue->kept : PyList_New(0);
+
+	queue->kept = NULL;
+	return list;
+}
+
+/* Return the list; or, with an exception set, keep what is in it, and return NULL. */
+static PyObject *list_end(struct queue *queue, PyObject *list)
+{
+	if (!PyErr_Occurred())
+		return list;
+	if (list && PyList_Size(list))
+		queue->kept = list;
+	else
+		Py_XDECREF(list);
+	return NULL;
+}
+
+/* Return n of the list, and keep the rest. */
+static PyObject *list_split(struct queue *queue, PyObject *list, Py_ssize_t n)
+{
+	PyObject *first = PyList_GetSlice(list, 0, n);
+
+	queue->kept = list;
+	if (first && PyList_SetSlice(list, 0, n, NULL))
+		Py_CLEAR(first);
+	return first;
+}
+
 static PyObject *queue_poll(PyObject *object, PyObject *args)
 {
 	struct queue *queue = (struct queue *)object;
@@ -259,7 +298,13 @@ static PyObject *queue_poll(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "|I:poll", &n) || queue_enter(queue))
 		return NULL;
-	list = PyList_New(0);
+	list = list_begin(queue);
+	if (list && PyList_Size(list) > (Py_ssize_t)n) {
+		list = list_split(queue, list, (Py_ssize_t)n);
+		queue_leave(queue);
+		return list;
+	}
+	n -= list ? (unsigned)PyList_Size(list) : 0;
 	while (list && n) {
 		got = rmem_poll(queue->lane.queue, completions, n < BATCH ? n : BATCH);
 		if (got <= 0 || append_all(&queue->lane, list, completions, got))
@@ -267,13 +312,9 @@ static PyObject *queue_poll(PyObject *object, PyObject *args)
 		n -= (unsigned)got;
 	}
 	queue_leave(queue);
-	if (list && (got < 0 || PyErr_Occurred())) {
-		Py_DECREF(list);
-		return PyErr_Occurred()
-			       ? NULL
-			       : failure_of_call(queue->lane.session->module, got);
-	}
-	return list;
+	if (got < 0)
+		(void)failure_of_call(queue->lane.session->module, got);
+	return list_end(queue, list);
 }
 
 /* Wait for a completion, in slices of the time.  Returns the number taken, or -1 with an exception
@@ -308,21 +349,19 @@ static PyObject *queue_wait(PyObject *object, PyObject *args, PyObject *keywords
 					 &left_ms) ||
 	    queue_enter(queue))
 		return NULL;
-	list = PyList_New(0);
+	list = list_begin(queue);
 	while (list && !err && PyList_Size(list) < (Py_ssize_t)min &&
 	       rmem_queue_outstanding(queue->lane.queue)) {
 		int n = wait_some(&queue->lane, completions, BATCH, &left_ms);
 
 		err = n < 0 ? -1 : append_all(&queue->lane, list, completions, n);
-		if (!err && !n && PyErr_CheckSignals())
+		if (!err && !n && signals_check())
 			err = -1;
 		if (left_ms == 0)
 			break;
 	}
 	queue_leave(queue);
-	if (err)
-		Py_CLEAR(list);
-	return list;
+	return list_end(queue, list);
 }
 
 /* ---- the rest ---- */
@@ -377,8 +416,11 @@ static PyObject *queue_outstanding(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct queue *queue = (struct queue *)object;
 
-	return PyLong_FromUnsignedLong(
-		queue->lane.queue ? rmem_queue_outstanding(queue->lane.queue) : 0);
+	unsigned n = queue->lane.queue ? rmem_queue_outstanding(queue->lane.queue) : 0;
+
+	if (queue->kept)
+		n += (unsigned)PyList_Size(queue->kept);
+	return PyLong_FromUnsignedLong(n);
 }
 
 static PyObject *queue_close(PyObject *object, PyObject *Py_UNUSED(args))

@@ -15,6 +15,7 @@
 #include "python/object.h"
 #include "python/queue.h"
 #include "python/session.h"
+#include "python/signals.h"
 #include "python/stat.h"
 
 /* ---- open and close ---- */
@@ -34,6 +35,7 @@ PyObject *session_open(PyObject *module, PyObject *args)
 		options.psk = key_give;
 		options.psk_ctx = &key;
 	}
+	signals_hook();
 	Py_BEGIN_ALLOW_THREADS
 	err = rmem_open(uri, &options, &handle);
 	Py_END_ALLOW_THREADS
@@ -49,7 +51,7 @@ static int wait_for_calls(struct session *session)
 		Py_BEGIN_ALLOW_THREADS(void)
 		poll(NULL, 0, 1);
 		Py_END_ALLOW_THREADS
-		if (PyErr_CheckSignals())
+		if (signals_check())
 			return -1;
 	}
 	return 0;

@@ -48,7 +48,8 @@ cases()
 	export top_srcdir
 	for name; do
 		status=0
-		URI=${uri:-} PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error \
+		URI=${uri:-} SERVER_PID=${server_pid:-} \
+			PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error \
 			PYTHONPATH=$dir/package:$top_srcdir/tests/python \
 			"${as_python[@]}" "$python" -m unittest "test_$name" || status=$?
 		[ "$status" -eq 0 ] || [ "$status" -eq 5 ] ||

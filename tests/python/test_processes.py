@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes: after fork(), at the exit, and a signal."""
 
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import unittest
 from importlib.util import find_spec
 
@@ -21,6 +23,19 @@ def run(script, *signals):
         for number in signals:
             process.send_signal(number)
         return process.wait(), line + process.stdout.read()
+
+
+def stop(pid):
+    """Stop all threads of a process."""
+    os.kill(pid, signal.SIGSTOP)
+    while True:
+        states = []
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+                states.append(file.read().rpartition(") ")[2][0])
+        if set(states) == {"T"}:
+            return
+        time.sleep(0.01)
 
 
 class Processes(Case):
@@ -159,6 +174,50 @@ class Processes(Case):
                     print("interrupted")
         """, signal.SIGINT)
         self.assertEqual((status, text), (0, "ready\ninterrupted\n"))
+
+    def test_interrupt_ends_calls_beside_a_silent_server(self):
+        script = textwrap.dedent(f"""
+            import time, rmem
+            with rmem.open("{URI}", timeout=900) as session, session.queue() as queue:
+                lease, into = session.alloc(1 << 20), bytearray(4096)
+                lease.read_many([into], [0])  # makes its queue
+                first = bytearray(1)
+                queue.submit([rmem.Op(rmem.READ, lease, first)])
+                time.sleep(0.3)  # it has completed by then
+                print("ready", flush=True)
+                input()
+                queue.submit([rmem.Op(rmem.READ, lease, into)])
+                for call in (lambda: queue.wait(2), lambda: lease.read_into(into), session.ping,
+                             lambda: lease.read_many([into], [0]), lambda: session.alloc(4096),
+                             session.notified):
+                    try:
+                        print("calls", flush=True)
+                        print(call(), "without an interrupt", flush=True)
+                    except KeyboardInterrupt:
+                        print("interrupted", flush=True)
+                input()
+                taken = []
+                while queue.outstanding:
+                    taken += [one.op.memory for one in queue.wait()]
+                assert taken == [first, into], taken
+                lease.read_into(into)
+        """)
+        server = int(os.environ["SERVER_PID"])
+        with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            try:
+                stop(server)
+                print(file=process.stdin, flush=True)
+                for _ in range(6):
+                    self.assertEqual(process.stdout.readline(), "calls\n")
+                    time.sleep(0.3)  # it may wait by then
+                    process.send_signal(signal.SIGINT)
+                    self.assertEqual(process.stdout.readline(), "interrupted\n")
+            finally:
+                os.kill(server, signal.SIGCONT)
+            print(file=process.stdin, flush=True)
+            self.assertEqual(process.wait(), 0)
 
     def test_interrupt_ends_a_wait(self):
         status, text = run(f"""

@@ -16,6 +16,19 @@ class Queues(Case):
         super().setUp()
         self.queue = self.session.queue(64)
 
+    def test_interrupt_ends_a_submission(self):
+        class Ops(list):
+            def __getitem__(self, i):
+                if i:
+                    raise KeyboardInterrupt
+                return super().__getitem__(i)
+        ops = Ops([rmem.Op(rmem.WRITE, self.lease, b"x", tag=i) for i in range(2)])
+        with self.session.queue() as queue:
+            with self.assertRaises(KeyboardInterrupt):
+                queue.submit(ops)
+            self.assertEqual([one.op.tag for one in queue.wait()], [0])
+            self.assertEqual(queue.outstanding, 0)
+
     def test_operations(self):
         data = os.urandom(64)
         ops = [Op(WRITE, self.lease, data[i:i + 1], i, tag=i) for i in range(64)]
