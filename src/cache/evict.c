@@ -60,7 +60,7 @@ static void evict_raise(struct server *server)
 		return;
 	}
 	if (evict->class >= 0 && !server->claims[evict->class] && !server->leaving &&
-	    claims_have_room(server) && room_spends(server, server->table.free + 1))
+	    claims_have_room(server) && server->table.free >= evict->keep)
 		next = claim_segment(server, SEGMENT_OPEN,
 				     (enum segment_class)evict->class, generation);
 	evict->word = segment_encode(&next);
@@ -525,13 +525,14 @@ static void evict_try(struct server *server)
 		   evict->word, &server->scratch->evict.word, evict_claimed);
 }
 
-void evict_start(struct server *server, int class,
+void evict_start(struct server *server, int class, unsigned keep,
 		 void (*done)(struct server *server, int err))
 {
 	struct evict *evict = &server->evict;
 
 	evict->busy = true;
 	evict->class = class;
+	evict->keep = keep;
 	evict->done = done;
 	evict->tries = 0;
 	evict->moved_bytes = 0;

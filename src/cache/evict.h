@@ -27,7 +27,8 @@ struct evictee {
 struct evict {
 	struct task task;
 	bool busy;
-	int class; /* that it is opened for; -1: it becomes free */
+	int class;     /* that it is opened for; -1: it becomes free */
+	unsigned keep; /* free ones, before it is opened */
 	void (*done)(struct server *server, int err);
 	unsigned segment, tries;
 	struct segment state; /* as it was found */
@@ -46,10 +47,11 @@ struct evict {
 	uint64_t moved_bytes;
 };
 
-/* Evict one segment.  `done` is called when it is free, or open for the class;
+/* Evict one segment.  `done` is called when it is free, or open for the class, if more than `keep`
+ * would be free;
  * -ENOSPC: there is none now
  * -EAGAIN: another client was ahead, or an operation failed */
-void evict_start(struct server *server, int class,
+void evict_start(struct server *server, int class, unsigned keep,
 		 void (*done)(struct server *server, int err));
 
 #endif

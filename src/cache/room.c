@@ -47,10 +47,14 @@ static bool room_is_short(const struct server *server)
 	return server->table.free < policy_reserve(&server->table);
 }
 
-bool room_spends(const struct server *server, unsigned free)
+/* The free segments that puts leave, so that evictions have where to move blocks to. */
+static unsigned room_keeps(const struct server *server)
 {
-	return server->room.spends || server->room.rounds >= ROUNDS_MAX ||
-	       free > policy_reserve(&server->table);
+	const struct room *room = &server->room;
+
+	return room->spends || room->rounds >= ROUNDS_MAX
+		       ? 0
+		       : policy_reserve(&server->table);
 }
 
 static void room_evict(struct server *server)
@@ -63,7 +67,7 @@ static void room_evict(struct server *server)
 		room_end(server, true);
 		return;
 	}
-	evict_start(server, wants ? (int)class : -1, room_evicted);
+	evict_start(server, wants ? (int)class : -1, room_keeps(server), room_evicted);
 }
 
 /* ---- claims ---- */
@@ -72,10 +76,11 @@ static void room_evict(struct server *server)
 static bool room_takes(const struct server *server, const struct segment *segment)
 {
 	const struct room *room = &server->room;
+	unsigned keep = room_keeps(server);
 
 	if (room->phase == 0)
 		return segment->state == SEGMENT_FREE &&
-		       room_spends(server, server->table.free);
+		       (!keep || server->table.free > keep);
 	return segment->state == SEGMENT_PART &&
 	       (room->phase == 2 || segment->class == room->class);
 }

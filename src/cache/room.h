@@ -27,8 +27,5 @@ struct room {
 
 /* A segment of the class is wanted: then server->claims[class] is set, or room.failed[class]. */
 void room_want(struct server *server, enum segment_class class);
-/* Whether one of so many free segments may be claimed for puts: some are kept, so that evictions
- * have where to move blocks to. */
-bool room_spends(const struct server *server, unsigned free);
 
 #endif

@@ -388,7 +388,7 @@ static void client_new(struct simulation *s, struct client *c, struct asked *ask
 		if (c->server.up && !c->server.room.busy && !c->server.evict.busy &&
 		    c->server.table.n) {
 			c->server.room.busy = true; /* which evicts alone */
-			evict_start(&c->server, -1, evicted);
+			evict_start(&c->server, -1, 0, evicted);
 		}
 	} else
 		for (unsigned class = 0; class < SEGMENT_CLASSES; class ++)

@@ -154,7 +154,7 @@ static void evict(void)
 	uint64_t evictions = server.counters.evictions;
 
 	server.room.busy = true; /* which evicts alone */
-	evict_start(&server, -1, evicted);
+	evict_start(&server, -1, 0, evicted);
 	for (unsigned i = 0; i < STEPS && server.room.busy; i++)
 		steps(1);
 	ck_assert_uint_eq(server.counters.evictions, evictions + 1);
