@@ -52,7 +52,7 @@ static int geometry_place(struct geometry *g, uint64_t lease_id, uint64_t lease_
 	if (segments < 2)
 		return err_set(
 			-EPROTO,
-			"the lease of %llu bytes has no room for two segments of %llu",
+			"%llu bytes have no room for a cache of two segments of %llu",
 			(unsigned long long)lease_bytes,
 			(unsigned long long)geometry_segment_bytes(g));
 	g->segments = (unsigned)segments;

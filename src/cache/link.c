@@ -49,6 +49,7 @@ static int lease_open(const struct link_params *params, struct opened *opened)
 {
 	struct rmem_alloc_params want = rmem_alloc_params_init();
 	unsigned rights = RMEM_READ | RMEM_WRITE;
+	struct geometry geometry;
 	int err;
 
 	if (opened->read_only)
@@ -61,6 +62,12 @@ static int lease_open(const struct link_params *params, struct opened *opened)
 			-ENOENT,
 			"there is no cache of that name: its lease %s is missing",
 			params->name);
+	/* before there is a lease that no cache fits in */
+	err = geometry_choose(params->options.bytes, params->options.segment_bytes,
+			      params->options.flags & RMEM_CACHE_IMMUTABLE, 0,
+			      &geometry);
+	if (err)
+		return err;
 	want.bytes = params->options.bytes;
 	want.name = params->name;
 	want.flags = RMEM_ALLOC_ATTACH;
@@ -94,8 +101,13 @@ static int super_open(const struct link_params *params, struct opened *opened)
 	bool immutable = params->options.flags & RMEM_CACHE_IMMUTABLE;
 	unsigned char bytes[8];
 	uint64_t word;
-	int err = rmem_read(opened->lease, 0, bytes, sizeof(bytes));
+	int err;
 
+	if (rmem_lease_bytes(opened->lease) < FORMAT_TABLE_AT)
+		return err_set(-EPROTO, "the lease %s of %llu bytes is no cache",
+			       params->name,
+			       (unsigned long long)rmem_lease_bytes(opened->lease));
+	err = rmem_read(opened->lease, 0, bytes, sizeof(bytes));
 	if (err)
 		return failed(err, "reading the cache's first word");
 	word = word_read(bytes);
@@ -110,9 +122,8 @@ static int super_open(const struct link_params *params, struct opened *opened)
 	err = geometry_decode(word, rmem_lease_id(opened->lease),
 			      rmem_lease_bytes(opened->lease), &opened->geometry);
 	if (!err && opened->geometry.immutable != immutable)
-		err = err_set(-ENOTSUP, "the cache is %s: open it as such",
-			      immutable ? "not RMEM_CACHE_IMMUTABLE"
-					: "RMEM_CACHE_IMMUTABLE");
+		err = err_set(-ENOTSUP, "the cache is %simmutable: open it as such",
+			      immutable ? "not " : "");
 	return err;
 }
 

@@ -209,5 +209,6 @@ void put_refused(struct request *r)
 		request_failed(r, -ESTALE, "not stored");
 	else
 		request_end(r, RMEM_CACHE_FAILED, -ENOSPC,
-			    "not stored: all segments are in use by other clients");
+			    "not stored: all segments are in use by other clients, or "
+			    "were by some that ended without closing");
 }

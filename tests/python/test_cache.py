@@ -94,6 +94,24 @@ class Caches(unittest.TestCase):
         with self.assertRaises(ValueError):
             rmem.Cache([URI, URI], "python")
 
+    def test_too_small_leaves_nothing(self):
+        with rmem.open(URI) as session:
+            for n in (1, 100, 4096, 1 << 20):
+                with self.assertRaisesRegex(rmem.Error, "no room for a cache"):
+                    rmem.Cache([URI], "small", bytes=n)
+            with self.assertRaises(rmem.NotFound):
+                session.stat("cache/small")
+            with session.alloc(100, name="cache/lease") as lease:
+                with self.assertRaisesRegex(rmem.Error, "cache/lease of 100 bytes is no cache"):
+                    rmem.Cache([URI], "lease")
+                lease.destroy()
+
+    def test_time_out(self):
+        for timeout in (-1, 1e300, float("inf"), float("nan")):
+            for call in (rmem.open, lambda uri, **more: rmem.Cache([uri], "python", **more)):
+                with self.assertRaisesRegex(ValueError, "timeout is 0 to"):
+                    call(URI, timeout=timeout)
+
     def test_without_waiting(self):
         # its own, as others' values may evict these
         cache = rmem.Cache([URI], "python-alone", bytes=BYTES)

@@ -44,7 +44,7 @@ class Cache:
                  client: Optional[str] = None, psk: Optional[Callable[[str], "bytes"]] = None):
         uris = () if servers is None else (servers,) if isinstance(servers, str) else tuple(servers)
         self._cache = _rmem.cache(uris, name, immutable | read_only << 1, depth, bytes,
-                                  segment_bytes, places, max(1, round(timeout * 1000)), client,
+                                  segment_bytes, places, sessions.milliseconds(timeout), client,
                                   sessions.key_of(uris[0] if uris else None, psk))
         _open.add(self)
 

@@ -31,12 +31,19 @@ def watched(session: "_rmem.Session") -> "_rmem.Session":
     return session
 
 
+def milliseconds(timeout: float) -> int:
+    """Of a time-out in seconds."""
+    if not 0 <= timeout < 1 << 22:
+        raise ValueError(f"timeout is 0 to {(1 << 22) - 1} seconds")
+    return max(1, round(timeout * 1000))
+
+
 def params(uri: Optional[str], timeout: float, client: Optional[str],
            psk: Optional[Callable[[str], bytes]],
            resume: bool) -> Tuple[int, int, Optional[str], Optional[bytes]]:
     """What the extension takes, from the arguments of open()."""
     flags = 0 if resume else _NO_RESUME
-    return flags, max(1, round(timeout * 1000)), client, key_of(uri, psk)
+    return flags, milliseconds(timeout), client, key_of(uri, psk)
 
 
 def open(uri: Optional[str] = None, *, timeout: float = 10, client: Optional[str] = None,
