@@ -46,11 +46,12 @@ void object_del(PyObject *object, void (*end)(PyObject *object))
 	Py_DECREF((PyObject *)type);
 }
 
-/* Of this thread, the latest one last. */
+/* Of this thread, the latest one last.  Storage of this model costs one load; it takes 136 bytes of
+ * those that the C library reserves for libraries that are loaded late. */
 static _Thread_local struct {
 	const void *objects[16]; /* deeper ones are counted alone */
 	unsigned n;
-} calls;
+} calls __attribute__((tls_model("initial-exec")));
 
 #define REMEMBERED (sizeof(calls.objects) / sizeof(calls.objects[0]))
 
