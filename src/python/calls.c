@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pythread.h>
 
+#include "python/arguments.h"
 #include "python/driver.h"
 #include "python/failure.h"
 #include "python/object.h"
@@ -188,17 +189,15 @@ static int text_of(PyObject *object, const char **ret_text)
 static int alloc_params(struct entry *entry, PyObject *args)
 {
 	struct rmem_alloc_params params = rmem_alloc_params_init();
-	unsigned long long bytes, ttl_ms, align;
 	int attach, placement;
 
-	if (!PyArg_ParseTuple(args, "KpKKiiz", &bytes, &attach, &ttl_ms, &align,
-			      &placement, &params.node, &params.device))
+	if (!PyArg_ParseTuple(args, "O&pO&O&iiz", arguments_to_u64, &params.bytes,
+			      &attach, arguments_to_u64, &params.ttl_ms,
+			      arguments_to_u64, &params.align, &placement, &params.node,
+			      &params.device))
 		return -1;
-	params.bytes = bytes;
 	params.name = entry->name;
 	params.flags = attach ? RMEM_ALLOC_ATTACH : 0;
-	params.ttl_ms = ttl_ms;
-	params.align = align;
 	params.placement = (enum rmem_placement)placement;
 	entry->alloc = params;
 	return 0;
@@ -287,15 +286,13 @@ static int take_target(const struct calls *calls, struct entry *entry, PyObject 
 static int fill_entry(const struct calls *calls, struct entry *entry, PyObject *args)
 {
 	PyObject *future, *target, *name, *tenant, *params;
-	unsigned long long value;
 	struct session *session;
 	unsigned short call;
 
-	if (!PyArg_ParseTuple(args, "OHOOOKO", &future, &call, &target, &name, &tenant,
-			      &value, &params))
+	if (!PyArg_ParseTuple(args, "OHOOOO&O", &future, &call, &target, &name, &tenant,
+			      arguments_to_u64, &entry->value, &params))
 		return -1;
 	entry->call = call;
-	entry->value = value;
 	if (text_of(name, &entry->name) || text_of(tenant, &entry->tenant) ||
 	    (call == RMEM_CALL_ALLOC && alloc_params(entry, params)) ||
 	    (call == RMEM_CALL_OPEN && open_params(entry, params)) ||
@@ -397,16 +394,25 @@ static void end(struct calls *calls, struct entry *entry, PyObject *error,
 	Py_DECREF(future);
 }
 
+/* The exception that is set, which is set no more. */
+static PyObject *take_raised(void)
+{
+	PyObject *type, *error, *traceback;
+
+	PyErr_Fetch(&type, &error, &traceback);
+	PyErr_NormalizeException(&type, &error, &traceback);
+	Py_XDECREF(type);
+	Py_XDECREF(traceback);
+	return error;
+}
+
 static void fail(struct calls *calls, struct entry *entry, int status, const char *text,
 		 enum rmem_reason reason)
 {
 	PyObject *error = failure_new(calls->module, status, text, reason);
 
-	if (!error) {
-		PyErr_WriteUnraisable(entry->future);
-		error = PyErr_NoMemory();
-		PyErr_Clear();
-	}
+	if (!error)
+		error = take_raised();
 	give_back(calls, entry);
 	end(calls, entry, error, NULL);
 }
@@ -520,14 +526,8 @@ static void answered(struct calls *calls, const struct rmem_answer *answer)
 		entry->list = result; /* more pages follow */
 		return;
 	}
-	if (PyErr_Occurred()) {
-		PyObject *type, *traceback;
-
-		PyErr_Fetch(&type, &error, &traceback);
-		PyErr_NormalizeException(&type, &error, &traceback);
-		Py_XDECREF(type);
-		Py_XDECREF(traceback);
-	}
+	if (PyErr_Occurred())
+		error = take_raised();
 	end(calls, entry, error, result);
 }
 

@@ -50,7 +50,7 @@ static int take(struct session *session, struct rmem_notice *notices, long long 
 		if (n < 0)
 			(void)failure_of_call(session->module, n);
 		session_leave(session);
-		if (n < 0 || signals_check())
+		if (n < 0 || (!n && signals_check()))
 			return -1;
 		if (left_ms > 0)
 			left_ms -= slice;

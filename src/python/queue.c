@@ -30,7 +30,8 @@ PyObject *queue_open(PyObject *session, PyObject *args, PyObject *keywords)
 	struct queue *queue;
 	unsigned depth = 128;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|I:queue", names, &depth))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O&:queue", names,
+					 arguments_to_u32, &depth))
 		return NULL;
 	if (!depth || depth > RMEM_DEPTH_MAX)
 		return PyErr_Format(PyExc_ValueError, "depth is 1 to %d",
@@ -296,7 +297,8 @@ static PyObject *queue_poll(PyObject *object, PyObject *args)
 	unsigned n = 256;
 	int got = 0;
 
-	if (!PyArg_ParseTuple(args, "|I:poll", &n) || queue_enter(queue))
+	if (!PyArg_ParseTuple(args, "|O&:poll", arguments_to_u32, &n) ||
+	    queue_enter(queue))
 		return NULL;
 	list = list_begin(queue);
 	if (list && PyList_Size(list) > (Py_ssize_t)n) {
@@ -345,8 +347,8 @@ static PyObject *queue_wait(PyObject *object, PyObject *args, PyObject *keywords
 	long long left_ms = -1;
 	int err = 0;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|IL:wait", names, &min,
-					 &left_ms) ||
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O&L:wait", names,
+					 arguments_to_u32, &min, &left_ms) ||
 	    queue_enter(queue))
 		return NULL;
 	list = list_begin(queue);

@@ -45,6 +45,18 @@ class Futures(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(AttributeError):
             self.lease.copy(None, 1)
 
+    async def test_numbers_of_more_bits(self):
+        much, session = 1 << 64, aio.Session(self.session)
+        for call in (lambda: session.alloc(much + PAGE), lambda: session.alloc(PAGE, ttl_ms=much),
+                     lambda: session.alloc(PAGE, align=much), lambda: self.lease.grow(much + PAGE),
+                     lambda: self.lease.renew(much), lambda: self.lease.fill(much, 8),
+                     lambda: self.lease.fill(0, much + 8), lambda: self.lease.crc32c(0, much),
+                     lambda: self.lease.copy(self.lease, much),
+                     lambda: self.lease.fetch_add(much, 1),
+                     lambda: self.lease.write_notify(b"", much)):
+            with self.assertRaises(OverflowError):
+                await call()
+
     async def test_atomics(self):
         self.assertEqual(await self.lease.fetch_add(8, 5), 0)
         self.assertEqual(await self.lease.compare_swap(8, 5, 2**64 - 1), 5)

@@ -29,6 +29,12 @@ class Queues(Case):
             self.assertEqual([one.op.tag for one in queue.wait()], [0])
             self.assertEqual(queue.outstanding, 0)
 
+    def test_numbers_of_more_bits(self):
+        for call in (lambda: self.session.queue(1 << 32), lambda: self.queue.poll(1 << 32),
+                     lambda: self.queue.wait(1 << 32), lambda: self.queue.wait(-1)):
+            with self.assertRaises(OverflowError):
+                call()
+
     def test_operations(self):
         data = os.urandom(64)
         ops = [Op(WRITE, self.lease, data[i:i + 1], i, tag=i) for i in range(64)]
