@@ -70,7 +70,10 @@ class Pages(DoorCase):
 
     def test_vllm(self):
         for config in configurations("vllm.md"):
+            if "kv_connector" in config:
+                config, = config["kv_connector_extra_config"]["secondary_tiers"]
             made = load(config, config["type"])
             tier = tier_of(**{**config, "bytes": "8M"}, made=made)
             self.assertEqual(servers_of(tier), len(config["servers"]))
             tier.shutdown()
+        run_tool("vllm.md")

@@ -6,6 +6,7 @@ import os
 import threading
 
 import recorded_sglang as recorded
+import rmem
 from door_case import SETTINGS, DoorCase, keys_of, other_process
 from recorded_sglang import Indices, PoolHitPolicy, PoolName, PoolTransfer
 
@@ -22,11 +23,11 @@ class Pool:
     page_size = PAGE
     dtype = "torch.bfloat16"
     layout = "page_first"
-    kv_buffer = "tensor"
 
     def __init__(self, pieces=2, piece_bytes=4096, pages=16):
         self.pieces, self.piece_bytes = pieces, piece_bytes
         self.memory = bytearray(pages * pieces * piece_bytes)
+        self.kv_buffer = [memoryview(self.memory)]
         self.base = ctypes.addressof((ctypes.c_char * len(self.memory)).from_buffer(self.memory))
 
     def get_page_buffer_meta(self, indices):
@@ -159,6 +160,15 @@ class SGLang(DoorCase):
         storage.batch_set_v2([swa])
         self.assertEqual(storage.batch_exists_v2(HASHES, [swa]).kv_hit_pages, 3)
         self.assertEqual(storage.batch_exists_v2(HASHES, []).kv_hit_pages, 8)
+
+    def test_pools_are_registered_once(self):
+        pools = [Pool(), Pool()]
+        storage = self.backend(pools[0], model_name="registered")
+        storage.register_mem_host_pool_v2(pools[1], PoolName.SWA)
+        for pool in pools:
+            storage._door.cache.unregister(pool.kv_buffer[0])
+            with self.assertRaises(rmem.NotFound):
+                storage._door.cache.unregister(pool.kv_buffer[0])
 
     def test_failures(self):
         storage = self.backend(model_name="failures")

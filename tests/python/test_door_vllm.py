@@ -6,6 +6,7 @@ import time
 from types import SimpleNamespace
 
 import recorded_vllm as recorded
+import rmem
 from door_case import SETTINGS, DoorCase, other_process
 from recorded_vllm import LookupResult, ReqContext, TransferJob
 
@@ -72,6 +73,12 @@ class VLLM(DoorCase):
         self.assertEqual((result.success, result.successful_keys), (False, (KEYS[5],)))
         self.assertEqual(list(tier.get_finished_jobs()), [])
         self.assertEqual(self.warnings, [])
+
+    def test_memory_is_registered_once(self):
+        tier = self.tier()
+        tier._door.cache.unregister(tier._memory)
+        with self.assertRaises(rmem.NotFound):
+            tier._door.cache.unregister(tier._memory)
 
     def test_another_model_or_rank_has_other_chunks(self):
         self.job(self.tier(of=spec("mine")), 1, KEYS, 0)

@@ -7,10 +7,12 @@ import socket
 import subprocess
 import time
 
+import rmem
 from door_case import SETTINGS, DoorCase
 from rmem.engines import door
 from rmem.engines.lmcache import Connector
 from stage import URI
+import test_door_vllm
 from test_door_lmcache import Adapter, key, memory_of
 from test_door_sglang import HASHES, Pool, Storage, config, indices
 
@@ -87,6 +89,35 @@ class Lost(DoorCase):
         self.server = Server()
         self.again(lambda: all(storage.batch_set_v1(HASHES, indices(0, 8))))
         self.assertEqual(storage.batch_exists(HASHES), 8)
+
+    def test_vllm(self):
+        memory = os.urandom(16 * test_door_vllm.CHUNK)
+        tier = test_door_vllm.tier_of(bytearray(memory), timeout=2)
+        self.addCleanup(tier.shutdown)
+        lookup, job = test_door_vllm.VLLM.lookup, test_door_vllm.VLLM.job
+        keys = test_door_vllm.KEYS
+        self.again(lambda: job(self, tier, 1, keys, 0).success)
+        self.server.kill()
+        for i in range(20):
+            self.assertEqual(lookup(self, tier, keys, str(i)), [False] * 8)
+            self.assertFalse(job(self, tier, 2, keys, 0).success)
+            self.assertFalse(job(self, tier, 3, keys, 8, load=True).success)
+        self.server = Server()
+        self.again(lambda: job(self, tier, 4, keys, 0).success)
+        self.assertEqual(lookup(self, tier, keys, "again"), [True] * 8)
+        self.assertTrue(job(self, tier, 5, keys, 8, load=True).success)
+
+    def test_memory_is_registered_once_a_server_is_there(self):
+        self.server.kill()
+        one = door.Door(**SETTINGS, name="register", timeout=2)
+        self.addCleanup(one.close)
+        memory = bytearray(8192)
+        one.register(memory)
+        self.server = Server()
+        self.again(lambda: one.cache)
+        one.cache.unregister(memory)
+        with self.assertRaises(rmem.NotFound):
+            one.cache.unregister(memory)
 
     def test_away_at_the_start(self):
         self.server.kill()

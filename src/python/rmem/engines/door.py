@@ -113,6 +113,8 @@ class Door:
         self._options = {"servers": _servers_of(servers), "name": name, "bytes": _bytes_of(bytes),
                          "timeout": timeout, "client": client, "immutable": True}
         self._cache: Optional[Cache] = None
+        self._memories: List[Any] = []
+        self._opens = threading.Lock()
         self._ended: collections.deque = collections.deque()
         self._closing = threading.Event()
         self._quiet_until = 0.0
@@ -132,7 +134,10 @@ class Door:
     def _open(self) -> None:
         cache = Cache(**self._options)
         self._epoll.register(cache.fileno(), select.EPOLLIN)
-        self._cache = cache
+        with self._opens:
+            for memory in self._memories:
+                self._register(cache, memory)
+            self._cache = cache
 
     def _open_later(self) -> None:
         while not self._cache and not self._closing.wait(_AGAIN_SECONDS):
@@ -142,6 +147,21 @@ class Door:
                 self.complain(why)
         if self._cache and self._closing.is_set():
             self._cache.close()
+
+    def register(self, memory: Any) -> None:
+        """Register the engine's memory, and hold it until the end, so that values are moved from
+        and to it in place.  Where that fails they are copied."""
+        with self._opens:
+            self._memories.append(memory)
+            if self._cache:
+                self._register(self._cache, memory)
+
+    def _register(self, cache: Cache, memory: Any) -> None:
+        try:
+            cache.register(memory)
+        except Exception as why:  # pylint: disable=broad-except
+            log.warning("cache %s: the engine's memory is not registered, so that values are "
+                        "copied: %s", self._options["name"], why)
 
     def close(self) -> None:
         """End the client.  What has not ended is forgotten."""

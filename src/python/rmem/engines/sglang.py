@@ -94,6 +94,7 @@ class Storage(HiCacheStorage):
                                       self._identity("kv", mem_pool_host))
         except Exception as why:
             raise ValueError(f"rmem: pages of this pool cannot be stored: {why}") from why
+        self._register(mem_pool_host)
 
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
         """A pool beside it, of a model that has several.  One that fails is missing."""
@@ -105,6 +106,14 @@ class Storage(HiCacheStorage):
             self._pools[name] = _Pool(host_pool, self._prefix, self._identity(name, host_pool))
         except Exception as why:  # pylint: disable=broad-except
             self._door.complain(f"pages of the pool {name} cannot be stored: {why}")
+            return
+        self._register(host_pool)
+
+    def _register(self, host_pool: Any) -> None:
+        buffers = getattr(host_pool, "kv_buffer", None)
+        for buffer in buffers if isinstance(buffers, (list, tuple)) else (buffers,):
+            if buffer is not None:
+                self._door.register(buffer)
 
     def _pool(self, name: Any) -> Optional[_Pool]:
         return self._pools.get(str(getattr(name, "value", name)))

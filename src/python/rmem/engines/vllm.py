@@ -48,6 +48,7 @@ class Tier(SecondaryTierManager):
         self._finished: List[JobResult] = []
         self._closing = False
         self._door = Door(servers, name, bytes, timeout, client)
+        self._door.register(self._memory)
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread = threading.Thread(target=self._work, name="rmem-tier", daemon=True)
         self._thread.start()
