@@ -11,6 +11,7 @@
 #include "python/operation.h"
 #include "python/queue.h"
 #include "python/session_methods.h"
+#include "python/signals.h"
 
 static PyTypeObject *module_type(PyObject *module, PyType_Spec *spec)
 {
@@ -82,6 +83,7 @@ static int module_exec(PyObject *self)
 {
 	struct module *module = PyModule_GetState(self);
 
+	signals_hook();
 	if (object_watch_forks() || module_imports(module) ||
 	    PyModule_AddStringConstant(self, "version", rmem_version()))
 		return -1;

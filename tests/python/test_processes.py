@@ -178,7 +178,10 @@ class Processes(Case):
     def test_interrupt_ends_calls_beside_a_silent_server(self):
         script = textwrap.dedent(f"""
             import time, rmem
-            with rmem.open("{URI}", timeout=900) as session, session.queue() as queue:
+            from concurrent.futures import ThreadPoolExecutor
+            # a thread opens it, and the main thread uses it
+            opened = ThreadPoolExecutor(1).submit(rmem.open, "{URI}", timeout=900)
+            with opened.result() as session, session.queue() as queue:
                 lease, into = session.alloc(1 << 20), bytearray(4096)
                 lease.read_many([into], [0])  # makes its queue
                 first = bytearray(1)
