@@ -48,16 +48,7 @@ nothing_left
 ok "cancelled at any time"
 server_stop
 
-"$RMEMCTL" keygen default "$dir"
-export RMEM_PSK=$dir/default.psk
-# shellcheck disable=SC2034 # of lib.sh
-config_extra="
-[server]
-auth = psk
-psk = $dir/rmemd.psk
-[tcp]
-tls = yes
-"
+tls_by_psk
 server_start
 timeout $((60 * patience)) "$program" "$uri" many || fail "under TLS: status $?"
 nothing_left

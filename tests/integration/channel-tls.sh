@@ -7,15 +7,7 @@
 need jq
 [ "$FABRIC" != rdma ] || skip "over TCP alone"
 
-"$RMEMCTL" keygen default "$dir"
-export RMEM_PSK=$dir/default.psk
-config_extra="
-[server]
-auth = psk
-psk = $dir/rmemd.psk
-[tcp]
-tls = yes
-"
+tls_by_psk
 server_start
 devices=$(rmemctl --json devices | jq -c '.devices[] | select(.fabric == "tcp") | .tls')
 [ "$devices" = true ] || fail "the status says tls: $devices"

@@ -240,6 +240,20 @@ log_await()
 	[ "$found" = yes ]
 }
 
+# Control connections and data under TLS, by a key, which clients have.
+tls_by_psk()
+{
+	"$RMEMCTL" keygen default "$dir"
+	export RMEM_PSK=$dir/default.psk
+	config_extra+="
+[server]
+auth = psk
+psk = $dir/rmemd.psk
+[tcp]
+tls = yes
+"
+}
+
 # Write the configuration and start the daemon.
 server_start()
 {
